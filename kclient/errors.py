@@ -1,0 +1,213 @@
+"""Every error of the package: Kafka's error codes and what the client finds out by itself.
+
+All derive from `KafkaError` and say what happened, where, whether a retry can help and what can be
+done. Errors with a number come from a broker (`BrokerError`; the table is in `_error_codes`, and
+`error_for` finds a class by number); the ones below have none. Where Python has a built-in for the
+kind of failure, the error is one of those as well, so that `except TimeoutError` works.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from kclient._error_base import AuthenticationError as AuthenticationError
+from kclient._error_base import AuthorizationError as AuthorizationError
+from kclient._error_base import BrokerError as BrokerError
+from kclient._error_base import InvalidMetadataError as InvalidMetadataError
+from kclient._error_base import KafkaError as KafkaError
+from kclient._error_base import KafkaTimeoutError as KafkaTimeoutError
+from kclient._error_codes import *  # noqa: F403 - the whole table is public here
+from kclient._error_codes import UnknownServerError
+
+
+class ProtocolError(KafkaError, ValueError, name="PROTOCOL_ERROR"):
+    """Bytes or a message do not follow Kafka's protocol."""
+
+
+class ConfigError(KafkaError, ValueError, name="CONFIG_ERROR"):
+    """An option does not exist, has a value it cannot have, or contradicts another one."""
+
+
+class DisconnectedError(KafkaError, ConnectionError, name="DISCONNECTED", retriable=True, refreshes_metadata=True):
+    """The connection to the broker was lost before its answer came; it may have carried out the request."""
+
+
+class BrokerConnectionError(KafkaError, ConnectionError, name="CONNECTION_FAILED", retriable=True):
+    """A connection to a broker could not be made.
+
+    Parameters:
+        host, port: what was connected to.
+        reason: what the operating system or the peer said, as text or exception.
+        advice: what the user can check; by default that the broker runs and its
+            `advertised.listeners` can be reached from here.
+    """
+
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        reason: object,
+        *,
+        advice: str = "check that a broker runs there, and that its advertised.listeners can be reached from here",
+        **context: Any,
+    ) -> None:
+        cause = str(reason) or type(reason).__name__
+        super().__init__(f"could not connect to {host}:{port}: {cause}; {advice}", **context)
+        self.host = host
+        self.port = port
+        self.reason = cause
+
+
+class NotKafkaError(KafkaError, ConnectionError, name="NOT_KAFKA", fatal=True):
+    """The peer answered with something that is not Kafka's protocol: HTTP, TLS, or another service's."""
+
+
+class ForkError(KafkaError, RuntimeError, name="FORKED", fatal=True):
+    """The client was made before a fork, and its network thread is not in the child; make one in each process."""
+
+
+class IllegalStateError(KafkaError, RuntimeError, name="ILLEGAL_STATE"):
+    """The call is not allowed in the state the client is in."""
+
+
+class ClosedError(IllegalStateError, name="CLOSED", fatal=True):
+    """The client was closed."""
+
+
+class ConcurrentUseError(IllegalStateError, name="CONCURRENT_USE"):
+    """A consumer was used by two threads or tasks at once; it belongs to one (only `wakeup` may come from outside)."""
+
+
+class BufferExhaustedError(KafkaTimeoutError, name="BUFFER_EXHAUSTED"):
+    """The producer's buffer_memory stayed full for max_block_ms: records come faster than brokers take them."""
+
+
+class WakeupError(KafkaError, name="WAKEUP"):
+    """`wakeup` was called, and interrupted a blocking call of the consumer."""
+
+
+class DeliveryError(KafkaError, name="DELIVERY_FAILED"):
+    """Records were not delivered, and nobody looked at their results.
+
+    Parameters:
+        count: how many records failed.
+        errors: the first of their errors.
+    """
+
+    def __init__(self, count: int, errors: Sequence[BaseException], **context: Any) -> None:
+        first = f"; the first error: {errors[0]}" if errors else ""
+        super().__init__(f"{count} record{'' if count == 1 else 's'} could not be delivered{first}", **context)
+        self.count = count
+        self.errors = tuple(errors)
+
+
+class SerializationError(KafkaError, ValueError, name="SERIALIZATION_FAILED"):
+    """A serializer failed, or did not return bytes; the record was not sent."""
+
+
+class DeserializationError(KafkaError, ValueError, name="DESERIALIZATION_FAILED"):
+    """A deserializer failed on a record; seek past its offset to go on.
+
+    Parameters:
+        topic, partition, offset: the record.
+        part: what could not be deserialized, `key` or `value`.
+        key, value: the record's raw bytes.
+        reason: the deserializer's exception.
+    """
+
+    def __init__(
+        self,
+        topic: str,
+        partition: int,
+        offset: int,
+        *,
+        part: str = "value",
+        key: bytes | None = None,
+        value: bytes | None = None,
+        reason: object = None,
+    ) -> None:
+        because = "" if reason is None else f": {reason}"
+        text = f"the {part} of the record could not be deserialized{because}; seek past its offset to go on"
+        super().__init__(text, topic=topic, partition=partition, offset=offset)
+        self.part = part
+        self.key = key
+        self.value = value
+
+
+class NoOffsetForPartitionError(KafkaError, name="NO_OFFSET_FOR_PARTITION"):
+    """Partitions have neither a committed offset nor, with auto_offset_reset "none", a place to start from; seek.
+
+    Parameters:
+        partitions: the partitions.
+    """
+
+    def __init__(self, partitions: Iterable[Any], **context: Any) -> None:
+        self.partitions = tuple(partitions)
+        names = ", ".join(str(partition) for partition in self.partitions)
+        super().__init__(f'no offset to start from, and auto_offset_reset is "none", for {names}; seek', **context)
+
+
+class LogTruncationError(KafkaError, name="LOG_TRUNCATED"):
+    """The log was truncated below the consumer's position: records it was given are gone from the cluster (KIP-320).
+
+    Parameters:
+        divergent_offsets: by partition, the first offset where log and consumer differ, None when unknown; seek there.
+        fetch_offsets: by partition, the position the consumer had.
+    """
+
+    def __init__(
+        self,
+        divergent_offsets: Mapping[Any, Any],
+        fetch_offsets: Mapping[Any, int] | None = None,
+        **context: Any,
+    ) -> None:
+        self.divergent_offsets = dict(divergent_offsets)
+        self.fetch_offsets = dict(fetch_offsets or {})
+        names = ", ".join(f"{partition} at {offset}" for partition, offset in self.divergent_offsets.items())
+        super().__init__(f"the log was truncated below the consumer's position: {names}; seek to go on", **context)
+
+
+class AdminError(KafkaError, name="ADMIN_FAILED"):
+    """Some of the things a call was about failed.
+
+    Parameters:
+        results: the results of those that succeeded, by key.
+        errors: the errors of the others, by key.
+    """
+
+    def __init__(self, results: Mapping[Any, Any], errors: Mapping[Any, BaseException], **context: Any) -> None:
+        self.results = dict(results)
+        self.errors = dict(errors)
+        shown = "; ".join(f"{key}: {error}" for key, error in list(self.errors.items())[:3])
+        more = f"; and {len(self.errors) - 3} more" if len(self.errors) > 3 else ""
+        super().__init__(
+            f"{len(self.errors)} of {len(self.errors) + len(self.results)} failed: {shown}{more}", **context
+        )
+
+
+def error_for(code: int) -> type[BrokerError]:
+    """The class of an error code; `UnknownServerError` for a code that this version does not know."""
+    return BrokerError.by_code.get(code, UnknownServerError)
+
+
+def error_from_code(code: int, message: str | None = None, **context: Any) -> BrokerError:
+    """Make the error of a code other than 0.
+
+    Parameters:
+        code: Kafka's error code.
+        message: the broker's own text, when the response carries one.
+        context: topic, partition, offset, broker, api (see `KafkaError`).
+    """
+    kind = BrokerError.by_code.get(code)
+    if kind is not None:
+        return kind(message, **context)
+    error = UnknownServerError(message or f"the broker answered with the unknown error code {code}", **context)
+    error.code = code
+    return error
+
+
+def raise_for_code(code: int, message: str | None = None, **context: Any) -> None:
+    """Raise the error of a code; 0 (NONE) raises nothing. Parameters as for `error_from_code`."""
+    if code:
+        raise error_from_code(code, message, **context)

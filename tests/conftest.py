@@ -1,0 +1,150 @@
+"""What every suite shares: which broker the tests talk to, seeds, and how async tests run.
+
+``--broker`` picks the broker for tests/integration: ``refbroker`` (the default, in process), ``kafka`` (a real Apache
+Kafka node, started for the run), ``kafka3`` (a cluster of three), or the ``host:port`` list of one that runs already.
+"""
+
+from __future__ import annotations
+
+import inspect
+import itertools
+import os
+import random
+import re
+from collections.abc import Iterator
+from typing import Protocol
+
+import hypothesis
+import pytest
+
+from tests.interop.kafka.cluster import KafkaCluster, unavailable_reason
+
+_SEED = int(os.environ.get("KCLIENT_TEST_SEED", "0")) or random.SystemRandom().randrange(1, 2**32)
+_topic_numbers = itertools.count(1)
+
+hypothesis.settings.register_profile("default", deadline=None, max_examples=100)
+hypothesis.settings.register_profile("ci", deadline=None, max_examples=100, derandomize=True)
+hypothesis.settings.register_profile("long", deadline=None, max_examples=20_000)
+hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+
+
+class Broker(Protocol):
+    """What a test may rely on whichever broker is behind it."""
+
+    @property
+    def bootstrap_servers(self) -> str: ...
+
+
+class ExternalBroker:
+    """A broker that somebody else started and stops."""
+
+    def __init__(self, bootstrap_servers: str) -> None:
+        self.bootstrap_servers = bootstrap_servers
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("kclient")
+    group.addoption(
+        "--broker",
+        default="refbroker",
+        metavar="WHICH",
+        help="broker under test: refbroker (default), kafka, kafka3, or HOST:PORT[,HOST:PORT...]",
+    )
+    group.addoption("--soak", action="store_true", help="run the soak tests (minutes at full rate)")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    # An installed project registers it by its entry point; a plain checkout has none.
+    if not config.pluginmanager.has_plugin("refbroker"):
+        from refbroker import pytest_plugin
+
+        config.pluginmanager.register(pytest_plugin, "refbroker")
+
+
+def pytest_report_header(config: pytest.Config) -> list[str]:
+    from kclient import records
+
+    which = config.getoption("--broker")
+    return [f"kclient: {records.IMPLEMENTATION} records, broker {which}, seed {_SEED} (KCLIENT_TEST_SEED)"]
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pycollect_makeitem(collector: pytest.Collector, name: str, obj: object) -> None:
+    """A coroutine test runs on asyncio unless it is marked ``anyio``, which runs it on asyncio and trio."""
+    test = getattr(getattr(obj, "hypothesis", None), "inner_test", obj)
+    if not name.startswith("test") or not inspect.iscoroutinefunction(test):
+        return
+    marks = {mark.name for mark in getattr(obj, "pytestmark", ())}
+    if "anyio" not in marks and collector.get_closest_marker("anyio") is None:
+        pytest.mark.asyncio(obj)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    which = str(config.getoption("--broker"))
+    unsuitable = {
+        "kafka3": which != "kafka3" and "needs three brokers: --broker=kafka3",
+        "refbroker_only": which != "refbroker" and "uses what only refbroker has",
+        "soak": not config.getoption("--soak") and "minutes at full rate: --soak",
+    }
+    for item in items:
+        for mark, reason in unsuitable.items():
+            # A test that starts a cluster of its own does not depend on --broker.
+            if reason and item.get_closest_marker(mark) and not (mark == "kafka3" and _starts_own_cluster(item)):
+                item.add_marker(pytest.mark.skip(reason=reason))
+
+
+def _starts_own_cluster(item: pytest.Item) -> bool:
+    return "kafka3" in getattr(item, "fixturenames", ())
+
+
+def _kafka(nodes: int, factory: pytest.TempPathFactory) -> Iterator[KafkaCluster]:
+    if reason := unavailable_reason():
+        pytest.skip(reason)
+    with KafkaCluster(nodes, directory=factory.mktemp(f"kafka{nodes}")) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="session")
+def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaCluster]:
+    """A real Apache Kafka of one node, started once per run; skips, saying why, where that cannot be."""
+    yield from _kafka(1, tmp_path_factory)
+
+
+@pytest.fixture(scope="session")
+def kafka3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaCluster]:
+    """A real Apache Kafka of three nodes, started once per run."""
+    yield from _kafka(3, tmp_path_factory)
+
+
+@pytest.fixture(scope="session")
+def broker(request: pytest.FixtureRequest) -> Iterator[Broker]:
+    """The broker under test, as --broker says; it has ``bootstrap_servers``."""
+    which = str(request.config.getoption("--broker"))
+    if which in ("kafka", "kafka3"):
+        yield request.getfixturevalue(which)
+    elif which == "refbroker":
+        from refbroker.testing import RefBroker
+
+        with RefBroker() as running:
+            yield running
+    else:
+        yield ExternalBroker(which)
+
+
+@pytest.fixture
+def bootstrap_servers(broker: Broker) -> str:
+    """The bootstrap list of the broker under test."""
+    return broker.bootstrap_servers
+
+
+@pytest.fixture
+def topic(request: pytest.FixtureRequest) -> str:
+    """A topic name nobody used before; the broker creates it when it is first asked for it."""
+    readable = re.sub(r"[^A-Za-z0-9._-]+", "-", request.node.name).strip("-.")[:80]
+    return f"{readable}-{next(_topic_numbers)}-{random.SystemRandom().randrange(16**8):08x}"
+
+
+@pytest.fixture
+def rng(request: pytest.FixtureRequest) -> random.Random:
+    """Randomness that the seed in the report's header repeats."""
+    return random.Random(f"{_SEED}:{request.node.nodeid}")

@@ -1,0 +1,34 @@
+"""Print what the extras of pyproject.toml ask for, for pip: ``python tools/requirements.py dev interop``.
+
+An extra that names extras of the project itself is followed, so that they install beside an editable project without
+building it once more.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import tomllib
+from pathlib import Path
+
+PROJECT = Path(__file__).resolve().parent.parent
+
+
+def requirements(extras: list[str]) -> list[str]:
+    """The requirements of these extras, each once, in order.
+
+    Raises:
+        KeyError: there is no extra of that name.
+    """
+    table = tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    found: dict[str, None] = {}
+    for extra in extras:
+        for requirement in table[extra]:
+            own = re.fullmatch(r"kclient\[(.+)\]", requirement)
+            names = requirements(own[1].split(",")) if own else [requirement]
+            found.update(dict.fromkeys(names))
+    return list(found)
+
+
+if __name__ == "__main__":
+    print("\n".join(requirements(sys.argv[1:])))

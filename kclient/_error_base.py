@@ -78,10 +78,12 @@ class KafkaError(Exception):
         return {name: value for name, value in known.items() if value is not None}
 
     def __str__(self) -> str:
-        number = "" if self.code is None else str(self.code)
-        traits = ", ".join(filter(None, (number, "retriable" if self.retriable else "")))
         where = ", ".join(f"{name} {value}" for name, value in self.context().items())
-        return f"{self.name}{f' ({traits})' if traits else ''}: {self.message}{f' [{where}]' if where else ''}"
+        text = f"{self.message}{f' [{where}]' if where else ''}"
+        # The class says it all for an error of the client's own; a broker's has a name users search for.
+        if self.code is None:
+            return text
+        return f"{self.name} ({self.code}{', retriable' if self.retriable else ''}): {text}"
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _restore, (type(self), self.args, self.__dict__)

@@ -1,0 +1,79 @@
+"""A Kafka client: producer, consumer and admin, each with a blocking and an async face.
+
+This module holds the public names and nothing else; each is imported on first use, so that
+a program that only produces does not load the consumer.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from kclient.admin import Admin, AsyncAdmin, NewPartitions, NewTopic
+    from kclient.consumer import AsyncConsumer, Consumer, Records
+    from kclient.producer import AsyncProducer, Producer, RecordFuture
+    from kclient.types import (
+        ConsumerRecord,
+        Node,
+        OffsetAndMetadata,
+        OffsetAndTimestamp,
+        PartitionInfo,
+        RecordMetadata,
+        TopicPartition,
+    )
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "Admin": "admin",
+    "AsyncAdmin": "admin",
+    "AsyncConsumer": "consumer",
+    "AsyncProducer": "producer",
+    "Consumer": "consumer",
+    "ConsumerRecord": "types",
+    "NewPartitions": "admin",
+    "NewTopic": "admin",
+    "Node": "types",
+    "OffsetAndMetadata": "types",
+    "OffsetAndTimestamp": "types",
+    "PartitionInfo": "types",
+    "Producer": "producer",
+    "RecordFuture": "producer",
+    "RecordMetadata": "types",
+    "Records": "consumer",
+    "TopicPartition": "types",
+}
+
+__all__ = [
+    "Admin",
+    "AsyncAdmin",
+    "AsyncConsumer",
+    "AsyncProducer",
+    "Consumer",
+    "ConsumerRecord",
+    "NewPartitions",
+    "NewTopic",
+    "Node",
+    "OffsetAndMetadata",
+    "OffsetAndTimestamp",
+    "PartitionInfo",
+    "Producer",
+    "RecordFuture",
+    "RecordMetadata",
+    "Records",
+    "TopicPartition",
+]
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module 'kclient' has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"kclient.{home}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

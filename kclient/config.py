@@ -1,0 +1,341 @@
+"""The options of every client: each stands here once, with its default, unit and range.
+
+Names are Kafka's in Python's spelling, with Kafka's meaning and, unless DESIGN.md says
+otherwise, 4.3's default. A config is a frozen struct built from keyword arguments
+(`ProducerConfig.from_options`) or from dotted names (`from_properties`); an option that
+does not exist, or a value out of range, is a ConfigError that says what would be right.
+Left out: what an option does, which is told where it is used.
+"""
+
+import difflib
+import os
+import types
+import typing
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Self
+
+import msgspec
+
+from kclient.errors import ConfigError
+
+
+class Option(msgspec.Struct, frozen=True):
+    """What is known of an option besides its type and default.
+
+    `minimum` and `maximum` are inclusive; `choices` lists the only values allowed;
+    `kafka` is the dotted name when it is not simply the Python name with dots.
+    """
+
+    doc: str
+    unit: str = ""
+    minimum: int | None = None
+    maximum: int | None = None
+    choices: tuple[Any, ...] = ()
+    kafka: str = ""
+
+
+INT_MAX = 2**31 - 1
+LONG_MAX = 2**63 - 1
+
+Serializer = Callable[[Any], bytes | None]
+Deserializer = Callable[[bytes], Any]
+
+
+def _milliseconds(doc: str, minimum: int = 0, maximum: int = LONG_MAX) -> Option:
+    return Option(doc, unit="ms", minimum=minimum, maximum=maximum)
+
+
+def _size(doc: str, minimum: int = 0, maximum: int = INT_MAX) -> Option:
+    return Option(doc, unit="bytes", minimum=minimum, maximum=maximum)
+
+
+class ClientConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """Options that producers, consumers and admins have in common."""
+
+    bootstrap_servers: Annotated[
+        str | Sequence[str], Option('Where to find the cluster: "host:port,host:port" or a sequence of them.')
+    ] = "localhost:9092"
+    client_id: Annotated[str, Option("A name that shows in the broker's logs, quotas and metrics.")] = "kclient"
+    client_dns_lookup: Annotated[
+        str,
+        Option(
+            "How a host name with several addresses is used.",
+            choices=("use_all_dns_ips", "resolve_canonical_bootstrap_servers_only"),
+        ),
+    ] = "use_all_dns_ips"
+    request_timeout_ms: Annotated[int, _milliseconds("How long to wait for the answer to one request.", 1)] = 30_000
+    reconnect_backoff_ms: Annotated[int, _milliseconds("The first wait before connecting to a broker again.")] = 50
+    reconnect_backoff_max_ms: Annotated[int, _milliseconds("The longest wait before connecting again.")] = 1_000
+    retry_backoff_ms: Annotated[int, _milliseconds("The first wait before a failed request is repeated.")] = 100
+    retry_backoff_max_ms: Annotated[int, _milliseconds("The longest wait before a failed request is repeated.")] = 1_000
+    socket_connection_setup_timeout_ms: Annotated[
+        int, _milliseconds("How long setting up a connection may take, at first.", 1)
+    ] = 10_000
+    socket_connection_setup_timeout_max_ms: Annotated[
+        int, _milliseconds("How long setting up a connection may take after several failures in a row.", 1)
+    ] = 30_000
+    connections_max_idle_ms: Annotated[
+        int, _milliseconds("An idle connection is closed after this long; -1 for never.", -1)
+    ] = 540_000
+    metadata_max_age_ms: Annotated[int, _milliseconds("Metadata is refreshed at least this often.", 1)] = 300_000
+    metadata_recovery_strategy: Annotated[
+        str, Option("What to do when no known broker answers (KIP-899).", choices=("rebootstrap", "none"))
+    ] = "rebootstrap"
+    metadata_recovery_rebootstrap_trigger_ms: Annotated[
+        int, _milliseconds("Start over from bootstrap_servers after this long without metadata (KIP-1102).")
+    ] = 300_000
+    send_buffer_bytes: Annotated[int, _size("SO_SNDBUF of the sockets; -1 leaves it to the system.", -1)] = -1
+    receive_buffer_bytes: Annotated[int, _size("SO_RCVBUF of the sockets; -1 leaves it to the system.", -1)] = -1
+
+    def __post_init__(self) -> None:
+        hints = _hints(type(self))
+        for name in self.__struct_fields__:
+            _check(name, hints[name], getattr(self, name))
+
+    @classmethod
+    def from_options(cls, options: Mapping[str, Any]) -> Self:
+        """Build a config from Python names.
+
+        Raises:
+            ConfigError: an option does not exist (the nearest one is named) or its value does not fit.
+        """
+        unknown = [name for name in options if name not in cls.__struct_fields__]
+        if unknown:
+            raise ConfigError(_unknown(unknown[0], cls.__struct_fields__))
+        return cls(**options)
+
+    @classmethod
+    def from_properties(cls, properties: Mapping[str, Any] | str | os.PathLike[str], **options: Any) -> Self:
+        """Build a config from Kafka's dotted names: a mapping, or the path of a .properties file.
+
+        Values may be strings, as in a file; keyword arguments use Python names and win.
+        """
+        if not isinstance(properties, Mapping):
+            properties = read_properties(Path(properties))
+        hints = _hints(cls)
+        names = {dotted_name(cls, name): name for name in cls.__struct_fields__}
+        converted: dict[str, Any] = {}
+        for dotted, value in properties.items():
+            if dotted not in names:
+                raise ConfigError(_unknown(dotted, names))
+            name = names[dotted]
+            converted[name] = _parse(dotted, hints[name], value) if isinstance(value, str) else value
+        return cls.from_options({**converted, **options})
+
+
+class ProducerConfig(ClientConfig, frozen=True, kw_only=True):
+    """Options of Producer and AsyncProducer."""
+
+    acks: Annotated[
+        int | str, Option('Who must have a record before it counts as sent: 0, 1 or "all".', choices=(0, 1, -1, "all"))
+    ] = "all"
+    enable_idempotence: Annotated[
+        bool | None,
+        Option("No duplicates and no reordering by retries. Unset: on, unless acks says otherwise."),
+    ] = None
+    linger_ms: Annotated[int, _milliseconds("How long a batch waits for company.")] = 5
+    batch_size: Annotated[int, _size("A batch is sent when it has this many bytes; buffers grow with use.")] = 1_000_000
+    buffer_memory: Annotated[
+        int, _size("Bytes of records that may wait to be sent; then send() blocks.", 1, LONG_MAX)
+    ] = 33_554_432
+    max_block_ms: Annotated[int, _milliseconds("How long send() may wait for room or for metadata.")] = 60_000
+    max_request_size: Annotated[int, _size("The largest request, and so the largest record.", 1)] = 1_048_576
+    max_in_flight_requests_per_connection: Annotated[
+        int, Option("Requests on their way to one broker at once.", minimum=1, maximum=INT_MAX)
+    ] = 5
+    delivery_timeout_ms: Annotated[int, _milliseconds("How long delivery may take, retries included.", 1)] = 120_000
+    retries: Annotated[int, Option("How often a send is repeated at most.", minimum=0, maximum=INT_MAX)] = INT_MAX
+    compression_type: Annotated[
+        str, Option("The codec of batches.", choices=("none", "gzip", "snappy", "lz4", "zstd"))
+    ] = "none"
+    compression_gzip_level: Annotated[
+        int, Option("gzip's level; -1 is zlib's own default.", minimum=-1, maximum=9, kafka="compression.gzip.level")
+    ] = -1
+    compression_lz4_level: Annotated[
+        int, Option("lz4's level.", minimum=1, maximum=17, kafka="compression.lz4.level")
+    ] = 9
+    compression_zstd_level: Annotated[
+        int, Option("zstd's level.", minimum=-131072, maximum=22, kafka="compression.zstd.level")
+    ] = 3
+    partitioner: Annotated[
+        Any,
+        Option(
+            'Picks the partition: "default" (murmur2 of the key, else sticky), "round_robin", "random", '
+            '"consistent_random", or an object of your own (see kclient.producer.partitioners).'
+        ),
+    ] = "default"
+    partitioner_ignore_keys: Annotated[bool, Option("Spread records with keys like records without.")] = False
+    partitioner_adaptive_partitioning_enable: Annotated[
+        bool, Option("Send more to partitions whose broker answers faster (KIP-794).")
+    ] = True
+    partitioner_availability_timeout_ms: Annotated[
+        int, _milliseconds("Avoid partitions whose broker takes nothing for this long; 0 for never.")
+    ] = 0
+    key_serializer: Annotated[Serializer | None, Option("Makes a key's bytes; None takes bytes as they are.")] = None
+    value_serializer: Annotated[Serializer | None, Option("Makes a value's bytes; None takes bytes as they are.")] = (
+        None
+    )
+    interceptors: Annotated[
+        Sequence[Any], Option("Objects with on_send and on_acknowledgement.", kafka="interceptor.classes")
+    ] = ()
+    metadata_max_idle_ms: Annotated[
+        int, _milliseconds("A topic not produced to for this long is forgotten.", 5_000)
+    ] = 300_000
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.enable_idempotence:
+            if self.acks not in (-1, "all"):
+                raise ConfigError(f'enable_idempotence=True needs acks="all", not {self.acks!r}')
+            if self.retries == 0:
+                raise ConfigError("enable_idempotence=True needs retries above 0")
+            if self.max_in_flight_requests_per_connection > 5:
+                raise ConfigError("enable_idempotence=True allows at most 5 max_in_flight_requests_per_connection")
+        elif self.enable_idempotence is None and self.acks in (-1, "all"):
+            if self.retries == 0:
+                raise ConfigError(
+                    "retries=0 turns idempotence off: say enable_idempotence=False as well if that is meant"
+                )
+            if self.max_in_flight_requests_per_connection > 5:
+                raise ConfigError(
+                    "an idempotent producer allows at most 5 max_in_flight_requests_per_connection: "
+                    "say enable_idempotence=False as well if that is meant"
+                )
+        if self.delivery_timeout_ms < self.linger_ms + self.request_timeout_ms:
+            raise ConfigError(
+                f"delivery_timeout_ms ({self.delivery_timeout_ms}) must be at least linger_ms + request_timeout_ms "
+                f"({self.linger_ms} + {self.request_timeout_ms})"
+            )
+
+    @property
+    def idempotent(self) -> bool:
+        """Whether the producer asks for a producer id and numbers its batches."""
+        return self.acks in (-1, "all") if self.enable_idempotence is None else self.enable_idempotence
+
+    @property
+    def required_acks(self) -> int:
+        """acks as the protocol has it: 0, 1, or -1 for all."""
+        return -1 if self.acks == "all" else int(self.acks)
+
+
+class ConsumerConfig(ClientConfig, frozen=True, kw_only=True):
+    """Options of Consumer and AsyncConsumer."""
+
+    auto_offset_reset: Annotated[
+        str,
+        Option(
+            'Where to start without a valid position: "earliest", "latest", "none" (an error), or '
+            '"by_duration:PT1H" (that long ago, ISO 8601; KIP-1106).'
+        ),
+    ] = "latest"
+    fetch_min_bytes: Annotated[int, _size("The broker answers a fetch once it has this much.", 0)] = 1
+    fetch_max_wait_ms: Annotated[int, _milliseconds("... or once it waited for this long.", 0, INT_MAX)] = 500
+    fetch_max_bytes: Annotated[int, _size("The most one fetch brings; a larger batch still arrives.", 1)] = 52_428_800
+    max_partition_fetch_bytes: Annotated[int, _size("The most one fetch brings of one partition.", 1)] = 1_048_576
+    prefetch_max_bytes: Annotated[
+        int, _size("Fetching pauses while this much is fetched and not read yet.", 1, LONG_MAX)
+    ] = 67_108_864
+    max_poll_records: Annotated[int, Option("The most records one poll() returns.", minimum=1, maximum=INT_MAX)] = 500
+    check_crcs: Annotated[bool, Option("Verify each batch's checksum.")] = True
+    isolation_level: Annotated[
+        str, Option("Whether aborted transactions show.", choices=("read_uncommitted", "read_committed"))
+    ] = "read_uncommitted"
+    client_rack: Annotated[str, Option("Where this client is, to read from a near replica (KIP-392).")] = ""
+    default_api_timeout_ms: Annotated[int, _milliseconds("The timeout of calls that are given none.")] = 60_000
+    key_deserializer: Annotated[Deserializer | None, Option("Makes a key of its bytes; None leaves bytes.")] = None
+    value_deserializer: Annotated[Deserializer | None, Option("Makes a value of its bytes; None leaves bytes.")] = None
+    allow_auto_create_topics: Annotated[bool, Option("Let the broker create a topic that is asked for.")] = True
+
+
+class AdminConfig(ClientConfig, frozen=True, kw_only=True):
+    """Options of Admin and AsyncAdmin."""
+
+    default_api_timeout_ms: Annotated[int, _milliseconds("The timeout of calls that are given none.")] = 60_000
+    connections_max_idle_ms: Annotated[
+        int, _milliseconds("An idle connection is closed after this long; -1 for never.", -1)
+    ] = 300_000
+
+
+def options_of(config: type[ClientConfig]) -> dict[str, tuple[Option, Any]]:
+    """Every option of a config class with its description and default, for documentation."""
+    defaults = dict(zip(config.__struct_fields__, config.__struct_defaults__, strict=True))
+    return {name: (_option(hint), defaults[name]) for name, hint in _hints(config).items() if name in defaults}
+
+
+def dotted_name(config: type[ClientConfig], name: str) -> str:
+    """Kafka's own name of an option."""
+    return _option(_hints(config)[name]).kafka or name.replace("_", ".")
+
+
+def read_properties(path: Path) -> dict[str, str]:
+    """Read a .properties file: `name=value` lines, # and ! comments, a trailing backslash continues a line."""
+    properties: dict[str, str] = {}
+    pending = ""
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        text = pending + line.strip()
+        if not pending and (not text or text[0] in "#!"):
+            continue
+        if text.endswith("\\"):
+            pending = text[:-1]
+            continue
+        pending = ""
+        name, separator, value = text.partition("=")
+        if not separator:
+            raise ConfigError(f"{path}, line {number}: expected name=value, found {text!r}")
+        properties[name.strip()] = value.strip()
+    return properties
+
+
+_HINTS: dict[type, dict[str, Any]] = {}
+
+
+def _hints(config: type) -> dict[str, Any]:
+    if config not in _HINTS:
+        _HINTS[config] = typing.get_type_hints(config, include_extras=True)
+    return _HINTS[config]
+
+
+def _option(hint: Any) -> Option:
+    return next(extra for extra in hint.__metadata__ if isinstance(extra, Option))
+
+
+def _unknown(name: str, known: typing.Iterable[str]) -> str:
+    nearest = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
+    return f"there is no option {name!r}" + (f"; did you mean {nearest[0]!r}?" if nearest else "")
+
+
+def _kinds(annotation: Any) -> tuple[Any, ...]:
+    is_union = typing.get_origin(annotation) in (typing.Union, types.UnionType)
+    return typing.get_args(annotation) if is_union else (annotation,)
+
+
+def _check(name: str, hint: Any, value: Any) -> None:
+    option = _option(hint)
+    plain = {kind for kind in _kinds(hint.__origin__) if kind in (int, str, bool, types.NoneType)}
+    if plain and len(plain) == len(_kinds(hint.__origin__)) and type(value) not in plain:
+        expected = " or ".join(sorted("None" if kind is types.NoneType else kind.__name__ for kind in plain))
+        raise ConfigError(f"{name} must be {expected}, not {value!r}")
+    if option.choices and value not in option.choices:
+        raise ConfigError(f"{name} must be one of {', '.join(map(repr, option.choices))}, not {value!r}")
+    if isinstance(value, int) and not option.choices:
+        low, high = option.minimum, option.maximum
+        if (low is not None and value < low) or (high is not None and value > high):
+            raise ConfigError(
+                f"{name} must be from {low} to {high}{' ' + option.unit if option.unit else ''}, not {value}"
+            )
+
+
+def _parse(name: str, hint: Any, text: str) -> Any:
+    kinds = _kinds(hint.__origin__)
+    if bool in kinds:
+        if text.lower() not in ("true", "false"):
+            raise ConfigError(f"{name} must be true or false, not {text!r}")
+        return text.lower() == "true"
+    if int in kinds:
+        try:
+            return int(text)
+        except ValueError:
+            if str not in kinds:
+                raise ConfigError(f"{name} must be a whole number, not {text!r}") from None
+    return text

@@ -1,0 +1,85 @@
+"""The keyword options of every client, for editors and type checkers.
+
+Names and types only: what an option means, its default, unit and range stand in `kclient.config`,
+which also checks the values; a test keeps the two in step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypedDict
+
+from kclient.config import Deserializer, Serializer
+
+
+class ClientOptions(TypedDict, total=False):
+    """Options that all clients have in common: see `kclient.config.ClientConfig`."""
+
+    bootstrap_servers: str | Sequence[str]
+    client_id: str
+    client_dns_lookup: str
+    request_timeout_ms: int
+    reconnect_backoff_ms: int
+    reconnect_backoff_max_ms: int
+    retry_backoff_ms: int
+    retry_backoff_max_ms: int
+    socket_connection_setup_timeout_ms: int
+    socket_connection_setup_timeout_max_ms: int
+    connections_max_idle_ms: int
+    metadata_max_age_ms: int
+    metadata_recovery_strategy: str
+    metadata_recovery_rebootstrap_trigger_ms: int
+    send_buffer_bytes: int
+    receive_buffer_bytes: int
+
+
+class ProducerOptions(ClientOptions, total=False):
+    """Keyword options of Producer and AsyncProducer: see `kclient.config.ProducerConfig`."""
+
+    acks: int | str
+    enable_idempotence: bool | None
+    linger_ms: int
+    batch_size: int
+    buffer_memory: int
+    max_block_ms: int
+    max_request_size: int
+    max_in_flight_requests_per_connection: int
+    delivery_timeout_ms: int
+    retries: int
+    compression_type: str
+    compression_gzip_level: int
+    compression_lz4_level: int
+    compression_zstd_level: int
+    partitioner: Any
+    partitioner_ignore_keys: bool
+    partitioner_adaptive_partitioning_enable: bool
+    partitioner_availability_timeout_ms: int
+    key_serializer: Serializer | None
+    value_serializer: Serializer | None
+    interceptors: Sequence[Any]
+    metadata_max_idle_ms: int
+
+
+class ConsumerOptions(ClientOptions, total=False):
+    """Keyword options of Consumer and AsyncConsumer: see `kclient.config.ConsumerConfig`."""
+
+    auto_offset_reset: str
+    fetch_min_bytes: int
+    fetch_max_wait_ms: int
+    fetch_max_bytes: int
+    max_partition_fetch_bytes: int
+    prefetch_max_bytes: int
+    max_poll_records: int
+    check_crcs: bool
+    isolation_level: str
+    client_rack: str
+    default_api_timeout_ms: int
+    key_deserializer: Deserializer | None
+    value_deserializer: Deserializer | None
+    allow_auto_create_topics: bool
+
+
+class AdminOptions(ClientOptions, total=False):
+    """Keyword options of Admin and AsyncAdmin: see `kclient.config.AdminConfig`."""
+
+    default_api_timeout_ms: int

@@ -1,0 +1,95 @@
+"""The small value types that every room and every user shares.
+
+Plain, immutable, comparable; no behaviour beyond their own printing. What a fetched
+record looks like is decided in `kclient.records` (it has a compiled twin) and only
+re-exported here.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import msgspec
+
+from kclient.records import ConsumerRecord
+
+__all__ = [
+    "ConsumerRecord",
+    "Headers",
+    "Node",
+    "OffsetAndMetadata",
+    "OffsetAndTimestamp",
+    "PartitionInfo",
+    "RecordMetadata",
+    "TopicPartition",
+]
+
+
+Headers = tuple[tuple[str, bytes | None], ...]
+"""Record headers, in order; a name may stand more than once."""
+
+
+class TopicPartition(NamedTuple):
+    """One partition of one topic."""
+
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+
+class RecordMetadata(msgspec.Struct, frozen=True):
+    """Where a produced record ended up.
+
+    `offset` is -1 when acks=0, or when a retried batch was recognised by the broker as a
+    duplicate whose offset it no longer knows. `timestamp` is in milliseconds since the
+    epoch: the broker's when the topic uses LogAppendTime, else the record's own.
+    """
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp: int
+    serialized_key_size: int = -1
+    serialized_value_size: int = -1
+
+
+class OffsetAndMetadata(msgspec.Struct, frozen=True):
+    """A position to commit: the next offset to read, with an application's own note."""
+
+    offset: int
+    metadata: str = ""
+    leader_epoch: int | None = None
+
+
+class OffsetAndTimestamp(msgspec.Struct, frozen=True):
+    """The first record at or after a point in time (milliseconds since the epoch)."""
+
+    offset: int
+    timestamp: int
+    leader_epoch: int | None = None
+
+
+class Node(msgspec.Struct, frozen=True):
+    """A broker as the cluster advertises it."""
+
+    node_id: int
+    host: str
+    port: int
+    rack: str | None = None
+
+    def __str__(self) -> str:
+        return f"broker {self.node_id} at {self.host}:{self.port}"
+
+
+class PartitionInfo(msgspec.Struct, frozen=True):
+    """A partition as the metadata describes it; `leader` is None while there is none."""
+
+    topic: str
+    partition: int
+    leader: int | None
+    leader_epoch: int | None
+    replicas: tuple[int, ...]
+    in_sync_replicas: tuple[int, ...]
+    offline_replicas: tuple[int, ...] = ()

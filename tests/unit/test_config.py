@@ -1,0 +1,120 @@
+"""The options: defaults, checks, dotted names, and the typed twin for editors."""
+
+from __future__ import annotations
+
+import typing
+from pathlib import Path
+
+import pytest
+
+from kclient import config, options
+from kclient.config import AdminConfig, ClientConfig, ConsumerConfig, ProducerConfig
+from kclient.errors import ConfigError
+
+CONFIGS = [ClientConfig, ProducerConfig, ConsumerConfig, AdminConfig]
+OPTIONS = {
+    ClientConfig: options.ClientOptions,
+    ProducerConfig: options.ProducerOptions,
+    ConsumerConfig: options.ConsumerOptions,
+    AdminConfig: options.AdminOptions,
+}
+
+
+@pytest.mark.parametrize("kind", CONFIGS)
+def test_every_option_has_a_description_and_a_default_that_passes_its_own_check(kind: type[ClientConfig]) -> None:
+    kind()
+    described = config.options_of(kind)
+    assert set(described) == set(kind.__struct_fields__)
+    assert all(option.doc.endswith(".") for option, _ in described.values())
+
+
+@pytest.mark.parametrize("kind", CONFIGS)
+def test_the_typed_keywords_agree_with_the_config(kind: type[ClientConfig]) -> None:
+    declared = {name: hint.__origin__ for name, hint in typing.get_type_hints(kind, include_extras=True).items()}
+    assert typing.get_type_hints(OPTIONS[kind]) == declared
+
+
+def test_an_unknown_option_names_the_nearest_one() -> None:
+    with pytest.raises(ConfigError, match=r"no option 'lingerms'; did you mean 'linger_ms'"):
+        ProducerConfig.from_options({"lingerms": 3})
+
+
+def test_an_option_far_from_all_others_is_an_error_without_a_guess() -> None:
+    with pytest.raises(ConfigError, match=r"^there is no option 'zzzzqqq'$"):
+        ProducerConfig.from_options({"zzzzqqq": 3})
+
+
+@pytest.mark.parametrize(
+    ("wrong", "text"),
+    [
+        ({"linger_ms": -1}, "linger_ms must be from 0"),
+        ({"linger_ms": "5"}, "linger_ms must be int, not '5'"),
+        ({"linger_ms": True}, "linger_ms must be int"),
+        ({"compression_type": "brotli"}, "compression_type must be one of 'none', 'gzip'"),
+        ({"acks": 2}, "acks must be one of 0, 1, -1, 'all'"),
+        ({"enable_idempotence": True, "acks": 1}, 'needs acks="all"'),
+        ({"enable_idempotence": True, "retries": 0}, "needs retries above 0"),
+        ({"retries": 0}, "turns idempotence off"),
+        ({"max_in_flight_requests_per_connection": 6}, "at most 5"),
+        ({"delivery_timeout_ms": 1000}, "at least linger_ms"),
+        ({"partitioner_ignore_keys": 1}, "must be bool"),
+    ],
+)
+def test_a_wrong_value_says_what_would_be_right(wrong: dict[str, typing.Any], text: str) -> None:
+    with pytest.raises(ConfigError, match=text):
+        ProducerConfig.from_options(wrong)
+
+
+@pytest.mark.parametrize(
+    ("given", "idempotent", "acks"),
+    [
+        ({}, True, -1),
+        ({"acks": "all"}, True, -1),
+        ({"acks": 1}, False, 1),
+        ({"acks": 0}, False, 0),
+        ({"enable_idempotence": False}, False, -1),
+        ({"enable_idempotence": False, "retries": 0}, False, -1),
+    ],
+)
+def test_acks_below_all_alone_turns_idempotence_off(given: dict[str, typing.Any], idempotent: bool, acks: int) -> None:
+    made = ProducerConfig.from_options(given)
+    assert (made.idempotent, made.required_acks) == (idempotent, acks)
+
+
+def test_a_config_cannot_be_changed() -> None:
+    with pytest.raises(AttributeError):
+        ProducerConfig().linger_ms = 3  # type: ignore[misc]
+
+
+def test_properties_use_dotted_names_and_text() -> None:
+    made = ProducerConfig.from_properties(
+        {"linger.ms": "7", "compression.type": "zstd", "enable.idempotence": "false", "acks": "1"}, linger_ms=9
+    )
+    assert (made.linger_ms, made.compression_type, made.enable_idempotence, made.required_acks) == (9, "zstd", False, 1)
+
+
+@pytest.mark.parametrize(
+    ("properties", "text"),
+    [
+        ({"linger.mss": "7"}, "did you mean 'linger.ms'"),
+        ({"linger.ms": "soon"}, "whole number"),
+        ({"enable.idempotence": "maybe"}, "true or false"),
+    ],
+)
+def test_wrong_properties_name_the_dotted_option(properties: dict[str, str], text: str) -> None:
+    with pytest.raises(ConfigError, match=text):
+        ProducerConfig.from_properties(properties)
+
+
+def test_a_properties_file_may_have_comments_and_continued_lines(tmp_path: Path) -> None:
+    path = tmp_path / "client.properties"
+    path.write_text("# brokers\n! more\n\nbootstrap.servers = one:1,\\\n  two:2\nfetch.min.bytes=10\n")
+    made = ConsumerConfig.from_properties(path)
+    assert (made.bootstrap_servers, made.fetch_min_bytes) == ("one:1,two:2", 10)
+
+
+def test_a_properties_file_with_a_line_that_is_no_property_says_which(tmp_path: Path) -> None:
+    path = tmp_path / "client.properties"
+    path.write_text("fetch.min.bytes=10\nwhat is this\n")
+    with pytest.raises(ConfigError, match=r"line 2: expected name=value"):
+        ConsumerConfig.from_properties(path)

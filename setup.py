@@ -21,11 +21,12 @@ COMPILE_ARGS = ["/O2"] if sys.platform == "win32" else ["-O3", "-g0"]
 def extensions() -> list[Extension]:
     """One extension per Cython source under kclient/."""
     sources = sorted(Path("kclient").rglob("_*.pyx"))
+    declarations = [path.as_posix() for path in sorted(Path("kclient").rglob("*.px[di]"))]
     return [
         Extension(
             ".".join(source.with_suffix("").parts),
             [source.as_posix()],
-            depends=[path.as_posix() for path in sorted(source.parent.glob("*.pxd"))],
+            depends=declarations,
             extra_compile_args=COMPILE_ARGS,
             optional=not REQUIRED,
         )

@@ -1,0 +1,91 @@
+"""refbroker as its users start it: a process of its own, with its files in a folder."""
+
+from __future__ import annotations
+
+import os
+import re
+import selectors
+import subprocess
+import sys
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+START_SECONDS = 30.0
+READY = re.compile(r"refbroker ready on (\S+:\d+)")
+
+
+class BrokerProcess:
+    """``refbroker run`` as a context manager.
+
+    Args:
+        data_directory: where it keeps its log.
+        port: 0 for a free one.
+        settings: broker settings, in Kafka's own names.
+    """
+
+    def __init__(self, data_directory: Path, *, port: int = 0, settings: dict[str, str] | None = None) -> None:
+        self.data_directory = data_directory
+        self.bootstrap_servers = ""
+        self.output_file = data_directory.with_suffix(".out")
+        options = [part for name, value in (settings or {}).items() for part in ("--set", f"{name}={value}")]
+        self._command = [
+            *(sys.executable, "-m", "refbroker", "run"),
+            *("--port", str(port), "--data-dir", str(data_directory), *options),
+        ]
+
+    def __enter__(self) -> Self:
+        with open(self.output_file, "ab") as errors:
+            self._process = subprocess.Popen(
+                self._command,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                env={**os.environ, "PYTHONUNBUFFERED": "1"},
+            )
+        try:
+            self.bootstrap_servers = self._wait_until_ready()
+        except BaseException:
+            self.stop(kill=True)
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    @property
+    def pid(self) -> int:
+        """The process's id."""
+        return self._process.pid
+
+    def stop(self, *, kill: bool = False) -> int:
+        """End it, in order (SIGTERM) or at once (SIGKILL), and return its exit status."""
+        self._process.kill() if kill else self._process.terminate()
+        try:
+            return self._process.wait(30)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+            raise
+        finally:
+            if self._process.stdout is not None:
+                self._process.stdout.close()
+
+    def _wait_until_ready(self) -> str:
+        assert self._process.stdout is not None
+        deadline = time.monotonic() + START_SECONDS
+        said = b""
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._process.stdout, selectors.EVENT_READ)
+            while time.monotonic() < deadline and selector.select(deadline - time.monotonic()):
+                piece = os.read(self._process.stdout.fileno(), 4096)
+                said += piece
+                if ready := READY.search(said.decode(errors="replace")):
+                    return ready[1]
+                if not piece:
+                    break
+        errors = self.output_file.read_text(errors="replace")
+        raise AssertionError(f"refbroker did not start; it said:\n{said.decode(errors='replace')}{errors[-4000:]}")

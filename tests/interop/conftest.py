@@ -1,0 +1,68 @@
+"""Interop tests talk to others: everything here is marked ``interop``, and skips, saying why, where it cannot run.
+
+`kafka` and `kafka3` (real Apache Kafka) come from tests/conftest.py, where the integration suite uses them too.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from tests.interop.broker_process import BrokerProcess
+from tests.interop.kafka.cluster import KafkaCluster, unavailable_reason
+from tests.interop.kafka.tools import JavaTools
+
+HERE = Path(__file__).parent
+
+
+class Target(NamedTuple):
+    """A broker under test with its files, as far as they are on this machine."""
+
+    bootstrap_servers: str
+    data_directories: list[Path]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if HERE in item.path.parents:
+            item.add_marker(pytest.mark.interop)
+            # Others' start-up and time-outs are theirs: a JVM on a busy machine may take long.
+            if item.get_closest_marker("timeout") is None:
+                item.add_marker(pytest.mark.timeout(180))
+
+
+@pytest.fixture(scope="session")
+def refbroker_process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+    """refbroker as a process, one per run."""
+    settings = {"auto.create.topics.enable": "true"}
+    with BrokerProcess(tmp_path_factory.mktemp("refbroker") / "data", settings=settings) as process:
+        yield process
+
+
+@pytest.fixture(scope="session")
+def target(request: pytest.FixtureRequest) -> Target:
+    """The broker that others' clients and tools are pointed at: refbroker, or what ``--broker`` says.
+
+    With ``--broker HOST:PORT``, KCLIENT_TEST_DATA_DIR may name the folder of its partitions.
+    """
+    which = str(request.config.getoption("--broker"))
+    if which == "refbroker":
+        process = request.getfixturevalue("refbroker_process")
+        return Target(process.bootstrap_servers, [process.data_directory])
+    if which in ("kafka", "kafka3"):
+        cluster: KafkaCluster = request.getfixturevalue(which)
+        return Target(cluster.bootstrap_servers, [cluster.data_directory(node) for node in cluster.node_ids])
+    given = os.environ.get("KCLIENT_TEST_DATA_DIR")
+    return Target(which, [Path(given)] if given else [])
+
+
+@pytest.fixture(scope="session")
+def java(target: Target) -> JavaTools:
+    """Kafka's Java tools, pointed at the broker under test."""
+    if reason := unavailable_reason():
+        pytest.skip(reason)
+    return JavaTools(target.bootstrap_servers)

@@ -54,7 +54,7 @@ def test_an_option_far_from_all_others_is_an_error_without_a_guess() -> None:
         ({"acks": 2}, "acks must be one of 0, 1, -1, 'all'"),
         ({"enable_idempotence": True, "acks": 1}, 'needs acks="all"'),
         ({"enable_idempotence": True, "retries": 0}, "needs retries above 0"),
-        ({"retries": 0}, "turns idempotence off"),
+        ({"retries": 0}, "retries=0 needs enable_idempotence=False as well"),
         ({"max_in_flight_requests_per_connection": 6}, "at most 5"),
         ({"delivery_timeout_ms": 1000}, "at least linger_ms"),
         ({"partitioner_ignore_keys": 1}, "must be bool"),

@@ -93,6 +93,10 @@ class KafkaCluster:
         """The ids of the nodes whose process runs."""
         return [node for node, process in self._processes.items() if process.poll() is None]
 
+    def pid(self, node: int) -> int:
+        """The process id of a running node."""
+        return self._processes[node].pid
+
     def address(self, node: int) -> str:
         """The ``host:port`` of one node."""
         return f"127.0.0.1:{self._ports[node]}"

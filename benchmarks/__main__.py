@@ -1,0 +1,262 @@
+"""`make bench`: the goals of DESIGN.md section 9, each as a ratio to a peer in the same run.
+
+Every measurement is a process of its own (`workers.py`), the clients take turns, and the best of several
+rounds counts, since the machine may be shared. Prints a table and writes `results/latest.json`.
+A ratio is always kclient (or refbroker) to the peer; a goal that is missed is marked, never hidden.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import subprocess
+import sys
+import tempfile
+import time
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks import brokers
+from kclient import __version__, records
+
+HERE = Path(__file__).parent
+ROOT = HERE.parent
+CONFLUENT = "confluent-kafka"
+
+
+class Goal(NamedTuple):
+    """`value` of the peer's, at least or at most."""
+
+    value: float
+    at_least: bool = True
+
+    def met(self, ratio: float) -> bool:
+        return ratio >= self.value if self.at_least else ratio <= self.value
+
+    def __str__(self) -> str:
+        return f"{'≥' if self.at_least else '≤'} {self.value:.2g}"
+
+
+class Row(NamedTuple):
+    name: str
+    unit: str
+    ours: float
+    peer: str
+    theirs: float
+    goal: Goal | None = None
+
+    @property
+    def ratio(self) -> float:
+        return self.ours / self.theirs if self.theirs else float("inf")
+
+
+class Bench:
+    """One run: what to measure on which brokers, how often, and what came out."""
+
+    def __init__(self, count: int, rounds: int, only: str, console: Console) -> None:
+        self.count = count
+        self.rounds = rounds
+        self.only = only
+        self.console = console
+        self.rows: list[Row] = []
+        self.raw: list[dict[str, Any]] = []
+
+    def wants(self, section: str) -> bool:
+        return not self.only or self.only in section
+
+    def worker(self, what: str, client: str, bootstrap: str, topic: str, count: int, mode: str) -> dict[str, Any]:
+        command = [sys.executable, str(HERE / "workers.py"), what, client, bootstrap, topic, str(count), "100", mode]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=600, cwd=ROOT, check=False)
+        if done.returncode:
+            raise SystemExit(f"{what} by {client} failed:\n{done.stderr[-3000:]}")
+        result: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+        self.raw.append({"what": what, "client": client, "mode": mode, "topic": topic, **result})
+        figures = ", ".join(f"{name} {value:,.0f}" for name, value in result.items() if isinstance(value, int | float))
+        self.console.print(f"  {what:8} {client:16} {mode:8} {figures}", highlight=False)
+        return result
+
+    def best(
+        self, what: str, clients: list[tuple[str, str, str]], bootstrap: str, topic: Callable[[], str], count: int
+    ) -> dict[tuple[str, str, str], dict[str, float]]:
+        """The best of every figure of every (what, client, mode), over interleaved rounds."""
+        found: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
+        for _ in range(self.rounds):
+            for work, client, mode in clients:
+                result = self.worker(work, client, bootstrap, topic(), count, mode)
+                found.setdefault((work, client, mode), []).append(result)
+        return {
+            key: {
+                name: (max if name == "rate" else min)(result[name] for result in results)
+                for name in results[0]
+                if isinstance(results[0][name], int | float)
+            }
+            for key, results in found.items()
+        }
+
+    def fresh(self, bootstrap: str, partitions: int) -> Callable[[], str]:
+        def make() -> str:
+            topic = f"bench-{uuid.uuid4().hex[:8]}"
+            brokers.create_topic(bootstrap, topic, partitions)
+            return topic
+
+        return make
+
+    def add(self, name: str, unit: str, ours: float, peer: str, theirs: float, goal: Goal | None = None) -> None:
+        self.rows.append(Row(name, unit, ours, peer, theirs, goal))
+
+
+def produce(bench: Bench, broker: str, bootstrap: str, partitions: int, peers: list[str]) -> None:
+    modes = [("produce", client, mode) for mode in ("default", "tuned") for client in ("kclient", CONFLUENT)]
+    modes += [("produce", client, "tuned") for client in peers]
+    best = bench.best("produce", modes, bootstrap, bench.fresh(bootstrap, partitions), bench.count)
+    where = f"{broker}, {partitions} partition{'s' if partitions > 1 else ''}"
+    ours, theirs = best["produce", "kclient", "default"], best["produce", CONFLUENT, "tuned"]
+    goal = Goal(4) if partitions == 1 and broker == "Apache Kafka" else None
+    bench.add(f"produce, {where}", "records/s", ours["rate"], f"{CONFLUENT} tuned", theirs["rate"], goal)
+    tuned, untuned = best["produce", "kclient", "tuned"], best["produce", CONFLUENT, "default"]
+    bench.add(f"produce tuned, {where}", "records/s", tuned["rate"], f"{CONFLUENT} tuned", theirs["rate"])
+    bench.add(f"produce, {where}", "records/s", ours["rate"], f"{CONFLUENT} default", untuned["rate"])
+    for client in peers:
+        bench.add(f"produce, {where}", "records/s", ours["rate"], client, best["produce", client, "tuned"]["rate"])
+    cpu = "cpu_per_million"
+    cpu_goal = Goal(1 / 3, at_least=False) if goal else None
+    bench.add(f"CPU to produce, {where}", "s/M", ours[cpu], f"{CONFLUENT} tuned", theirs[cpu], cpu_goal)
+    bench.add(f"memory producing, {where}", "MB", ours["rss_mb"], f"{CONFLUENT} tuned", theirs["rss_mb"])
+
+
+def consume(bench: Bench, broker: str, bootstrap: str, partitions: int, peers: list[str]) -> None:
+    topic = bench.fresh(bootstrap, partitions)()
+    bench.worker("produce", "kclient", bootstrap, topic, bench.count, "default")
+    modes = [(what, "kclient", mode) for what in ("consume", "poll", "arrow") for mode in ("default", "tuned")]
+    modes += [("consume", CONFLUENT, "tuned"), ("consume", CONFLUENT, "default")]
+    modes += [("consume", client, "tuned") for client in peers]
+    best = bench.best("consume", modes, bootstrap, lambda: topic, bench.count)
+    theirs = best["consume", CONFLUENT, "tuned"]
+    where = f"{broker}, {partitions} partition{'s' if partitions > 1 else ''}"
+    main = partitions == 1 and broker == "Apache Kafka"
+    for what, title, goal in (
+        ("consume", "consume", 5.0),
+        ("poll", "consume by poll", 5.0),
+        ("arrow", "to Arrow", 15.0),
+    ):
+        for mode in ("default", "tuned"):
+            bench.add(
+                f"{title}{' tuned' if mode == 'tuned' else ''}, {where}",
+                "records/s",
+                best[what, "kclient", mode]["rate"],
+                f"{CONFLUENT} tuned",
+                theirs["rate"],
+                Goal(goal) if main else None,
+            )
+    ours = best["consume", "kclient", "default"]
+    for client in [CONFLUENT, *peers]:
+        mode = "default" if client == CONFLUENT else "tuned"
+        bench.add(
+            f"consume, {where}", "records/s", ours["rate"], f"{client} {mode}", best["consume", client, mode]["rate"]
+        )
+    cpu = "cpu_per_million"
+    cpu_goal = Goal(1 / 3, at_least=False) if main else None
+    bench.add(f"CPU to consume, {where}", "s/M", ours[cpu], f"{CONFLUENT} tuned", theirs[cpu], cpu_goal)
+    bench.add(f"memory consuming, {where}", "MB", ours["rss_mb"], f"{CONFLUENT} tuned", theirs["rss_mb"])
+
+
+def latency(bench: Bench, broker: str, bootstrap: str) -> None:
+    modes = [("latency", "kclient", "default"), ("latency", CONFLUENT, "default")]
+    best = bench.best("latency", modes, bootstrap, bench.fresh(bootstrap, 1), max(500, bench.count // 500))
+    for figure, title in (("p50_us", "p50"), ("p99_us", "p99")):
+        goal = Goal(1, at_least=False) if broker == "Apache Kafka" else None
+        ours, theirs = best["latency", "kclient", "default"][figure], best["latency", CONFLUENT, "default"][figure]
+        bench.add(f"round trip {title}, {broker}", "µs", ours, CONFLUENT, theirs, goal)
+
+
+def broker_under_the_same_client(bench: Bench, kafka: str, refbroker: str) -> None:
+    """refbroker and Apache Kafka in turn under confluent-kafka's produce and consume."""
+    for what, title in (("produce", "produce"), ("consume", "consume")):
+        rates = {"kafka": 0.0, "refbroker": 0.0}
+        for _ in range(bench.rounds):
+            for name, bootstrap in (("kafka", kafka), ("refbroker", refbroker)):
+                topic = bench.fresh(bootstrap, 1)()
+                if what == "consume":
+                    bench.worker("produce", "kclient", bootstrap, topic, bench.count, "default")
+                result = bench.worker(what, CONFLUENT, bootstrap, topic, bench.count, "tuned")
+                rates[name] = max(rates[name], result["rate"])
+        title = f"refbroker under {CONFLUENT}'s {title}"
+        bench.add(title, "records/s", rates["refbroker"], "Apache Kafka", rates["kafka"], Goal(1))
+
+
+def start(bench: Bench, directory: Path) -> None:
+    figures = {
+        name: brokers.start_and_idle(name, directory / f"start-{name.replace(' ', '-')}") for name in brokers.BROKERS
+    }
+    rows = (
+        ("refbroker start to first produce", "s", "start_s", Goal(1 / 20, at_least=False)),
+        ("refbroker memory when idle", "MB", "idle_mb", Goal(1 / 6, at_least=False)),
+    )
+    for title, unit, figure, goal in rows:
+        ours, theirs = figures["refbroker"][figure], figures["Apache Kafka"][figure]
+        bench.add(title, unit, ours, "Apache Kafka", theirs, goal)
+
+
+def table(rows: list[Row]) -> Table:
+    made = Table("what", "unit", "kclient / refbroker", "peer", "its figure", "ratio", "goal", "")
+    for column in (2, 4, 5, 6):
+        made.columns[column].justify = "right"
+    for row in rows:
+        mark = "" if row.goal is None else ("[green]met[/]" if row.goal.met(row.ratio) else "[red]missed[/]")
+        digits = 0 if row.ours >= 100 else 2
+        figures = (f"{row.ours:,.{digits}f}", row.peer, f"{row.theirs:,.{digits}f}", f"{row.ratio:.2f}")
+        made.add_row(row.name, row.unit, *figures, str(row.goal or ""), mark)
+    return made
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="make bench", description=__doc__)
+    parser.add_argument("--count", type=int, default=2_000_000, help="records of each throughput measurement")
+    parser.add_argument("--rounds", type=int, default=3, help="the best of so many counts")
+    parser.add_argument("--quick", action="store_true", help="a smoke run: few records, one round, one partition")
+    parser.add_argument("--only", default="", help="a section: produce, consume, latency, refbroker or start")
+    parser.add_argument("--all-peers", action="store_true", help="kafka-python and aiokafka as well")
+    arguments = parser.parse_args()
+    count, rounds = (50_000, 1) if arguments.quick else (arguments.count, arguments.rounds)
+    console = Console(width=170)
+    bench = Bench(count, rounds, arguments.only, console)
+    peers = ["kafka-python", "aiokafka"] if arguments.all_peers else []
+    began = time.time()
+    with tempfile.TemporaryDirectory(prefix="kclient-bench-") as name:
+        directory = Path(name)
+        if bench.wants("start"):
+            start(bench, directory)
+        with brokers.apache_kafka(directory / "kafka") as (kafka, _), brokers.refbroker(directory / "ref") as (ref, _):
+            for broker, bootstrap in (("Apache Kafka", kafka), ("refbroker", ref)):
+                for partitions in (1,) if arguments.quick else (1, 100):
+                    if bench.wants("produce"):
+                        produce(bench, broker, bootstrap, partitions, peers if partitions == 1 else [])
+                    if bench.wants("consume"):
+                        consume(bench, broker, bootstrap, partitions, peers if partitions == 1 else [])
+                if bench.wants("latency"):
+                    latency(bench, broker, bootstrap)
+            if bench.wants("refbroker"):
+                broker_under_the_same_client(bench, kafka, ref)
+    console.print(table(bench.rows))
+    run = {
+        "kclient": __version__,
+        "records": records.IMPLEMENTATION,
+        "python": platform.python_version(),
+        "machine": platform.platform(),
+        "seconds": round(time.time() - began),
+        "count": count,
+        "rounds": rounds,
+    }
+    rows = [{**row._asdict(), "ratio": row.ratio, "goal": str(row.goal or "")} for row in bench.rows]
+    (HERE / "results").mkdir(exist_ok=True)
+    (HERE / "results" / "latest.json").write_text(json.dumps({"run": run, "rows": rows, "raw": bench.raw}, indent=1))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,53 @@
+"""The brokers of a benchmark run: how they start, how long that takes and what they weigh when idle.
+
+Apache Kafka comes from the interop tests' own cluster fixture; refbroker runs as its users run it, in a
+process of its own. Leaves out any tuning: both run with their defaults.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psutil
+
+from kclient import Admin, NewTopic, Producer
+from tests.interop.broker_process import BrokerProcess
+from tests.interop.kafka.cluster import KafkaCluster
+
+IDLE_SECONDS = 3.0
+
+
+@contextmanager
+def apache_kafka(directory: Path) -> Iterator[tuple[str, int]]:
+    """A single node; gives its bootstrap servers and process id."""
+    with KafkaCluster(1, directory=directory) as cluster:
+        yield cluster.bootstrap_servers, cluster.pid(1)
+
+
+@contextmanager
+def refbroker(directory: Path) -> Iterator[tuple[str, int]]:
+    """One refbroker; gives its bootstrap servers and process id."""
+    with BrokerProcess(directory) as broker:
+        yield broker.bootstrap_servers, broker.pid
+
+
+BROKERS = {"Apache Kafka": apache_kafka, "refbroker": refbroker}
+
+
+def start_and_idle(name: str, directory: Path) -> dict[str, float]:
+    """Seconds from starting the process to the first acknowledged record, and MB resident once it is quiet."""
+    started = time.perf_counter()
+    with BROKERS[name](directory) as (bootstrap, pid):
+        with Producer(bootstrap_servers=bootstrap, linger_ms=0) as producer:
+            producer.send("first", b"record").result(timeout=60)
+        seconds = time.perf_counter() - started
+        time.sleep(IDLE_SECONDS)  # what is measured is the quiet itself
+        return {"start_s": seconds, "idle_mb": psutil.Process(pid).memory_info().rss / 1e6}
+
+
+def create_topic(bootstrap: str, topic: str, partitions: int) -> None:
+    with Admin(bootstrap_servers=bootstrap) as admin:
+        admin.create_topics([NewTopic(topic, num_partitions=partitions, replication_factor=1)])

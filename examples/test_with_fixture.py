@@ -1,0 +1,29 @@
+"""How an application's test uses a broker: no Docker, no JVM. Run it with `pytest examples/test_with_fixture.py`.
+
+The `refbroker` fixture comes with the package: a broker of its own for each test, on a free port and a
+temporary directory.
+"""
+
+from kclient import Consumer, Producer
+from refbroker.testing import RefBroker
+
+
+def shout(bootstrap_servers: str, source: str, target: str, count: int) -> None:
+    """The application under test: reads `count` records and writes them on in capitals."""
+    with (
+        Consumer(source, bootstrap_servers=bootstrap_servers, auto_offset_reset="earliest") as consumer,
+        Producer(bootstrap_servers=bootstrap_servers) as producer,
+    ):
+        for _, record in zip(range(count), consumer, strict=False):
+            producer.send(target, record.value.upper())
+
+
+def test_what_goes_in_comes_out_in_capitals(refbroker: RefBroker) -> None:
+    with Producer(bootstrap_servers=refbroker.bootstrap_servers) as producer:
+        producer.send("in", b"hello")
+        producer.send("in", b"world")
+
+    shout(refbroker.bootstrap_servers, "in", "out", count=2)
+
+    with Consumer("out", bootstrap_servers=refbroker.bootstrap_servers, auto_offset_reset="earliest") as consumer:
+        assert [record.value for _, record in zip(range(2), consumer, strict=False)] == [b"HELLO", b"WORLD"]

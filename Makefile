@@ -10,7 +10,7 @@ PYTEST := $(BIN)/python -m pytest
 SOURCES := pyproject.toml setup.py $(shell find kclient -name '_*.pyx' -o -name '*.pxd')
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format types contracts check bench interop fuzz soak docs clean
+.PHONY: help demo examples test lint format types contracts check bench interop fuzz soak docs clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -20,6 +20,9 @@ demo: $(VENV)/.demo ## send 336,776 real flights through a broker on disk and re
 
 test: $(VENV)/.dev ## unit, simulation, integration and short fuzz tests
 	@$(PYTEST) $(ARGS)
+
+examples: $(VENV)/.dev ## run every example against a broker of its own
+	@$(PYTEST) examples tests/integration/test_examples.py $(ARGS)
 
 lint: $(VENV)/.dev ## ruff: rules and format
 	@$(BIN)/ruff check .

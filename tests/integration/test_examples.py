@@ -1,0 +1,49 @@
+"""The examples and the README's first program do what they say, each run as a user runs it."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PROJECT = Path(__file__).resolve().parents[2]
+
+
+def run(*command: str) -> str:
+    """Run a program of the project to its end; what it printed."""
+    done = subprocess.run(
+        [sys.executable, *command],
+        cwd=PROJECT,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=50,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_consumer_prints_what_producer_sent(bootstrap_servers: str, topic: str) -> None:
+    produced = run("examples/producer.py", bootstrap_servers, topic)
+    assert len(produced.splitlines()) == 10
+    consumed = run("examples/consumer.py", bootstrap_servers, topic)
+    assert re.findall(r"order \d+", consumed) == [f"order {number}" for number in range(10)]
+
+
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+def test_async_pair_sees_every_event(bootstrap_servers: str, topic: str, backend: str) -> None:
+    assert "100 events" in run("examples/async_pair.py", bootstrap_servers, topic, backend)
+
+
+@pytest.mark.refbroker_only
+def test_readme_program_runs_as_printed(tmp_path: Path) -> None:
+    text = (PROJECT / "README.md").read_text(encoding="utf-8")
+    program = re.search(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    assert program is not None
+    script = tmp_path / "readme.py"
+    script.write_text(program[1], encoding="utf-8")
+    assert "hello" in run(str(script))

@@ -6,6 +6,7 @@ Kafka node, started for the run), ``kafka3`` (a cluster of three), or the ``host
 
 from __future__ import annotations
 
+import importlib.util
 import inspect
 import itertools
 import os
@@ -55,17 +56,19 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     # An installed project registers it by its entry point; a plain checkout has none.
-    if not config.pluginmanager.has_plugin("refbroker"):
+    if not config.pluginmanager.has_plugin("refbroker") and importlib.util.find_spec("refbroker.pytest_plugin"):
         from refbroker import pytest_plugin
 
         config.pluginmanager.register(pytest_plugin, "refbroker")
 
 
 def pytest_report_header(config: pytest.Config) -> list[str]:
-    from kclient import records
-
+    try:
+        from kclient.records import IMPLEMENTATION
+    except ImportError as error:
+        IMPLEMENTATION = f"no ({error})"
     which = config.getoption("--broker")
-    return [f"kclient: {records.IMPLEMENTATION} records, broker {which}, seed {_SEED} (KCLIENT_TEST_SEED)"]
+    return [f"kclient: {IMPLEMENTATION} records, broker {which}, seed {_SEED} (KCLIENT_TEST_SEED)"]
 
 
 @pytest.hookimpl(tryfirst=True)

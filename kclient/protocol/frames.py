@@ -1,0 +1,120 @@
+"""Puts requests and responses into frames, and takes them out: a size, a header, the body.
+
+    frame    := size:int32 header body
+    request  := api_key api_version correlation_id client_id [tagged fields] body
+    response := correlation_id [tagged fields] body
+
+What reads from a stream strips the size; the functions for decoding want the bytes behind it.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+from kclient.errors import ProtocolError
+from kclient.protocol import request_type
+from kclient.protocol.headers import RequestHeader, ResponseHeader
+from kclient.protocol.schema import Message
+
+API_VERSIONS = 18
+
+_SIZE = struct.Struct(">i")
+_START = struct.Struct(">hh")
+_CORRELATION_ID = struct.Struct(">i")
+
+
+def request_header_version(message: type[Message], version: int) -> int:
+    """The version of the header before a request."""
+    return 2 if message.is_flexible(version) else 1
+
+
+def response_header_version(message: type[Message], version: int) -> int:
+    """The version of the header before a response.
+
+    ApiVersions keeps to version 0: a client must be able to read the answer of a broker that does not
+    know the version it asked for (KIP-511).
+    """
+    return 1 if message.is_flexible(version) and message.api_key != API_VERSIONS else 0
+
+
+def encode_request(message: Message, version: int, correlation_id: int, client_id: str | None) -> list[Any]:
+    """Encode a request as a whole frame.
+
+    Returns:
+        What is to be sent, in order: bytes and, as they were given, records.
+
+    Raises:
+        ProtocolError: the version cannot carry the message.
+    """
+    header = RequestHeader(
+        request_api_key=message.api_key,
+        request_api_version=version,
+        correlation_id=correlation_id,
+        client_id=client_id,
+    )
+    return _frame(header.encode(request_header_version(type(message), version)), message, version)
+
+
+def encode_response(message: Message, version: int, correlation_id: int) -> list[Any]:
+    """Encode a response as a whole frame; returns and raises as `encode_request`."""
+    header = ResponseHeader(correlation_id=correlation_id)
+    return _frame(header.encode(response_header_version(type(message), version)), message, version)
+
+
+def _frame(header: bytes, message: Message, version: int) -> list[Any]:
+    parts = message.encode_parts(version)
+    size = len(header) + sum(map(len, parts))
+    if size > 0x7FFFFFFF:
+        raise ProtocolError(f"{message.message_name} v{version}: {size} bytes do not fit into a frame")
+    # The first part is never one of the passed-through ones: lengths come before records.
+    parts[0] = _SIZE.pack(size) + header + parts[0]
+    return parts
+
+
+def decode_request_header(data: bytes | bytearray | memoryview) -> tuple[RequestHeader, memoryview]:
+    """Decode the header of a request; gives it and the body.
+
+    Raises:
+        ProtocolError: the bytes are no request of an API and version that are known here. For an unknown version of
+            ApiVersions, which deserves an answer, the header is read as far as that version's must have it.
+    """
+    if len(data) < _START.size:
+        raise ProtocolError("the bytes end within the header of a request")
+    api_key, version = _START.unpack_from(data)
+    try:
+        message = request_type(api_key)
+    except LookupError as error:
+        raise ProtocolError(f"{error}") from error
+    if message.min_version <= version <= message.max_version:
+        header_version = request_header_version(message, version)
+    elif api_key == API_VERSIONS and version >= 0:
+        header_version = 2
+    else:
+        wanted = f"versions {message.min_version} to {message.max_version}, not {version}"
+        raise ProtocolError(f"{message.message_name} has {wanted}")
+    header, used = RequestHeader.decode_prefix(data, header_version)
+    return header, memoryview(data)[used:]
+
+
+def decode_response_header(api_key: int, version: int, data: bytes | bytearray | memoryview) -> tuple[int, memoryview]:
+    """Decode the header of a response to a request of this API and version; gives the correlation id and the body.
+
+    Raises:
+        ProtocolError: the bytes are no such response.
+    """
+    message = request_type(api_key)
+    header, used = ResponseHeader.decode_prefix(data, response_header_version(message, version))
+    return header.correlation_id, memoryview(data)[used:]
+
+
+def peek_correlation_id(data: bytes | bytearray | memoryview) -> int:
+    """The correlation id of a response, which comes first whatever the version of its header.
+
+    Raises:
+        ProtocolError: there are fewer than four bytes.
+    """
+    if len(data) < _CORRELATION_ID.size:
+        raise ProtocolError("the bytes end within the header of a response")
+    correlation_id: int = _CORRELATION_ID.unpack_from(data)[0]
+    return correlation_id

@@ -1,0 +1,24 @@
+"""What stands before the body of every request and response."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from kclient.protocol.schema import Message, int16, int32, message, not_flexible
+
+
+@message(versions="1-2", flexible="2+")
+class RequestHeader(Message):
+    """Precedes every request. Version 1 for requests that are not flexible, 2 for those that are."""
+
+    request_api_key: int16 = 0
+    request_api_version: int16 = 0
+    correlation_id: int32 = 0
+    client_id: Annotated[str | None, not_flexible] = ""
+
+
+@message(versions="0-1", flexible="1+")
+class ResponseHeader(Message):
+    """Precedes every response. Version 1 for flexible responses, except that of ApiVersions; else 0."""
+
+    correlation_id: int32 = 0

@@ -1,0 +1,67 @@
+"""Tells the voters of a KRaft quorum who leads the new epoch (KIP-595)."""
+
+from __future__ import annotations
+
+from typing import Annotated
+from uuid import UUID
+
+from kclient.protocol.schema import (
+    ZERO_UUID,
+    Message,
+    Struct,
+    array,
+    ignorable,
+    int16,
+    int32,
+    map_key,
+    request,
+    response,
+    since,
+    tagged,
+    uint16,
+)
+
+
+@request(api_key=53, versions="0-1", flexible="1+")
+class BeginQuorumEpochRequest(Message):
+    cluster_id: str | None = None
+    voter_id: Annotated[int32, since(1), ignorable] = -1
+    topics: list[TopicData] = array()
+    leader_endpoints: Annotated[list[LeaderEndpoint], since(1), ignorable] = array()
+
+    class TopicData(Struct):
+        topic_name: str = ""
+        partitions: list[BeginQuorumEpochRequest.PartitionData] = array()
+
+    class PartitionData(Struct):
+        partition_index: int32 = 0
+        voter_directory_id: Annotated[UUID, since(1), ignorable] = ZERO_UUID
+        leader_id: int32 = 0
+        leader_epoch: int32 = 0
+
+    class LeaderEndpoint(Struct):
+        name: Annotated[str, map_key] = ""
+        host: str = ""
+        port: uint16 = 0
+
+
+@response(api_key=53, versions="0-1", flexible="1+")
+class BeginQuorumEpochResponse(Message):
+    error_code: int16 = 0
+    topics: list[TopicData] = array()
+    node_endpoints: Annotated[list[NodeEndpoint], since(1), tagged(0)] = array()
+
+    class TopicData(Struct):
+        topic_name: str = ""
+        partitions: list[BeginQuorumEpochResponse.PartitionData] = array()
+
+    class PartitionData(Struct):
+        partition_index: int32 = 0
+        error_code: int16 = 0
+        leader_id: int32 = 0
+        leader_epoch: int32 = 0
+
+    class NodeEndpoint(Struct):
+        node_id: Annotated[int32, map_key] = 0
+        host: str = ""
+        port: uint16 = 0

@@ -1,0 +1,44 @@
+"""Deletes the access control entries that match filters (KIP-140).
+
+Prefixed patterns came with version 1 (KIP-290), user resources with 3.
+"""
+
+from __future__ import annotations
+
+from kclient.protocol.schema import Message, Struct, array, int8, int16, int32, request, response
+
+
+@request(api_key=31, versions="1-3", flexible="2+")
+class DeleteAclsRequest(Message):
+    filters: list[DeleteAclsFilter] = array()
+
+    class DeleteAclsFilter(Struct):
+        resource_type_filter: int8 = 0
+        resource_name_filter: str | None = ""
+        pattern_type_filter: int8 = 3
+        principal_filter: str | None = ""
+        host_filter: str | None = ""
+        operation: int8 = 0
+        permission_type: int8 = 0
+
+
+@response(api_key=31, versions="1-3", flexible="2+")
+class DeleteAclsResponse(Message):
+    throttle_time_ms: int32 = 0
+    filter_results: list[DeleteAclsFilterResult] = array()
+
+    class DeleteAclsFilterResult(Struct):
+        error_code: int16 = 0
+        error_message: str | None = ""
+        matching_acls: list[DeleteAclsResponse.DeleteAclsMatchingAcl] = array()
+
+    class DeleteAclsMatchingAcl(Struct):
+        error_code: int16 = 0
+        error_message: str | None = ""
+        resource_type: int8 = 0
+        resource_name: str = ""
+        pattern_type: int8 = 3
+        principal: str = ""
+        host: str = ""
+        operation: int8 = 0
+        permission_type: int8 = 0

@@ -1,0 +1,147 @@
+"""The blocking face of the admin client: each method names its operation and waits for it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from types import TracebackType
+from typing import Any, Self, Unpack
+
+from kclient.admin import cluster, configs, offsets, topics
+from kclient.admin.cluster import ClusterDescription
+from kclient.admin.configs import AlterConfig, ConfigEntry, ConfigResource
+from kclient.admin.core import AdminCore
+from kclient.admin.offsets import OffsetSpec
+from kclient.admin.operation import run
+from kclient.admin.topics import CreatedTopic, NewPartitions, NewTopic, TopicDescription, TopicListing
+from kclient.config import AdminConfig
+from kclient.options import AdminOptions
+from kclient.types import OffsetAndTimestamp, TopicPartition
+
+CLOSE_SECONDS = 30.0
+
+
+class Admin:
+    """Looks after topics, settings and offsets of a cluster. Thread-safe.
+
+    A call on many things returns a dict of key to result; if any of them failed it raises one AdminError
+    with the results of the others. What a retry may help is repeated until the call's timeout.
+
+    Parameters:
+        options: see `kclient.config.AdminConfig`; `bootstrap_servers` at least.
+
+    Every call takes a timeout in seconds (None: default_api_timeout_ms) and may raise AdminError,
+    KafkaTimeoutError, ClosedError, ForkError, or what the cluster answers to the call as a whole.
+    """
+
+    def __init__(self, **options: Unpack[AdminOptions]) -> None:
+        self._core = AdminCore(AdminConfig.from_options(options))
+
+    @classmethod
+    def from_properties(
+        cls, properties: Mapping[str, Any] | str | os.PathLike[str], **options: Unpack[AdminOptions]
+    ) -> Self:
+        """Make one from Kafka's dotted names: a mapping or a .properties file; keyword options win."""
+        made = cls.__new__(cls)
+        made._core = AdminCore(AdminConfig.from_properties(properties, **options))
+        return made
+
+    def create_topics(
+        self, new_topics: Iterable[NewTopic], *, validate_only: bool = False, timeout: float | None = None
+    ) -> dict[str, CreatedTopic]:
+        """Create topics; returns once they have leaders in the answering broker's metadata.
+
+        Errors by topic: TopicAlreadyExistsError, InvalidTopicError, InvalidReplicationFactorError,
+        InvalidPartitionsError, InvalidConfigurationError, PolicyViolationError and others.
+        """
+        deadline = self._core.deadline("create_topics", timeout)
+        return run(topics.create_topics(self._core, new_topics, validate_only, deadline), deadline)
+
+    def delete_topics(self, names: Iterable[str], *, timeout: float | None = None) -> dict[str, None]:
+        """Delete topics with all their records. Errors by topic: UnknownTopicOrPartitionError and others."""
+        deadline = self._core.deadline("delete_topics", timeout)
+        return run(topics.delete_topics(self._core, names, deadline), deadline)
+
+    def list_topics(self, *, include_internal: bool = False, timeout: float | None = None) -> dict[str, TopicListing]:
+        """All topics by name."""
+        deadline = self._core.deadline("list_topics", timeout)
+        return run(topics.list_topics(self._core, include_internal, deadline), deadline)
+
+    def describe_topics(self, names: Iterable[str], *, timeout: float | None = None) -> dict[str, TopicDescription]:
+        """Topics with their partitions, leaders and replicas. Errors by topic: UnknownTopicOrPartitionError."""
+        deadline = self._core.deadline("describe_topics", timeout)
+        return run(topics.describe_topics(self._core, names, deadline), deadline)
+
+    def create_partitions(
+        self, new: Mapping[str, NewPartitions], *, validate_only: bool = False, timeout: float | None = None
+    ) -> dict[str, None]:
+        """Add partitions to topics. Errors by topic: InvalidPartitionsError, UnknownTopicOrPartitionError."""
+        deadline = self._core.deadline("create_partitions", timeout)
+        return run(topics.create_partitions(self._core, new, validate_only, deadline), deadline)
+
+    def describe_configs(
+        self,
+        resources: Iterable[ConfigResource],
+        *,
+        include_documentation: bool = False,
+        timeout: float | None = None,
+    ) -> dict[ConfigResource, dict[str, ConfigEntry]]:
+        """The settings of each resource by name, with their sources."""
+        deadline = self._core.deadline("describe_configs", timeout)
+        return run(configs.describe_configs(self._core, resources, include_documentation, deadline), deadline)
+
+    def incremental_alter_configs(
+        self,
+        changes: Mapping[ConfigResource, Iterable[AlterConfig]],
+        *,
+        validate_only: bool = False,
+        timeout: float | None = None,
+    ) -> dict[ConfigResource, None]:
+        """Change settings one by one (KIP-339). Errors by resource: InvalidConfigurationError and others."""
+        deadline = self._core.deadline("incremental_alter_configs", timeout)
+        return run(configs.incremental_alter_configs(self._core, changes, validate_only, deadline), deadline)
+
+    def list_offsets(
+        self,
+        wanted: Mapping[TopicPartition, OffsetSpec | int],
+        *,
+        isolation_level: str = "read_uncommitted",
+        timeout: float | None = None,
+    ) -> dict[TopicPartition, OffsetAndTimestamp]:
+        """Offsets by name (`OffsetSpec`) or by time in milliseconds: the first record at or after it.
+
+        An offset of -1 says that no record is that young. `timestamp` is -1 for EARLIEST and LATEST.
+        """
+        deadline = self._core.deadline("list_offsets", timeout)
+        return run(offsets.list_offsets(self._core, wanted, isolation_level, deadline), deadline)
+
+    def delete_records(
+        self, before: Mapping[TopicPartition, int], *, timeout: float | None = None
+    ) -> dict[TopicPartition, int]:
+        """Delete the records below an offset (-1: all); gives each partition's new first offset.
+
+        Errors by partition: OffsetOutOfRangeError, PolicyViolationError for compacted topics.
+        """
+        deadline = self._core.deadline("delete_records", timeout)
+        return run(offsets.delete_records(self._core, before, deadline), deadline)
+
+    def describe_cluster(self, *, timeout: float | None = None) -> ClusterDescription:
+        """The cluster's id, controller and brokers."""
+        deadline = self._core.deadline("describe_cluster", timeout)
+        return run(cluster.describe_cluster(self._core, deadline), deadline)
+
+    def metrics(self) -> dict[str, Any]:
+        """What the client counted so far, by Kafka's names."""
+        return self._core.engine.metrics.snapshot()
+
+    def close(self, timeout: float = CLOSE_SECONDS) -> None:
+        """Close all connections; calls still under way get a ClosedError. Returns within `timeout` seconds."""
+        self._core.close(timeout)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()

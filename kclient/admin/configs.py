@@ -1,0 +1,256 @@
+"""Settings of topics and brokers: describe them with their sources, change them one by one (KIP-339).
+
+A broker's settings are asked of that broker; everything else of any. Leaves out client quotas and
+credentials, which have APIs of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from enum import Enum, IntEnum
+from typing import NamedTuple
+
+import msgspec
+
+from kclient.admin.core import AdminCore, Outcomes, controller_can_help
+from kclient.admin.operation import Deadline, Operation
+from kclient.errors import ConfigError, KafkaError, error_from_code
+from kclient.net.manager import ANY_NODE
+from kclient.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResponse
+from kclient.protocol.messages.incremental_alter_configs import (
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+
+
+class ResourceType(IntEnum):
+    """What a setting belongs to, by Kafka's number."""
+
+    TOPIC = 2
+    BROKER = 4
+    BROKER_LOGGER = 8
+    CLIENT_METRICS = 16
+    GROUP = 32
+
+
+class ConfigResource(NamedTuple):
+    """A topic, a broker (its id as text; "" is the default of all brokers) or a group."""
+
+    type: ResourceType
+    name: str
+
+    @classmethod
+    def topic(cls, name: str) -> ConfigResource:
+        return cls(ResourceType.TOPIC, name)
+
+    @classmethod
+    def broker(cls, node_id: int | None = None) -> ConfigResource:
+        """One broker's own settings; without an id the default of all brokers."""
+        return cls(ResourceType.BROKER, "" if node_id is None else str(node_id))
+
+    def __str__(self) -> str:
+        return f"{self.type.name.lower()} {self.name or '(default)'}"
+
+
+class ConfigSource(Enum):
+    """Where the value of a setting comes from, the strongest first."""
+
+    UNKNOWN = 0
+    DYNAMIC_TOPIC_CONFIG = 1
+    DYNAMIC_BROKER_CONFIG = 2
+    DYNAMIC_DEFAULT_BROKER_CONFIG = 3
+    STATIC_BROKER_CONFIG = 4
+    DEFAULT_CONFIG = 5
+    DYNAMIC_BROKER_LOGGER_CONFIG = 6
+    DYNAMIC_CLIENT_METRICS_CONFIG = 7
+    DYNAMIC_GROUP_CONFIG = 8
+
+
+class ConfigType(Enum):
+    """The type of a setting's value."""
+
+    UNKNOWN = 0
+    BOOLEAN = 1
+    STRING = 2
+    INT = 3
+    SHORT = 4
+    LONG = 5
+    DOUBLE = 6
+    LIST = 7
+    CLASS = 8
+    PASSWORD = 9
+
+
+class ConfigSynonym(msgspec.Struct, frozen=True):
+    """A setting that could have given the value, were there no stronger one."""
+
+    name: str
+    value: str | None
+    source: ConfigSource
+
+
+class ConfigEntry(msgspec.Struct, frozen=True):
+    """One setting; the value of a sensitive one is None, and never shows."""
+
+    name: str
+    value: str | None
+    source: ConfigSource = ConfigSource.UNKNOWN
+    is_read_only: bool = False
+    is_sensitive: bool = False
+    type: ConfigType = ConfigType.UNKNOWN
+    synonyms: tuple[ConfigSynonym, ...] = ()
+    documentation: str | None = None
+
+    @property
+    def is_default(self) -> bool:
+        """Whether nobody set it."""
+        return self.source is ConfigSource.DEFAULT_CONFIG
+
+    def __repr__(self) -> str:
+        value = "(hidden)" if self.is_sensitive else repr(self.value)
+        return f"ConfigEntry({self.name}={value}, {self.source.name})"
+
+
+class AlterConfig(NamedTuple):
+    """One change of one setting: made by `set`, `delete`, `append` or `subtract`."""
+
+    name: str
+    operation: int
+    value: str | None = None
+
+    @classmethod
+    def set(cls, name: str, value: str) -> AlterConfig:
+        return cls(name, 0, value)
+
+    @classmethod
+    def delete(cls, name: str) -> AlterConfig:
+        """Back to the default."""
+        return cls(name, 1)
+
+    @classmethod
+    def append(cls, name: str, value: str) -> AlterConfig:
+        """Add elements to a list."""
+        return cls(name, 2, value)
+
+    @classmethod
+    def subtract(cls, name: str, value: str) -> AlterConfig:
+        """Take elements out of a list."""
+        return cls(name, 3, value)
+
+
+def config_source(number: int) -> ConfigSource:
+    """A source by its number on the wire; a number of a later version is UNKNOWN."""
+    return ConfigSource(number) if 0 <= number < len(ConfigSource) else ConfigSource.UNKNOWN
+
+
+def config_type(number: int) -> ConfigType:
+    """A type by its number on the wire; a number of a later version is UNKNOWN."""
+    return ConfigType(number) if 0 <= number < len(ConfigType) else ConfigType.UNKNOWN
+
+
+def describe_configs(
+    core: AdminCore, resources: Iterable[ConfigResource], include_documentation: bool, deadline: Deadline
+) -> Operation[dict[ConfigResource, dict[str, ConfigEntry]]]:
+    def ask(node: int, asked: list[ConfigResource]) -> Operation[Outcomes[ConfigResource, dict[str, ConfigEntry]]]:
+        request = DescribeConfigsRequest(
+            resources=[
+                DescribeConfigsRequest.DescribeConfigsResource(
+                    resource_type=resource.type, resource_name=resource.name, configuration_keys=None
+                )
+                for resource in asked
+            ],
+            include_synonyms=True,
+        )
+
+        def build(version: int) -> DescribeConfigsRequest:
+            # Before version 3 there is no documentation to ask for, and asking would be an error.
+            request.include_documentation = include_documentation and version >= 3
+            return request
+
+        answer: DescribeConfigsResponse = yield from core.ask(node, DescribeConfigsRequest, build, deadline)
+        return {_resource(result.resource_type, result.resource_name): _entries(result) for result in answer.results}
+
+    def attempt(pending: list[ConfigResource]) -> Operation[Outcomes[ConfigResource, dict[str, ConfigEntry]]]:
+        by_node = _by_node(pending)
+        return (yield from core.gather({node: ask(node, asked) for node, asked in by_node.items()}, by_node))
+
+    return (yield from core.keyed(resources, attempt, deadline, repeat=controller_can_help))
+
+
+def incremental_alter_configs(
+    core: AdminCore,
+    changes: Mapping[ConfigResource, Iterable[AlterConfig]],
+    validate_only: bool,
+    deadline: Deadline,
+) -> Operation[dict[ConfigResource, None]]:
+    wanted = {resource: list(each) for resource, each in changes.items()}
+
+    def ask(node: int, asked: list[ConfigResource]) -> Operation[Outcomes[ConfigResource, None]]:
+        request = IncrementalAlterConfigsRequest(
+            resources=[
+                IncrementalAlterConfigsRequest.AlterConfigsResource(
+                    resource_type=resource.type,
+                    resource_name=resource.name,
+                    configs=[
+                        IncrementalAlterConfigsRequest.AlterableConfig(
+                            name=change.name, config_operation=change.operation, value=change.value
+                        )
+                        for change in wanted[resource]
+                    ],
+                )
+                for resource in asked
+            ],
+            validate_only=validate_only,
+        )
+        answer: IncrementalAlterConfigsResponse = yield from core.ask(
+            node, IncrementalAlterConfigsRequest, lambda version: request, deadline
+        )
+        return {
+            _resource(result.resource_type, result.resource_name): _failure(result.error_code, result.error_message)
+            for result in answer.responses
+        }
+
+    def attempt(pending: list[ConfigResource]) -> Operation[Outcomes[ConfigResource, None]]:
+        by_node = _by_node(pending)
+        return (yield from core.gather({node: ask(node, asked) for node, asked in by_node.items()}, by_node))
+
+    return (yield from core.keyed(wanted, attempt, deadline, repeat=controller_can_help))
+
+
+def _by_node(resources: Iterable[ConfigResource]) -> dict[int, list[ConfigResource]]:
+    """Whom to ask: a broker for what is its own, anyone for the rest."""
+    by_node: dict[int, list[ConfigResource]] = {}
+    for resource in resources:
+        own = resource.type in (ResourceType.BROKER, ResourceType.BROKER_LOGGER) and resource.name
+        if own and not resource.name.isdecimal():
+            raise ConfigError(f"a broker is named by its number, not {resource.name!r}")
+        by_node.setdefault(int(resource.name) if own else ANY_NODE, []).append(resource)
+    return by_node
+
+
+def _resource(kind: int, name: str) -> ConfigResource:
+    return ConfigResource(ResourceType(kind), name)
+
+
+def _failure(code: int, message: str | None) -> KafkaError | None:
+    return error_from_code(code, message) if code else None
+
+
+def _entries(result: DescribeConfigsResponse.DescribeConfigsResult) -> dict[str, ConfigEntry] | KafkaError:
+    if result.error_code:
+        return error_from_code(result.error_code, result.error_message)
+    return {
+        entry.name: ConfigEntry(
+            entry.name,
+            entry.value,
+            source=config_source(entry.config_source),
+            is_read_only=entry.read_only,
+            is_sensitive=entry.is_sensitive,
+            type=config_type(entry.config_type),
+            synonyms=tuple(
+                ConfigSynonym(synonym.name, synonym.value, config_source(synonym.source)) for synonym in entry.synonyms
+            ),
+            documentation=entry.documentation,
+        )
+        for entry in sorted(result.configs, key=lambda entry: entry.name)
+    }

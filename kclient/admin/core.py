@@ -1,0 +1,229 @@
+"""What all admin calls share: finding the right broker, repeating what a retry may help, gathering results.
+
+A call on many things is a keyed operation: each key succeeds or fails on its own, the ones that failed
+with a retriable error are tried again until the deadline, and at the end either all results are returned
+or one AdminError carries results and errors. Leaves out every single API.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeVar
+
+from kclient.admin.operation import Deadline, Operation, Pause
+from kclient.config import AdminConfig
+from kclient.errors import (
+    AdminError,
+    DisconnectedError,
+    KafkaError,
+    KafkaTimeoutError,
+    NotControllerError,
+    UnknownTopicOrPartitionError,
+    error_from_code,
+)
+from kclient.net.engine import Engine
+from kclient.net.manager import ANY_NODE
+from kclient.protocol import Message
+from kclient.protocol.messages.metadata import MetadataRequest, MetadataResponse
+from kclient.types import TopicPartition
+
+M = TypeVar("M", bound=Message)
+K = TypeVar("K")
+R = TypeVar("R")
+
+Outcomes = dict[K, R | KafkaError]
+"""What one attempt came to: a result or an error for each key."""
+
+
+class AdminCore:
+    """One engine and the helpers that the areas are written with; shared by both faces."""
+
+    def __init__(self, config: AdminConfig) -> None:
+        self.config = config
+        self.engine = Engine(config, name="kclient-admin")
+        self.engine.start()
+
+    def deadline(self, name: str, timeout: float | None) -> Deadline:
+        """The deadline of a call: the given seconds, else default_api_timeout_ms."""
+        self.engine.check_usable()
+        return Deadline(name, self.config.default_api_timeout_ms / 1000 if timeout is None else timeout)
+
+    def request(
+        self, node: int, request_type: type[Message], build: Callable[[int], Message], deadline: Deadline
+    ) -> Operation[Any]:
+        """Ask one broker (or ANY_NODE) once, when its address is known."""
+        yield from self.known(node, deadline)
+        timeout = min(deadline.remaining(), self.config.request_timeout_ms / 1000)
+        return (yield self.engine.call(node, request_type, build, timeout=timeout))
+
+    def ask(
+        self, node: int, request_type: type[Message], build: Callable[[int], Message], deadline: Deadline
+    ) -> Operation[Any]:
+        """Ask a broker until it answers: lost connections and timed-out requests are repeated."""
+        return (yield from self.retrying(lambda: self.request(node, request_type, build, deadline), deadline))
+
+    def retrying(self, attempt: Callable[[], Operation[R]], deadline: Deadline) -> Operation[R]:
+        """Repeat an operation while it fails with a retriable error and there is time."""
+        attempts = 0
+        while True:
+            try:
+                return (yield from attempt())
+            except KafkaError as error:
+                if not error.retriable or isinstance(error, UnknownTopicOrPartitionError):
+                    raise
+                yield from self.back_off(attempts, deadline, error)
+                attempts += 1
+
+    def back_off(self, attempts: int, deadline: Deadline, error: KafkaError) -> Operation[None]:
+        """Wait before the next attempt (exponential, with jitter); raise when there is no time for one."""
+        if deadline.passed:
+            raise error if isinstance(error, KafkaTimeoutError) else deadline.error(error) from error
+        if error.refreshes_metadata:
+            self.engine.metadata.request_update()
+        first, last = self.config.retry_backoff_ms / 1000, self.config.retry_backoff_max_ms / 1000
+        yield Pause(min(last, first * 2 ** min(attempts, 10)) * random.uniform(0.8, 1.2))
+
+    def known(self, node: int, deadline: Deadline) -> Operation[None]:
+        """Wait until the metadata has the address of a broker."""
+        attempts = 0
+        while node >= 0 and node not in self.engine.metadata.cluster.brokers:
+            self.engine.metadata.request_update()
+            yield from self.back_off(attempts, deadline, DisconnectedError(f"broker {node} is not in the metadata"))
+            attempts += 1
+
+    def controller(self) -> int:
+        """Whom to ask for changes: the controller, as far as the metadata names one (with KRaft any broker will do)."""
+        controller = self.engine.metadata.cluster.controller_id
+        return ANY_NODE if controller is None else controller
+
+    def keyed(
+        self,
+        keys: Iterable[K],
+        attempt: Callable[[list[K]], Operation[Outcomes[K, R]]],
+        deadline: Deadline,
+        *,
+        repeat: Callable[[KafkaError], bool] = lambda error: error.retriable,
+    ) -> Operation[dict[K, R]]:
+        """Run `attempt` for the keys, and again for those whose error `repeat` accepts.
+
+        Raises:
+            AdminError: some keys failed; it has the results of the others.
+        """
+        order = list(dict.fromkeys(keys))
+        results: dict[K, R] = {}
+        errors: dict[K, KafkaError] = {}
+        attempts = 0
+        pending = order
+        while pending:
+            outcomes = yield from attempt(pending)
+            again: list[K] = []
+            for key in pending:
+                outcome = outcomes.get(key, KafkaError(f"the broker's answer left out {key}"))
+                if not isinstance(outcome, KafkaError):
+                    results[key] = outcome
+                    errors.pop(key, None)
+                    continue
+                errors[key] = outcome
+                if repeat(outcome) and not deadline.passed:
+                    again.append(key)
+            pending = again
+            if pending:
+                yield from self.back_off(attempts, deadline, errors[pending[0]])
+                attempts += 1
+        if errors:
+            raise AdminError(results, {key: errors[key] for key in order if key in errors})
+        return {key: results[key] for key in order}
+
+    def gather(
+        self, calls: Mapping[Any, Operation[Outcomes[K, R]]], keys: Mapping[Any, list[K]]
+    ) -> Operation[Outcomes[K, R]]:
+        """Run the calls to several brokers at once; a call that fails as a whole fails for each of its keys."""
+        outcomes: Outcomes[K, R] = {}
+        waiting = {name: (call, _advance(call, None)) for name, call in calls.items()}
+        for name, (call, step) in waiting.items():
+            while not isinstance(step, _Finished):
+                try:
+                    answer = yield step
+                except KafkaError as error:
+                    step = _advance(call, error)
+                else:
+                    step = _advance(call, answer)
+            outcomes.update(
+                step.value if not isinstance(step.value, KafkaError) else dict.fromkeys(keys[name], step.value)
+            )
+        return outcomes
+
+    def leaders(
+        self, partitions: Iterable[TopicPartition], deadline: Deadline
+    ) -> Operation[tuple[dict[int, list[TopicPartition]], dict[TopicPartition, KafkaError]]]:
+        """Ask for fresh leaders: the partitions by leader, and the error of those without one."""
+        wanted = list(partitions)
+        topics = sorted({partition.topic for partition in wanted})
+        answer = yield from self.metadata(topics, deadline)
+        found: dict[TopicPartition, int | KafkaError] = {}
+        for topic in answer.topics:
+            if topic.error_code:
+                error = error_from_code(topic.error_code, topic=topic.name)
+                found |= {partition: error for partition in wanted if partition.topic == topic.name}
+            for entry in topic.partitions:
+                key = TopicPartition(topic.name, entry.partition_index)
+                found[key] = (
+                    error_from_code(entry.error_code, topic=topic.name, partition=entry.partition_index)
+                    if entry.error_code
+                    else entry.leader_id
+                )
+        by_leader: dict[int, list[TopicPartition]] = {}
+        errors: dict[TopicPartition, KafkaError] = {}
+        for partition in wanted:
+            leader = found.get(
+                partition, UnknownTopicOrPartitionError(topic=partition.topic, partition=partition.partition)
+            )
+            if isinstance(leader, KafkaError):
+                errors[partition] = leader
+            else:
+                by_leader.setdefault(leader, []).append(partition)
+        return by_leader, errors
+
+    def metadata(self, topics: list[str] | None, deadline: Deadline) -> Operation[MetadataResponse]:
+        """Ask any broker about topics (None: all); never creates one."""
+
+        def build(version: int) -> MetadataRequest:
+            wanted = None if topics is None else [MetadataRequest.MetadataRequestTopic(name=name) for name in topics]
+            return MetadataRequest(topics=wanted, allow_auto_topic_creation=version < 4)
+
+        return (yield from self.ask(ANY_NODE, MetadataRequest, build, deadline))
+
+    def close(self, timeout: float) -> None:
+        self.engine.close(timeout)
+
+
+class _Finished:
+    """The end of an operation that runs beside others."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+
+def _advance(call: Operation[Any], answer: Any) -> Any:
+    try:
+        return call.throw(answer) if isinstance(answer, KafkaError) else call.send(answer)
+    except StopIteration as stop:
+        return _Finished(stop.value)
+    except KafkaError as error:
+        return _Finished(error)
+
+
+def controller_can_help(error: KafkaError) -> bool:
+    """Whether a change is worth repeating: its answer never came, or came from a broker that cannot make it.
+
+    A topic that is missing, or there already, stays so: repeating would only hide it until the timeout.
+    """
+    return (error.retriable and not isinstance(error, UnknownTopicOrPartitionError)) or isinstance(
+        error, NotControllerError
+    )
+
+
+def moving(error: KafkaError) -> bool:
+    """Whether a partition's error can pass by itself, as while its leader moves."""
+    return error.retriable and not isinstance(error, UnknownTopicOrPartitionError)

@@ -1,0 +1,111 @@
+"""Offsets of partitions: where they begin and end, what was written when, and deleting the oldest records.
+
+Each partition is asked of its leader; a partition whose leader moves is asked again. Leaves out the
+offsets that groups commit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import IntEnum
+
+from kclient.admin.core import AdminCore, Outcomes, moving
+from kclient.admin.operation import Deadline, Operation
+from kclient.errors import error_from_code
+from kclient.protocol.messages.delete_records import DeleteRecordsRequest, DeleteRecordsResponse
+from kclient.protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
+from kclient.types import OffsetAndTimestamp, TopicPartition
+
+HIGH_WATERMARK = -1
+ISOLATION_LEVELS = {"read_uncommitted": 0, "read_committed": 1}
+
+
+class OffsetSpec(IntEnum):
+    """The offsets that have a name; any other is asked for by a time in milliseconds since the epoch."""
+
+    LATEST = -1
+    EARLIEST = -2
+    MAX_TIMESTAMP = -3
+    EARLIEST_LOCAL = -4
+    LATEST_TIERED = -5
+
+
+_FIRST_VERSION = {OffsetSpec.MAX_TIMESTAMP: 7, OffsetSpec.EARLIEST_LOCAL: 8, OffsetSpec.LATEST_TIERED: 9}
+"""The version of ListOffsets that brought a name (KIP-734, KIP-405, KIP-1005)."""
+
+
+def list_offsets(
+    core: AdminCore, wanted: Mapping[TopicPartition, OffsetSpec | int], isolation_level: str, deadline: Deadline
+) -> Operation[dict[TopicPartition, OffsetAndTimestamp]]:
+    def ask(node: int, asked: list[TopicPartition]) -> Operation[Outcomes[TopicPartition, OffsetAndTimestamp]]:
+        topics: dict[str, list[ListOffsetsRequest.ListOffsetsPartition]] = {}
+        for key in asked:
+            entry = ListOffsetsRequest.ListOffsetsPartition(partition_index=key.partition, timestamp=int(wanted[key]))
+            topics.setdefault(key.topic, []).append(entry)
+        request = ListOffsetsRequest(
+            replica_id=-1,
+            isolation_level=ISOLATION_LEVELS[isolation_level],
+            topics=[ListOffsetsRequest.ListOffsetsTopic(name=name, partitions=each) for name, each in topics.items()],
+            timeout_ms=int(deadline.remaining() * 1000),
+        )
+        first = max((_FIRST_VERSION.get(OffsetSpec(wanted[key]), 1) for key in asked if wanted[key] < 0), default=1)
+        yield from core.known(node, deadline)
+        answer: ListOffsetsResponse = yield core.engine.call(
+            node, ListOffsetsRequest, lambda version: request, timeout=deadline.remaining(), minimum_version=first
+        )
+        return {
+            TopicPartition(topic.name, each.partition_index): error_from_code(
+                each.error_code, topic=topic.name, partition=each.partition_index
+            )
+            if each.error_code
+            else OffsetAndTimestamp(each.offset, each.timestamp, each.leader_epoch if each.leader_epoch >= 0 else None)
+            for topic in answer.topics
+            for each in topic.partitions
+        }
+
+    def attempt(pending: list[TopicPartition]) -> Operation[Outcomes[TopicPartition, OffsetAndTimestamp]]:
+        by_leader, errors = yield from core.leaders(pending, deadline)
+        found = yield from core.gather({node: ask(node, asked) for node, asked in by_leader.items()}, by_leader)
+        return {**errors, **found}
+
+    return (yield from core.keyed(wanted, attempt, deadline, repeat=moving))
+
+
+def delete_records(
+    core: AdminCore, before: Mapping[TopicPartition, int], deadline: Deadline
+) -> Operation[dict[TopicPartition, int]]:
+    """Every record below the given offset goes; the result is each partition's new log start offset."""
+
+    def ask(node: int, asked: list[TopicPartition]) -> Operation[Outcomes[TopicPartition, int]]:
+        topics: dict[str, list[DeleteRecordsRequest.DeleteRecordsPartition]] = {}
+        for key in asked:
+            entry = DeleteRecordsRequest.DeleteRecordsPartition(partition_index=key.partition, offset=before[key])
+            topics.setdefault(key.topic, []).append(entry)
+        request = DeleteRecordsRequest(
+            topics=[
+                DeleteRecordsRequest.DeleteRecordsTopic(name=name, partitions=each) for name, each in topics.items()
+            ],
+            timeout_ms=int(deadline.remaining() * 1000),
+        )
+        answer: DeleteRecordsResponse = yield from core.request(
+            node, DeleteRecordsRequest, lambda version: request, deadline
+        )
+        return {
+            TopicPartition(topic.name, each.partition_index): error_from_code(
+                each.error_code,
+                topic=topic.name,
+                partition=each.partition_index,
+                offset=before[TopicPartition(topic.name, each.partition_index)],
+            )
+            if each.error_code
+            else each.low_watermark
+            for topic in answer.topics
+            for each in topic.partitions
+        }
+
+    def attempt(pending: list[TopicPartition]) -> Operation[Outcomes[TopicPartition, int]]:
+        by_leader, errors = yield from core.leaders(pending, deadline)
+        found = yield from core.gather({node: ask(node, asked) for node, asked in by_leader.items()}, by_leader)
+        return {**errors, **found}
+
+    return (yield from core.keyed(before, attempt, deadline, repeat=moving))

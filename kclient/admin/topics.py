@@ -1,0 +1,309 @@
+"""Topics: create, delete, list, describe, add partitions.
+
+A change returns once the broker that answers shows it in its metadata, so that the next call through the
+same cluster finds what was just made (Java's client returns earlier). Leaves out reassignments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from uuid import UUID
+
+import msgspec
+
+from kclient.admin.configs import ConfigEntry, config_source
+from kclient.admin.core import AdminCore, Outcomes, controller_can_help
+from kclient.admin.operation import Deadline, Operation
+from kclient.errors import KafkaError, LeaderNotAvailableError, UnsupportedVersionError, error_from_code
+from kclient.net.manager import ANY_NODE
+from kclient.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
+from kclient.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
+from kclient.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
+from kclient.protocol.messages.describe_topic_partitions import (
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsResponse,
+)
+from kclient.protocol.messages.metadata import MetadataResponse
+from kclient.types import PartitionInfo
+
+PARTITIONS_PER_PAGE = 2000
+
+
+class NewTopic(msgspec.Struct, frozen=True):
+    """A topic to create.
+
+    Parameters:
+        num_partitions, replication_factor: -1 takes the broker's default.
+        replica_assignment: broker ids of each partition, instead of the two above.
+        configs: topic settings by Kafka's names, as {"retention.ms": "3600000"}.
+    """
+
+    name: str
+    num_partitions: int = -1
+    replication_factor: int = -1
+    replica_assignment: Mapping[int, Sequence[int]] | None = None
+    configs: Mapping[str, str | None] = {}
+
+
+class NewPartitions(msgspec.Struct, frozen=True):
+    """How many partitions a topic shall have in all; `assignments` places each new one on brokers."""
+
+    total_count: int
+    assignments: Sequence[Sequence[int]] | None = None
+
+
+class CreatedTopic(msgspec.Struct, frozen=True):
+    """A topic as it was made; `configs` is empty when the broker did not say."""
+
+    name: str
+    topic_id: UUID
+    num_partitions: int
+    replication_factor: int
+    configs: Mapping[str, ConfigEntry]
+
+
+class TopicListing(msgspec.Struct, frozen=True):
+    """One line of the list of topics."""
+
+    name: str
+    topic_id: UUID
+    is_internal: bool
+
+
+class TopicDescription(msgspec.Struct, frozen=True):
+    """A topic and all its partitions, in their order."""
+
+    name: str
+    topic_id: UUID
+    is_internal: bool
+    partitions: tuple[PartitionInfo, ...]
+
+
+def create_topics(
+    core: AdminCore, topics: Iterable[NewTopic], validate_only: bool, deadline: Deadline
+) -> Operation[dict[str, CreatedTopic]]:
+    wanted = {topic.name: topic for topic in topics}
+
+    def attempt(names: list[str]) -> Operation[Outcomes[str, CreatedTopic]]:
+        def build(version: int) -> CreateTopicsRequest:
+            return CreateTopicsRequest(
+                topics=[_creatable(wanted[name]) for name in names],
+                timeout_ms=int(deadline.remaining() * 1000),
+                validate_only=validate_only,
+            )
+
+        answer: CreateTopicsResponse = yield from core.ask(core.controller(), CreateTopicsRequest, build, deadline)
+        return {
+            topic.name: error_from_code(topic.error_code, topic.error_message, topic=topic.name)
+            if topic.error_code
+            else _created(topic)
+            for topic in answer.topics
+        }
+
+    try:
+        created = yield from core.keyed(wanted, attempt, deadline, repeat=controller_can_help)
+    finally:
+        core.engine.metadata.request_update()
+    if not validate_only:
+        yield from _until(core, list(created), _has_leaders, deadline)
+    return created
+
+
+def delete_topics(core: AdminCore, topics: Iterable[str], deadline: Deadline) -> Operation[dict[str, None]]:
+    def attempt(names: list[str]) -> Operation[Outcomes[str, None]]:
+        def build(version: int) -> DeleteTopicsRequest:
+            timeout_ms = int(deadline.remaining() * 1000)
+            if version < 6:
+                return DeleteTopicsRequest(topic_names=names, timeout_ms=timeout_ms)
+            states = [DeleteTopicsRequest.DeleteTopicState(name=name) for name in names]
+            return DeleteTopicsRequest(topics=states, timeout_ms=timeout_ms)
+
+        answer: DeleteTopicsResponse = yield from core.ask(core.controller(), DeleteTopicsRequest, build, deadline)
+        return {
+            topic.name or "": error_from_code(topic.error_code, topic.error_message, topic=topic.name)
+            if topic.error_code
+            else None
+            for topic in answer.responses
+        }
+
+    deleted = yield from core.keyed(topics, attempt, deadline, repeat=controller_can_help)
+    yield from _until(core, list(deleted), lambda topic: not topic.partitions and bool(topic.error_code), deadline)
+    return deleted
+
+
+def create_partitions(
+    core: AdminCore, new: Mapping[str, NewPartitions], validate_only: bool, deadline: Deadline
+) -> Operation[dict[str, None]]:
+    def attempt(names: list[str]) -> Operation[Outcomes[str, None]]:
+        def build(version: int) -> CreatePartitionsRequest:
+            return CreatePartitionsRequest(
+                topics=[_more_partitions(name, new[name]) for name in names],
+                timeout_ms=int(deadline.remaining() * 1000),
+                validate_only=validate_only,
+            )
+
+        answer: CreatePartitionsResponse = yield from core.ask(
+            core.controller(), CreatePartitionsRequest, build, deadline
+        )
+        return {
+            topic.name: error_from_code(topic.error_code, topic.error_message, topic=topic.name)
+            if topic.error_code
+            else None
+            for topic in answer.results
+        }
+
+    grown = yield from core.keyed(new, attempt, deadline, repeat=controller_can_help)
+    if not validate_only:
+        yield from _until(
+            core,
+            list(grown),
+            lambda topic: len(topic.partitions) >= new[topic.name or ""].total_count and _has_leaders(topic),
+            deadline,
+        )
+    return grown
+
+
+def list_topics(core: AdminCore, include_internal: bool, deadline: Deadline) -> Operation[dict[str, TopicListing]]:
+    answer = yield from core.metadata(None, deadline)
+    return {
+        topic.name: TopicListing(topic.name, topic.topic_id, topic.is_internal)
+        for topic in sorted(answer.topics, key=lambda topic: topic.name or "")
+        if topic.name is not None and (include_internal or not topic.is_internal)
+    }
+
+
+def describe_topics(
+    core: AdminCore, topics: Iterable[str], deadline: Deadline
+) -> Operation[dict[str, TopicDescription]]:
+    """DescribeTopicPartitions (KIP-966) page by page where the broker has it, else Metadata."""
+
+    def attempt(names: list[str]) -> Operation[Outcomes[str, TopicDescription]]:
+        try:
+            return (yield from _describe_by_pages(core, names, deadline))
+        except UnsupportedVersionError:
+            answer = yield from core.metadata(names, deadline)
+            return {topic.name or "": _described(topic, topic.partitions) for topic in answer.topics}
+
+    return (yield from core.keyed(topics, attempt, deadline, repeat=controller_can_help))
+
+
+def _describe_by_pages(
+    core: AdminCore, names: list[str], deadline: Deadline
+) -> Operation[Outcomes[str, TopicDescription]]:
+    found: dict[str, DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponseTopic] = {}
+    cursor: DescribeTopicPartitionsRequest.Cursor | None = None
+    wanted = sorted(names)
+    while True:
+        request = DescribeTopicPartitionsRequest(
+            topics=[DescribeTopicPartitionsRequest.TopicRequest(name=name) for name in wanted],
+            response_partition_limit=PARTITIONS_PER_PAGE,
+            cursor=cursor,
+        )
+        answer: DescribeTopicPartitionsResponse = yield from core.ask(
+            ANY_NODE, DescribeTopicPartitionsRequest, lambda version, request=request: request, deadline
+        )
+        for topic in answer.topics:
+            name = topic.name or ""
+            if name in found:
+                found[name].partitions.extend(topic.partitions)
+            else:
+                found[name] = topic
+        if answer.next_cursor is None:
+            return {name: _described(topic, topic.partitions) for name, topic in found.items()}
+        cursor = DescribeTopicPartitionsRequest.Cursor(
+            topic_name=answer.next_cursor.topic_name, partition_index=answer.next_cursor.partition_index
+        )
+        wanted = [name for name in wanted if name >= cursor.topic_name]
+
+
+def _until(
+    core: AdminCore,
+    names: list[str],
+    satisfied: Callable[[MetadataResponse.MetadataResponseTopic], bool],
+    deadline: Deadline,
+) -> Operation[None]:
+    """Wait until a broker's metadata shows all the topics as they should be."""
+    attempts = 0
+    while names:
+        answer = yield from core.metadata(names, deadline)
+        done = {topic.name for topic in answer.topics if satisfied(topic)}
+        names = [name for name in names if name not in done]
+        if names:
+            waiting = LeaderNotAvailableError("the change is made and not in the brokers' metadata yet", topic=names[0])
+            yield from core.back_off(attempts, deadline, waiting)
+            attempts += 1
+
+
+def _has_leaders(topic: MetadataResponse.MetadataResponseTopic) -> bool:
+    return (
+        not topic.error_code
+        and bool(topic.partitions)
+        and all(partition.leader_id >= 0 and not partition.error_code for partition in topic.partitions)
+    )
+
+
+def _creatable(topic: NewTopic) -> CreateTopicsRequest.CreatableTopic:
+    assignment = topic.replica_assignment or {}
+    return CreateTopicsRequest.CreatableTopic(
+        name=topic.name,
+        num_partitions=-1 if assignment else topic.num_partitions,
+        replication_factor=-1 if assignment else topic.replication_factor,
+        assignments=[
+            CreateTopicsRequest.CreatableReplicaAssignment(partition_index=partition, broker_ids=list(brokers))
+            for partition, brokers in assignment.items()
+        ],
+        configs=[
+            CreateTopicsRequest.CreatableTopicConfig(name=name, value=value) for name, value in topic.configs.items()
+        ],
+    )
+
+
+def _created(topic: CreateTopicsResponse.CreatableTopicResult) -> CreatedTopic:
+    configs = {
+        entry.name: ConfigEntry(
+            entry.name,
+            entry.value,
+            source=config_source(entry.config_source),
+            is_read_only=entry.read_only,
+            is_sensitive=entry.is_sensitive,
+        )
+        for entry in topic.configs or []
+    }
+    return CreatedTopic(topic.name, topic.topic_id, topic.num_partitions, topic.replication_factor, configs)
+
+
+def _more_partitions(name: str, new: NewPartitions) -> CreatePartitionsRequest.CreatePartitionsTopic:
+    assignments = None
+    if new.assignments is not None:
+        assignments = [
+            CreatePartitionsRequest.CreatePartitionsAssignment(broker_ids=list(brokers)) for brokers in new.assignments
+        ]
+    return CreatePartitionsRequest.CreatePartitionsTopic(name=name, count=new.total_count, assignments=assignments)
+
+
+def _described(
+    topic: MetadataResponse.MetadataResponseTopic
+    | DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponseTopic,
+    partitions: Iterable[
+        MetadataResponse.MetadataResponsePartition
+        | DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponsePartition
+    ],
+) -> TopicDescription | KafkaError:
+    name = topic.name or ""
+    if topic.error_code:
+        return error_from_code(topic.error_code, topic=name)
+    infos = (
+        PartitionInfo(
+            name,
+            partition.partition_index,
+            leader=None if partition.leader_id < 0 else partition.leader_id,
+            leader_epoch=None if partition.leader_epoch < 0 else partition.leader_epoch,
+            replicas=tuple(partition.replica_nodes),
+            in_sync_replicas=tuple(partition.isr_nodes),
+            offline_replicas=tuple(partition.offline_replicas),
+        )
+        for partition in partitions
+    )
+    return TopicDescription(
+        name, topic.topic_id, topic.is_internal, tuple(sorted(infos, key=lambda info: info.partition))
+    )

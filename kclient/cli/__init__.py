@@ -1,0 +1,1 @@
+"""`kclient` on the command line: pleasant at a terminal, usable in a pipe."""

@@ -1,0 +1,37 @@
+"""The commands as typer sees them: the tree, the options that all have, `--version`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from kclient import __version__, records
+from kclient.cli import configs, consume, produce, topics
+
+app = typer.Typer(
+    name="kclient",
+    help="Produce, consume and look after topics of any Kafka.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+app.command("produce")(produce.produce)
+app.command("consume")(consume.consume)
+app.add_typer(topics.app, name="topics")
+app.add_typer(configs.app, name="configs")
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"kclient {__version__} ({records.IMPLEMENTATION} records)")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and stop.")
+    ] = False,
+) -> None:
+    """Produce, consume and look after topics of any Kafka."""

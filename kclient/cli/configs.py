@@ -1,0 +1,90 @@
+"""`kclient configs describe|set|delete`, for topics and brokers."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from kclient.admin import AlterConfig, ConfigResource
+from kclient.cli import output
+from kclient.cli.connection import Json, Properties, Servers, admin
+
+app = typer.Typer(help="Describe and change the settings of topics and brokers.", no_args_is_help=True)
+
+Topic = Annotated[str | None, typer.Option("--topic", help="The topic whose settings are meant.")]
+Broker = Annotated[
+    str | None, typer.Option("--broker", help='The broker, by its number; "default" for the default of all brokers.')
+]
+
+
+def _resource(topic: str | None, broker: str | None) -> ConfigResource:
+    if (topic is None) == (broker is None):
+        raise typer.BadParameter("say either --topic or --broker")
+    if topic is not None:
+        return ConfigResource.topic(topic)
+    if broker == "default":
+        return ConfigResource.broker()
+    if not broker or not broker.isdecimal():
+        raise typer.BadParameter(f"{broker!r} is neither a number nor 'default'", param_hint="--broker")
+    return ConfigResource.broker(int(broker))
+
+
+@app.command()
+def describe(
+    topic: Topic = None,
+    broker: Broker = None,
+    everything: Annotated[bool, typer.Option("--all", help="Also what nobody has set.")] = False,
+    servers: Servers = None,
+    properties: Properties = None,
+    json: Json = False,
+) -> None:
+    """The settings of a topic or broker, and where each value comes from."""
+    resource = _resource(topic, broker)
+    with admin(servers, properties) as client:
+        found = client.describe_configs([resource])[resource]
+    shown = {name: entry for name, entry in found.items() if everything or not entry.is_default}
+    if json:
+        output.as_json(shown)
+        return
+    rows = (
+        (entry.name, "(hidden)" if entry.is_sensitive else entry.value, entry.source.name.lower())
+        for entry in shown.values()
+    )
+    output.table(["setting", "value", "source"], rows)
+
+
+@app.command("set")
+def set_configs(
+    settings: Annotated[list[str], typer.Argument(metavar="NAME=VALUE...", show_default=False)],
+    topic: Topic = None,
+    broker: Broker = None,
+    servers: Servers = None,
+    properties: Properties = None,
+) -> None:
+    """Change settings; the others stay as they are."""
+    changes = []
+    for text in settings:
+        name, separator, value = text.partition("=")
+        if not separator:
+            raise typer.BadParameter(f"{text!r} is not NAME=VALUE")
+        changes.append(AlterConfig.set(name, value))
+    _alter(_resource(topic, broker), changes, servers, properties)
+
+
+@app.command("delete")
+def delete_configs(
+    names: Annotated[list[str], typer.Argument(metavar="NAME...", show_default=False)],
+    topic: Topic = None,
+    broker: Broker = None,
+    servers: Servers = None,
+    properties: Properties = None,
+) -> None:
+    """Put settings back to their defaults."""
+    _alter(_resource(topic, broker), [AlterConfig.delete(name) for name in names], servers, properties)
+
+
+def _alter(resource: ConfigResource, changes: list[AlterConfig], servers: Servers, properties: Properties) -> None:
+    with admin(servers, properties) as client:
+        client.incremental_alter_configs({resource: changes})
+    output.remark(f"changed {len(changes)} setting{'s' if len(changes) > 1 else ''} of {resource}")

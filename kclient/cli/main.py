@@ -1,0 +1,40 @@
+"""The entry point: runs the commands, and turns every end into an exit code.
+
+0 went well, 1 something failed (one line on stderr says what), 2 the command line is wrong,
+130 interrupted. Leaves out the commands; they need the `cli` extra, which is checked here.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from kclient.errors import AdminError, KafkaError
+
+
+def main() -> None:
+    """Run the command line of this process and exit."""
+    try:
+        import rich  # noqa: F401 - only to see that it is there
+        import typer  # noqa: F401
+    except ImportError as missing:
+        sys.exit(f"kclient: the command line needs {missing.name}: pip install 'kclient[cli]'")
+
+    from kclient.cli.commands import app
+
+    try:
+        app()
+    except AdminError as error:
+        _fail("\n".join(f"{key}: {each}" for key, each in error.errors.items()))
+    except (KafkaError, OSError) as error:
+        if isinstance(error, BrokenPipeError):  # `kclient consume ... | head` is an ordinary end
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            sys.exit(0)
+        _fail(str(error))
+    except KeyboardInterrupt:
+        sys.exit(130)
+
+
+def _fail(text: str) -> None:
+    print(f"kclient: {text}", file=sys.stderr)
+    sys.exit(1)

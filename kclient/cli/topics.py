@@ -1,0 +1,106 @@
+"""`kclient topics list|create|delete|describe|add-partitions`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from kclient.admin import NewPartitions, NewTopic
+from kclient.cli import output
+from kclient.cli.connection import Json, Properties, Servers, admin
+
+app = typer.Typer(help="List, create, delete, describe topics; add partitions.", no_args_is_help=True)
+
+Names = Annotated[list[str], typer.Argument(metavar="TOPIC...", show_default=False)]
+
+
+@app.command("list")
+def list_topics(
+    servers: Servers = None,
+    properties: Properties = None,
+    internal: Annotated[bool, typer.Option("--internal", help="Kafka's own topics as well.")] = False,
+    json: Json = False,
+) -> None:
+    """All topics of the cluster."""
+    with admin(servers, properties) as client:
+        found = client.list_topics(include_internal=internal)
+    if json:
+        output.as_json(found)
+    else:
+        output.table(["topic"], ([name] for name in found))
+
+
+@app.command()
+def create(
+    topics: Names,
+    servers: Servers = None,
+    properties: Properties = None,
+    partitions: Annotated[int, typer.Option("--partitions", "-p", help="-1: the broker's default.")] = -1,
+    replication_factor: Annotated[int, typer.Option("--replication-factor", help="-1: the broker's default.")] = -1,
+    config: Annotated[
+        list[str] | None, typer.Option("--config", "-c", metavar="NAME=VALUE", help="A topic setting; may be repeated.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Create topics."""
+    configs = dict(_setting(text) for text in config or ())
+    wanted = [NewTopic(name, partitions, replication_factor, configs=dict(configs)) for name in topics]
+    with admin(servers, properties) as client:
+        created = client.create_topics(wanted)
+    if json:
+        output.as_json(created)
+    else:
+        rows = ((topic.name, topic.num_partitions, topic.replication_factor) for topic in created.values())
+        output.table(["created", "partitions", "replicas"], rows, numbers=["partitions", "replicas"])
+
+
+@app.command()
+def delete(topics: Names, servers: Servers = None, properties: Properties = None) -> None:
+    """Delete topics and all their records."""
+    with admin(servers, properties) as client:
+        output.table(["deleted"], ([name] for name in client.delete_topics(topics)))
+
+
+@app.command()
+def describe(topics: Names, servers: Servers = None, properties: Properties = None, json: Json = False) -> None:
+    """The partitions of topics: leader, replicas, and which of them are in sync."""
+    with admin(servers, properties) as client:
+        found = client.describe_topics(topics)
+    if json:
+        output.as_json(found)
+        return
+    columns = ["topic", "partition", "leader", "epoch", "replicas", "in sync"]
+    rows = (
+        (
+            info.topic,
+            info.partition,
+            "none" if info.leader is None else info.leader,
+            "" if info.leader_epoch is None else info.leader_epoch,
+            ",".join(map(str, info.replicas)),
+            ",".join(map(str, info.in_sync_replicas)),
+        )
+        for topic in found.values()
+        for info in topic.partitions
+    )
+    output.table(columns, rows, numbers=["partition", "leader", "epoch"])
+
+
+@app.command("add-partitions")
+def add_partitions(
+    topic: Annotated[str, typer.Argument(show_default=False)],
+    total: Annotated[int, typer.Argument(help="How many partitions the topic shall have in all.", show_default=False)],
+    servers: Servers = None,
+    properties: Properties = None,
+) -> None:
+    """Give a topic more partitions."""
+    with admin(servers, properties) as client:
+        client.create_partitions({topic: NewPartitions(total)})
+    output.table(["topic", "partitions"], [(topic, total)], numbers=["partitions"])
+
+
+def _setting(text: str) -> tuple[str, str]:
+    name, separator, value = text.partition("=")
+    if not separator:
+        raise typer.BadParameter(f"{text!r} is not NAME=VALUE", param_hint="--config")
+    return name, value

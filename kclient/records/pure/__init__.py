@@ -1,0 +1,23 @@
+"""The pure-Python twin: it explains the record format and works everywhere.
+
+`kclient.records._compiled` has the same names. Hot paths differ in speed only; what is not hot is
+shared by both (`batch`, `codecs`, `legacy`, `control`).
+"""
+
+from __future__ import annotations
+
+from kclient.records.pure.builder import BatchBuilder, murmur2
+from kclient.records.pure.cursor import RecordChunk, RecordCursor, chain_iter, chunk_columns
+from kclient.records.pure.record import ConsumerRecord, decode_batch, read_batches
+
+__all__ = [
+    "BatchBuilder",
+    "ConsumerRecord",
+    "RecordChunk",
+    "RecordCursor",
+    "chain_iter",
+    "chunk_columns",
+    "decode_batch",
+    "murmur2",
+    "read_batches",
+]

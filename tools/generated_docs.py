@@ -67,6 +67,31 @@ def _broker_errors() -> str:
     )
 
 
+def _methods(module: str, name: str) -> str:
+    """The public methods of a class: how they are called, and the first paragraph of what they say."""
+    rows = []
+    for method, function in inspect.getmembers(getattr(importlib.import_module(module), name)):
+        if method.startswith("_") or not (inspect.isroutine(function) or isinstance(function, property)):
+            continue
+        text = " ".join((inspect.getdoc(function) or "").partition("\n\n")[0].split())
+        call = method if isinstance(function, property) else f"{method}({_parameters(function)})"
+        rows.append((f"`{call}`", text))
+    return _table(("call", "what it does"), rows)
+
+
+def _parameters(function: Callable[..., object]) -> str:
+    shown = []
+    for parameter in inspect.signature(function).parameters.values():
+        if parameter.name == "self":
+            continue
+        if parameter.kind is parameter.KEYWORD_ONLY and not any("*" in name for name in shown):
+            shown.append("*")
+        mark = {parameter.VAR_POSITIONAL: "*", parameter.VAR_KEYWORD: "**"}.get(parameter.kind, "")
+        default = "" if parameter.default is parameter.empty else f"={parameter.default!r}"
+        shown.append(f"{mark}{parameter.name}{default}")
+    return ", ".join(shown)
+
+
 def _state_name(state: object) -> str:
     name = state.name if isinstance(state, enum.Enum) else str(state)
     return name.lower().replace(" ", "_")
@@ -92,5 +117,8 @@ PARTS: dict[str, Callable[[], str]] = {
     "admin options": partial(_options, config.AdminConfig, without=config.ClientConfig),
     "own errors": _own_errors,
     "broker errors": _broker_errors,
+    "producer methods": partial(_methods, "kclient", "Producer"),
+    "consumer methods": partial(_methods, "kclient", "Consumer"),
+    "admin methods": partial(_methods, "kclient", "Admin"),
     "consumer partition states": partial(_diagram, "kclient.consumer.partition_state"),
 }

@@ -218,6 +218,8 @@ class KafkaCluster:
             "broker.session.timeout.ms": 4000,
             "broker.heartbeat.interval.ms": 500,
             "controlled.shutdown.max.retries": 1,
+            # Where a topic allows it, an unclean leader is elected at once, not at the next five minutes.
+            "unclean.leader.election.interval.ms": 500,
         }
         for prefix in ("offsets.topic", "transaction.state.log", "share.coordinator.state.topic"):
             settings[f"{prefix}.replication.factor"] = replicas

@@ -46,7 +46,7 @@ bench: $(VENV)/.bench ## the table of DESIGN.md section 9, with the peers in the
 interop: $(VENV)/.interop ## real Apache Kafka, its Java tools and other clients (needs java and mvn)
 	@$(PYTEST) tests/interop $(ARGS)
 	@$(PYTEST) tests/integration --broker=kafka $(ARGS)
-	@$(PYTEST) tests/integration -m kafka3 --broker=kafka3 $(ARGS)
+	@$(PYTEST) tests/integration --broker=kafka3 $(ARGS)
 
 fuzz: $(VENV)/.dev ## hypothesis for longer
 	@HYPOTHESIS_PROFILE=long $(PYTEST) tests/fuzz --timeout=3600 $(ARGS)

@@ -1,0 +1,211 @@
+"""The admin client against a broker: topics, settings, offsets, the cluster; both faces."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from kclient import Admin, AsyncAdmin, NewPartitions, NewTopic, Producer, TopicPartition
+from kclient.admin import AlterConfig, ConfigResource, ConfigSource, OffsetSpec
+from kclient.errors import (
+    AdminError,
+    ClosedError,
+    ConfigError,
+    InvalidConfigurationError,
+    InvalidPartitionsError,
+    InvalidReplicationFactorError,
+    InvalidTopicError,
+    KafkaTimeoutError,
+    OffsetOutOfRangeError,
+    TopicExistsError,
+    UnknownTopicOrPartitionError,
+)
+
+
+@pytest.fixture
+def admin(bootstrap_servers: str) -> Iterator[Admin]:
+    with Admin(bootstrap_servers=bootstrap_servers) as client:
+        yield client
+
+
+@pytest.fixture
+def filled(admin: Admin, bootstrap_servers: str, topic: str) -> str:
+    """A topic of two partitions; the first holds ten records, a millisecond apart from 1000 on."""
+    admin.create_topics([NewTopic(topic, num_partitions=2)])
+    with Producer(bootstrap_servers=bootstrap_servers) as producer:
+        for number in range(10):
+            producer.send(topic, b"value", partition=0, timestamp=1000 + number)
+    return topic
+
+
+def test_a_created_topic_can_be_used_at_once(admin: Admin, topic: str) -> None:
+    created = admin.create_topics([NewTopic(topic, num_partitions=3, configs={"retention.ms": "3600000"})])
+    assert (created[topic].name, created[topic].num_partitions) == (topic, 3)
+    assert created[topic].configs["retention.ms"].value == "3600000"
+    described = admin.describe_topics([topic])[topic]
+    assert [info.partition for info in described.partitions] == [0, 1, 2]
+    assert all(info.leader is not None and info.leader in info.in_sync_replicas for info in described.partitions)
+    assert described.topic_id == created[topic].topic_id == admin.list_topics()[topic].topic_id
+
+
+def test_some_topics_fail_and_the_others_are_made(admin: Admin, topic: str) -> None:
+    with pytest.raises(AdminError) as caught:
+        admin.create_topics(
+            [
+                NewTopic(topic, num_partitions=1),
+                NewTopic("no spaces please"),
+                NewTopic(f"{topic}-replicas", num_partitions=1, replication_factor=99),
+                NewTopic(f"{topic}-none", num_partitions=0),
+                NewTopic(f"{topic}-config", configs={"retention.ms": "soon"}),
+            ]
+        )
+    assert list(caught.value.results) == [topic]
+    assert {name: type(error) for name, error in caught.value.errors.items()} == {
+        "no spaces please": InvalidTopicError,
+        f"{topic}-replicas": InvalidReplicationFactorError,
+        f"{topic}-none": InvalidPartitionsError,
+        f"{topic}-config": InvalidConfigurationError,
+    }
+    with pytest.raises(AdminError) as again:
+        admin.create_topics([NewTopic(topic, num_partitions=1)])
+    assert isinstance(again.value.errors[topic], TopicExistsError)
+
+
+def test_validating_makes_nothing(admin: Admin, topic: str) -> None:
+    admin.create_topics([NewTopic(topic, num_partitions=1)], validate_only=True)
+    assert topic not in admin.list_topics()
+
+
+def test_replicas_can_be_placed_by_hand(admin: Admin, topic: str) -> None:
+    node = next(iter(admin.describe_cluster().brokers))
+    admin.create_topics([NewTopic(topic, replica_assignment={0: [node], 1: [node]})])
+    assert [info.replicas for info in admin.describe_topics([topic])[topic].partitions] == [(node,), (node,)]
+
+
+def test_a_deleted_topic_is_gone(admin: Admin, topic: str) -> None:
+    admin.create_topics([NewTopic(topic, num_partitions=1)])
+    assert admin.delete_topics([topic]) == {topic: None}
+    assert topic not in admin.list_topics()
+    with pytest.raises(AdminError) as caught:
+        admin.delete_topics([topic])
+    assert isinstance(caught.value.errors[topic], UnknownTopicOrPartitionError)
+    with pytest.raises(AdminError):
+        admin.describe_topics([topic])
+
+
+def test_partitions_can_be_added_but_not_taken_away(admin: Admin, topic: str) -> None:
+    admin.create_topics([NewTopic(topic, num_partitions=2)])
+    admin.create_partitions({topic: NewPartitions(5)})
+    assert len(admin.describe_topics([topic])[topic].partitions) == 5
+    with pytest.raises(AdminError) as caught:
+        admin.create_partitions({topic: NewPartitions(3)})
+    assert isinstance(caught.value.errors[topic], InvalidPartitionsError)
+
+
+def test_settings_are_changed_one_by_one(admin: Admin, topic: str) -> None:
+    admin.create_topics([NewTopic(topic, num_partitions=1)])
+    resource = ConfigResource.topic(topic)
+    admin.incremental_alter_configs(
+        {resource: [AlterConfig.set("retention.ms", "1234"), AlterConfig.append("cleanup.policy", "compact")]}
+    )
+    entries = admin.describe_configs([resource])[resource]
+    assert (entries["retention.ms"].value, entries["retention.ms"].source) == (
+        "1234",
+        ConfigSource.DYNAMIC_TOPIC_CONFIG,
+    )
+    assert set((entries["cleanup.policy"].value or "").split(",")) == {"delete", "compact"}
+    assert entries["segment.bytes"].is_default
+    admin.incremental_alter_configs({resource: [AlterConfig.delete("retention.ms")]})
+    assert admin.describe_configs([resource])[resource]["retention.ms"].is_default
+
+
+def test_a_setting_that_does_not_fit_is_refused(admin: Admin, topic: str) -> None:
+    admin.create_topics([NewTopic(topic, num_partitions=1)])
+    resource = ConfigResource.topic(topic)
+    with pytest.raises(AdminError) as caught:
+        admin.incremental_alter_configs({resource: [AlterConfig.set("retention.ms", "soon")]})
+    assert isinstance(caught.value.errors[resource], InvalidConfigurationError)
+
+
+def test_a_brokers_settings_come_from_that_broker(admin: Admin) -> None:
+    node = next(iter(admin.describe_cluster().brokers))
+    resource = ConfigResource.broker(node)
+    entries = admin.describe_configs([resource], include_documentation=True)[resource]
+    assert entries["num.partitions"].documentation
+    assert entries["num.partitions"].value is not None
+    with pytest.raises(ConfigError, match="named by its number"):
+        admin.describe_configs([ConfigResource(resource.type, "one")])
+
+
+def test_offsets_by_name_and_by_time(admin: Admin, filled: str) -> None:
+    first, second = TopicPartition(filled, 0), TopicPartition(filled, 1)
+    assert admin.list_offsets({first: OffsetSpec.EARLIEST, second: OffsetSpec.LATEST})[first].offset == 0
+    found = admin.list_offsets({first: OffsetSpec.LATEST, second: OffsetSpec.LATEST})
+    assert (found[first].offset, found[second].offset) == (10, 0)
+    at = admin.list_offsets({first: 1005})[first]
+    assert (at.offset, at.timestamp) == (5, 1005)
+    assert admin.list_offsets({first: 2000})[first].offset == -1
+    newest = admin.list_offsets({first: OffsetSpec.MAX_TIMESTAMP})[first]
+    assert (newest.offset, newest.timestamp) == (9, 1009)
+
+
+def test_offsets_of_what_does_not_exist(admin: Admin, filled: str) -> None:
+    missing = TopicPartition(filled, 7)
+    with pytest.raises(AdminError) as caught:
+        admin.list_offsets({TopicPartition(filled, 0): OffsetSpec.LATEST, missing: OffsetSpec.LATEST})
+    assert caught.value.results[TopicPartition(filled, 0)].offset == 10
+    assert isinstance(caught.value.errors[missing], UnknownTopicOrPartitionError)
+
+
+def test_deleting_records_moves_the_beginning(admin: Admin, filled: str) -> None:
+    partition = TopicPartition(filled, 0)
+    assert admin.delete_records({partition: 4}) == {partition: 4}
+    assert admin.list_offsets({partition: OffsetSpec.EARLIEST})[partition].offset == 4
+    assert admin.delete_records({partition: -1}) == {partition: 10}
+    with pytest.raises(AdminError) as caught:
+        admin.delete_records({partition: 99})
+    assert isinstance(caught.value.errors[partition], OffsetOutOfRangeError)
+
+
+def test_the_cluster_describes_itself(admin: Admin) -> None:
+    cluster = admin.describe_cluster()
+    assert cluster.cluster_id
+    assert cluster.controller_id in cluster.brokers
+    assert all(node.port > 0 for node in cluster.brokers.values())
+
+
+def test_a_closed_admin_says_so(bootstrap_servers: str) -> None:
+    admin = Admin(bootstrap_servers=bootstrap_servers)
+    admin.close()
+    with pytest.raises(ClosedError):
+        admin.list_topics()
+
+
+def test_nobody_at_the_address_ends_at_the_timeout() -> None:
+    with Admin(bootstrap_servers="127.0.0.1:1") as admin, pytest.raises(KafkaTimeoutError, match="list_topics"):
+        admin.list_topics(timeout=0.3)
+
+
+@pytest.mark.anyio
+async def test_the_async_face_does_the_same(bootstrap_servers: str, topic: str) -> None:
+    async with AsyncAdmin(bootstrap_servers=bootstrap_servers) as admin:
+        await admin.create_topics([NewTopic(topic, num_partitions=2)])
+        assert len((await admin.describe_topics([topic]))[topic].partitions) == 2
+        assert topic in await admin.list_topics()
+        partition = TopicPartition(topic, 1)
+        assert (await admin.list_offsets({partition: OffsetSpec.LATEST}))[partition].offset == 0
+        resource = ConfigResource.topic(topic)
+        await admin.incremental_alter_configs({resource: [AlterConfig.set("retention.ms", "5")]})
+        assert (await admin.describe_configs([resource]))[resource]["retention.ms"].value == "5"
+        await admin.create_partitions({topic: NewPartitions(3)})
+        assert (await admin.describe_cluster()).cluster_id
+        await admin.delete_records({partition: -1})
+        await admin.delete_topics([topic])
+        with pytest.raises(AdminError):
+            await admin.describe_topics([topic])
+
+
+def test_every_async_call_has_a_blocking_twin() -> None:
+    public = {name for name in vars(Admin) if not name.startswith("_")}
+    assert public == {name for name in vars(AsyncAdmin) if not name.startswith("_")}

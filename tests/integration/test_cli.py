@@ -1,0 +1,130 @@
+"""The command line as it is used: each command a process, with pipes for standard input and output."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from kclient import __version__, records
+
+
+class Cli:
+    """Runs `kclient` with the cluster in its environment."""
+
+    def __init__(self, bootstrap_servers: str) -> None:
+        self.environment = {**os.environ, "KCLIENT_BOOTSTRAP_SERVERS": bootstrap_servers}
+
+    def run(self, *arguments: str, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+        program = "from kclient.cli.main import main; main()"
+        return subprocess.run(
+            [sys.executable, "-c", program, *arguments],
+            input=stdin,
+            capture_output=True,
+            env=self.environment,
+            timeout=50,
+            check=False,
+        )
+
+    def __call__(self, *arguments: str, stdin: bytes = b"") -> bytes:
+        done = self.run(*arguments, stdin=stdin)
+        assert done.returncode == 0, done.stderr.decode()
+        assert done.stderr == b"", "a pipe carries results only"
+        return done.stdout
+
+
+@pytest.fixture
+def cli(bootstrap_servers: str) -> Cli:
+    return Cli(bootstrap_servers)
+
+
+def test_lines_go_in_and_come_out_unchanged(cli: Cli, topic: str) -> None:
+    lines = b"one\ntwo\n\xff\xfe not text\n"
+    cli("produce", topic, "--partition", "0", stdin=lines)
+    assert cli("consume", f"{topic}:0", "--exit-at-end") == lines
+
+
+def test_keys_headers_and_a_template(cli: Cli, topic: str) -> None:
+    cli("produce", topic, "-p", "0", "-K", ":", "-H", "source=test", "-z", "zstd", stdin=b"k1:v1\nk2:v2\n")
+    shown = cli("consume", topic, "-e", "--format", r"{partition} {offset} {key}={value} [{headers}]\n")
+    assert shown == b"0 0 k1=v1 [source:test]\n0 1 k2=v2 [source:test]\n"
+
+
+def test_json_survives_the_round_trip(cli: Cli, topic: str) -> None:
+    records_in = [
+        {"key": "a", "value": "1", "headers": [{"name": "h", "value": "x"}], "timestamp": 1234, "partition": 0},
+        {"key": None, "value": None, "partition": 0},
+        {"value_base64": "//4=", "partition": 0},
+    ]
+    cli("produce", topic, "--json", stdin="\n".join(map(json.dumps, records_in)).encode())
+    lines = cli("consume", topic, "-e", "--json")
+    again = [json.loads(line) for line in lines.splitlines()]
+    assert [record["offset"] for record in again] == [0, 1, 2]
+    assert (again[0]["key"], again[0]["timestamp"], again[0]["headers"]) == ("a", 1234, [{"name": "h", "value": "x"}])
+    assert (again[1]["value"], again[2]["value_base64"]) == (None, "//4=")
+    cli("produce", f"{topic}-copy", "--json", stdin=lines)
+    copied = [json.loads(line) for line in cli("consume", f"{topic}-copy", "-e", "--json").splitlines()]
+    assert [record.get("value") for record in copied] == [record.get("value") for record in again]
+
+
+@pytest.mark.parametrize(
+    ("where", "expected"),
+    [("beginning", b"0123456789"), ("7", b"789"), ("-2", b"89"), ("@1006", b"6789"), ("@9999", b""), ("end", b"")],
+)
+def test_reading_starts_where_it_is_told_to(cli: Cli, topic: str, where: str, expected: bytes) -> None:
+    lines = [json.dumps({"value": str(number), "timestamp": 1000 + number, "partition": 0}) for number in range(10)]
+    cli("produce", topic, "--json", stdin="\n".join(lines).encode())
+    assert cli("consume", f"{topic}:0", f"--from={where}", "-e", "--format", "{value}") == expected
+
+
+def test_count_stops_early(cli: Cli, topic: str, tmp_path: Path) -> None:
+    file = tmp_path / "lines"
+    file.write_bytes(b"".join(b"%d\n" % number for number in range(1000)))
+    cli("produce", topic, str(file), "--partition", "0")
+    assert cli("consume", topic, "--count", "3") == b"0\n1\n2\n"
+
+
+def test_topics_from_creation_to_deletion(cli: Cli, topic: str) -> None:
+    assert cli("topics", "create", topic, "--partitions", "2", "-c", "retention.ms=1000") == f"{topic}\t2\t1\n".encode()
+    assert topic.encode() in cli("topics", "list").splitlines()
+    cli("topics", "add-partitions", topic, "3")
+    described = json.loads(cli("topics", "describe", topic, "--json"))
+    assert [each["partition"] for each in described[topic]["partitions"]] == [0, 1, 2]
+    assert len(cli("topics", "describe", topic).splitlines()) == 3
+    cli("topics", "delete", topic)
+    assert topic.encode() not in cli("topics", "list").splitlines()
+
+
+def test_settings_are_described_set_and_deleted(cli: Cli, topic: str) -> None:
+    cli("topics", "create", topic)
+    cli("configs", "set", "retention.ms=4321", "--topic", topic)
+    assert b"retention.ms\t4321\tdynamic_topic_config\n" in cli("configs", "describe", "--topic", topic)
+    cli("configs", "delete", "retention.ms", "--topic", topic)
+    described = json.loads(cli("configs", "describe", "--topic", topic, "--all", "--json"))
+    assert described["retention.ms"]["source"] == "DEFAULT_CONFIG" or described["retention.ms"]["value"] != "4321"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "text"),
+    [
+        (["topics", "describe", "there-is-no-such-topic"], 1, "UNKNOWN_TOPIC_OR_PARTITION"),
+        (["produce", "t", "--set", "lingerms=3"], 1, "did you mean 'linger.ms'"),
+        (["produce", "t", "--set", "linger.ms"], 2, "OPTION=VALUE"),
+        (["consume", "t", "--from", "somewhere"], 2, "@TIME"),
+        (["consume", "t", "--format", "{nothing}"], 2, "there is no field"),
+        (["configs", "describe"], 2, "either --topic or --broker"),
+    ],
+)
+def test_what_is_wrong_is_said_in_a_line_and_an_exit_code(cli: Cli, arguments: list[str], code: int, text: str) -> None:
+    done = cli.run(*arguments)
+    assert (done.returncode, done.stdout) == (code, b"")
+    assert text in " ".join(done.stderr.decode().replace("│", " ").split())
+    assert b"Traceback" not in done.stderr
+
+
+def test_the_version_names_the_implementation(cli: Cli) -> None:
+    assert cli("--version").decode().strip() == f"kclient {__version__} ({records.IMPLEMENTATION} records)"

@@ -7,6 +7,7 @@ Python objects. Deserializers play no part here: keys and values are the raw byt
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -52,9 +53,8 @@ def to_arrow(chunks: Iterable[Any], columns: Sequence[str] | None = None) -> Any
     if all(isinstance(piece, pure.RecordChunk) for piece in pieces):
         arrays = _python_arrays(pyarrow, pieces, wanted)
     else:
-        from kclient.records._columns import arrow_arrays
-
-        arrays = arrow_arrays(pyarrow, pieces, wanted)
+        columns_in_c = importlib.import_module("kclient.records._columns")
+        arrays = columns_in_c.arrow_arrays(pyarrow, pieces, wanted)
     return pyarrow.RecordBatch.from_arrays(arrays, names=list(wanted))
 
 

@@ -106,6 +106,19 @@ class BatchHeader:
         "size_in_bytes",
     )
 
+    base_offset: int
+    last_offset: int
+    checksum: int
+    attributes: int
+    magic: int
+    partition_leader_epoch: int
+    base_timestamp: int
+    max_timestamp: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    record_count: int
+
     def __init__(self, raw: memoryview, position: int = 0) -> None:
         self.raw = raw
         self.position = position

@@ -185,4 +185,3 @@ def xxh32_short(data: bytes) -> int:
 def _rotate(value: int, bits: int) -> int:
     value &= UINT32
     return (value << bits | value >> (32 - bits)) & UINT32
-

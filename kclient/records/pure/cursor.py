@@ -278,7 +278,8 @@ class RecordCursor:
     def _deserialized(self, record: ConsumerRecord) -> ConsumerRecord:
         if self._key_deserializer is None and self._value_deserializer is None:
             return record
-        return deserialize(record, self._key_deserializer, self._value_deserializer)
+        result: ConsumerRecord = deserialize(record, self._key_deserializer, self._value_deserializer)
+        return result
 
 
 def deserialize(record: Any, key_deserializer: Deserializer | None, value_deserializer: Deserializer | None) -> Any:

@@ -1,4 +1,4 @@
-# The C surface of the compiled twin. The batch builder and murmur2 are in `_builder.pxd`.
+# The C surface of consumed records. The batch builder and murmur2 are in `_builder.pxd`.
 
 from libc.stdint cimport int64_t, uint8_t, uint64_t
 
@@ -37,6 +37,15 @@ cdef class Segment:
     cdef bint has_append_timestamp
 
     cdef Segment copy(self)
+
+
+# What there is nothing in.
+cdef Segment NO_RECORDS
+
+cdef Segment split(Segment segment, int64_t count)
+cdef ConsumerRecord decode_next(Segment segment)
+cdef str structure_fault(Segment segment, int64_t count)
+cdef Segment open_segment(header, str topic, partition, int64_t next_offset, bint verify)
 
 
 # Locate the next visible record and go past it; False when there is none.

@@ -1,0 +1,18 @@
+"""The compiled twin: the names of `kclient.records.pure`, in C; ImportError where it was not built."""
+
+from __future__ import annotations
+
+from kclient.records._builder import BatchBuilder, murmur2  # type: ignore[import-not-found]
+from kclient.records._cursor import RecordCursor  # type: ignore[import-not-found]
+from kclient.records._records import ConsumerRecord, RecordChunk, chain_iter, decode_batch, read_batches  # type: ignore[import-not-found]
+
+__all__ = [
+    "BatchBuilder",
+    "ConsumerRecord",
+    "RecordChunk",
+    "RecordCursor",
+    "chain_iter",
+    "decode_batch",
+    "murmur2",
+    "read_batches",
+]

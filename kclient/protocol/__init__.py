@@ -164,12 +164,13 @@ def response_type(api_key: int) -> type[Message]:
 
 
 def all_messages() -> dict[str, type[Message]]:
-    """Every message by its name; imports all of them."""
+    """Every message of Kafka by its name; imports all of them."""
     for api in API_NAMES.values():
         importlib.import_module(f"{__name__}.messages.{_module_name(api)}")
     for module in _OTHER_MODULES:
         importlib.import_module(f"{__name__}.{module}")
-    return dict(sorted(MESSAGES.items()))
+    # Others may declare messages of their own.
+    return {name: kind for name, kind in sorted(MESSAGES.items()) if kind.__module__.startswith(__name__)}
 
 
 _API_KEYS = {name: key for key, name in API_NAMES.items()}

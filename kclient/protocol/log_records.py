@@ -36,8 +36,8 @@ def encode_metadata_record(message: Message, version: int) -> bytes:
     return b"".join((*map(uvarint, frame), message.encode(version)))
 
 
-def decode_metadata_record(data: Data) -> tuple[Message, int]:
-    """Decode the value of a record of `__cluster_metadata`; gives the message and its version.
+def decode_metadata_record(data: Data) -> Message:
+    """Decode the value of a record of `__cluster_metadata`.
 
     Raises:
         ProtocolError: it is none of the kinds that are known here, or damaged.
@@ -53,7 +53,7 @@ def decode_metadata_record(data: Data) -> tuple[Message, int]:
     kind = _messages("metadata_log").get(("Record", api_key))
     if kind is None:
         raise ProtocolError(f"there is no metadata record of type {api_key}")
-    return kind.decode(memoryview(data)[position:], version), version
+    return kind.decode(memoryview(data)[position:], version)
 
 
 def encode_key(message: Message) -> bytes:
@@ -96,14 +96,13 @@ def encode_versioned(message: Message, version: int) -> bytes:
     return _INT16.pack(version) + message.encode(version)
 
 
-def decode_versioned(kind: type[M], data: Data) -> tuple[M, int]:
-    """Decode what `encode_versioned` makes; gives the message and its version.
+def decode_versioned(kind: type[M], data: Data) -> M:
+    """Decode what `encode_versioned` makes.
 
     Raises:
         ProtocolError: it is no such message, or of a version that is not known here.
     """
-    version = _prefix(data)
-    return kind.decode(memoryview(data)[_INT16.size :], version), version
+    return kind.decode(memoryview(data)[_INT16.size :], _prefix(data))
 
 
 def _prefix(data: Data) -> int:

@@ -1,4 +1,4 @@
-"""Describes share groups (KIP-932)."""
+"""Describes share groups: state, epochs, and members with what they are assigned (KIP-932)."""
 
 from __future__ import annotations
 

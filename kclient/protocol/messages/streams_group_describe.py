@@ -1,4 +1,4 @@
-"""Describes streams groups (KIP-1071)."""
+"""Describes streams groups: state, topology, and members with their tasks (KIP-1071)."""
 
 from __future__ import annotations
 

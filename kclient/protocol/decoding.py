@@ -11,7 +11,7 @@ from __future__ import annotations
 import struct
 
 from kclient.protocol import wire
-from kclient.protocol.emitter import Emitter
+from kclient.protocol.emitter import SHORT_ARRAY, Emitter, short_arrays
 from kclient.protocol.fields import FIXED_FORMATS, Field, Type, fields_of, min_size
 from kclient.protocol.schema import ZERO_UUID, Decoder, Message, Struct
 
@@ -188,7 +188,12 @@ class _Compiler:
             with self.code.block(f"if {size} > {MAX_EMPTY_ELEMENTS}:"):
                 self.code.line(f"raise too_many({path!r}, {size})")
         if element.name in FIXED_FORMATS and element.name != "uuid":
-            self.code.line(f"{variable} = list(unpack_from(f'>{{{size}}}{FIXED_FORMATS[element.name]}', buf, p))")
+            kind = FIXED_FORMATS[element.name]
+            short = self.code.bind("short", short_arrays("unpack_from", kind))
+            with self.code.block(f"if {size} < {SHORT_ARRAY}:"):
+                self.code.line(f"{variable} = list({short}[{size}](buf, p))")
+            with self.code.block("else:"):
+                self.code.line(f"{variable} = list(unpack_from(f'>{{{size}}}{kind}', buf, p))")
             self.code.line(f"p += {size} * {least}")
             return
         self.code.line(f"{variable} = []")
@@ -221,7 +226,7 @@ class _Compiler:
             code.line(f"{count}, p = read_uvarint(buf, p - 1)")
         with code.block(f"if {count} > (end - p) // 2:"):
             code.line(f"raise short('tagged fields', {count}, end - p)")
-        code.line(f"{found} = []")
+        code.line(f"{found} = {{}}")
         with code.block(f"for _ in range({count}):"):
             tag = self.uvarint("tag")
             size = self.uvarint("n")
@@ -234,8 +239,8 @@ class _Compiler:
                     self.flush()
                     code.line(f"{values[field.name]} = {value}")
             with code.block("else:"):
-                code.line(f"{found}.append(({tag}, bytes(buf[p:{end}])))")
+                code.line(f"{found}[{tag}] = bytes(buf[p:{end}])")
                 code.line(f"p = {end}")
             with code.block(f"if p != {end}:"):
                 code.line(f"raise bad_tag({path + 'tagged field'!r}, {size}, p - {end} + {size})")
-        code.line(f"{unknown} = tuple({found})")
+        code.line(f"{unknown} = tuple(sorted({found}.items()))")

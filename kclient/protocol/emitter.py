@@ -5,7 +5,17 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from typing import Any
+
+SHORT_ARRAY = 32
+"""Arrays of numbers below this many elements have their layout at hand."""
+
+
+@cache
+def short_arrays(method: str, kind: str) -> list[Callable[..., Any]]:
+    """The bound methods of `struct.Struct` for short arrays of a format, by the number of elements."""
+    return [getattr(struct.Struct(f">{count}{kind}"), method) for count in range(SHORT_ARRAY)]
 
 
 class Emitter:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import struct
 
 from kclient.protocol import wire
-from kclient.protocol.emitter import Emitter
+from kclient.protocol.emitter import SHORT_ARRAY, Emitter, short_arrays
 from kclient.protocol.fields import FIXED_FORMATS, Field, Type, fields_of
 from kclient.protocol.schema import ZERO_UUID, Encoder, Message, Struct
 
@@ -147,7 +147,12 @@ class _Compiler:
         if kind.element is None:
             self.code.line(f"{self.write}({value})")
         elif kind.element.name in FIXED_FORMATS and kind.element.name != "uuid":
-            self.code.line(f"{self.write}(pack(f'>{{len({value})}}{FIXED_FORMATS[kind.element.name]}', *{value}))")
+            element = FIXED_FORMATS[kind.element.name]
+            short = self.code.bind("short", short_arrays("pack", element))
+            with self.code.block(f"if len({value}) < {SHORT_ARRAY}:"):
+                self.code.line(f"{self.write}({short}[len({value})](*{value}))")
+            with self.code.block("else:"):
+                self.code.line(f"{self.write}(pack(f'>{{len({value})}}{element}', *{value}))")
         else:
             item = self.code.variable("m")
             with self.code.block(f"for {item} in {value}:"):

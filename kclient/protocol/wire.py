@@ -54,20 +54,23 @@ def read_uuid(raw: bytes) -> UUID:
 
 
 def read_tags(buf: Any, position: int, end: int) -> tuple[Tags, int]:
-    """Read a section of tagged fields none of which is known, its count included."""
+    """Read a section of tagged fields none of which is known, its count included.
+
+    Gives them in ascending order and each once, as they have to be sent, however they came.
+    """
     count, position = read_uvarint(buf, position)
     # A tagged field takes two bytes at least: its tag and its size.
     if count > (end - position) // 2:
         raise short("tagged fields", count, end - position)
-    found = []
+    found = {}
     for _ in range(count):
         tag, position = read_uvarint(buf, position)
         size, position = read_uvarint(buf, position)
         if size > end - position:
             raise short(f"tagged field {tag}", size, end - position)
-        found.append((tag, bytes(buf[position : position + size])))
+        found[tag] = bytes(buf[position : position + size])
         position += size
-    return tuple(found), position
+    return tuple(sorted(found.items())), position
 
 
 def write_tags(known: Iterable[tuple[int, bytes]], unknown: Iterable[tuple[int, bytes]]) -> bytes:

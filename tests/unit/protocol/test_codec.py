@@ -144,6 +144,16 @@ def test_unknown_and_known_tagged_fields_are_sent_in_order() -> None:
         FetchRequest(cluster_id="c", unknown_tagged_fields=((0, b"x"),)).encode(12)
 
 
+@pytest.mark.parametrize("version", [4, 12])
+def test_unknown_tagged_fields_out_of_order_are_put_in_order(version: int) -> None:
+    kind: type[Message] = HeartbeatRequest if version == 4 else FetchRequest
+    tags = b"\x03\x09\x01a\x07\x01b\x09\x01c"
+    data = kind().encode(version)[:-1] + tags
+    decoded = kind.decode(data, version)
+    assert decoded.unknown_tagged_fields == ((7, b"b"), (9, b"c"))
+    assert kind.decode(decoded.encode(version), version) == decoded
+
+
 def test_many_unknown_tagged_fields_take_linear_time() -> None:
     tags = tuple((number, b"") for number in range(20_000))
     request = HeartbeatRequest(unknown_tagged_fields=tags)

@@ -1,0 +1,163 @@
+"""The settings a log acts on, typed, with Kafka's names and defaults, each in this one place.
+
+`LogConfig` is made from the strings that topics and brokers keep in their configuration; which of
+topic, broker or default applies is decided by who calls `from_topic_configs`. Settings that other
+parts of the broker act on (retention, quotas, remote storage) are not here.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from kclient.errors import InvalidConfigurationError
+
+INT32_MAX = 2**31 - 1
+INT64_MAX = 2**63 - 1
+
+COMPRESSION_TYPES = ("producer", "uncompressed", "gzip", "snappy", "lz4", "zstd")
+TIMESTAMP_TYPES = ("CreateTime", "LogAppendTime")
+
+
+def _integer(lowest: int, highest: int = INT64_MAX) -> Callable[[str], int]:
+    def parse(text: str) -> int:
+        value = int(text)
+        if not lowest <= value <= highest:
+            raise ValueError(f"must be from {lowest} to {highest}")
+        return value
+
+    return parse
+
+
+def _boolean(text: str) -> bool:
+    values = {"true": True, "false": False}
+    if text.strip().lower() not in values:
+        raise ValueError("must be true or false")
+    return values[text.strip().lower()]
+
+
+def _one_of(*allowed: str) -> Callable[[str], str]:
+    def parse(text: str) -> str:
+        if text not in allowed:
+            raise ValueError(f"must be one of {', '.join(allowed)}")
+        return text
+
+    return parse
+
+
+def _policies(text: str) -> tuple[str, ...]:
+    policies = tuple(part.strip() for part in text.split(",") if part.strip())
+    for policy in policies:
+        if policy not in ("delete", "compact"):
+            raise ValueError("must be delete, compact or both")
+    return policies
+
+
+def _setting(topic_name: str, default: Any, parse: Callable[[str], Any], broker_name: str | None) -> Any:
+    metadata = {"topic_name": topic_name, "parse": parse, "broker_name": broker_name}
+    return field(default=default, metadata=metadata)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LogConfig:
+    """The settings of one partition's log.
+
+    Attributes:
+        segment_bytes: a segment is rolled before it grows beyond this.
+        segment_ms, segment_jitter_ms: a segment is rolled when its records span this much time, or
+            up to the jitter less.
+        segment_index_bytes: the size an index is preallocated with; a segment is rolled when it is full.
+        index_interval_bytes: bytes of records between two entries of an index.
+        max_message_bytes: the largest record batch, header included.
+        message_timestamp_type: `CreateTime` or `LogAppendTime`.
+        message_timestamp_before_max_ms, message_timestamp_after_max_ms: how far a CreateTime may lie
+            before and after the broker's clock.
+        compression_type: `producer`, or what batches are compressed with anew when they are not already.
+        compression_gzip_level, compression_lz4_level, compression_zstd_level: for that.
+        preallocate: make segment files at their full size at once.
+        flush_messages: fsync after this many records; `flush_ms`: after this many milliseconds.
+        cleanup_policy: `delete` and/or `compact`; a compacted topic refuses records without key.
+        file_delete_delay_ms: how long a deleted file stays.
+    """
+
+    segment_bytes: int = _setting("segment.bytes", 2**30, _integer(14, INT32_MAX), "log.segment.bytes")
+    segment_ms: int = _setting("segment.ms", 7 * 24 * 3600 * 1000, _integer(1), "log.roll.ms")
+    segment_jitter_ms: int = _setting("segment.jitter.ms", 0, _integer(0), "log.roll.jitter.ms")
+    segment_index_bytes: int = _setting(
+        "segment.index.bytes", 10 * 2**20, _integer(4, INT32_MAX), "log.index.size.max.bytes"
+    )
+    index_interval_bytes: int = _setting(
+        "index.interval.bytes", 4096, _integer(0, INT32_MAX), "log.index.interval.bytes"
+    )
+    max_message_bytes: int = _setting("max.message.bytes", 2**20 + 12, _integer(0, INT32_MAX), "message.max.bytes")
+    message_timestamp_type: str = _setting(
+        "message.timestamp.type", "CreateTime", _one_of(*TIMESTAMP_TYPES), "log.message.timestamp.type"
+    )
+    message_timestamp_before_max_ms: int = _setting(
+        "message.timestamp.before.max.ms", INT64_MAX, _integer(0), "log.message.timestamp.before.max.ms"
+    )
+    message_timestamp_after_max_ms: int = _setting(
+        "message.timestamp.after.max.ms", 3_600_000, _integer(0), "log.message.timestamp.after.max.ms"
+    )
+    compression_type: str = _setting("compression.type", "producer", _one_of(*COMPRESSION_TYPES), "compression.type")
+    compression_gzip_level: int = _setting("compression.gzip.level", -1, _integer(-1, 9), "compression.gzip.level")
+    compression_lz4_level: int = _setting("compression.lz4.level", 9, _integer(1, 17), "compression.lz4.level")
+    compression_zstd_level: int = _setting("compression.zstd.level", 3, _integer(-131072, 22), "compression.zstd.level")
+    preallocate: bool = _setting("preallocate", False, _boolean, "log.preallocate")
+    flush_messages: int = _setting("flush.messages", INT64_MAX, _integer(1), "log.flush.interval.messages")
+    flush_ms: int = _setting("flush.ms", INT64_MAX, _integer(0), "log.flush.interval.ms")
+    cleanup_policy: tuple[str, ...] = _setting("cleanup.policy", ("delete",), _policies, "log.cleanup.policy")
+    file_delete_delay_ms: int = _setting("file.delete.delay.ms", 60_000, _integer(0), "log.segment.delete.delay.ms")
+
+    @property
+    def compacted(self) -> bool:
+        return "compact" in self.cleanup_policy
+
+    @property
+    def log_append_time(self) -> bool:
+        return self.message_timestamp_type == "LogAppendTime"
+
+    @property
+    def compression_level(self) -> int | None:
+        """The level for `compression_type`, None where the codec has none."""
+        levels = {
+            "gzip": self.compression_gzip_level,
+            "lz4": self.compression_lz4_level,
+            "zstd": self.compression_zstd_level,
+        }
+        return levels.get(self.compression_type)
+
+    def with_topic_configs(self, configs: Mapping[str, str]) -> LogConfig:
+        """This configuration with a topic's own settings on top.
+
+        Parameters:
+            configs: dotted topic names and values; names that the log does not act on are left out.
+
+        Raises:
+            InvalidConfigurationError: a value is not what the setting can have.
+        """
+        return self._with(configs, "topic_name")
+
+    @classmethod
+    def from_broker_configs(cls, configs: Mapping[str, str]) -> LogConfig:
+        """The defaults of a broker from its own settings, under the names of server.properties.
+
+        Raises:
+            InvalidConfigurationError: a value is not what the setting can have.
+        """
+        return cls()._with(configs, "broker_name")
+
+    def _with(self, configs: Mapping[str, str], kind: str) -> LogConfig:
+        changes: dict[str, Any] = {}
+        for item in dataclasses.fields(self):
+            name = item.metadata[kind]
+            text = configs.get(name)
+            if text is None:
+                continue
+            try:
+                changes[item.name] = item.metadata["parse"](text)
+            except ValueError as error:
+                raise InvalidConfigurationError(f"Invalid value {text} for configuration {name}: {error}") from error
+        return dataclasses.replace(self, **changes) if changes else self

@@ -1,0 +1,197 @@
+"""The disk, as the log sees it: the one place that calls the operating system about files.
+
+A test hands in a `Files` of its own to fail with an error, to fill up, or to lose what was not
+flushed. Everything here raises OSError; `storage_errors` is what turns that into Kafka's
+KAFKA_STORAGE_ERROR at the door of the log. There is no buffering: what is written is in the page
+cache when the call returns, and on the disk after `fsync`.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from kclient.errors import KafkaStorageError
+
+BytesLike = bytes | bytearray | memoryview
+
+# Linux takes at most this many parts in one call.
+_MOST_PARTS = 1024
+
+
+class OpenFile:
+    """A file that is open: its descriptor is closed by `close`, or when nobody holds the object any more.
+
+    A response that is being sent holds the file its bytes come from; a segment that is rolled away
+    or deleted in the meantime only drops its own reference.
+    """
+
+    __slots__ = ("_close", "fd", "path")
+
+    def __init__(self, fd: int, path: Path, close: Callable[[int], None]) -> None:
+        self.fd = fd
+        self.path = path
+        self._close = close
+
+    def fileno(self) -> int:
+        return self.fd
+
+    def close(self) -> None:
+        """Close the descriptor now; nobody else may hold the file."""
+        fd, self.fd = self.fd, -1
+        if fd >= 0:
+            self._close(fd)
+
+    def __del__(self) -> None:
+        self.close()
+
+
+class Files:
+    """Files of the operating system.
+
+    Parameters:
+        durable: False leaves out every fsync, for brokers whose data need not outlive the machine.
+    """
+
+    def __init__(self, *, durable: bool = True) -> None:
+        self.durable = durable
+
+    def open(self, path: Path, *, create: bool = False, writable: bool = True) -> OpenFile:
+        """Open for reading and, unless said otherwise, writing; `create` makes the file when it is not there."""
+        flags = (os.O_RDWR if writable else os.O_RDONLY) | (os.O_CREAT if create else 0) | os.O_CLOEXEC
+        return OpenFile(os.open(path, flags, 0o644), path, self.close)
+
+    def close(self, fd: int) -> None:
+        os.close(fd)
+
+    def pread(self, file: OpenFile, size: int, position: int) -> bytes:
+        """Up to `size` bytes from `position`; fewer only at the end of the file."""
+        data = os.pread(file.fd, size, position)
+        if len(data) == size or not data:
+            return data
+        parts = [data]
+        missing = size - len(data)
+        while missing:
+            data = os.pread(file.fd, missing, position + size - missing)
+            if not data:
+                break
+            parts.append(data)
+            missing -= len(data)
+        return b"".join(parts)
+
+    def pwrite(self, file: OpenFile, parts: Sequence[BytesLike], position: int) -> int:
+        """Write all of `parts` one after the other at `position`, and say how many bytes that were."""
+        total = 0
+        for first in range(0, len(parts), _MOST_PARTS):
+            views = [memoryview(part).cast("B") for part in parts[first : first + _MOST_PARTS]]
+            while views:
+                written = os.pwritev(file.fd, views, position + total)
+                total += written
+                while views and written >= len(views[0]):
+                    written -= len(views.pop(0))
+                if views and written:
+                    views[0] = views[0][written:]
+        return total
+
+    def truncate(self, file: OpenFile, size: int) -> None:
+        """Make the file `size` bytes long; what is added reads as zeros and takes no space."""
+        os.ftruncate(file.fd, size)
+
+    def size(self, file: OpenFile) -> int:
+        return os.fstat(file.fd).st_size
+
+    def modified_ms(self, path: Path) -> int:
+        """When the file was last written, in milliseconds since the epoch."""
+        return os.stat(path).st_mtime_ns // 1_000_000
+
+    def fsync(self, file: OpenFile) -> None:
+        if self.durable:
+            os.fsync(file.fd)
+
+    def fsync_directory(self, path: Path) -> None:
+        """Make the names in a directory durable."""
+        if not self.durable:
+            return
+        fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+
+    def lock(self, path: Path) -> OpenFile | None:
+        """Lock a file against other processes, Java's included, until it is closed; None when another has it."""
+        file = self.open(path, create=True)
+        try:
+            fcntl.lockf(file.fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            file.close()
+            return None
+        return file
+
+    def exists(self, path: Path) -> bool:
+        return os.path.exists(path)
+
+    def names(self, directory: Path) -> list[str]:
+        """The names in a directory, sorted."""
+        return sorted(os.listdir(directory))
+
+    def is_directory(self, path: Path) -> bool:
+        return os.path.isdir(path)
+
+    def make_directory(self, path: Path) -> None:
+        os.makedirs(path, exist_ok=True)
+
+    def rename(self, old: Path, new: Path, *, sync: bool = True) -> None:
+        """Rename, replacing what is there, and make that durable."""
+        os.replace(old, new)
+        if sync:
+            self.fsync_directory(new.parent)
+
+    def unlink(self, path: Path) -> None:
+        """Remove a file; one that is not there is no error."""
+        try:
+            os.unlink(path)
+        except FileNotFoundError:
+            return
+
+    def remove_tree(self, path: Path) -> None:
+        shutil.rmtree(path)
+
+    def read_bytes(self, path: Path) -> bytes:
+        """The whole of a small file."""
+        file = self.open(path, writable=False)
+        try:
+            return self.pread(file, self.size(file), 0)
+        finally:
+            file.close()
+
+    def write_bytes(self, path: Path, data: bytes, *, sync: bool = True) -> None:
+        """Replace a small file with `data`: a reader, or a crash, sees the old or the new one, never a part."""
+        temporary = path.with_name(path.name + ".tmp")
+        file = self.open(temporary, create=True)
+        try:
+            self.truncate(file, 0)
+            self.pwrite(file, [data], 0)
+            if sync:
+                self.fsync(file)
+        finally:
+            file.close()
+        self.rename(temporary, path, sync=sync)
+
+
+@contextmanager
+def storage_errors(doing: str, topic: str | None = None, partition: int | None = None) -> Iterator[None]:
+    """Turn an OSError into KafkaStorageError that says what was being done.
+
+    Parameters:
+        doing: what, after "could not", with the path.
+        topic, partition: the log it happened to.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise KafkaStorageError(f"could not {doing}: {error}", topic=topic, partition=partition) from error

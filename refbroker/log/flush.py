@@ -1,0 +1,60 @@
+"""Getting what was written onto the disk, and what happens to a data directory whose disk fails."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from kclient.errors import KafkaStorageError
+from refbroker.log.files import Files, OpenFile, storage_errors
+
+
+class DiskHealth:
+    """Whether a data directory can be used; its logs share one, and the first failure is for all of them."""
+
+    def __init__(self) -> None:
+        self.failure: KafkaStorageError | None = None
+
+    def check(self) -> None:
+        if self.failure is not None:
+            raise KafkaStorageError(f"the log directory is offline: {self.failure.message}")
+
+    @contextmanager
+    def guard(self, doing: str, topic: str | None = None, partition: int | None = None) -> Iterator[None]:
+        """Raise KafkaStorageError for an OSError, and take the directory offline."""
+        try:
+            with storage_errors(doing, topic, partition):
+                yield
+        except KafkaStorageError as error:
+            self.failure = self.failure or error
+            raise
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Flush:
+    """A flush that can be carried out in another thread.
+
+    Attributes:
+        offset: everything before it is on the disk once `sync` has returned.
+    """
+
+    offset: int
+    _files: Files
+    _open_files: tuple[OpenFile, ...]
+    _paths: tuple[Path, ...]
+    _directory: Path
+
+    def sync(self) -> None:
+        """Wait for the disk. Safe in any thread.
+
+        Raises:
+            OSError: the disk fails.
+        """
+        for file in self._open_files:
+            self._files.fsync(file)
+        for path in self._paths:
+            if self._files.exists(path):
+                self._files.fsync(self._files.open(path))
+        self._files.fsync_directory(self._directory)

@@ -1,0 +1,139 @@
+"""What the two indexes of a segment share: a file of fixed-size entries that is searched on disk.
+
+While its segment is the active one, an index file is as large as `segment.index.bytes` allows
+(rounded down to whole entries) and zero after its last entry; rolled or closed it is cut to its
+entries. Kafka maps the file into memory; here it is read and written with plain calls, so that an
+index costs no memory whatever its size, and a test's disk sees each write.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from refbroker.log.files import Files, OpenFile
+
+# Searches narrow down to a block of this many entries, which is then read at once.
+_BLOCK_ENTRIES = 128
+
+
+class IndexFile:
+    """A growing array of entries in a file, each entry `entry_size` bytes and its leading key ascending.
+
+    Parameters:
+        files: the disk.
+        path: the file, made when it is not there.
+        base_offset: the segment's, to which the offsets in entries are relative.
+        max_bytes: the size limit.
+        active: whether to preallocate; an index that is not active keeps its size.
+        fresh: the file's contents, if any, are to be dropped.
+    """
+
+    entry_size: int
+
+    def __init__(
+        self, files: Files, path: Path, base_offset: int, max_bytes: int, *, active: bool, fresh: bool = False
+    ) -> None:
+        self.path = path
+        self.base_offset = base_offset
+        self.max_entries = max_bytes // self.entry_size
+        self.active = active
+        self._files = files
+        self._file: OpenFile | None = files.open(path, create=True)
+        size = files.size(self._file)
+        self.entries = 0 if fresh else size // self.entry_size
+        self.misaligned = bool(size % self.entry_size)
+        if fresh and size:
+            files.truncate(self._file, 0)
+        if active:
+            self.preallocate()
+
+    @property
+    def file(self) -> OpenFile:
+        if self._file is None:
+            self._file = self._files.open(self.path)
+        return self._file
+
+    @property
+    def size_in_bytes(self) -> int:
+        """The size of its entries."""
+        return self.entries * self.entry_size
+
+    def preallocate(self) -> None:
+        """Grow the file to its limit, for an active segment."""
+        self.active = True
+        self._files.truncate(self.file, self.max_entries * self.entry_size)
+
+    def trim(self) -> None:
+        """Cut the file to its entries."""
+        self.active = False
+        self._files.truncate(self.file, self.size_in_bytes)
+
+    def clear(self) -> None:
+        """Drop every entry; the file is left empty, and grows again with `preallocate`."""
+        self.truncate_entries(0)
+
+    def truncate_entries(self, entries: int) -> None:
+        """Keep the first `entries`; the space after them is zero again."""
+        self.entries = min(self.entries, entries)
+        self._files.truncate(self.file, self.size_in_bytes)
+        if self.active:
+            self.preallocate()
+
+    def append_entry(self, entry: bytes) -> None:
+        self._files.pwrite(self.file, [entry], self.entries * self.entry_size)
+        self.entries += 1
+
+    def read_entries(self, first: int, count: int) -> bytes:
+        """The bytes of `count` entries from the one numbered `first`, fewer at the end."""
+        count = min(count, self.entries - first)
+        if count <= 0:
+            return b""
+        return self._files.pread(self.file, count * self.entry_size, first * self.entry_size)
+
+    def slot_at_or_below(self, key: bytes, key_start: int = 0) -> int:
+        """The number of the last entry whose key is at or below `key`, -1 when there is none.
+
+        Parameters:
+            key: big-endian, as in the entry; keys are not negative, so that bytes order as numbers do.
+            key_start: where in the entry the key starts.
+        """
+        size, key_end = self.entry_size, key_start + len(key)
+        low, high = 0, self.entries
+        while high - low > _BLOCK_ENTRIES:
+            middle = (low + high) // 2
+            if self.read_entries(middle, 1)[key_start:key_end] <= key:
+                low = middle
+            else:
+                high = middle
+        block = self.read_entries(low, high - low)
+        below, above = 0, len(block) // size
+        while below < above:
+            middle = (below + above) // 2
+            if block[middle * size + key_start : middle * size + key_end] <= key:
+                below = middle + 1
+            else:
+                above = middle
+        return low + below - 1
+
+    def flush(self) -> None:
+        self._files.fsync(self.file)
+
+    def close(self) -> None:
+        """Cut to the entries and close."""
+        if self.active:
+            self.trim()
+        self.release()
+
+    def release(self) -> None:
+        """Close the file; the next use opens it again."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def rename(self, path: Path) -> None:
+        self._files.rename(self.path, path)
+        self.path = path
+
+    def delete(self) -> None:
+        self.release()
+        self._files.unlink(self.path)

@@ -1,0 +1,73 @@
+"""The offset index, `<base offset>.index`: where in the segment file a batch with some offset starts.
+
+Entries of 8 bytes, big-endian, ascending in both fields, one for about every
+`index.interval.bytes` of records:
+
+    offset  size  field
+         0     4  offset of the last record of a batch, minus the segment's base offset
+         4     4  position of that batch in the segment file
+
+A look-up finds the last entry at or below the offset; the batch is there or further on.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import NamedTuple
+
+from refbroker.log.index_file import IndexFile
+
+INT32_MAX = 2**31 - 1
+
+
+class OffsetPosition(NamedTuple):
+    """An offset and where in the file to start looking for it."""
+
+    offset: int
+    position: int
+
+
+class OffsetIndex(IndexFile):
+    """The offset index of one segment. Parameters as for `IndexFile`."""
+
+    entry_size = 8
+    _entry = struct.Struct(">ii")
+
+    @property
+    def is_full(self) -> bool:
+        return self.entries >= self.max_entries
+
+    @property
+    def last(self) -> OffsetPosition:
+        """The last entry; (base offset, 0) when there is none."""
+        return self.entry(self.entries - 1) if self.entries else OffsetPosition(self.base_offset, 0)
+
+    def entry(self, number: int) -> OffsetPosition:
+        relative, position = self._entry.unpack(self.read_entries(number, 1))
+        return OffsetPosition(self.base_offset + relative, position)
+
+    def takes(self, offset: int) -> bool:
+        """Whether the offset can be written relative to the base offset."""
+        return 0 <= offset - self.base_offset <= INT32_MAX
+
+    def append(self, offset: int, position: int) -> None:
+        """Add the batch whose last record has `offset` and which starts at `position`."""
+        self.append_entry(self._entry.pack(offset - self.base_offset, position))
+
+    def lookup(self, offset: int) -> OffsetPosition:
+        """The last entry at or below `offset`; (base offset, 0) when there is none."""
+        slot = self._slot(offset)
+        return OffsetPosition(self.base_offset, 0) if slot < 0 else self.entry(slot)
+
+    def truncate_to(self, offset: int) -> None:
+        """Drop the entries at and above `offset`."""
+        self.truncate_entries(self._slot(offset - 1) + 1)
+
+    def _slot(self, offset: int) -> int:
+        if offset < self.base_offset:
+            return -1
+        return self.slot_at_or_below(min(offset - self.base_offset, INT32_MAX).to_bytes(4, "big"))
+
+    def is_sane(self) -> bool:
+        """Whether the file can be an offset index of this segment: whole entries that end where they may."""
+        return not self.misaligned and (not self.entries or self.last.offset >= self.base_offset)

@@ -1,0 +1,506 @@
+"""The log of one partition: append, read, roll, and where it starts and ends.
+
+Offsets, ascending: log start (what DeleteRecords and retention left), last stable (before it every
+transaction is decided), high watermark (replicated, what consumers see), log end (the next offset to be
+given). With a single replica the high watermark follows the log end. Everything here runs on the broker's event loop;
+appending writes to the page cache and does not wait for the disk, and a flush can be taken elsewhere
+(`begin_flush`). After a failure of the disk every call raises KafkaStorageError.
+
+Left out: retention, compaction, transactions, truncation to a leader's log.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import uuid
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+from kclient.errors import (
+    InvalidTxnStateError,
+    KafkaStorageError,
+    OffsetOutOfRangeError,
+    RecordBatchTooLargeError,
+)
+from kclient.records import BatchHeader
+from refbroker.log.checkpoints import write_topic_id
+from refbroker.log.config import LogConfig
+from refbroker.log.file_range import FetchSlice, FileRange, Isolation, OffsetAndTimestamp
+from refbroker.log.files import BytesLike, Files
+from refbroker.log.flush import DiskHealth, Flush
+from refbroker.log.leader_epochs import EpochEntry
+from refbroker.log.producer_snapshot import snapshot_path, write_snapshot
+from refbroker.log.producer_state import ProducerEntry, ProducerStates
+from refbroker.log.recovery import LoadedLog, replay_batch
+from refbroker.log.segment import Segment
+from refbroker.log.validation import Origin, StampedBatch, Stamper, check_records, keep_offsets
+
+# A directory's name may have this many bytes.
+_LONGEST_NAME = 255
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class AppendResult:
+    """Where the records went.
+
+    Attributes:
+        base_offset, last_offset: of the first and last record.
+        log_append_time_ms: the broker's timestamp, -1 with CreateTime.
+        log_start_offset: of the log.
+        duplicate: they had been stored before, there; nothing was written.
+    """
+
+    base_offset: int
+    last_offset: int
+    log_append_time_ms: int
+    log_start_offset: int
+    duplicate: bool = False
+
+
+class PartitionLog:
+    """The log of one partition. Made by `LogManager`.
+
+    Parameters:
+        files: the disk.
+        directory: the partition's.
+        topic, partition, topic_id: whose log it is.
+        config: its settings.
+        loaded: what is on the disk.
+        clock: milliseconds since the epoch.
+        roll_jitter: a number from 0 to 1 for each new segment, for `segment.jitter.ms`.
+        health: of the data directory.
+
+    Attributes:
+        on_append: called with the log after each append, so that waiting fetches wake.
+        high_watermark_follows_end: whether this is the only replica.
+    """
+
+    def __init__(
+        self,
+        files: Files,
+        directory: Path,
+        topic: str,
+        partition: int,
+        topic_id: uuid.UUID,
+        config: LogConfig,
+        loaded: LoadedLog,
+        *,
+        clock: Callable[[], int],
+        roll_jitter: Callable[[], float] = lambda: 0.0,
+        health: DiskHealth | None = None,
+    ) -> None:
+        self.topic = topic
+        self.partition = partition
+        self.topic_id = topic_id
+        self.directory = directory
+        self.config = config
+        self.on_append: list[Callable[[PartitionLog], None]] = []
+        self.high_watermark_follows_end = True
+        self.segments = loaded.segments
+        self.epochs = loaded.epochs
+        self.log_start_offset = loaded.log_start_offset
+        self.log_end_offset = loaded.log_end_offset
+        self.high_watermark = loaded.log_end_offset
+        self.recovery_point = loaded.recovery_point
+        self.health = health or DiskHealth()
+        self._files = files
+        self._producers: ProducerStates = loaded.producers
+        self._snapshot_offset = loaded.snapshot_offset
+        self._clock = clock
+        self._roll_jitter = roll_jitter
+        self._segment_jitter_ms = self._next_jitter_ms()
+        self._last_flush_ms = clock()
+        self._closed = False
+
+    def __repr__(self) -> str:
+        return f"PartitionLog({self.topic}-{self.partition}, {self.log_start_offset}..{self.log_end_offset})"
+
+    @property
+    def last_stable_offset(self) -> int:
+        """Before this offset every transaction is decided; what READ_COMMITTED readers see."""
+        undecided = self._producers.first_undecided_offset
+        return self.high_watermark if undecided is None else min(undecided, self.high_watermark)
+
+    @property
+    def leader_epoch(self) -> int:
+        """The epoch of the last records, -1 when there are none."""
+        return self.epochs.latest_epoch
+
+    def size_in_bytes(self) -> int:
+        return self.segments.size_in_bytes
+
+    def producers(self) -> list[ProducerEntry]:
+        """The producers whose sequences are remembered."""
+        return list(self._producers)
+
+    def update_config(self, config: LogConfig) -> None:
+        """Use other settings from now on; index sizes and preallocation apply from the next segment."""
+        self.config = config
+        self.segments.active.index_interval_bytes = config.index_interval_bytes
+        self._segment_jitter_ms = self._next_jitter_ms()
+
+    def set_topic_id(self, topic_id: uuid.UUID) -> None:
+        """Give a log its topic id, in `partition.metadata` too."""
+        with self._guard("write partition.metadata"):
+            write_topic_id(self._files, self.directory, topic_id)
+        self.topic_id = topic_id
+
+    # Append
+
+    def append(
+        self, records: BytesLike, *, leader_epoch: int, origin: Origin = Origin.CLIENT, now_ms: int
+    ) -> AppendResult:
+        """Store record batches at the end.
+
+        Parameters:
+            records: whole batches in format 2; of a client exactly one.
+            leader_epoch: of the partition's leader, which is written into the batches.
+            origin: who appends; REPLICATION keeps the offsets and epochs the batches have.
+            now_ms: the time, milliseconds since the epoch.
+
+        Raises:
+            CorruptRecordError, InvalidRecordError, InvalidTimestampError, RecordTooLargeError: see `validation`.
+            RecordBatchTooLargeError: all together they are larger than a segment.
+            OutOfOrderSequenceError, InvalidProducerEpochError, InvalidTxnStateError: see `producer_state`.
+            KafkaStorageError: the disk fails.
+        """
+        self._check_usable()
+        headers = check_records(records, self.config, origin, self.topic, self.partition)
+        if origin is Origin.CLIENT and (duplicate := self._duplicate(headers[0])) is not None:
+            return duplicate
+        batches = self._stamp(headers, origin, leader_epoch, now_ms)
+        size = sum(batch.size for batch in batches)
+        if size > self.config.segment_bytes:
+            raise RecordBatchTooLargeError(
+                f"The records have {size} bytes, which is more than the {self.config.segment_bytes} of a segment",
+                topic=self.topic,
+                partition=self.partition,
+            )
+        first, last = batches[0], batches[-1]
+        if origin is not Origin.REPLICATION:
+            self._check_producers(batches, origin)
+        with self._guard("append"):
+            for batch in batches:
+                if batch.leader_epoch != self.epochs.latest_epoch:
+                    self.epochs.assign(batch.leader_epoch, batch.base_offset)
+            segment = self._segment_for(size, last.last_offset, max(b.max_timestamp for b in batches), now_ms)
+            segment.append(batches)
+            appended_from = segment.size - size
+            self.log_end_offset = last.last_offset + 1
+            self._update_producers(batches, segment, appended_from)
+            if self.high_watermark_follows_end:
+                self.high_watermark = self.log_end_offset
+            if self.log_end_offset - self.recovery_point >= self.config.flush_messages:
+                self.flush()
+        append_time = last.max_timestamp if self.config.log_append_time else -1
+        for callback in self.on_append:
+            callback(self)
+        return AppendResult(first.base_offset, last.last_offset, append_time, self.log_start_offset)
+
+    def _duplicate(self, header: BatchHeader) -> AppendResult | None:
+        if not header.has_producer_id:
+            return None
+        stored = self._producers.find_duplicate(header)
+        if stored is None:
+            return None
+        return AppendResult(
+            stored.first_offset, stored.last_offset, stored.timestamp, self.log_start_offset, duplicate=True
+        )
+
+    def _stamp(self, headers: list[BatchHeader], origin: Origin, leader_epoch: int, now_ms: int) -> list[StampedBatch]:
+        offset = self.log_end_offset
+        if origin is Origin.REPLICATION:
+            batches = [keep_offsets(header) for header in headers]
+            for batch in batches:
+                if batch.base_offset < offset:
+                    raise OffsetOutOfRangeError(
+                        f"The batch to be replicated has offset {batch.base_offset}, the log ends at {offset} already",
+                        topic=self.topic,
+                        partition=self.partition,
+                    )
+                offset = batch.last_offset + 1
+            return batches
+        stamper = Stamper(self.config, self.topic, self.partition, leader_epoch, now_ms, origin)
+        batches = []
+        for header in headers:
+            batch = stamper.stamp(header, offset)
+            batches.append(batch)
+            offset = batch.last_offset + 1
+        return batches
+
+    def _check_producers(self, batches: list[StampedBatch], origin: Origin) -> None:
+        for batch in batches:
+            header = batch.header
+            if not header.has_producer_id:
+                continue
+            self._producers.check(header, batch.base_offset, sequences=origin is Origin.CLIENT)
+            if header.is_transactional and origin is Origin.CLIENT:
+                entry = self._producers.get(header.producer_id)
+                if entry is None or entry.current_txn_first_offset < 0:
+                    raise InvalidTxnStateError(
+                        "Record was not part of an ongoing transaction", topic=self.topic, partition=self.partition
+                    )
+
+    def _update_producers(self, batches: list[StampedBatch], segment: Segment, position: int) -> None:
+        for batch in batches:
+            header = batch.header
+            if header.has_producer_id:
+                if header.is_control:
+                    stored = next(segment.headers(position, position + batch.size))
+                    replay_batch(self._producers, segment, stored)
+                else:
+                    self._producers.update(header, batch.base_offset, batch.last_offset, batch.max_timestamp)
+            position += batch.size
+        self._producers.end_offset = self.log_end_offset
+
+    # Roll
+
+    def _segment_for(self, size: int, last_offset: int, timestamp: int, now_ms: int) -> Segment:
+        """The segment to append to: the active one, or a new one when that one is full or old."""
+        active, config = self.segments.active, self.config
+        waited = active.size > 0 and (
+            active.time_waited_ms(now_ms, timestamp) > config.segment_ms - self._segment_jitter_ms
+        )
+        if waited or active.size > config.segment_bytes - size or active.is_full or not active.takes(last_offset):
+            self.roll()
+        return self.segments.active
+
+    def roll(self) -> None:
+        """Start a new segment at the log end; nothing happens when the active one is empty and starts there.
+
+        Raises:
+            KafkaStorageError: the disk fails.
+        """
+        active = self.segments.active
+        if active.base_offset == self.log_end_offset:
+            return
+        with self._guard("roll"):
+            self._take_snapshot(sync=False)
+            active.deactivate()
+            self.segments.add(
+                Segment(
+                    self._files,
+                    self.directory,
+                    self.log_end_offset,
+                    self.config,
+                    created_ms=self._clock(),
+                    create=True,
+                )
+            )
+        self._segment_jitter_ms = self._next_jitter_ms()
+
+    def _next_jitter_ms(self) -> int:
+        return int(self._roll_jitter() * min(self.config.segment_jitter_ms, self.config.segment_ms))
+
+    def _take_snapshot(self, *, sync: bool) -> None:
+        offset = self._producers.end_offset
+        if offset > self._snapshot_offset:
+            write_snapshot(self._files, self.directory, offset, self._producers, sync=sync)
+            self._snapshot_offset = offset
+
+    # Read
+
+    def read(
+        self,
+        offset: int,
+        max_bytes: int,
+        *,
+        isolation: Isolation = Isolation.READ_UNCOMMITTED,
+        min_one_batch: bool = True,
+    ) -> FetchSlice:
+        """The batches from the one that holds `offset` on, within one segment.
+
+        Parameters:
+            max_bytes: how many bytes at most; the last batch may be cut off.
+            isolation: whether to stop at the high watermark or at the last stable offset.
+            min_one_batch: give the first batch whole even when it is larger than `max_bytes`.
+
+        Raises:
+            OffsetOutOfRangeError: before the log start or behind the log end.
+            KafkaStorageError: the disk fails.
+        """
+        self._check_usable()
+        if not self.log_start_offset <= offset <= self.log_end_offset:
+            raise OffsetOutOfRangeError(
+                f"Received request for offset {offset}, but the log has offsets {self.log_start_offset} to "
+                f"{self.log_end_offset}",
+                topic=self.topic,
+                partition=self.partition,
+                offset=offset,
+            )
+        committed = isolation is Isolation.READ_COMMITTED
+        stable = self.last_stable_offset
+        limit = stable if committed else self.high_watermark
+        if offset >= limit:
+            records = FileRange(self._files, None, 0, 0)
+        else:
+            with self._guard("read"):
+                records = self._find_range(offset, limit, max_bytes, min_one_batch)
+        return FetchSlice(records, self.high_watermark, stable, self.log_start_offset, () if committed else None)
+
+    def _find_range(self, offset: int, limit: int, max_bytes: int, min_one_batch: bool) -> FileRange:
+        for segment in self.segments.from_offset(offset):
+            header = segment.find(offset)
+            if header is None:
+                continue
+            end = segment.size
+            if limit < self.log_end_offset and (beyond := segment.find(limit)) is not None:
+                end = beyond.position
+            wanted = max(max_bytes, header.size_in_bytes) if min_one_batch else max_bytes
+            return segment.range(header.position, max(min(wanted, end - header.position), 0))
+        return FileRange(self._files, None, 0, 0)
+
+    def offset_for_timestamp(self, timestamp_ms: int) -> OffsetAndTimestamp | None:
+        """The first record that is not older than `timestamp_ms`, None when all are older.
+
+        Raises:
+            KafkaStorageError: the disk fails.
+        """
+        self._check_usable()
+        with self._guard("search by time"):
+            for segment in self.segments.from_offset(self.log_start_offset):
+                if segment.max_timestamp.timestamp >= timestamp_ms:
+                    found = segment.find_timestamp(timestamp_ms, self.log_start_offset)
+                    if found is not None:
+                        return found
+        return None
+
+    def offset_of_max_timestamp(self) -> OffsetAndTimestamp | None:
+        """The first record with the largest timestamp of the log, None when it has no records.
+
+        Raises:
+            KafkaStorageError: the disk fails.
+        """
+        self._check_usable()
+        with self._guard("search by time"):
+            segments = self.segments.from_offset(self.log_start_offset)
+            return max(segments, key=lambda segment: segment.max_timestamp.timestamp).find_max_timestamp()
+
+    def end_offset_for_epoch(self, leader_epoch: int) -> EpochEntry:
+        """The largest epoch at or below `leader_epoch`, and the offset after its last record; (-1, -1) if unknown."""
+        return self.epochs.end_offset_for(leader_epoch, self.log_end_offset)
+
+    # Where it starts and what is replicated
+
+    def delete_records(self, before_offset: int) -> int:
+        """Move the log start to `before_offset` (-1: the high watermark), and give the new log start.
+
+        Raises:
+            OffsetOutOfRangeError: beyond the high watermark.
+            KafkaStorageError: the disk fails.
+        """
+        self._check_usable()
+        target = self.high_watermark if before_offset == -1 else before_offset
+        if not 0 <= target <= self.high_watermark:
+            raise OffsetOutOfRangeError(
+                f"Cannot increment the log start offset to {target}, since it is not from 0 to the high watermark "
+                f"{self.high_watermark}",
+                topic=self.topic,
+                partition=self.partition,
+                offset=target,
+            )
+        if target > self.log_start_offset:
+            self.log_start_offset = target
+            with self._guard("write the leader epochs"):
+                self.epochs.truncate_from_start(target)
+        return self.log_start_offset
+
+    def update_high_watermark(self, offset: int) -> None:
+        """Set what consumers may see; it stays within the log."""
+        self.high_watermark = min(max(offset, self.log_start_offset), self.log_end_offset)
+
+    def remove_expired_producers(self, now_ms: int) -> int:
+        """Forget producers that have been idle for too long, and say how many."""
+        return self._producers.remove_expired(now_ms)
+
+    # Flush and the end
+
+    @property
+    def unflushed_records(self) -> int:
+        return self.log_end_offset - self.recovery_point
+
+    @property
+    def last_flush_ms(self) -> int:
+        """When it was last flushed, by the clock."""
+        return self._last_flush_ms
+
+    def begin_flush(self, *, up_to_active: bool = False) -> Flush | None:
+        """What to sync so that everything is on the disk, or everything before the active segment.
+
+        None when there is nothing to do. Run `sync` of it in any thread, then pass it to `finish_flush`.
+        """
+        offset = self.segments.active.base_offset if up_to_active else self.log_end_offset
+        if offset <= self.recovery_point:
+            return None
+        segments = [s for s in self.segments.from_offset(self.recovery_point) if s.base_offset < offset]
+        return Flush(
+            offset,
+            self._files,
+            tuple(file for segment in segments for file in segment.open_files()),
+            tuple(snapshot_path(self.directory, segment.base_offset) for segment in segments),
+            self.directory,
+        )
+
+    def finish_flush(self, flush: Flush) -> None:
+        """Take note that a flush is done."""
+        self.recovery_point = max(self.recovery_point, flush.offset)
+        self._last_flush_ms = self._clock()
+
+    def flush(self) -> None:
+        """Wait until everything is on the disk.
+
+        Raises:
+            KafkaStorageError: the disk fails.
+        """
+        self._check_usable()
+        with self._guard("flush"):
+            flush = self.begin_flush()
+            if flush is not None:
+                flush.sync()
+                self.finish_flush(flush)
+
+    def close(self) -> None:
+        """Flush, write the producer snapshot and close the files; ranges that are held stay readable.
+
+        Raises:
+            KafkaStorageError: the disk fails, now or before; the files are closed all the same.
+        """
+        if self._closed:
+            return
+        try:
+            self._check_usable()
+            with self._guard("close"):
+                self._take_snapshot(sync=True)
+                self.segments.active.deactivate()
+                self.flush()
+        finally:
+            self.abandon()
+
+    def abandon(self) -> None:
+        """Close the files as they are, as a crash would leave them."""
+        self._closed = True
+        for segment in self.segments:
+            segment.release()
+
+    def delete(self) -> None:
+        """Remove the log: its directory is renamed, so that it is gone at once, and then removed.
+
+        Raises:
+            KafkaStorageError: the disk fails.
+        """
+        suffix = f"-{self.partition}.{uuid.uuid4().hex}-delete"
+        doomed = self.directory.with_name(self.topic[: _LONGEST_NAME - len(suffix)] + suffix)
+        self.abandon()
+        with self._guard("delete"):
+            self._files.rename(self.directory, doomed)
+            self._files.remove_tree(doomed)
+        self.directory = doomed
+
+    def _check_usable(self) -> None:
+        if self._closed:
+            raise KafkaStorageError("the log is closed", topic=self.topic, partition=self.partition)
+        self.health.check()
+
+    def _guard(self, doing: str) -> AbstractContextManager[None]:
+        return self.health.guard(f"{doing} {self.directory}", self.topic, self.partition)

@@ -1,0 +1,1 @@
+"""Tests of kclient.records; nearly all of them run against both twins."""

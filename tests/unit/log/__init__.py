@@ -1,0 +1,1 @@
+"""Tests of refbroker.log, on temporary directories and with a clock that the test moves."""

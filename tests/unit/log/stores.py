@@ -1,0 +1,114 @@
+"""Logs on a temporary disk that can fail, with a clock that stands still until a test moves it."""
+
+from __future__ import annotations
+
+import random
+import uuid
+from pathlib import Path
+from typing import Any
+
+from kclient.records import BatchBuilder, read_batches
+from refbroker.log import Files, LogConfig, LogManager, PartitionLog
+
+START_MS = 1_700_000_000_000
+TOPIC_ID = uuid.UUID("12345678-1234-4234-8234-123456789abc")
+
+# Small enough that a few dozen batches roll a segment, and that most batches get an index entry.
+SMALL = LogConfig(segment_bytes=4096, index_interval_bytes=100, segment_index_bytes=1200)
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now_ms = START_MS
+
+    def __call__(self) -> int:
+        return self.now_ms
+
+
+class Disk(Files):
+    """A disk that can be told to fail."""
+
+    def __init__(self) -> None:
+        super().__init__(durable=False)
+        self.error: OSError | None = None
+
+    def pwrite(self, *args: Any) -> int:
+        if self.error is not None:
+            raise self.error
+        return super().pwrite(*args)
+
+
+def make_batch(
+    count: int = 1,
+    *,
+    timestamp: int = START_MS,
+    step_ms: int = 0,
+    size: int = 20,
+    key: bytes | None = b"key",
+    compression: str = "none",
+    **header: Any,
+) -> bytes:
+    """A batch of records whose values are all the same."""
+    builder = BatchBuilder(compression)
+    for index in range(count):
+        builder.append(timestamp + index * step_ms, key, b"v" * size)
+    return bytes(builder.build(**header))
+
+
+class Store:
+    """Data directories that can be closed, crashed and opened again."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.clock = Clock()
+        self.disk = Disk()
+        self.directory = root / "data"
+        self.manager: LogManager | None = None
+
+    def open(self, config: LogConfig = SMALL, *, paths: list[Path] | None = None) -> LogManager:
+        self.manager = LogManager.open(
+            paths or [self.directory], "cluster", 1, config, clock=self.clock, files=self.disk, rng=random.Random(1)
+        )
+        return self.manager
+
+    def log(self, config: LogConfig = SMALL) -> PartitionLog:
+        """The log of orders-0, made when it is not there."""
+        manager = self.manager or self.open(config)
+        return manager.get("orders", 0) or manager.create("orders", 0, TOPIC_ID, config)
+
+    def close(self) -> None:
+        if self.manager is not None:
+            self.manager.close()
+            self.manager = None
+
+    def crash(self) -> None:
+        if self.manager is not None:
+            self.manager.abandon()
+            self.manager = None
+
+    def reopened(self, *, clean: bool = True) -> PartitionLog:
+        if clean:
+            self.close()
+        else:
+            self.crash()
+        return self.log()
+
+    @property
+    def path(self) -> Path:
+        return self.directory / "orders-0"
+
+
+def append(log: PartitionLog, count: int = 1, *, epoch: int = 0, **batch: Any) -> Any:
+    now_ms = batch.get("timestamp", START_MS)
+    return log.append(make_batch(count, **batch), leader_epoch=epoch, now_ms=now_ms)
+
+
+def read_all(log: PartitionLog, offset: int | None = None) -> list[tuple[int, int, bytes]]:
+    """Offset, timestamp and value of every record from an offset on."""
+    at = log.log_start_offset if offset is None else offset
+    found = []
+    while at < log.high_watermark:
+        for batch in read_batches(log.read(at, 1 << 20).records.read()):
+            found += [(r.offset, r.timestamp, r.value) for r in batch.records() if r.offset >= at]
+        at = found[-1][0] + 1
+    return found

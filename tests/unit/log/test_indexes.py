@@ -1,0 +1,118 @@
+"""Offset and time indexes: look-ups, limits, and what their files look like."""
+
+from __future__ import annotations
+
+import random
+import struct
+from bisect import bisect_right
+from pathlib import Path
+
+import pytest
+
+from refbroker.log import Files
+from refbroker.log.offset_index import OffsetIndex
+from refbroker.log.time_index import TimeIndex
+
+FILES = Files(durable=False)
+
+
+def offset_index(path: Path, base_offset: int = 0, max_bytes: int = 1 << 20, active: bool = True) -> OffsetIndex:
+    return OffsetIndex(FILES, path, base_offset, max_bytes, active=active)
+
+
+def time_index(path: Path, base_offset: int = 0, max_bytes: int = 1 << 20, active: bool = True) -> TimeIndex:
+    return TimeIndex(FILES, path, base_offset, max_bytes, active=active)
+
+
+def test_an_offset_is_looked_up_at_the_last_entry_at_or_below_it(tmp_path: Path, rng: random.Random) -> None:
+    index = offset_index(tmp_path / "i", base_offset=1000)
+    offsets = sorted(rng.sample(range(1000, 100_000), 2000))
+    for number, offset in enumerate(offsets):
+        index.append(offset, number * 5000)
+    for offset in [999, 1000, offsets[0], offsets[-1], 10**12, *(rng.randrange(1000, 100_000) for _ in range(500))]:
+        slot = bisect_right(offsets, offset) - 1
+        assert index.lookup(offset) == ((1000, 0) if slot < 0 else (offsets[slot], slot * 5000))
+
+
+def test_entries_are_eight_bytes_relative_to_the_base_offset(tmp_path: Path) -> None:
+    index = offset_index(tmp_path / "i", base_offset=500)
+    index.append(507, 4242)
+    index.append(510, 9000)
+    index.close()
+    assert (tmp_path / "i").read_bytes() == struct.pack(">iiii", 7, 4242, 10, 9000)
+
+
+def test_an_active_index_is_preallocated_in_whole_entries_and_trimmed_when_closed(tmp_path: Path) -> None:
+    offsets, times = offset_index(tmp_path / "i", max_bytes=1001), time_index(tmp_path / "t", max_bytes=1001)
+    offsets.append(3, 100)
+    times.append_if_later(1, 3)
+    assert (tmp_path / "i").stat().st_size == 1000
+    assert (tmp_path / "t").stat().st_size == 996
+    offsets.close()
+    times.close()
+    assert (tmp_path / "i").stat().st_size == 8
+    assert (tmp_path / "t").stat().st_size == 12
+
+
+def test_an_index_that_is_opened_again_has_its_entries(tmp_path: Path) -> None:
+    index = offset_index(tmp_path / "i")
+    index.append(3, 100)
+    index.close()
+    again = offset_index(tmp_path / "i", active=False)
+    assert (again.entries, again.last) == (1, (3, 100))
+
+
+def test_the_offset_index_takes_offsets_up_to_two_to_the_31_beyond_its_base(tmp_path: Path) -> None:
+    index = offset_index(tmp_path / "i", base_offset=10)
+    assert index.takes(10 + 2**31 - 1)
+    assert not index.takes(10 + 2**31)
+    assert not index.takes(9)
+
+
+def test_a_time_index_keeps_one_place_free_for_the_entry_that_closes_it(tmp_path: Path) -> None:
+    index = time_index(tmp_path / "t", max_bytes=36)
+    index.append_if_later(1, 0)
+    assert not index.is_full
+    index.append_if_later(2, 1)
+    assert index.is_full
+
+
+def test_the_time_index_only_takes_later_timestamps(tmp_path: Path) -> None:
+    index = time_index(tmp_path / "t")
+    for timestamp, offset in ((5, 0), (5, 1), (4, 2), (6, 3)):
+        index.append_if_later(timestamp, offset)
+    assert [index.entry(n) for n in range(index.entries)] == [(5, 0), (6, 3)]
+
+
+@pytest.mark.parametrize(
+    ("timestamp", "found"),
+    [(-1, (-1, 7)), (99, (-1, 7)), (100, (100, 8)), (149, (100, 8)), (150, (150, 20)), (10**15, (150, 20))],
+)
+def test_a_time_is_looked_up_at_the_last_entry_at_or_before_it(
+    tmp_path: Path, timestamp: int, found: tuple[int, int]
+) -> None:
+    index = time_index(tmp_path / "t", base_offset=7)
+    index.append_if_later(100, 8)
+    index.append_if_later(150, 20)
+    assert index.lookup(timestamp) == found
+
+
+@pytest.mark.parametrize(("offset", "kept"), [(0, 0), (3, 0), (4, 1), (8, 1), (9, 2), (100, 2)])
+def test_truncation_drops_the_entries_from_an_offset_on(tmp_path: Path, offset: int, kept: int) -> None:
+    offsets, times = offset_index(tmp_path / "i"), time_index(tmp_path / "t")
+    for entry in (3, 8):
+        offsets.append(entry, entry * 100)
+        times.append_if_later(entry * 1000, entry)
+    offsets.truncate_to(offset)
+    times.truncate_to(offset)
+    assert (offsets.entries, times.entries) == (kept, kept)
+    offsets.append(200, 20_000)
+    assert offsets.last == (200, 20_000)
+    assert (tmp_path / "i").read_bytes()[offsets.size_in_bytes :].strip(b"\0") == b""
+
+
+def test_a_file_that_is_no_index_is_recognised(tmp_path: Path) -> None:
+    (tmp_path / "i").write_bytes(b"12345")
+    (tmp_path / "t").write_bytes(struct.pack(">qiqi", 9, 1, 5, 2))
+    assert not offset_index(tmp_path / "i", active=False).is_sane()
+    assert not time_index(tmp_path / "t", active=False).is_sane()

@@ -11,6 +11,7 @@ import anyio
 import anyio.to_thread
 
 from kclient.admin import cluster, configs, offsets, topics
+from kclient.admin.admin import Admin
 from kclient.admin.cluster import ClusterDescription
 from kclient.admin.configs import AlterConfig, ConfigEntry, ConfigResource
 from kclient.admin.core import AdminCore
@@ -133,3 +134,13 @@ class AsyncAdmin:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         await self.close()
+
+
+def _adopt_descriptions() -> None:
+    """What a call does is written once, at `Admin`; help() on the async twin shows it as well."""
+    for name, function in vars(AsyncAdmin).items():
+        if callable(function) and not function.__doc__ and hasattr(Admin, name):
+            function.__doc__ = getattr(Admin, name).__doc__
+
+
+_adopt_descriptions()

@@ -50,8 +50,11 @@ cdef class RecordCursor:
         self, data, str topic, partition, int64_t fetch_offset, *, bint check_checksums=True, aborted=(),
         bint read_committed=False, key_deserializer=None, value_deserializer=None,
     ):
-        PyObject_GetBuffer(data, &self.buffer, PyBUF_SIMPLE)
         self.view = memoryview(data).cast("B")
+        # The view keeps the bytes where they are. The buffer is not held besides: a memoryview that is exported
+        # while the garbage collector clears it crashes Python before 3.11.9 (gh-77894).
+        PyObject_GetBuffer(self.view, &self.buffer, PyBUF_SIMPLE)
+        PyBuffer_Release(&self.buffer)
         self.topic = topic
         self.partition = partition
         self.next_offset = self.open_end = fetch_offset
@@ -64,9 +67,6 @@ cdef class RecordCursor:
         self.key_deserializer = key_deserializer
         self.value_deserializer = value_deserializer
         self.open = NO_RECORDS
-
-    def __dealloc__(self):
-        PyBuffer_Release(&self.buffer)
 
     @property
     def exhausted(self) -> bool:

@@ -1,0 +1,238 @@
+"""The async consumer, on asyncio and trio.
+
+Everything it does is decided in `core`; here is only how a task waits for it. The network thread is
+not the loop's: a loop that is blocked delays records, never the connection. Leaves out groups.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from types import TracebackType
+from typing import Any, Self, Unpack
+
+import anyio
+import anyio.lowlevel
+import anyio.to_thread
+
+from kclient.config import ConsumerConfig
+from kclient.consumer.consumer import checked_times
+from kclient.consumer.core import ConsumerCore, Pause, Steps, config_from, config_from_properties
+from kclient.consumer.iterator import AsyncRecordIterator
+from kclient.consumer.records import Records
+from kclient.consumer.reset import EARLIEST, LATEST
+from kclient.errors import ConcurrentUseError
+from kclient.net.waiting import LoopBridge, LoopSignal, await_future
+from kclient.options import ConsumerOptions
+from kclient.records import ConsumerRecord
+from kclient.types import OffsetAndMetadata, OffsetAndTimestamp, PartitionInfo, TopicPartition
+
+
+class AsyncConsumer:
+    """Reads records of topics or partitions, in the event loop that it is made in.
+
+        async with AsyncConsumer("orders", bootstrap_servers="localhost:9092") as consumer:
+            async for record in consumer:
+                await handle(record.value)
+
+    What the methods mean, take and raise is said in `Consumer`. A consumer belongs to one task at
+    a time; only `wakeup` may come from another one, or from any thread. A task that is cancelled
+    while it waits loses no record.
+
+    Parameters:
+        topics: what to subscribe to; none to `assign` partitions later.
+        options: see `kclient.config.ConsumerConfig`.
+
+    Raises:
+        ConfigError: an option does not exist or has a value it cannot have.
+        RuntimeError: there is no running event loop.
+    """
+
+    def __init__(self, *topics: str, **options: Unpack[ConsumerOptions]) -> None:
+        self._open(config_from(options), topics)
+
+    @classmethod
+    def from_properties(
+        cls, properties: Mapping[str, Any] | str | os.PathLike[str], *topics: str, **options: Unpack[ConsumerOptions]
+    ) -> Self:
+        """Make a consumer from Kafka's dotted names: see `Consumer.from_properties`."""
+        consumer = cls.__new__(cls)
+        consumer._open(config_from_properties(properties, options), topics)
+        return consumer
+
+    def _open(self, config: ConsumerConfig, topics: tuple[str, ...]) -> None:
+        self._bridge = LoopBridge()
+        self._signal = LoopSignal(self._bridge)
+        self._owner: int | None = None
+        self._core = ConsumerCore(config, self._signal)
+        self._iterator = self._core.iterator = AsyncRecordIterator(self._refill)
+        if topics:
+            self._core.subscribe(topics)
+
+    # -- reading
+
+    async def poll(self, timeout: float = 0.5, max_records: int | None = None) -> Records:
+        """Return records that were fetched, or wait for some: see `Consumer.poll`."""
+        return await self._run(self._core.poll, timeout, max_records)  # type: ignore[no-any-return]
+
+    def __aiter__(self) -> AsyncIterator[ConsumerRecord]:
+        """Iterate over records as they come, without end; after an exception or a `break` it goes on.
+
+        Other tasks get their turn at least once per fetched batch.
+        """
+        return self._iterator
+
+    async def _refill(self) -> Iterator[ConsumerRecord]:
+        await anyio.lowlevel.checkpoint()
+        return await self._run(self._core.next_chunk)  # type: ignore[no-any-return]
+
+    # -- what is read
+
+    def subscribe(self, topics: Iterable[str]) -> None:
+        """Read all partitions of these topics."""
+        self._call(self._core.subscribe, topics)
+
+    def subscription(self) -> frozenset[str]:
+        """The topics that are subscribed to."""
+        return frozenset(self._core.subscription.topics or ())
+
+    def unsubscribe(self) -> None:
+        """Read nothing until the next `subscribe` or `assign`."""
+        self._call(self._core.unsubscribe)
+
+    def assign(self, partitions: Iterable[tuple[str, int]]) -> None:
+        """Read exactly these partitions."""
+        self._call(self._core.assign, partitions)
+
+    def assignment(self) -> set[TopicPartition]:
+        """The partitions that are read."""
+        with self._core.subscription.lock:
+            return set(self._core.subscription.partitions)
+
+    def pause(self, *partitions: tuple[str, int]) -> None:
+        """Return no records of these partitions until `resume`."""
+        self._call(self._core.pause, partitions)
+
+    def resume(self, *partitions: tuple[str, int]) -> None:
+        """Undo `pause`."""
+        self._call(self._core.resume, partitions)
+
+    def paused(self) -> set[TopicPartition]:
+        """The partitions that are paused."""
+        return self._core.paused()
+
+    # -- places
+
+    def seek(self, partition: tuple[str, int], offset: int | OffsetAndMetadata) -> None:
+        """Read on from an offset."""
+        self._call(self._core.seek, partition, offset)
+
+    def seek_to_beginning(self, *partitions: tuple[str, int]) -> None:
+        """Read on from the first offset; of all assigned partitions if none is named."""
+        self._call(self._core.seek_to_beginning, partitions)
+
+    def seek_to_end(self, *partitions: tuple[str, int]) -> None:
+        """Read on from the end; of all assigned partitions if none is named."""
+        self._call(self._core.seek_to_end, partitions)
+
+    async def position(self, partition: tuple[str, int], timeout: float | None = None) -> int:
+        """The offset of the next record to be returned: see `Consumer.position`."""
+        return await self._run(self._core.position, partition, self._seconds(timeout))  # type: ignore[no-any-return]
+
+    async def beginning_offsets(
+        self, partitions: Iterable[tuple[str, int]], timeout: float | None = None
+    ) -> dict[TopicPartition, int]:
+        """The first offset of each partition: see `Consumer.beginning_offsets`."""
+        return await self._run(  # type: ignore[no-any-return]
+            self._core.special_offsets, partitions, EARLIEST, self._seconds(timeout)
+        )
+
+    async def end_offsets(
+        self, partitions: Iterable[tuple[str, int]], timeout: float | None = None
+    ) -> dict[TopicPartition, int]:
+        """The end of each partition: see `Consumer.end_offsets`."""
+        return await self._run(  # type: ignore[no-any-return]
+            self._core.special_offsets, partitions, LATEST, self._seconds(timeout)
+        )
+
+    async def offsets_for_times(
+        self, times: Mapping[tuple[str, int], int], timeout: float | None = None
+    ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
+        """The first record of each partition at or after a point in time: see `Consumer.offsets_for_times`."""
+        targets = checked_times(times)
+        return await self._run(self._core.lookup, targets, self._seconds(timeout))  # type: ignore[no-any-return]
+
+    def current_lag(self, partition: tuple[str, int]) -> int | None:
+        """How many offsets lie between the position and the end, as of the last answer; None before one."""
+        return self._core.current_lag(TopicPartition(*partition))
+
+    # -- topics
+
+    async def partitions_for(self, topic: str, timeout: float | None = None) -> list[PartitionInfo]:
+        """The partitions of a topic, fresh from a broker: see `Consumer.partitions_for`."""
+        found = await self._run(self._core.topics, [topic], self._seconds(timeout))
+        return found[topic]  # type: ignore[no-any-return]
+
+    async def list_topics(self, timeout: float | None = None) -> dict[str, list[PartitionInfo]]:
+        """All topics that this client may see, with their partitions; without internal ones."""
+        return await self._run(self._core.topics, None, self._seconds(timeout))  # type: ignore[no-any-return]
+
+    # -- the rest
+
+    def wakeup(self) -> None:
+        """Make the owner's waiting call, or its next one, raise WakeupError once; from any thread."""
+        self._core.wakeup()
+
+    def metrics(self) -> dict[str, Any]:
+        """The metrics of this client."""
+        return self._core.metrics()
+
+    async def close(self, timeout: float = 30.0) -> None:
+        """Stop reading and close all connections; returns within `timeout` seconds, brokers or not."""
+        with anyio.CancelScope(shield=True):
+            # Joining the network thread blocks.
+            await anyio.to_thread.run_sync(self._core.close, timeout)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    def __repr__(self) -> str:
+        return f"<AsyncConsumer {self._core.config.client_id!r} of {self._core.subscription.describe()}>"
+
+    def _seconds(self, timeout: float | None) -> float:
+        return self._core.config.default_api_timeout_ms / 1000 if timeout is None else timeout
+
+    def _call(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """Run what does not wait; only the owner may while it waits."""
+        if self._owner is not None and self._owner != anyio.get_current_task().id:
+            raise ConcurrentUseError
+        self._core.engine.check_usable()
+        return function(*arguments)
+
+    async def _run(self, function: Callable[..., Steps], *arguments: Any) -> Any:
+        """Run what may wait, as the owner, awaiting where it does."""
+        task = anyio.get_current_task().id
+        outer = self._owner
+        if outer is not None and outer != task:
+            raise ConcurrentUseError
+        self._owner = task
+        steps = function(*arguments)
+        try:
+            result: Any = None
+            while True:
+                waiting = steps.send(result)
+                if isinstance(waiting, Pause):
+                    await self._signal.wait(waiting.seconds)
+                    result = None
+                else:
+                    result = await await_future(waiting.future, waiting.seconds, self._bridge)
+        except StopIteration as end:
+            return end.value
+        finally:
+            self._owner = outer
+            steps.close()

@@ -1,0 +1,174 @@
+"""Takes what was fetched, decodes it, and keeps the application's position: the owner's thread only.
+
+The lock is held around decisions, never while checksums are verified or batches decompressed; a
+partition that was moved in the meantime shows by its generation, and what was decoded for the old
+place is dropped. An error is raised when it is reached, and only if nothing was collected before
+it: else the records come first and the error with the next call.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from kclient.config import ConsumerConfig
+from kclient.consumer.fetch_buffer import FetchedPiece
+from kclient.consumer.partition_state import PartitionState, Position
+from kclient.consumer.subscription import Subscription
+from kclient.errors import CorruptRecordError, DeserializationError, LogTruncationError, OffsetOutOfRangeError
+from kclient.records import RecordChunk, RecordCursor
+
+
+class Taken(NamedTuple):
+    """Records taken from a partition; `end` is the position once all of them were read."""
+
+    state: PartitionState
+    generation: int
+    piece: FetchedPiece
+    chunk: RecordChunk
+    end: Position
+
+
+class Collector:
+    """Drains the buffer in turns.
+
+    Parameters:
+        subscription: whose buffer, and whose positions move.
+        config: deserializers, checksums, isolation level.
+    """
+
+    def __init__(self, subscription: Subscription, config: ConsumerConfig) -> None:
+        self._subscription = subscription
+        self._buffer = subscription.buffer
+        self._lock = subscription.lock
+        self._check = config.check_crcs
+        self._committed = config.isolation_level == "read_committed"
+        self._key_deserializer = config.key_deserializer
+        self._value_deserializer = config.value_deserializer
+
+    def collect(self, max_records: int) -> list[RecordChunk]:
+        """Up to so many records, whose positions count as read.
+
+        Raises:
+            KafkaError: the first thing in line is an error.
+        """
+        chunks: list[RecordChunk] = []
+        left = max_records
+        while left > 0:
+            taken = self.take(left, may_raise=not chunks)
+            if taken is None:
+                break
+            self.settle(taken, taken.end)
+            chunks.append(taken.chunk)
+            left -= len(taken.chunk)
+        return chunks
+
+    def take(self, max_records: int, *, may_raise: bool = True) -> Taken | None:
+        """The next records of the partition whose turn it is; the position stays until `settle`.
+
+        Returns:
+            None when there is nothing to read (the buffer then wakes the owner when there is), or an
+            error is next and `may_raise` is false.
+        """
+        while True:
+            with self._lock:
+                state = self._buffer.first()
+                if state is None:
+                    self._buffer.waiting = True
+                    return None
+                piece = state.pieces[0]
+                generation = state.generation
+                if piece.error is not None:
+                    if not may_raise:
+                        return None
+                    self._reach_error(state, piece)
+                    continue
+                cursor = piece.cursor or self._open(state, piece)
+            try:
+                chunk = cursor.take(max_records)
+            except (CorruptRecordError, DeserializationError) as error:
+                if not may_raise:
+                    return None
+                if self._stopped_at(state, generation, cursor, error):
+                    raise
+                continue
+            with self._lock:
+                if state.generation != generation or not state.pieces or state.pieces[0] is not piece:
+                    continue
+                end = Position(cursor.next_offset, -1 if cursor.leader_epoch is None else cursor.leader_epoch)
+                if cursor.exhausted:
+                    end = Position(max(end.offset, piece.end_offset), end.epoch)
+                    self._buffer.finish(state)
+                if not len(chunk):
+                    state.position = end
+                    continue
+            return Taken(state, generation, piece, chunk, end)
+
+    def settle(self, taken: Taken, position: Position) -> None:
+        """Records up to this position were handed to the application."""
+        state = taken.state
+        if state.generation == taken.generation:
+            state.position = position
+
+    def give_back(self, taken: Taken, position: Position) -> None:
+        """The application stopped within a chunk: the rest of it is read again, from memory where it can be."""
+        state, piece = taken.state, taken.piece
+        with self._lock:
+            if state.generation != taken.generation:
+                return
+            state.position = position
+            if position.offset >= taken.end.offset:
+                return
+            if self._committed:
+                # Which transactions are aborted at the position is known only from the start of a fetch.
+                self._subscription.rewind(state, position)
+                return
+            if not state.pieces or state.pieces[0] is not piece:
+                self._buffer.put_back(state, piece)
+            piece.cursor = None
+
+    def _open(self, state: PartitionState, piece: FetchedPiece) -> RecordCursor:
+        position = state.position
+        start = piece.offset if position is None else max(piece.offset, position.offset)
+        cursor = RecordCursor(
+            piece.data,
+            state.tp.topic,
+            state.tp.partition,
+            start,
+            check_checksums=self._check,
+            aborted=piece.aborted,
+            read_committed=self._committed,
+            key_deserializer=self._key_deserializer,
+            value_deserializer=self._value_deserializer,
+        )
+        piece.cursor = cursor
+        return cursor
+
+    def _reach_error(self, state: PartitionState, piece: FetchedPiece) -> None:
+        error = piece.error
+        assert error is not None
+        self._buffer.finish(state)
+        if isinstance(error, LogTruncationError):
+            self._subscription.truncated(state, error)
+        elif isinstance(error, OffsetOutOfRangeError):
+            self._subscription.out_of_range(state, error)
+        else:
+            raise error
+
+    def _stopped_at(
+        self,
+        state: PartitionState,
+        generation: int,
+        cursor: RecordCursor,
+        error: CorruptRecordError | DeserializationError,
+    ) -> bool:
+        """Leave the position at the bad record; False if the partition was moved away from it meanwhile."""
+        with self._lock:
+            if state.generation != generation:
+                return False
+            position = Position(cursor.next_offset, -1 if cursor.leader_epoch is None else cursor.leader_epoch)
+            if isinstance(error, CorruptRecordError):
+                # Bytes damaged on the way are whole when fetched again; those on disk are still damaged.
+                self._subscription.rewind(state, position)
+            else:
+                state.position = position
+            return True

@@ -1,0 +1,303 @@
+"""The blocking consumer.
+
+Everything it does is decided in `core`; here is only how a thread waits for it. Leaves out groups,
+which are not available in this version.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from types import TracebackType
+from typing import Any, Self, Unpack
+
+from kclient.config import ConsumerConfig
+from kclient.consumer.core import ConsumerCore, Pause, Steps, config_from, config_from_properties
+from kclient.consumer.iterator import RecordIterator
+from kclient.consumer.records import Records
+from kclient.consumer.reset import EARLIEST, LATEST
+from kclient.errors import ConcurrentUseError
+from kclient.net.waiting import ThreadSignal, wait_future
+from kclient.options import ConsumerOptions
+from kclient.records import ConsumerRecord
+from kclient.types import OffsetAndMetadata, OffsetAndTimestamp, PartitionInfo, TopicPartition
+
+
+class Consumer:
+    """Reads records of topics or partitions.
+
+    A consumer without a group reads all partitions of its topics, each from its own position, which
+    it keeps in memory: it starts where `auto_offset_reset` says ("latest" unless told otherwise).
+    Partitions that are added to a topic later join by themselves, and are read from their beginning.
+
+        with Consumer("orders", bootstrap_servers="localhost:9092", auto_offset_reset="earliest") as consumer:
+            for record in consumer:
+                handle(record.key, record.value)
+
+    A consumer belongs to one thread at a time; only `wakeup` may come from another one.
+
+    Parameters:
+        topics: what to subscribe to; none to `assign` partitions later.
+        options: see `kclient.config.ConsumerConfig`.
+
+    Raises:
+        ConfigError: an option does not exist or has a value it cannot have.
+    """
+
+    def __init__(self, *topics: str, **options: Unpack[ConsumerOptions]) -> None:
+        self._open(config_from(options), topics)
+
+    @classmethod
+    def from_properties(
+        cls, properties: Mapping[str, Any] | str | os.PathLike[str], *topics: str, **options: Unpack[ConsumerOptions]
+    ) -> Self:
+        """Make a consumer from Kafka's dotted names: a mapping, or the path of a .properties file.
+
+        Parameters:
+            properties: `{"bootstrap.servers": ...}`, or a path.
+            topics: what to subscribe to.
+            options: in Python's spelling; they win.
+        """
+        consumer = cls.__new__(cls)
+        consumer._open(config_from_properties(properties, options), topics)
+        return consumer
+
+    def _open(self, config: ConsumerConfig, topics: tuple[str, ...]) -> None:
+        self._signal = ThreadSignal()
+        self._owner = threading.RLock()
+        self._core = ConsumerCore(config, self._signal)
+        self._iterator = self._core.iterator = RecordIterator(self._refill)
+        if topics:
+            self._core.subscribe(topics)
+
+    # -- reading
+
+    def poll(self, timeout: float = 0.5, max_records: int | None = None) -> Records:
+        """Return records that were fetched, or wait for some.
+
+        Parameters:
+            timeout: seconds to wait while there are none; 0 looks only.
+            max_records: the most to return; None is the option max_poll_records.
+
+        Returns:
+            Records, empty when the time was up. Their positions count as read.
+
+        Raises:
+            KafkaError: what stands in the way of the next record, with its topic, partition and offset:
+                OffsetOutOfRangeError, NoOffsetForPartitionError, LogTruncationError, CorruptRecordError,
+                DeserializationError, TopicAuthorizationError, UnknownTopicOrPartitionError and others.
+                The next call tries again.
+            WakeupError: `wakeup` was called.
+            ConcurrentUseError: another thread is using this consumer.
+        """
+        return self._run(self._core.poll, timeout, max_records)  # type: ignore[no-any-return]
+
+    def __iter__(self) -> Iterator[ConsumerRecord]:
+        """Iterate over records as they come, without end.
+
+        The iterator is one and the same for as long as the consumer lives: after an exception,
+        or a `break`, iteration goes on where it was. Raises what `poll` raises.
+        """
+        return self._iterator
+
+    def _refill(self) -> Iterator[ConsumerRecord]:
+        return self._run(self._core.next_chunk)  # type: ignore[no-any-return]
+
+    # -- what is read
+
+    def subscribe(self, topics: Iterable[str]) -> None:
+        """Read all partitions of these topics; those subscribed to before keep their position.
+
+        Raises:
+            IllegalStateError: partitions are assigned by hand.
+        """
+        self._call(self._core.subscribe, topics)
+
+    def subscription(self) -> frozenset[str]:
+        """The topics that are subscribed to."""
+        return frozenset(self._core.subscription.topics or ())
+
+    def unsubscribe(self) -> None:
+        """Read nothing until the next `subscribe` or `assign`."""
+        self._call(self._core.unsubscribe)
+
+    def assign(self, partitions: Iterable[tuple[str, int]]) -> None:
+        """Read exactly these partitions; those assigned before keep their position.
+
+        Raises:
+            IllegalStateError: the consumer is subscribed to topics.
+        """
+        self._call(self._core.assign, partitions)
+
+    def assignment(self) -> set[TopicPartition]:
+        """The partitions that are read."""
+        with self._core.subscription.lock:
+            return set(self._core.subscription.partitions)
+
+    def pause(self, *partitions: tuple[str, int]) -> None:
+        """Return no records of these partitions until `resume`; what was fetched is kept."""
+        self._call(self._core.pause, partitions)
+
+    def resume(self, *partitions: tuple[str, int]) -> None:
+        """Undo `pause`."""
+        self._call(self._core.resume, partitions)
+
+    def paused(self) -> set[TopicPartition]:
+        """The partitions that are paused."""
+        return self._core.paused()
+
+    # -- places
+
+    def seek(self, partition: tuple[str, int], offset: int | OffsetAndMetadata) -> None:
+        """Read on from an offset.
+
+        Parameters:
+            partition: an assigned partition.
+            offset: with a leader epoch (OffsetAndMetadata) the log is checked for truncation first.
+
+        Raises:
+            IllegalStateError: the partition is not assigned.
+        """
+        self._call(self._core.seek, partition, offset)
+
+    def seek_to_beginning(self, *partitions: tuple[str, int]) -> None:
+        """Read on from the first offset; of all assigned partitions if none is named."""
+        self._call(self._core.seek_to_beginning, partitions)
+
+    def seek_to_end(self, *partitions: tuple[str, int]) -> None:
+        """Read on from the end; of all assigned partitions if none is named."""
+        self._call(self._core.seek_to_end, partitions)
+
+    def position(self, partition: tuple[str, int], timeout: float | None = None) -> int:
+        """The offset of the next record to be returned; looks it up if that is not decided yet.
+
+        Parameters:
+            timeout: seconds; None is the option default_api_timeout_ms.
+
+        Raises:
+            KafkaTimeoutError: it could not be looked up in time.
+            IllegalStateError: the partition is not assigned.
+        """
+        return self._run(self._core.position, partition, self._seconds(timeout))  # type: ignore[no-any-return]
+
+    def beginning_offsets(
+        self, partitions: Iterable[tuple[str, int]], timeout: float | None = None
+    ) -> dict[TopicPartition, int]:
+        """The first offset of each partition, which need not be assigned.
+
+        Raises:
+            KafkaTimeoutError: not all could be looked up within `timeout` seconds.
+            UnknownTopicOrPartitionError: one does not exist.
+        """
+        return self._run(  # type: ignore[no-any-return]
+            self._core.special_offsets, partitions, EARLIEST, self._seconds(timeout)
+        )
+
+    def end_offsets(
+        self, partitions: Iterable[tuple[str, int]], timeout: float | None = None
+    ) -> dict[TopicPartition, int]:
+        """The end of each partition: the high watermark, or with isolation_level "read_committed" the last
+        stable offset. Raises as `beginning_offsets`.
+        """
+        return self._run(  # type: ignore[no-any-return]
+            self._core.special_offsets, partitions, LATEST, self._seconds(timeout)
+        )
+
+    def offsets_for_times(
+        self, times: Mapping[tuple[str, int], int], timeout: float | None = None
+    ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
+        """The first record of each partition at or after a point in time.
+
+        Parameters:
+            times: by partition, milliseconds since the epoch.
+            timeout: seconds; None is the option default_api_timeout_ms.
+
+        Returns:
+            None for a partition without so young a record. Raises as `beginning_offsets`.
+        """
+        targets = checked_times(times)
+        return self._run(self._core.lookup, targets, self._seconds(timeout))  # type: ignore[no-any-return]
+
+    def current_lag(self, partition: tuple[str, int]) -> int | None:
+        """How many offsets lie between the position and the end, as of the last answer; None before one."""
+        return self._core.current_lag(TopicPartition(*partition))
+
+    # -- topics
+
+    def partitions_for(self, topic: str, timeout: float | None = None) -> list[PartitionInfo]:
+        """The partitions of a topic, fresh from a broker.
+
+        Raises:
+            UnknownTopicOrPartitionError: the topic does not exist.
+        """
+        return self._run(self._core.topics, [topic], self._seconds(timeout))[topic]  # type: ignore[no-any-return]
+
+    def list_topics(self, timeout: float | None = None) -> dict[str, list[PartitionInfo]]:
+        """All topics that this client may see, with their partitions; without internal ones."""
+        return self._run(self._core.topics, None, self._seconds(timeout))  # type: ignore[no-any-return]
+
+    # -- the rest
+
+    def wakeup(self) -> None:
+        """Make the owner's waiting call, or its next one, raise WakeupError once; from any thread."""
+        self._core.wakeup()
+
+    def metrics(self) -> dict[str, Any]:
+        """The metrics of this client."""
+        return self._core.metrics()
+
+    def close(self, timeout: float = 30.0) -> None:
+        """Stop reading and close all connections; returns within `timeout` seconds, brokers or not."""
+        self._core.close(timeout)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<Consumer {self._core.config.client_id!r} of {self._core.subscription.describe()}>"
+
+    def _seconds(self, timeout: float | None) -> float:
+        return self._core.config.default_api_timeout_ms / 1000 if timeout is None else timeout
+
+    def _call(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """Run what does not wait, as the owner."""
+        if not self._owner.acquire(blocking=False):
+            raise ConcurrentUseError
+        try:
+            self._core.engine.check_usable()
+            return function(*arguments)
+        finally:
+            self._owner.release()
+
+    def _run(self, function: Callable[..., Steps], *arguments: Any) -> Any:
+        """Run what may wait, as the owner, blocking where it does."""
+        if not self._owner.acquire(blocking=False):
+            raise ConcurrentUseError
+        try:
+            steps = function(*arguments)
+            result: Any = None
+            while True:
+                waiting = steps.send(result)
+                if isinstance(waiting, Pause):
+                    self._signal.wait(waiting.seconds)
+                    result = None
+                else:
+                    result = wait_future(waiting.future, waiting.seconds)
+        except StopIteration as end:
+            return end.value
+        finally:
+            self._owner.release()
+
+
+def checked_times(times: Mapping[tuple[str, int], int]) -> dict[TopicPartition, int]:
+    """Times to look up, none of which is one of the protocol's special ones."""
+    for partition, timestamp in times.items():
+        if timestamp < 0:
+            raise ValueError(f"a time is in milliseconds since the epoch, not {timestamp} for {partition}")
+    return {TopicPartition(*partition): timestamp for partition, timestamp in times.items()}

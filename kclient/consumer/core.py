@@ -1,0 +1,390 @@
+"""The consumer without a face: what each call does, up to the point where it has to wait.
+
+A call that may wait is a generator: it yields a `Pause` (wait for a signal, at most so many
+seconds) or a `Result` (wait for a future) and is sent the future's result. The two faces drive
+them, one by blocking, one by awaiting; neither has logic of its own. Leaves out groups.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from collections.abc import Generator, Iterable, Mapping
+from concurrent.futures import Future
+from typing import Any, NamedTuple
+
+from kclient.config import ConsumerConfig
+from kclient.consumer.collector import Collector, Taken
+from kclient.consumer.fetch_buffer import FetchBuffer
+from kclient.consumer.fetcher import Fetcher
+from kclient.consumer.iterator import AsyncRecordIterator, RecordIterator
+from kclient.consumer.offsets import Lookup, OffsetsManager
+from kclient.consumer.partition_state import Position
+from kclient.consumer.records import Records
+from kclient.consumer.reset import EARLIEST, LATEST, ResetPolicy, parse_policy
+from kclient.consumer.subscription import Subscription
+from kclient.consumer.topic_watch import TopicWatch
+from kclient.consumer.validation import ValidationManager
+from kclient.errors import (
+    ClosedError,
+    ConfigError,
+    IllegalStateError,
+    KafkaTimeoutError,
+    WakeupError,
+    raise_for_code,
+)
+from kclient.net.engine import Engine
+from kclient.net.manager import ANY_NODE
+from kclient.net.waiting import Notifier
+from kclient.protocol.messages.metadata import MetadataRequest
+from kclient.records import ConsumerRecord
+from kclient.types import OffsetAndMetadata, OffsetAndTimestamp, PartitionInfo, TopicPartition
+
+ITERATION_RECORDS = 10_000
+"""Iteration takes so many records at once: few entries into Python, and a wakeup is still noticed soon."""
+
+_LONGEST_PAUSE = 1.0
+"""Waiting calls look this often whether the network thread is still there."""
+
+
+class Pause(NamedTuple):
+    """Wait for a signal, at most so long (seconds)."""
+
+    seconds: float
+
+
+class Result(NamedTuple):
+    """Wait for a future, at most so long (seconds)."""
+
+    future: Future[Any]
+    seconds: float
+
+
+Waiting = Pause | Result
+Steps = Generator[Waiting, Any, Any]
+
+
+def config_from(options: Mapping[str, Any]) -> ConsumerConfig:
+    """The options of a consumer, without those that come with groups."""
+    if options.get("group_id") is not None:
+        raise ConfigError(
+            "consumer groups are not available in this version: leave out group_id to read all partitions of the "
+            "topics, or assign() partitions"
+        )
+    return ConsumerConfig.from_options({name: value for name, value in options.items() if name != "group_id"})
+
+
+def config_from_properties(
+    properties: Mapping[str, Any] | str | os.PathLike[str], options: Mapping[str, Any]
+) -> ConsumerConfig:
+    """The same from Kafka's dotted names."""
+    if isinstance(properties, Mapping) and properties.get("group.id") is not None:
+        config_from({"group_id": properties["group.id"]})
+    config_from({"group_id": options.get("group_id")})
+    return ConsumerConfig.from_properties(properties, **options)
+
+
+class ConsumerCore:
+    """One consumer.
+
+    Parameters:
+        config: its options.
+        notifier: what the face waits on.
+    """
+
+    def __init__(self, config: ConsumerConfig, notifier: Notifier) -> None:
+        self.config = config
+        self.notifier = notifier
+        policy = parse_policy(config.auto_offset_reset)
+        self.engine = engine = Engine(config)
+        self.buffer = FetchBuffer(on_data=self._on_data, on_room=self._on_room)
+        self.subscription = Subscription(self.buffer, policy)
+        self.subscription.on_change = engine.wakeup
+        self.collector = Collector(self.subscription, config)
+        jitter = random.Random()
+        shared = (self.subscription, engine.metadata, engine.nodes, config)
+        self.fetcher = Fetcher(*shared, random=jitter, on_fetched=self._on_fetched)
+        self.offsets = OffsetsManager(*shared, random=jitter, wall_clock=_wall_clock)
+        self.validation = ValidationManager(*shared, random=jitter)
+        watch = TopicWatch(self.subscription, engine.metadata, config.default_api_timeout_ms / 1000)
+        for manager in (self.fetcher, self.offsets, self.validation, watch):
+            engine.add(manager)
+        engine.metadata.add_listener(self.subscription.update_metadata)
+        self.iterator: RecordIterator | AsyncRecordIterator | None = None
+        self._active: Taken | None = None
+        self._woken = False
+        self._started_version = -1
+        engine.start()
+
+    # -- what is read
+
+    def subscribe(self, topics: Iterable[str]) -> None:
+        """Read all partitions of these topics."""
+        names = [topics] if isinstance(topics, str) else list(topics)
+        if not all(isinstance(name, str) and name for name in names):
+            raise TypeError(f"topics are names, not {names!r}")
+        self.leave_iteration()
+        if not names:
+            self.subscription.unsubscribe()
+        else:
+            self.subscription.subscribe(names)
+        self._assigned(names)
+
+    def assign(self, partitions: Iterable[tuple[str, int]]) -> None:
+        """Read exactly these partitions."""
+        chosen = [TopicPartition(*partition) for partition in partitions]
+        self.leave_iteration()
+        self.subscription.assign(chosen)
+        self._assigned({tp.topic for tp in chosen})
+
+    def unsubscribe(self) -> None:
+        """Read nothing."""
+        self.leave_iteration()
+        self.subscription.unsubscribe()
+        self._assigned(())
+
+    def _assigned(self, topics: Iterable[str]) -> None:
+        metadata = self.engine.metadata
+        metadata.set_topics(set(topics))
+        self.subscription.update_metadata(metadata.cluster)
+
+    # -- records
+
+    def poll(self, timeout: float, max_records: int | None) -> Steps:
+        """Returns Records; see the faces."""
+        count = self.config.max_poll_records if max_records is None else max_records
+        if count < 1:
+            raise ValueError(f"max_records must be at least 1, not {count}")
+        self.leave_iteration()
+        deadline = -1.0
+        while True:
+            self.check()
+            chunks = self.collector.collect(count)
+            if chunks:
+                return Records(chunks)
+            now = time.monotonic()
+            if deadline < 0:
+                deadline = now + timeout
+            if now >= deadline:
+                return Records()
+            yield Pause(min(deadline - now, _LONGEST_PAUSE))
+
+    def next_chunk(self) -> Steps:
+        """Returns an iterator over the next chunk of an iteration; the one before counts as read."""
+        if self._active is not None:
+            self.collector.settle(self._active, self._active.end)
+            self._active = None
+        while True:
+            self.check()
+            taken = self.collector.take(ITERATION_RECORDS)
+            if taken is not None:
+                self._active = taken
+                return iter(taken.chunk)
+            yield Pause(_LONGEST_PAUSE)
+
+    def leave_iteration(self) -> None:
+        """Another call comes between two records of an iteration: the rest of its chunk is read again later."""
+        taken = self._active
+        if taken is None:
+            return
+        assert self.iterator is not None
+        last = self.iterator.last
+        self._active = None
+        self.iterator.drop()
+        self.collector.give_back(taken, self._reached(taken, last))
+
+    def _reached(self, taken: Taken, last: ConsumerRecord | None) -> Position:
+        if last is None:
+            return taken.state.position or Position(taken.chunk.first_offset)
+        if last.offset + 1 >= taken.chunk.next_offset:
+            return taken.end
+        return Position(last.offset + 1, -1 if last.leader_epoch is None else last.leader_epoch)
+
+    def check(self) -> None:
+        """Raise what the owner has to know, and start partitions that were assigned."""
+        self.engine.check_usable()
+        if self._woken:
+            self._woken = False
+            raise WakeupError("the call was interrupted by wakeup()")
+        subscription = self.subscription
+        if subscription.errors:
+            with subscription.lock:
+                raise subscription.errors.pop(0)
+        fatal = self.engine.metadata.fatal_error
+        if fatal is not None:
+            raise fatal
+        if subscription.version != self._started_version:
+            if subscription.topics is None and not subscription.partitions:
+                raise IllegalStateError("there is nothing to read: subscribe() to topics or assign() partitions first")
+            version = subscription.version
+            subscription.start_uninitialized()
+            self._started_version = version
+
+    # -- places
+
+    def seek(self, tp: TopicPartition, offset: int | OffsetAndMetadata) -> None:
+        """Read on from an offset."""
+        epoch = -1
+        if isinstance(offset, OffsetAndMetadata):
+            epoch = -1 if offset.leader_epoch is None else offset.leader_epoch
+            offset = offset.offset
+        if offset < 0:
+            raise ValueError(f"an offset is 0 or more, not {offset}")
+        self.leave_iteration()
+        self.subscription.seek(TopicPartition(*tp), offset, epoch)
+
+    def seek_by(self, partitions: Iterable[tuple[str, int]], policy: ResetPolicy) -> None:
+        """Read on from the beginning or the end; all assigned partitions if none is named."""
+        chosen = [TopicPartition(*tp) for tp in partitions] or list(self.subscription.partitions)
+        self.leave_iteration()
+        for tp in chosen:
+            self.subscription.request_reset(tp, policy)
+
+    def seek_to_beginning(self, partitions: Iterable[tuple[str, int]]) -> None:
+        """See `seek_by`."""
+        self.seek_by(partitions, EARLIEST)
+
+    def seek_to_end(self, partitions: Iterable[tuple[str, int]]) -> None:
+        """See `seek_by`."""
+        self.seek_by(partitions, LATEST)
+
+    def position(self, tp: TopicPartition, timeout: float) -> Steps:
+        """Returns the offset of the next record."""
+        tp = TopicPartition(*tp)
+        deadline = time.monotonic() + timeout
+        while True:
+            self.check()
+            active = self._active
+            if active is not None and active.state.tp == tp and self.iterator is not None:
+                return self._reached(active, self.iterator.last).offset
+            with self.buffer.lock:
+                state = self.subscription.state(tp)
+                if state.position is not None:
+                    return state.position.offset
+                self.buffer.waiting = True
+            now = time.monotonic()
+            if now >= deadline:
+                raise KafkaTimeoutError(
+                    f"the position was not known within {timeout:g} s", topic=tp.topic, partition=tp.partition
+                )
+            yield Pause(min(deadline - now, _LONGEST_PAUSE))
+
+    def lookup(self, targets: Mapping[TopicPartition, int], timeout: float) -> Steps:
+        """Returns by partition an OffsetAndTimestamp, or None where there is none."""
+        self.engine.check_usable()
+        lookup = Lookup({TopicPartition(*tp): timestamp for tp, timestamp in targets.items()}, timeout)
+        self.engine.submit(lambda: self.offsets.add(lookup))
+        # The lookup ends by itself at its deadline; the margin is for a network thread that is busy.
+        found: dict[TopicPartition, OffsetAndTimestamp | None] = yield Result(lookup.future, timeout + 1.0)
+        return found
+
+    def special_offsets(self, partitions: Iterable[tuple[str, int]], policy: ResetPolicy, timeout: float) -> Steps:
+        """Returns by partition its first or its end offset."""
+        timestamp = policy.timestamp(0)
+        found = yield from self.lookup({TopicPartition(*tp): timestamp for tp in partitions}, timeout)
+        return {tp: 0 if answer is None else answer.offset for tp, answer in found.items()}
+
+    def pause(self, partitions: Iterable[tuple[str, int]]) -> None:
+        """Return no records of these partitions."""
+        chosen = [TopicPartition(*tp) for tp in partitions]
+        self.leave_iteration()
+        self.subscription.pause(chosen)
+
+    def resume(self, partitions: Iterable[tuple[str, int]]) -> None:
+        """Undo `pause`."""
+        self.subscription.resume([TopicPartition(*tp) for tp in partitions])
+
+    def paused(self) -> set[TopicPartition]:
+        """The partitions that are paused."""
+        with self.subscription.lock:
+            return {tp for tp, state in self.subscription.partitions.items() if state.paused}
+
+    def current_lag(self, tp: TopicPartition) -> int | None:
+        """Offsets between the position and the end, as far as the last answer knew."""
+        with self.subscription.lock:
+            state = self.subscription.state(TopicPartition(*tp))
+            return state.lag(self.config.isolation_level == "read_committed")
+
+    # -- topics
+
+    def topics(self, names: list[str] | None, timeout: float) -> Steps:
+        """Returns the partitions of these topics, or of all that may be seen."""
+        topics = None if names is None else [MetadataRequest.MetadataRequestTopic(name=name) for name in names]
+        auto_create = self.config.allow_auto_create_topics
+
+        def build(version: int) -> MetadataRequest:
+            message = MetadataRequest(topics=topics)
+            if version >= 4:
+                message.allow_auto_topic_creation = auto_create and names is not None
+            return message
+
+        self.engine.check_usable()
+        response = yield Result(self.engine.call(ANY_NODE, MetadataRequest, build, timeout=timeout), timeout + 1.0)
+        found: dict[str, list[PartitionInfo]] = {}
+        for topic in response.topics:
+            if topic.error_code and names is not None:
+                raise_for_code(topic.error_code, topic=topic.name, api="Metadata")
+            if topic.error_code or topic.name is None or (names is None and topic.is_internal):
+                continue
+            found[topic.name] = sorted(
+                (
+                    PartitionInfo(
+                        topic.name,
+                        partition.partition_index,
+                        partition.leader_id if partition.leader_id >= 0 else None,
+                        partition.leader_epoch if partition.leader_epoch >= 0 else None,
+                        tuple(partition.replica_nodes),
+                        tuple(partition.isr_nodes),
+                        tuple(partition.offline_replicas),
+                    )
+                    for partition in topic.partitions
+                ),
+                key=lambda info: info.partition,
+            )
+        return found
+
+    # -- the end
+
+    def wakeup(self) -> None:
+        """Interrupt the owner's waiting call, or its next one (any thread)."""
+        self._woken = True
+        self.notifier.notify()
+
+    def close(self, timeout: float) -> None:
+        """Stop; returns by its deadline even with every broker down."""
+        if self.engine.closed:
+            return
+        self._active = None
+        if self.iterator is not None:
+            self.iterator.drop()
+
+        def last_words() -> None:
+            self.offsets.fail_all(ClosedError("the consumer was closed"))
+            for request in self.fetcher.close():
+                self.engine.send(request)
+
+        self.engine.submit(last_words)
+        self.engine.close(timeout)
+        with self.buffer.lock:
+            for state in self.subscription.partitions.values():
+                self.buffer.discard(state)
+
+    def metrics(self) -> dict[str, Any]:
+        """All metrics of this client, with the lag and the position of each partition."""
+        return self.engine.metrics.snapshot()
+
+    def _on_data(self) -> None:
+        self.notifier.notify()
+
+    def _on_room(self) -> None:
+        self.fetcher.look_again()
+        self.engine.wakeup()
+
+    def _on_fetched(self, size: int, partitions: int, seconds: float) -> None:
+        return None
+
+
+def _wall_clock() -> int:
+    return time.time_ns() // 1_000_000
+

@@ -1,0 +1,180 @@
+"""What was fetched and not read yet: shared by the network thread, which fills it, and the owner, who drains it.
+
+Bytes are counted as they are held: a piece of a response keeps the whole response in memory, so
+the response counts until its last piece is drained. Partitions take turns, a piece at a time, and
+the pieces of one partition stay in order; an error is a piece too, so that it is raised after
+everything that came before it. Leaves out decoding (`collector`) and what to fetch (`fetcher`).
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from kclient.consumer.partition_state import PartitionState
+    from kclient.errors import KafkaError
+
+
+class ResponseMemory:
+    """The memory behind the pieces of one response."""
+
+    __slots__ = ("pieces", "size")
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self.pieces = 0
+
+
+class FetchedPiece:
+    """What one fetch brought of one partition, or the error it got instead.
+
+    `offset` is where the fetch started; `end_offset` and `end_epoch` what follows its last whole
+    batch, by the batch headers alone.
+    """
+
+    __slots__ = ("aborted", "cursor", "data", "end_epoch", "end_offset", "error", "memory", "offset", "size")
+
+    def __init__(
+        self,
+        offset: int,
+        data: memoryview | bytes,
+        *,
+        end_offset: int,
+        end_epoch: int = -1,
+        aborted: tuple[tuple[int, int], ...] = (),
+        memory: ResponseMemory | None = None,
+        error: KafkaError | None = None,
+    ) -> None:
+        self.offset = offset
+        self.data = data
+        self.size = len(data)
+        self.end_offset = end_offset
+        self.end_epoch = end_epoch
+        self.aborted = aborted
+        self.memory = memory or ResponseMemory(self.size)
+        self.error = error
+        self.cursor: Any = None
+
+
+def error_piece(offset: int, error: KafkaError) -> FetchedPiece:
+    """A piece that raises when it is reached."""
+    return FetchedPiece(offset, b"", end_offset=offset, error=error)
+
+
+class FetchBuffer:
+    """Fetched pieces by partition, bounded by whoever fills it.
+
+    Attributes:
+        lock: guards this buffer and the partition states; held for moments only.
+        bytes: memory held by undrained pieces.
+        starved: a fetch was held back, for want of room or because of an error; the next release calls `on_room`.
+        waiting: set by the owner before it sleeps; the next piece calls `on_data`.
+    """
+
+    def __init__(
+        self, on_data: Callable[[], None] = lambda: None, on_room: Callable[[], None] = lambda: None
+    ) -> None:
+        self.lock = threading.RLock()
+        self.bytes = 0
+        self.starved = False
+        self.waiting = False
+        self.on_data = on_data
+        self.on_room = on_room
+        self._turns: deque[PartitionState] = deque()
+
+    def put(self, state: PartitionState, piece: FetchedPiece) -> None:
+        """Add what follows the partition's last piece (lock held)."""
+        if not state.pieces:
+            self._turns.append(state)
+        state.pieces.append(piece)
+        state.unread += piece.size
+        self._hold(piece)
+        if piece.error is not None:
+            state.blocked = True
+        if not state.paused:
+            self.signal()
+
+    def signal(self) -> None:
+        """Wake the owner if it sleeps (lock held)."""
+        if self.waiting:
+            self.waiting = False
+            self.on_data()
+
+    def first(self) -> PartitionState | None:
+        """The partition whose turn it is, or None when nothing can be drained (lock held)."""
+        turns = self._turns
+        for _ in range(len(turns)):
+            state = turns[0]
+            if not state.paused:
+                return state
+            turns.rotate(-1)
+        return None
+
+    def finish(self, state: PartitionState) -> None:
+        """Drop the partition's first piece, which was read to its end, and pass on the turn (lock held)."""
+        piece = state.pieces.popleft()
+        state.unread -= piece.size
+        self._release(piece)
+        if piece.error is not None:
+            state.blocked = False
+            self.starved = True
+        turns = self._turns
+        if turns and turns[0] is state:
+            turns.popleft()
+        else:
+            turns.remove(state)
+        if state.pieces:
+            turns.append(state)
+        self._room()
+
+    def put_back(self, state: PartitionState, piece: FetchedPiece) -> None:
+        """Return a piece that was finished too early to the front of its partition (lock held)."""
+        if not state.pieces:
+            self._turns.appendleft(state)
+        state.pieces.appendleft(piece)
+        state.unread += piece.size
+        self._hold(piece)
+
+    def discard(self, state: PartitionState) -> None:
+        """Forget everything of a partition: it was moved, unassigned, or needs the room (lock held)."""
+        if not state.pieces:
+            return
+        for piece in state.pieces:
+            self._release(piece)
+        state.pieces.clear()
+        state.unread = 0
+        state.blocked = False
+        self._turns.remove(state)
+        self._room()
+
+    def park(self, state: PartitionState) -> None:
+        """Detach a paused partition's pieces from the responses they share with others (lock held)."""
+        for piece in state.pieces:
+            if piece.memory.pieces > 1:
+                self._release(piece)
+                piece.data = bytes(piece.data)
+                piece.cursor = None
+                piece.memory = ResponseMemory(piece.size)
+                self._hold(piece)
+
+    def parked(self) -> list[PartitionState]:
+        """Paused partitions that hold pieces (lock held)."""
+        return [state for state in self._turns if state.paused]
+
+    def _hold(self, piece: FetchedPiece) -> None:
+        if piece.memory.pieces == 0:
+            self.bytes += piece.memory.size
+        piece.memory.pieces += 1
+
+    def _release(self, piece: FetchedPiece) -> None:
+        piece.memory.pieces -= 1
+        if piece.memory.pieces == 0:
+            self.bytes -= piece.memory.size
+
+    def _room(self) -> None:
+        if self.starved:
+            self.starved = False
+            self.on_room()

@@ -1,0 +1,89 @@
+"""Iteration over a consumer: objects that survive an exception, and know the record they gave last.
+
+The twin in plain Python of `_iterator`, which is used where it was compiled; KCLIENT_PURE=1 uses
+this one.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Awaitable, Callable, Iterator
+from typing import TYPE_CHECKING
+
+from kclient.records import ConsumerRecord
+
+
+class RecordIterator:
+    """Records of one chunk after the other; an exception of `refill` ends nothing: the next call goes on.
+
+    Parameters:
+        refill: returns an iterator over the next chunk; waits for it.
+
+    Attributes:
+        last: the record handed out last of the current chunk, None before the first.
+    """
+
+    def __init__(self, refill: Callable[[], Iterator[ConsumerRecord]]) -> None:
+        self._refill = refill
+        self._active: Iterator[ConsumerRecord] | None = None
+        self.last: ConsumerRecord | None = None
+
+    def __iter__(self) -> RecordIterator:
+        return self
+
+    def __next__(self) -> ConsumerRecord:
+        while True:
+            if self._active is not None:
+                record = next(self._active, None)
+                if record is not None:
+                    self.last = record
+                    return record
+                self._active = None
+            records = self._refill()
+            self.last = None
+            self._active = records
+
+    def drop(self) -> None:
+        """Forget the rest of the current chunk."""
+        self._active = None
+        self.last = None
+
+
+class AsyncRecordIterator:
+    """The same for `async for`.
+
+    Parameters:
+        refill: a coroutine function that waits for the next chunk and returns an iterator over it.
+    """
+
+    def __init__(self, refill: Callable[[], Awaitable[Iterator[ConsumerRecord]]]) -> None:
+        self._refill = refill
+        self._active: Iterator[ConsumerRecord] | None = None
+        self.last: ConsumerRecord | None = None
+
+    def __aiter__(self) -> AsyncRecordIterator:
+        return self
+
+    async def __anext__(self) -> ConsumerRecord:
+        while True:
+            if self._active is not None:
+                record = next(self._active, None)
+                if record is not None:
+                    self.last = record
+                    return record
+                self._active = None
+            records = await self._refill()
+            self.last = None
+            self._active = records
+
+    def drop(self) -> None:
+        """Forget the rest of the current chunk."""
+        self._active = None
+        self.last = None
+
+
+if not TYPE_CHECKING and os.environ.get("KCLIENT_PURE", "") in ("", "0"):
+    try:
+        from kclient.consumer._iterator import AsyncRecordIterator, RecordIterator
+    except ImportError:
+        pass

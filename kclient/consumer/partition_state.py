@@ -1,0 +1,134 @@
+"""What a consumer knows of one assigned partition, and the table of its states.
+
+    INITIALIZING        assigned, no position yet
+    AWAITING_RESET      asks for an offset by its reset policy
+    AWAITING_VALIDATION asks the new leader whether the log still ends where it was read to (KIP-320)
+    FETCHING            has a valid position; records flow unless it is paused
+
+Two places are kept apart: `position`, the next record for the application, and `fetch_offset`, the
+next one to ask the broker for; what lies between is in `pieces`. Leaves out who changes it
+(`subscription`) and locking, which is theirs.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections import deque
+from typing import TYPE_CHECKING, NamedTuple
+
+from kclient.consumer.reset import ResetPolicy
+from kclient.errors import IllegalStateError
+from kclient.types import TopicPartition
+
+if TYPE_CHECKING:
+    from kclient.consumer.fetch_buffer import FetchedPiece
+
+
+class FetchState(enum.Enum):
+    """See the module."""
+
+    INITIALIZING = "initializing"
+    AWAITING_RESET = "awaiting_reset"
+    AWAITING_VALIDATION = "awaiting_validation"
+    FETCHING = "fetching"
+
+
+_ANYWHERE = frozenset({FetchState.AWAITING_RESET, FetchState.AWAITING_VALIDATION, FetchState.FETCHING})
+
+TRANSITIONS: dict[FetchState, frozenset[FetchState]] = {
+    FetchState.INITIALIZING: _ANYWHERE,
+    FetchState.AWAITING_RESET: _ANYWHERE,
+    FetchState.AWAITING_VALIDATION: _ANYWHERE,
+    FetchState.FETCHING: _ANYWHERE,
+}
+"""From which state to which; nothing goes back to INITIALIZING."""
+
+
+class Position(NamedTuple):
+    """The next record to read, and the leader epoch of the one before it (-1 if unknown)."""
+
+    offset: int
+    epoch: int = -1
+
+
+class PartitionState:
+    """One assigned partition.
+
+    Attributes:
+        generation: grows whenever the place to fetch from moves otherwise than by fetching; an answer to
+            a question of an older generation is dropped.
+        fetch_offset, fetch_epoch: where the next fetch starts, and the epoch of the batch before it.
+        leader_epoch: the leader's epoch for which the position is known to be valid.
+        blocked: an error waits in `pieces`; nothing is asked for until it was raised.
+        retry_at: not before this time (driver's clock) is the broker asked again.
+        least_bytes: a partition limit large enough for a batch that came cut off.
+        preferred_replica, preferred_until: the near replica to read from, and how long (KIP-392).
+        high_watermark, last_stable_offset, log_start_offset: as the last answer had them, -1 before.
+    """
+
+    __slots__ = (
+        "blocked",
+        "failures",
+        "fetch_epoch",
+        "fetch_offset",
+        "generation",
+        "high_watermark",
+        "last_stable_offset",
+        "leader_epoch",
+        "least_bytes",
+        "log_start_offset",
+        "paused",
+        "pieces",
+        "position",
+        "preferred_replica",
+        "preferred_until",
+        "reset",
+        "retry_at",
+        "state",
+        "tp",
+        "unread",
+    )
+
+    def __init__(self, tp: TopicPartition) -> None:
+        self.tp = tp
+        self.state = FetchState.INITIALIZING
+        self.position: Position | None = None
+        self.fetch_offset = -1
+        self.fetch_epoch = -1
+        self.leader_epoch = -1
+        self.generation = 0
+        self.paused = False
+        self.blocked = False
+        self.reset: ResetPolicy | None = None
+        self.retry_at = 0.0
+        self.failures = 0
+        self.least_bytes = 0
+        self.preferred_replica = -1
+        self.preferred_until = 0.0
+        self.high_watermark = -1
+        self.last_stable_offset = -1
+        self.log_start_offset = -1
+        self.pieces: deque[FetchedPiece] = deque()
+        self.unread = 0
+
+    def __repr__(self) -> str:
+        return f"<PartitionState {self.tp} {self.state.value} at {self.position}>"
+
+    def enter(self, state: FetchState) -> None:
+        """Change the state.
+
+        Raises:
+            IllegalStateError: the table does not allow it.
+        """
+        if state not in TRANSITIONS[self.state]:
+            raise IllegalStateError(
+                f"a partition cannot go from {self.state.value} to {state.value}",
+                topic=self.tp.topic,
+                partition=self.tp.partition,
+            )
+        self.state = state
+
+    def lag(self, read_committed: bool) -> int | None:
+        """How many offsets lie between the position and the end; None while either is unknown."""
+        end = self.last_stable_offset if read_committed else self.high_watermark
+        return None if end < 0 or self.position is None else max(0, end - self.position.offset)

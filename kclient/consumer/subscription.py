@@ -1,0 +1,292 @@
+"""What is assigned, and where each partition stands: the one structure that both threads share.
+
+Every method takes the buffer's lock itself, for moments. The owner's thread assigns, seeks and
+pauses; the network thread reports what brokers and metadata said. Whatever moves a partition
+drops what was fetched for the old place, and starts a new generation, so that an answer still on
+its way cannot be mistaken for one to the new place. Leaves out decoding and requests.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
+
+from kclient.consumer.fetch_buffer import FetchBuffer, error_piece
+from kclient.consumer.partition_state import FetchState, PartitionState, Position
+from kclient.consumer.reset import EARLIEST, NONE, ResetPolicy
+from kclient.errors import (
+    IllegalStateError,
+    KafkaError,
+    LogTruncationError,
+    NoOffsetForPartitionError,
+    OffsetOutOfRangeError,
+)
+from kclient.types import OffsetAndMetadata, TopicPartition
+
+if TYPE_CHECKING:
+    from kclient.net.metadata import Cluster
+
+_log = logging.getLogger(__name__)
+
+
+class Subscription:
+    """The assigned partitions of one consumer.
+
+    Parameters:
+        buffer: what was fetched for them.
+        policy: where a partition starts that has no position.
+
+    Attributes:
+        version: grows with every change that may call for a request.
+        topics: what is subscribed to; None when partitions are assigned by hand.
+        errors: what concerns no single partition, to be raised from the owner's next call.
+        on_change: called when `version` grew, to wake the network thread.
+    """
+
+    def __init__(self, buffer: FetchBuffer, policy: ResetPolicy) -> None:
+        self.buffer = buffer
+        self.lock = buffer.lock
+        self.policy = policy
+        self.version = 0
+        self.topics: tuple[str, ...] | None = None
+        self.partitions: dict[TopicPartition, PartitionState] = {}
+        self.errors: list[KafkaError] = []
+        self._discovered: set[str] = set()
+        self.on_change: Callable[[], None] = lambda: None
+
+    def describe(self) -> str:
+        """What is read, for people."""
+        if self.topics is not None:
+            return ", ".join(self.topics)
+        return ", ".join(map(str, self.partitions)) or "nothing"
+
+    # -- the owner's side
+
+    def subscribe(self, topics: Iterable[str]) -> None:
+        """Read all partitions of these topics; their partitions join as metadata tells of them."""
+        with self.lock:
+            if self.topics is None and self.partitions:
+                raise IllegalStateError("partitions are assigned by hand: unsubscribe() before subscribe()")
+            self.topics = tuple(dict.fromkeys(topics))
+            self._discovered.intersection_update(self.topics)
+            self._replace(tp for tp in self.partitions if tp.topic in self.topics)
+
+    def assign(self, partitions: Iterable[TopicPartition]) -> None:
+        """Read exactly these partitions; those that stay keep their position."""
+        with self.lock:
+            if self.topics is not None:
+                raise IllegalStateError("the consumer is subscribed to topics: unsubscribe() before assign()")
+            self._replace(partitions)
+
+    def unsubscribe(self) -> None:
+        """Read nothing."""
+        with self.lock:
+            self.topics = None
+            self._discovered.clear()
+            self._replace(())
+
+    def state(self, tp: TopicPartition) -> PartitionState:
+        """The state of an assigned partition.
+
+        Raises:
+            IllegalStateError: it is not assigned.
+        """
+        state = self.partitions.get(tp)
+        if state is None:
+            raise IllegalStateError(
+                "the partition is not assigned to this consumer", topic=tp.topic, partition=tp.partition
+            )
+        return state
+
+    def seek(self, tp: TopicPartition, offset: int, epoch: int = -1) -> None:
+        """Read on from an offset; with the epoch of the record before it, the log is checked for truncation."""
+        with self.lock:
+            state = self.state(tp)
+            target = FetchState.FETCHING if epoch < 0 else FetchState.AWAITING_VALIDATION
+            self._move(state, Position(offset, epoch), target)
+
+    def request_reset(self, tp: TopicPartition, policy: ResetPolicy) -> None:
+        """Look up where to go on by a policy."""
+        with self.lock:
+            self._request_reset(self.state(tp), policy)
+
+    def pause(self, partitions: Iterable[TopicPartition]) -> None:
+        """Fetch and return nothing more of these partitions; what was fetched is kept."""
+        with self.lock:
+            for state in [self.state(tp) for tp in partitions]:
+                state.paused = True
+                self.buffer.park(state)
+            self._changed()
+
+    def resume(self, partitions: Iterable[TopicPartition]) -> None:
+        """Undo `pause`."""
+        with self.lock:
+            for state in [self.state(tp) for tp in partitions]:
+                state.paused = False
+            self._changed()
+
+    def start_uninitialized(self) -> None:
+        """Send partitions without a position to the reset policy.
+
+        Raises:
+            NoOffsetForPartitionError: there is none.
+        """
+        with self.lock:
+            waiting = [s for s in self.partitions.values() if s.state is FetchState.INITIALIZING]
+            if waiting and self.policy == NONE:
+                first = waiting[0].tp
+                raise NoOffsetForPartitionError([s.tp for s in waiting], topic=first.topic, partition=first.partition)
+            for state in waiting:
+                self._request_reset(state, self.policy)
+
+    def truncated(self, state: PartitionState, error: LogTruncationError) -> None:
+        """The owner reached a truncation: without a policy it stays where it is until someone seeks (lock held)."""
+        divergent = error.divergent_offsets[state.tp]
+        if self.policy == NONE:
+            raise error
+        if divergent is None:
+            _log.warning("%s: truncated below offset %s; resetting by policy", state.tp, state.position)
+            self._request_reset(state, self.policy)
+        else:
+            _log.warning("%s: truncated; going on from %d, where it diverges", state.tp, divergent.offset)
+            # The answer is as old as the wait for the owner: the log may have been cut once more since.
+            self._move(state, Position(divergent.offset, divergent.leader_epoch), FetchState.AWAITING_VALIDATION)
+
+    def out_of_range(self, state: PartitionState, error: OffsetOutOfRangeError) -> None:
+        """The owner reached an offset that the log does not hold (lock held)."""
+        if self.policy == NONE:
+            raise error
+        _log.info("%s: offset %s is out of range; resetting to %s", state.tp, error.offset, self.policy.name)
+        self._request_reset(state, self.policy)
+
+    def rewind(self, state: PartitionState, position: Position) -> None:
+        """Drop what was fetched and fetch again from the application's position (lock held)."""
+        unsure = state.state is FetchState.AWAITING_VALIDATION
+        self._move(state, position, FetchState.AWAITING_VALIDATION if unsure else FetchState.FETCHING)
+
+    # -- the network thread's side
+
+    def reset_to(self, state: PartitionState, generation: int, offset: int, epoch: int) -> None:
+        """A reset was answered."""
+        with self.lock:
+            if state.generation == generation and state.state is FetchState.AWAITING_RESET:
+                self._move(state, Position(offset, epoch), FetchState.FETCHING)
+                self.buffer.signal()
+
+    def validated(self, state: PartitionState, generation: int, end_offset: int, end_epoch: int) -> None:
+        """A leader said where the epoch ends that was read last (-1: it does not know the epoch)."""
+        with self.lock:
+            if state.generation != generation or state.state is not FetchState.AWAITING_VALIDATION:
+                return
+            if end_offset >= state.fetch_offset:
+                state.enter(FetchState.FETCHING)
+                state.retry_at = 0.0
+                state.failures = 0
+                self._changed()
+            else:
+                self.diverged(state, end_offset, end_epoch)
+
+    def diverged(self, state: PartitionState, end_offset: int, end_epoch: int) -> None:
+        """The log and what was fetched differ from this offset on (-1: unknown where) (lock held)."""
+        position = state.position
+        assert position is not None
+        fetched_ahead = state.fetch_offset != position.offset
+        if fetched_ahead and position.epoch >= 0:
+            # What the application has not seen is fetched again; whether its own position still
+            # holds is another question to the leader.
+            self._move(state, position, FetchState.AWAITING_VALIDATION)
+            return
+        if fetched_ahead and end_offset >= position.offset:
+            self._move(state, position, FetchState.FETCHING)
+            return
+        divergent = None if end_offset < 0 else OffsetAndMetadata(end_offset, leader_epoch=end_epoch)
+        error = LogTruncationError(
+            {state.tp: divergent}, {state.tp: position.offset}, topic=state.tp.topic, partition=state.tp.partition
+        )
+        self._move(state, position, FetchState.AWAITING_VALIDATION)
+        self.buffer.put(state, error_piece(position.offset, error))
+
+    def fail(self, state: PartitionState, error: KafkaError) -> None:
+        """Have an error raised once everything before it was read."""
+        with self.lock:
+            if self.partitions.get(state.tp) is state and not state.blocked:
+                self.buffer.put(state, error_piece(state.fetch_offset, error))
+
+    def raise_soon(self, error: KafkaError) -> None:
+        """Have an error raised from the owner's next call; the same one waits there only once."""
+        with self.lock:
+            if all((type(e), e.topic) != (type(error), error.topic) for e in self.errors):
+                self.errors.append(error)
+            self.buffer.signal()
+
+    def update_metadata(self, cluster: Cluster) -> None:
+        """Let new partitions of subscribed topics join, and validate positions where the leader's epoch grew."""
+        with self.lock:
+            if self.topics is not None:
+                self._discover(cluster)
+            for state in self.partitions.values():
+                info = cluster.partition(state.tp.topic, state.tp.partition)
+                epoch = -1 if info is None or info.leader_epoch is None else info.leader_epoch
+                if epoch <= state.leader_epoch:
+                    continue
+                first_seen = state.leader_epoch < 0
+                state.leader_epoch = epoch
+                if state.state is FetchState.FETCHING and state.fetch_epoch >= 0 and not first_seen:
+                    state.generation += 1
+                    state.enter(FetchState.AWAITING_VALIDATION)
+                state.retry_at = 0.0
+            self._changed()
+
+    def _discover(self, cluster: Cluster) -> None:
+        for topic in self.topics or ():
+            known = cluster.partitions(topic)
+            if known is None:
+                continue
+            # A partition that appears later has only records nobody waited for: reading it from
+            # "latest" would skip those written before it was noticed.
+            late = topic in self._discovered
+            for info in known:
+                tp = TopicPartition(topic, info.partition)
+                if tp not in self.partitions:
+                    self.partitions[tp] = state = PartitionState(tp)
+                    if late:
+                        self._request_reset(state, EARLIEST)
+            self._discovered.add(topic)
+        self.buffer.signal()
+
+    # -- shared
+
+    def _replace(self, partitions: Iterable[TopicPartition]) -> None:
+        kept = {tp: self.partitions.get(tp) or PartitionState(tp) for tp in partitions}
+        for tp, state in self.partitions.items():
+            if tp not in kept:
+                state.generation += 1
+                self.buffer.discard(state)
+        self.partitions = kept
+        self._changed()
+
+    def _move(self, state: PartitionState, position: Position, target: FetchState) -> None:
+        state.enter(target)
+        self.buffer.discard(state)
+        state.generation += 1
+        state.position = position
+        state.fetch_offset, state.fetch_epoch = position
+        state.reset = None
+        state.retry_at = 0.0
+        state.failures = 0
+        self._changed()
+
+    def _request_reset(self, state: PartitionState, policy: ResetPolicy) -> None:
+        state.enter(FetchState.AWAITING_RESET)
+        self.buffer.discard(state)
+        state.generation += 1
+        state.reset = policy
+        state.position = None
+        state.retry_at = 0.0
+        state.failures = 0
+        self._changed()
+
+    def _changed(self) -> None:
+        self.version += 1
+        self.on_change()

@@ -1,0 +1,164 @@
+"""Asks a new leader whether its log still ends where this consumer read to (KIP-320).
+
+OffsetForLeaderEpoch with the epoch of the last record fetched: the leader says where that epoch
+ends in its log; below the position means that records were lost in a leader change. What follows
+from that is `subscription`'s. Brokers that speak only v2 cannot be asked by a consumer; positions
+then count as valid.
+"""
+
+from __future__ import annotations
+
+import logging
+from functools import partial
+from random import Random
+from typing import TYPE_CHECKING, NamedTuple
+
+from kclient.config import ConsumerConfig
+from kclient.consumer.fetcher import backoff_from
+from kclient.consumer.partition_state import FetchState, PartitionState
+from kclient.consumer.subscription import Subscription
+from kclient.errors import KafkaError, UnknownTopicOrPartitionError, error_from_code
+from kclient.net.manager import NEVER, Manager, Nodes, Poll, Request
+from kclient.protocol.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse
+from kclient.types import TopicPartition
+
+if TYPE_CHECKING:
+    from kclient.net.metadata import MetadataManager
+
+_log = logging.getLogger(__name__)
+
+_FOR_CONSUMERS = 3
+_ANY_OFFSET = 2**63 - 1
+
+
+class _Question(NamedTuple):
+    state: PartitionState
+    generation: int
+    epoch: int
+
+
+class ValidationManager(Manager):
+    """The manager of OffsetForLeaderEpoch requests.
+
+    Parameters:
+        subscription: whose positions are validated.
+        metadata, nodes: who leads what, and who can be reached.
+        config: the consumer's options.
+        random: for jitter.
+    """
+
+    def __init__(
+        self,
+        subscription: Subscription,
+        metadata: MetadataManager,
+        nodes: Nodes,
+        config: ConsumerConfig,
+        *,
+        random: Random,
+    ) -> None:
+        self._subscription = subscription
+        self._metadata = metadata
+        self._nodes = nodes
+        self._request_seconds = config.request_timeout_ms / 1000
+        self._backoff = backoff_from(config, random)
+
+    def poll(self, now: float) -> Poll:
+        """A request to each leader of partitions that wait for validation."""
+        by_node: dict[int, dict[TopicPartition, _Question]] = {}
+        deadline = NEVER
+        with self._subscription.lock:
+            for tp, state in self._subscription.partitions.items():
+                if state.state is not FetchState.AWAITING_VALIDATION or state.blocked:
+                    continue
+                if state.retry_at > now:
+                    deadline = min(deadline, state.retry_at)
+                    continue
+                info = self._metadata.cluster.partition(tp.topic, tp.partition)
+                if info is None or info.leader is None:
+                    self._metadata.request_update()
+                    continue
+                if not self._nodes.ready(info.leader, now):
+                    deadline = min(deadline, max(now, self._nodes.retry_at(info.leader)) + 0.01)
+                    if self._nodes.connection_error(info.leader) is not None:
+                        self._metadata.request_update()
+                    continue
+                version = self._nodes.api_version(info.leader, OffsetForLeaderEpochRequest)
+                if version is None or version < _FOR_CONSUMERS or state.fetch_epoch < 0:
+                    self._subscription.validated(state, state.generation, _ANY_OFFSET, state.fetch_epoch)
+                    continue
+                state.retry_at = now + 2 * self._request_seconds
+                question = _Question(state, state.generation, state.fetch_epoch)
+                by_node.setdefault(info.leader, {})[tp] = question
+        return Poll([self._request(node, questions) for node, questions in by_node.items()], deadline)
+
+    def _request(self, node: int, questions: dict[TopicPartition, _Question]) -> Request:
+        return Request(
+            node,
+            OffsetForLeaderEpochRequest,
+            partial(self._build, questions),
+            partial(self._answered, node, questions),
+            partial(self._failed, questions),
+            minimum_version=_FOR_CONSUMERS,
+        )
+
+    def _build(self, questions: dict[TopicPartition, _Question], version: int) -> OffsetForLeaderEpochRequest:
+        topics: dict[str, OffsetForLeaderEpochRequest.OffsetForLeaderTopic] = {}
+        for tp, question in questions.items():
+            topic = topics.get(tp.topic)
+            if topic is None:
+                topic = topics[tp.topic] = OffsetForLeaderEpochRequest.OffsetForLeaderTopic(
+                    topic=tp.topic, partitions=[]
+                )
+            topic.partitions.append(
+                OffsetForLeaderEpochRequest.OffsetForLeaderPartition(
+                    partition=tp.partition,
+                    current_leader_epoch=question.state.leader_epoch,
+                    leader_epoch=question.epoch,
+                )
+            )
+        return OffsetForLeaderEpochRequest(replica_id=-1, topics=list(topics.values()))
+
+    def _answered(
+        self,
+        node: int,
+        questions: dict[TopicPartition, _Question],
+        response: OffsetForLeaderEpochResponse,
+        now: float,
+    ) -> None:
+        unanswered = dict(questions)
+        for topic in response.topics:
+            for answer in topic.partitions:
+                tp = TopicPartition(topic.topic, answer.partition)
+                question = unanswered.pop(tp, None)
+                if question is None:
+                    continue
+                if answer.error_code:
+                    error = error_from_code(
+                        answer.error_code,
+                        topic=tp.topic,
+                        partition=tp.partition,
+                        broker=node,
+                        api="OffsetForLeaderEpoch",
+                    )
+                    self._error(question, error, now)
+                    continue
+                end = -1 if answer.leader_epoch < 0 else answer.end_offset
+                self._subscription.validated(question.state, question.generation, end, answer.leader_epoch)
+        if unanswered:
+            self._failed(unanswered, UnknownTopicOrPartitionError(broker=node, api="OffsetForLeaderEpoch"), now)
+
+    def _failed(self, questions: dict[TopicPartition, _Question], error: KafkaError, now: float) -> None:
+        for question in questions.values():
+            self._error(question, error, now)
+
+    def _error(self, question: _Question, error: KafkaError, now: float) -> None:
+        state = question.state
+        if state.generation != question.generation:
+            return
+        _log.debug("%s: validating the position failed: %s", state.tp, error)
+        state.retry_at = now + self._backoff(state.failures)
+        state.failures += 1
+        if error.retriable or error.refreshes_metadata:
+            self._metadata.request_update()
+        else:
+            self._subscription.fail(state, error)

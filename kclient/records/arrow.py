@@ -53,8 +53,8 @@ def to_arrow(chunks: Iterable[Any], columns: Sequence[str] | None = None) -> Any
     if all(isinstance(piece, pure.RecordChunk) for piece in pieces):
         arrays = _python_arrays(pyarrow, pieces, wanted)
     else:
-        columns_in_c = importlib.import_module("kclient.records._columns")
-        arrays = columns_in_c.arrow_arrays(pyarrow, pieces, wanted)
+        compiled = importlib.import_module("kclient.records._compiled")
+        arrays = compiled.arrow_arrays(pyarrow, pieces, wanted)
     return pyarrow.RecordBatch.from_arrays(arrays, names=list(wanted))
 
 

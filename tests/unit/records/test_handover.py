@@ -53,7 +53,7 @@ def test_hot_paths_step_aside_once_in_a_while_and_go_on() -> None:
     before = times()
     data = many_records()
     after_append = times()
-    assert 1 <= after_append - before <= 10
+    assert 1 <= after_append - before <= 50
     assert len(list(compiled.RecordCursor(data, "t", 0, 0).take())) == 1000
     assert 1 <= times() - after_append <= 10
 

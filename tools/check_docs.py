@@ -94,7 +94,11 @@ def main() -> int:
     for page in pages():
         text = page.read_text(encoding="utf-8")
         found = [*broken_links(page, text), *broken_examples(page, text)]
-        renewed = renew(text)
+        try:
+            renewed = renew(text)
+        except (AttributeError, ImportError) as error:
+            renewed = text
+            found.append(f"a generated part cannot be made: {error}")
         if renewed != text and write:
             page.write_text(renewed, encoding="utf-8")
             print(f"{page.relative_to(PROJECT)}: renewed")

@@ -130,7 +130,7 @@ def read_topic_id(files: Files, directory: Path) -> UUID | None:
 
 def write_topic_id(files: Files, directory: Path, topic_id: UUID) -> None:
     """Write a partition's `partition.metadata`."""
-    text = f"version: 0\ntopic_id: {encode_uuid(topic_id)}\n"
+    text = f"version: 0\ntopic_id: {encode_uuid(topic_id)}"
     files.write_bytes(directory / PARTITION_METADATA, text.encode())
 
 

@@ -37,9 +37,6 @@ class OpenFile:
         self.path = path
         self._close = close
 
-    def fileno(self) -> int:
-        return self.fd
-
     def close(self) -> None:
         """Close the descriptor now; nobody else may hold the file."""
         fd, self.fd = self.fd, -1

@@ -69,15 +69,10 @@ class IndexFile:
         self._files.truncate(self.file, self.size_in_bytes)
 
     def clear(self) -> None:
-        """Drop every entry; the file is left empty, and grows again with `preallocate`."""
-        self.truncate_entries(0)
-
-    def truncate_entries(self, entries: int) -> None:
-        """Keep the first `entries`; the space after them is zero again."""
-        self.entries = min(self.entries, entries)
-        self._files.truncate(self.file, self.size_in_bytes)
-        if self.active:
-            self.preallocate()
+        """Drop every entry; the file is empty until the segment is active again."""
+        self.active = False
+        self.entries = 0
+        self._files.truncate(self.file, 0)
 
     def append_entry(self, entry: bytes) -> None:
         self._files.pwrite(self.file, [entry], self.entries * self.entry_size)
@@ -90,18 +85,17 @@ class IndexFile:
             return b""
         return self._files.pread(self.file, count * self.entry_size, first * self.entry_size)
 
-    def slot_at_or_below(self, key: bytes, key_start: int = 0) -> int:
+    def slot_at_or_below(self, key: bytes) -> int:
         """The number of the last entry whose key is at or below `key`, -1 when there is none.
 
         Parameters:
-            key: big-endian, as in the entry; keys are not negative, so that bytes order as numbers do.
-            key_start: where in the entry the key starts.
+            key: big-endian, as at the start of an entry; keys are not negative, so that bytes order as numbers do.
         """
-        size, key_end = self.entry_size, key_start + len(key)
+        size, key_size = self.entry_size, len(key)
         low, high = 0, self.entries
         while high - low > _BLOCK_ENTRIES:
             middle = (low + high) // 2
-            if self.read_entries(middle, 1)[key_start:key_end] <= key:
+            if self.read_entries(middle, 1)[:key_size] <= key:
                 low = middle
             else:
                 high = middle
@@ -109,7 +103,7 @@ class IndexFile:
         below, above = 0, len(block) // size
         while below < above:
             middle = (below + above) // 2
-            if block[middle * size + key_start : middle * size + key_end] <= key:
+            if block[middle * size : middle * size + key_size] <= key:
                 below = middle + 1
             else:
                 above = middle
@@ -129,11 +123,3 @@ class IndexFile:
         if self._file is not None:
             self._file.close()
             self._file = None
-
-    def rename(self, path: Path) -> None:
-        self._files.rename(self.path, path)
-        self.path = path
-
-    def delete(self) -> None:
-        self.release()
-        self._files.unlink(self.path)

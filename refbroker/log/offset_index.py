@@ -59,10 +59,6 @@ class OffsetIndex(IndexFile):
         slot = self._slot(offset)
         return OffsetPosition(self.base_offset, 0) if slot < 0 else self.entry(slot)
 
-    def truncate_to(self, offset: int) -> None:
-        """Drop the entries at and above `offset`."""
-        self.truncate_entries(self._slot(offset - 1) + 1)
-
     def _slot(self, offset: int) -> int:
         if offset < self.base_offset:
             return -1

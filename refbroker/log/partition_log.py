@@ -383,6 +383,16 @@ class PartitionLog:
 
     # Where it starts and what is replicated
 
+    def begin_leader_epoch(self, leader_epoch: int) -> None:
+        """Note that this broker leads from the log end on, in an epoch that may stay without records.
+
+        Raises:
+            KafkaStorageError: the disk fails.
+        """
+        self._check_usable()
+        with self._guard("write the leader epochs"):
+            self.epochs.assign(leader_epoch, self.log_end_offset)
+
     def delete_records(self, before_offset: int) -> int:
         """Move the log start to `before_offset` (-1: the high watermark), and give the new log start.
 

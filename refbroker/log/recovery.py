@@ -27,7 +27,7 @@ from refbroker.log.producer_snapshot import (
     snapshot_path,
 )
 from refbroker.log.producer_state import ProducerStates
-from refbroker.log.segment import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, Segment, segment_path
+from refbroker.log.segment import LOG_SUFFIX, SEGMENT_SUFFIXES, Segment, segment_path
 
 logger = logging.getLogger(__name__)
 
@@ -41,7 +41,7 @@ class LoadedLog:
     Attributes:
         log_start_offset, log_end_offset: its first offset and the one after its last.
         recovery_point: before this offset everything is known to be on the disk.
-        snapshot_offset: where the last producer snapshot is, -1 for none.
+        snapshot_offset: where the last producer snapshot is, the log start for none.
     """
 
     segments: LogSegments
@@ -125,7 +125,7 @@ class LogLoader:
         logs = {name.removesuffix(LOG_SUFFIX) for name in names if name.endswith(LOG_SUFFIX)}
         for name in names:
             stem, _, suffix = name.partition(".")
-            orphan = f".{suffix}" in (INDEX_SUFFIX, TIME_INDEX_SUFFIX) and stem not in logs
+            orphan = f".{suffix}" in SEGMENT_SUFFIXES and stem not in logs
             if orphan or name.endswith(_TEMPORARY_SUFFIXES):
                 logger.info("Removing %s, which belongs to no segment", self._directory / name)
                 self._files.unlink(self._directory / name)
@@ -188,7 +188,7 @@ class LogLoader:
             self._files.unlink(snapshot_path(self._directory, segment.base_offset))
 
     def _load_producers(self, start: int, end: int) -> int:
-        """Rebuild the producers as of `end`; the offset of the snapshot that was used, -1 for none."""
+        """Rebuild the producers as of `end`; the offset of the snapshot that was used, `start` for none."""
         found = -1
         snapshots = snapshot_offsets(self._files, self._directory)
         for offset in reversed(snapshots):
@@ -204,7 +204,7 @@ class LogLoader:
         if found >= 0 or not self._clean:
             self._replay(self._producers.end_offset, end)
         self._producers.end_offset = end
-        return found
+        return found if found >= 0 else start
 
     def _read_snapshot(self, offset: int) -> bool:
         """Take the producers of a snapshot over; False when it is damaged."""

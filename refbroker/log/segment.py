@@ -26,7 +26,8 @@ from refbroker.log.validation import StampedBatch
 LOG_SUFFIX = ".log"
 INDEX_SUFFIX = ".index"
 TIME_INDEX_SUFFIX = ".timeindex"
-SEGMENT_SUFFIXES = (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX)
+TXN_INDEX_SUFFIX = ".txnindex"
+SEGMENT_SUFFIXES = (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX)
 
 
 def segment_path(directory: Path, base_offset: int, suffix: str) -> Path:
@@ -253,27 +254,10 @@ class Segment:
         self.offset_index.trim()
         self.time_index.trim()
 
-    def truncate_to(self, offset: int) -> None:
-        """Drop the batches that end at or after `offset`."""
-        header = self.find(offset)
-        self.offset_index.truncate_to(offset)
-        self.time_index.truncate_to(offset)
-        if header is not None:
-            self.size = header.position
-            self._files.truncate(self.file, self.size)
-        largest = self.time_index.last
-        for rest in self.headers(self.offset_index.lookup(largest.offset).position):
-            if rest.max_timestamp > largest.timestamp:
-                largest = TimestampOffset(rest.max_timestamp, rest.last_offset)
-        self._max_timestamp = largest
-        self._first_timestamp = None
-        self._bytes_since_index_entry = 0
-
     def start_recovery(self) -> None:
         """Empty the indexes; `recovered_batch` fills them again and `finish_recovery` cuts the file."""
         self._active = False
         for index in self._open_indexes():
-            index.active = False
             index.clear()
         self._max_timestamp = TimestampOffset(-1, self.base_offset)
         self._first_timestamp = None

@@ -62,16 +62,8 @@ class TimeIndex(IndexFile):
         slot = -1 if timestamp < 0 else self.slot_at_or_below(timestamp.to_bytes(8, "big"))
         return TimestampOffset(-1, self.base_offset) if slot < 0 else self.entry(slot)
 
-    def truncate_to(self, offset: int) -> None:
-        """Drop the entries at and above `offset`."""
-        slot = -1
-        if offset > self.base_offset:
-            relative = min(offset - 1 - self.base_offset, INT32_MAX)
-            slot = self.slot_at_or_below(relative.to_bytes(4, "big"), key_start=8)
-        self.truncate_entries(slot + 1)
-
-    def truncate_entries(self, entries: int) -> None:
-        super().truncate_entries(entries)
+    def clear(self) -> None:
+        super().clear()
         self._last = None
 
     def is_sane(self) -> bool:

@@ -51,7 +51,7 @@ def test_partition_metadata_carries_the_topic_id(tmp_path: Path) -> None:
     topic_id = uuid.UUID(int=77)
     assert cp.read_topic_id(FILES, tmp_path) is None
     cp.write_topic_id(FILES, tmp_path, topic_id)
-    assert (tmp_path / "partition.metadata").read_text() == "version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAATQ\n"
+    assert (tmp_path / "partition.metadata").read_text() == "version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAATQ"
     assert cp.read_topic_id(FILES, tmp_path) == topic_id
     (tmp_path / "partition.metadata").write_text("version: 0\n")
     with pytest.raises(KafkaStorageError, match="damaged"):

@@ -97,18 +97,16 @@ def test_a_time_is_looked_up_at_the_last_entry_at_or_before_it(
     assert index.lookup(timestamp) == found
 
 
-@pytest.mark.parametrize(("offset", "kept"), [(0, 0), (3, 0), (4, 1), (8, 1), (9, 2), (100, 2)])
-def test_truncation_drops_the_entries_from_an_offset_on(tmp_path: Path, offset: int, kept: int) -> None:
+def test_a_cleared_index_is_empty_and_takes_entries_again(tmp_path: Path) -> None:
     offsets, times = offset_index(tmp_path / "i"), time_index(tmp_path / "t")
-    for entry in (3, 8):
-        offsets.append(entry, entry * 100)
-        times.append_if_later(entry * 1000, entry)
-    offsets.truncate_to(offset)
-    times.truncate_to(offset)
-    assert (offsets.entries, times.entries) == (kept, kept)
-    offsets.append(200, 20_000)
-    assert offsets.last == (200, 20_000)
-    assert (tmp_path / "i").read_bytes()[offsets.size_in_bytes :].strip(b"\0") == b""
+    for index in (offsets, times):
+        index.append_entry(b"\1" * index.entry_size)
+        index.clear()
+    assert (offsets.last, times.last) == ((0, 0), (-1, 0))
+    offsets.append(3, 300)
+    offsets.close()
+    assert (tmp_path / "i").read_bytes() == struct.pack(">ii", 3, 300)
+    assert (tmp_path / "t").stat().st_size == 0
 
 
 def test_a_file_that_is_no_index_is_recognised(tmp_path: Path) -> None:

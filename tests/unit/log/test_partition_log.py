@@ -227,6 +227,14 @@ def test_the_end_of_a_leader_epoch_is_told(log: PartitionLog) -> None:
     assert log.leader_epoch == 4
 
 
+def test_a_leader_epoch_may_begin_without_records(log: PartitionLog) -> None:
+    append(log, 5, epoch=1)
+    log.begin_leader_epoch(2)
+    assert log.leader_epoch == 2
+    assert log.end_offset_for_epoch(1) == (1, 5)
+    assert log.end_offset_for_epoch(2) == (2, 5)
+
+
 def test_settings_change_while_the_log_is_in_use(log: PartitionLog) -> None:
     append(log)
     log.update_config(LogConfig(segment_bytes=100))

@@ -44,14 +44,11 @@ from kclient.types import OffsetAndMetadata, OffsetAndTimestamp, PartitionInfo, 
 ITERATION_RECORDS = 10_000
 """Iteration takes so many records at once: few entries into Python, and a wakeup is still noticed soon."""
 
-_LONGEST_PAUSE = 1.0
-"""Waiting calls look this often whether the network thread is still there."""
-
 
 class Pause(NamedTuple):
-    """Wait for a signal, at most so long (seconds)."""
+    """Wait for a signal, at most so long (seconds; None for ever)."""
 
-    seconds: float
+    seconds: float | None
 
 
 class Result(NamedTuple):
@@ -102,6 +99,12 @@ class ConsumerCore:
         self.subscription = Subscription(self.buffer, policy)
         self.subscription.on_change = engine.wakeup
         self.collector = Collector(self.subscription, config)
+        metrics = engine.metrics
+        self._records_consumed = metrics.counter("records_consumed_total")
+        self._bytes_consumed = metrics.counter("bytes_consumed_total")
+        self._fetches = metrics.counter("fetch_total")
+        self._fetch_latency = metrics.histogram("fetch_latency")
+        self._fetch_size = metrics.histogram("fetch_size")
         jitter = random.Random()
         shared = (self.subscription, engine.metadata, engine.nodes, config)
         self.fetcher = Fetcher(*shared, random=jitter, on_fetched=self._on_fetched)
@@ -111,6 +114,7 @@ class ConsumerCore:
         for manager in (self.fetcher, self.offsets, self.validation, watch):
             engine.add(manager)
         engine.metadata.add_listener(self.subscription.update_metadata)
+        engine.on_failure(lambda error: notifier.notify())
         self.iterator: RecordIterator | AsyncRecordIterator | None = None
         self._active: Taken | None = None
         self._woken = False
@@ -121,7 +125,7 @@ class ConsumerCore:
 
     def subscribe(self, topics: Iterable[str]) -> None:
         """Read all partitions of these topics."""
-        names = [topics] if isinstance(topics, str) else list(topics)
+        names: list[Any] = [topics] if isinstance(topics, str) else list(topics)
         if not all(isinstance(name, str) and name for name in names):
             raise TypeError(f"topics are names, not {names!r}")
         self.leave_iteration()
@@ -162,13 +166,15 @@ class ConsumerCore:
             self.check()
             chunks = self.collector.collect(count)
             if chunks:
-                return Records(chunks)
+                records = Records(chunks)
+                self._records_consumed.add(len(records))
+                return records
             now = time.monotonic()
             if deadline < 0:
                 deadline = now + timeout
             if now >= deadline:
                 return Records()
-            yield Pause(min(deadline - now, _LONGEST_PAUSE))
+            yield Pause(deadline - now)
 
     def next_chunk(self) -> Steps:
         """Returns an iterator over the next chunk of an iteration; the one before counts as read."""
@@ -180,8 +186,9 @@ class ConsumerCore:
             taken = self.collector.take(ITERATION_RECORDS)
             if taken is not None:
                 self._active = taken
+                self._records_consumed.add(len(taken.chunk))
                 return iter(taken.chunk)
-            yield Pause(_LONGEST_PAUSE)
+            yield Pause(None)
 
     def leave_iteration(self) -> None:
         """Another call comes between two records of an iteration: the rest of its chunk is read again later."""
@@ -268,7 +275,7 @@ class ConsumerCore:
                 raise KafkaTimeoutError(
                     f"the position was not known within {timeout:g} s", topic=tp.topic, partition=tp.partition
                 )
-            yield Pause(min(deadline - now, _LONGEST_PAUSE))
+            yield Pause(deadline - now)
 
     def lookup(self, targets: Mapping[TopicPartition, int], timeout: float) -> Steps:
         """Returns by partition an OffsetAndTimestamp, or None where there is none."""
@@ -366,13 +373,22 @@ class ConsumerCore:
 
         self.engine.submit(last_words)
         self.engine.close(timeout)
+        self.notifier.notify()
         with self.buffer.lock:
             for state in self.subscription.partitions.values():
                 self.buffer.discard(state)
 
-    def metrics(self) -> dict[str, Any]:
-        """All metrics of this client, with the lag and the position of each partition."""
-        return self.engine.metrics.snapshot()
+    def metrics(self) -> dict[str, float]:
+        """All metrics of this client, with each partition's `records_lag` and the `records_lag_max` of all."""
+        metrics = self.engine.metrics
+        committed = self.config.isolation_level == "read_committed"
+        with self.subscription.lock:
+            lags = {tp: state.lag(committed) for tp, state in self.subscription.partitions.items()}
+        for tp, lag in lags.items():
+            if lag is not None:
+                metrics.gauge("records_lag", topic=tp.topic, partition=tp.partition).set(lag)
+        metrics.gauge("records_lag_max").set(max((lag for lag in lags.values() if lag is not None), default=0))
+        return metrics.snapshot()
 
     def _on_data(self) -> None:
         self.notifier.notify()
@@ -382,9 +398,12 @@ class ConsumerCore:
         self.engine.wakeup()
 
     def _on_fetched(self, size: int, partitions: int, seconds: float) -> None:
-        return None
+        self._fetches.add()
+        self._bytes_consumed.add(size)
+        self._fetch_latency.record(1000 * seconds)
+        if partitions:
+            self._fetch_size.record(size)
 
 
 def _wall_clock() -> int:
     return time.time_ns() // 1_000_000
-

@@ -74,9 +74,7 @@ class FetchBuffer:
         waiting: set by the owner before it sleeps; the next piece calls `on_data`.
     """
 
-    def __init__(
-        self, on_data: Callable[[], None] = lambda: None, on_room: Callable[[], None] = lambda: None
-    ) -> None:
+    def __init__(self, on_data: Callable[[], None] = lambda: None, on_room: Callable[[], None] = lambda: None) -> None:
         self.lock = threading.RLock()
         self.bytes = 0
         self.starved = False

@@ -158,9 +158,7 @@ class Fetcher(Manager):
             wanted.pop(node, None)
         return wanted, look
 
-    def _node_for(
-        self, state: PartitionState, info: PartitionInfo | None, cluster: Cluster, now: float
-    ) -> int | None:
+    def _node_for(self, state: PartitionState, info: PartitionInfo | None, cluster: Cluster, now: float) -> int | None:
         if info is None:
             return None
         if state.preferred_replica >= 0:
@@ -178,7 +176,7 @@ class Fetcher(Manager):
             return False
         if not self._nodes.ready(node, now):
             # The driver polls again when a connection comes up; a lost one may mean a new leader.
-            self._next_look = min(self._next_look, max(now, self._nodes.retry_at(node)) + 0.01)
+            self._next_look = min(self._next_look, self._nodes.retry_at(node) or NEVER)
             if self._nodes.connection_error(node) is not None:
                 self._metadata.request_update()
                 self._drop_replica(node)
@@ -305,6 +303,3 @@ class Fetcher(Manager):
         for state in self._subscription.partitions.values():
             if state.preferred_replica == node:
                 state.preferred_replica = -1
-
-
-

@@ -188,7 +188,7 @@ class OffsetsManager(Manager):
         if not self._nodes.ready(info.leader, now):
             if self._nodes.connection_error(info.leader) is not None:
                 self._metadata.request_update()
-            return None, max(now, self._nodes.retry_at(info.leader)) + 0.01
+            return None, self._nodes.retry_at(info.leader) or NEVER
         return info.leader, now
 
     def _request(self, node: int, questions: dict[TopicPartition, _Question]) -> Request:

@@ -237,6 +237,8 @@ class Subscription:
                     state.enter(FetchState.AWAITING_VALIDATION)
                 state.retry_at = 0.0
             self._changed()
+            # There may be something to raise, or to start.
+            self.buffer.signal()
 
     def _discover(self, cluster: Cluster) -> None:
         for topic in self.topics or ():
@@ -253,7 +255,6 @@ class Subscription:
                     if late:
                         self._request_reset(state, EARLIEST)
             self._discovered.add(topic)
-        self.buffer.signal()
 
     # -- shared
 

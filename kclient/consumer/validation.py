@@ -78,7 +78,7 @@ class ValidationManager(Manager):
                     self._metadata.request_update()
                     continue
                 if not self._nodes.ready(info.leader, now):
-                    deadline = min(deadline, max(now, self._nodes.retry_at(info.leader)) + 0.01)
+                    deadline = min(deadline, self._nodes.retry_at(info.leader) or NEVER)
                     if self._nodes.connection_error(info.leader) is not None:
                         self._metadata.request_update()
                     continue

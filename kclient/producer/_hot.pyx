@@ -1,0 +1,447 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
+"""The compiled twin of `accumulator` and of `future.RecordFuture`: what `send` does for every record.
+
+One call appends a record and returns its future. The GIL is the lock: between looking at a queue and having
+counted the record no Python code runs and nothing is allocated that could start the garbage collector, so no
+other thread comes in between. Encoding headers makes a list, so the collector is told to wait meanwhile.
+"""
+
+cimport cython
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_GET_SIZE
+from cpython.dict cimport PyDict_GetItem
+from cpython.list cimport PyList_CheckExact, PyList_GET_ITEM, PyList_GET_SIZE
+from cpython.long cimport PyLong_CheckExact
+from cpython.ref cimport PyObject
+from cpython.tuple cimport PyTuple_CheckExact, PyTuple_GET_ITEM, PyTuple_GET_SIZE
+from cpython.unicode cimport PyUnicode_CheckExact
+from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
+
+from kclient.records._builder cimport BatchBuilder, murmur2_c
+from kclient.records._handover cimport step_aside
+
+import random
+from bisect import bisect_right
+from collections import deque
+
+from kclient.producer import accumulator as _pure
+from kclient.producer import future as _future
+
+cdef extern from *:
+    """
+    #if defined(_MSC_VER)
+      #include <windows.h>
+      static __inline long long kclient_epoch_ms(void) {
+          FILETIME t;
+          GetSystemTimePreciseAsFileTime(&t);
+          return (((long long)t.dwHighDateTime << 32 | t.dwLowDateTime) - 116444736000000000LL) / 10000;
+      }
+    #else
+      #include <time.h>
+      static inline long long kclient_epoch_ms(void) {
+          struct timespec t;
+          clock_gettime(CLOCK_REALTIME, &t);
+          return (long long)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+      }
+    #endif
+    """
+    long long kclient_epoch_ms() noexcept nogil
+
+cdef extern from "Python.h":
+    int PyGC_Disable()
+    int PyGC_Enable()
+
+cdef enum:
+    BATCH_OVERHEAD = 61
+    RECORD_OVERHEAD = 97
+    HANDOVER_BYTES = 65536
+
+cdef int STICKY_BYTES = _pure.STICKY_BYTES
+
+
+@cython.final
+@cython.no_gc
+@cython.freelist(1024)
+cdef class RecordFuture:
+    """See `kclient.producer.future.RecordFuture`."""
+
+    # Not tracked by the garbage collector: a batch lets go of its callbacks, and so of futures, when it settles.
+    cdef readonly object batch
+    cdef readonly int64_t timestamp
+    cdef readonly int32_t index
+    cdef readonly int32_t key_size
+    cdef readonly int32_t value_size
+
+    def __init__(self, batch, int32_t index, int64_t timestamp, int32_t key_size, int32_t value_size):
+        self.batch = batch
+        self.index = index
+        self.timestamp = timestamp
+        self.key_size = key_size
+        self.value_size = value_size
+
+    @property
+    def topic(self):
+        """The topic the record goes to."""
+        return self.batch.topic
+
+    @property
+    def partition(self):
+        """The partition the record goes to."""
+        return self.batch.partition
+
+    def done(self):
+        """Whether the record was delivered or failed."""
+        return _future.done(self)
+
+    def result(self, timeout=None):
+        return _future.result(self, timeout)
+
+    def exception(self, timeout=None):
+        return _future.exception(self, timeout)
+
+    def add_done_callback(self, callback):
+        self.batch.add_callback(self, callback)
+
+    def __await__(self):
+        return _future.await_result(self).__await__()
+
+    def __repr__(self):
+        return _future.describe(self)
+
+
+cdef bint plain_headers(object headers):
+    cdef Py_ssize_t index, count
+    cdef PyObject* item
+    cdef PyObject* value
+    cdef bint is_tuple = PyTuple_CheckExact(headers)
+    if not is_tuple and not PyList_CheckExact(headers):
+        return False
+    count = PyTuple_GET_SIZE(headers) if is_tuple else PyList_GET_SIZE(headers)
+    for index in range(count):
+        item = <PyObject*>PyTuple_GET_ITEM(headers, index) if is_tuple else <PyObject*>PyList_GET_ITEM(headers, index)
+        if not PyTuple_CheckExact(<object>item) or PyTuple_GET_SIZE(<object>item) != 2:
+            return False
+        if not PyUnicode_CheckExact(<object>PyTuple_GET_ITEM(<object>item, 0)):
+            return False
+        value = <PyObject*>PyTuple_GET_ITEM(<object>item, 1)
+        if <object>value is not None and not PyBytes_CheckExact(<object>value):
+            return False
+    return True
+
+
+cdef int put_with_headers(
+    BatchBuilder builder, int64_t when, const char* key, Py_ssize_t key_size, const char* value,
+    Py_ssize_t value_size, object headers,
+) except -2:
+    cdef int collecting = PyGC_Disable()
+    try:
+        return builder.append_c(when, key, key_size, value, value_size, headers)
+    finally:
+        if collecting:
+            PyGC_Enable()
+
+
+@cython.final
+cdef class PartitionQueue:
+    """See `kclient.producer.accumulator.PartitionQueue`."""
+
+    cdef readonly str topic
+    cdef readonly int32_t partition
+    cdef readonly object batch
+    cdef readonly BatchBuilder builder
+    cdef readonly object ready
+    cdef readonly bint active
+    cdef public object entry
+    cdef public int64_t drained
+    cdef public int muted
+    cdef public Py_ssize_t batch_limit
+
+    def __init__(self, str topic, int32_t partition, Py_ssize_t batch_limit):
+        self.topic = topic
+        self.partition = partition
+        self.ready = deque()
+        self.batch_limit = batch_limit
+
+    def size(self):
+        return len(self.ready) + (self.batch is not None)
+
+    def open_since(self):
+        if self.batch is None or self.builder.count == 0:
+            return -1.0
+        return self.batch.created
+
+    def seal(self):
+        if self.batch is None or self.builder.count == 0:
+            return False
+        self.roll()
+        return True
+
+    cdef int roll(self) except -1:
+        self.ready.append(self.batch)
+        self.batch = None
+        self.builder = None
+        return 0
+
+    def rest(self):
+        if self.ready or self.batch is not None:
+            return False
+        self.active = False
+        return True
+
+
+@cython.final
+cdef class TopicQueue:
+    """See `kclient.producer.accumulator.TopicQueue`."""
+
+    cdef readonly str topic
+    cdef readonly list partitions
+    cdef readonly int32_t sticky
+    cdef readonly bint retired
+    cdef public double used_at
+    cdef int64_t sticky_bytes
+    cdef int64_t sticky_limit
+    cdef uint64_t random_state
+    cdef object choices
+    cdef object weights
+
+    def __init__(self, str topic, int64_t sticky_bytes, uint64_t seed):
+        self.topic = topic
+        self.partitions = []
+        self.sticky = -1
+        self.sticky_limit = sticky_bytes
+        self.random_state = seed * 2 + 1
+        self.choices = ()
+
+    def offer(self, choices, weights=None):
+        self.weights = None
+        self.choices = tuple(choices)
+        self.weights = None if weights is None else tuple(weights)
+
+    cdef uint64_t random_below(self, uint64_t limit) noexcept:
+        # xorshift64*: good enough to spread batches.
+        self.random_state ^= self.random_state >> 12
+        self.random_state ^= self.random_state << 25
+        self.random_state ^= self.random_state >> 27
+        return ((self.random_state * <uint64_t>2685821657736338717) >> 11) % limit
+
+    cpdef int32_t next_partition(self) except -2:
+        cdef tuple choices = self.choices
+        cdef object weights = self.weights
+        if len(choices) == 0:
+            self.sticky = <int32_t>self.random_below(len(self.partitions))
+        elif weights is not None and len(weights) == len(choices):
+            self.sticky = choices[bisect_right(weights, self.random_below(weights[len(choices) - 1]))]
+        else:
+            self.sticky = choices[self.random_below(len(choices))]
+        self.sticky_bytes = 0
+        return self.sticky
+
+    cpdef int32_t current_partition(self) except -2:
+        if self.sticky < 0 or self.sticky >= len(self.partitions):
+            return self.next_partition()
+        if self.sticky_bytes >= self.sticky_limit:
+            if (<PartitionQueue>self.partitions[self.sticky]).batch is None:
+                return self.next_partition()
+        return self.sticky
+
+    def count_bytes(self, size):
+        self.sticky_bytes += size
+
+
+@cython.final
+cdef class Accumulator:
+    """See `kclient.producer.accumulator.Accumulator`."""
+
+    cdef readonly dict topics
+    cdef public bint usable
+    cdef public bint plain
+    cdef readonly int64_t buffer_memory
+    cdef readonly int64_t used
+    cdef readonly set blocked
+    cdef public double sleeping_until
+    cdef object new_batch
+    cdef object wake
+    cdef int64_t batch_size
+    cdef int64_t largest
+    cdef double linger
+    cdef bint ignore_keys
+    cdef object random
+    cdef list fresh
+    cdef int64_t since_handover
+
+    def __init__(
+        self, new_batch, wake, *, int64_t buffer_memory, int64_t batch_size, int64_t max_request_size, double linger,
+        bint ignore_keys=False, bint plain=True, seed=0,
+    ):
+        self.topics = {}
+        self.usable = True
+        self.plain = plain
+        self.buffer_memory = buffer_memory
+        self.blocked = set()
+        self.sleeping_until = float("inf")
+        self.new_batch = new_batch
+        self.wake = wake
+        self.batch_size = batch_size
+        self.largest = min(max_request_size, buffer_memory) - RECORD_OVERHEAD
+        self.linger = linger
+        self.ignore_keys = ignore_keys
+        self.random = random.Random(seed)
+        self.fresh = []
+
+    def try_append(self, topic, value=None, key=None, headers=(), partition=None, timestamp=None, callback=None):
+        cdef RecordFuture future = self.attempt(topic, value, key, headers, partition, timestamp)
+        if future is not None and callback is not None:
+            future.batch.add_callback(future, callback)
+        return future
+
+    cdef RecordFuture attempt(
+        self, object topic, object value, object key, object headers, object partition, object timestamp
+    ):
+        cdef PyObject* found
+        cdef const char* key_data = NULL
+        cdef const char* value_data = NULL
+        cdef Py_ssize_t key_size = -1, value_size = -1
+        cdef int64_t when
+        cdef int32_t number = -1
+        cdef bint with_headers
+        cdef TopicQueue queue
+        cdef RecordFuture future
+        if not self.usable or not PyUnicode_CheckExact(topic):
+            return None
+        found = PyDict_GetItem(self.topics, topic)
+        if found == NULL:
+            return None
+        queue = <TopicQueue>found
+        if PyBytes_CheckExact(value):
+            value_data = PyBytes_AS_STRING(value)
+            value_size = PyBytes_GET_SIZE(value)
+        elif value is not None:
+            return None
+        if PyBytes_CheckExact(key):
+            key_data = PyBytes_AS_STRING(key)
+            key_size = PyBytes_GET_SIZE(key)
+        elif key is not None:
+            return None
+        if key_size + value_size > self.largest:
+            return None
+        with_headers = not (headers is None or (PyTuple_CheckExact(headers) and PyTuple_GET_SIZE(headers) == 0))
+        if with_headers and not plain_headers(headers):
+            return None
+        if timestamp is None:
+            when = kclient_epoch_ms()
+        elif PyLong_CheckExact(timestamp):
+            when = timestamp
+            if when < 0:
+                return None
+        else:
+            return None
+        if partition is not None:
+            if not PyLong_CheckExact(partition):
+                return None
+            number = partition
+            if number < 0:
+                return None
+        elif key_size >= 0 and not self.ignore_keys:
+            number = (murmur2_c(key_data, key_size) & 0x7FFFFFFF) % <uint32_t>PyList_GET_SIZE(queue.partitions)
+        return self.put(
+            queue, number, when, key_data, key_size, value_data, value_size, headers if with_headers else None
+        )
+
+    cdef RecordFuture put(
+        self, TopicQueue queue, int32_t number, int64_t when, const char* key, Py_ssize_t key_size, const char* value,
+        Py_ssize_t value_size, object headers,
+    ):
+        cdef PartitionQueue target
+        cdef RecordFuture future
+        cdef object spare = None
+        cdef Py_ssize_t before, grown
+        cdef int32_t chosen
+        cdef int index
+        cdef bint rolled = False
+        while True:
+            if queue.retired or self.used + key_size + value_size + RECORD_OVERHEAD > self.buffer_memory:
+                return None
+            chosen = queue.current_partition() if number < 0 else number
+            if chosen >= PyList_GET_SIZE(queue.partitions):
+                return None
+            target = <PartitionQueue>PyList_GET_ITEM(queue.partitions, chosen)
+            if target.batch is None:
+                if spare is None or spare.queue is not target:
+                    spare = self.new_batch(target)
+                    continue
+                target.batch = spare
+                target.builder = spare.builder
+                self.used += BATCH_OVERHEAD
+            before = target.builder.size
+            if headers is None:
+                index = target.builder.append_c(when, key, key_size, value, value_size, None)
+            else:
+                index = put_with_headers(target.builder, when, key, key_size, value, value_size, headers)
+            if index >= 0:
+                break
+            target.roll()
+            rolled = True
+        grown = target.builder.size - before
+        self.used += grown
+        if number < 0:
+            queue.sticky_bytes += grown
+        if not target.active:
+            target.active = True
+            self.fresh.append(target)
+        future = RecordFuture.__new__(RecordFuture)
+        future.batch = target.batch
+        future.index = index
+        future.timestamp = when
+        future.key_size = <int32_t>key_size
+        future.value_size = <int32_t>value_size
+        if index == 0 or rolled:
+            if rolled or future.batch.created + self.linger < self.sleeping_until:
+                self.wake()
+        self.since_handover += grown
+        if self.since_handover >= HANDOVER_BYTES:
+            self.since_handover = 0
+            step_aside()
+        return future
+
+    def add_topic(self, str topic, partitions):
+        cdef TopicQueue queue = self.topics.get(topic)
+        if queue is None:
+            queue = TopicQueue(topic, min(self.batch_size, STICKY_BYTES), self.random.getrandbits(32))
+        new = range(len(queue.partitions), partitions)
+        queue.partitions = queue.partitions[:partitions] + [PartitionQueue(topic, number, self.batch_size) for number in new]
+        self.topics[topic] = queue
+        return queue
+
+    def remove_topic(self, str topic):
+        cdef TopicQueue queue = self.topics[topic]
+        cdef PartitionQueue target
+        for target in queue.partitions:
+            if target.active:
+                return False
+        queue.retired = True
+        del self.topics[topic]
+        return True
+
+    def release(self, int64_t size):
+        self.used -= size
+
+    def take_fresh(self):
+        cdef list fresh = self.fresh
+        self.fresh = []
+        return fresh
+
+
+cdef class SendPath:
+    """See `kclient.producer.accumulator.SendPath`."""
+
+    cdef readonly Accumulator accumulator
+
+    def _set_accumulator(self, Accumulator accumulator):
+        self.accumulator = accumulator
+
+    def send(self, topic, value=None, key=None, headers=(), partition=None, timestamp=None, on_delivery=None):
+        cdef RecordFuture future
+        if self.accumulator.plain and on_delivery is None:
+            future = self.accumulator.attempt(topic, value, key, headers, partition, timestamp)
+            if future is not None:
+                return future
+        return self._send_slowly(topic, value, key, headers, partition, timestamp, on_delivery)

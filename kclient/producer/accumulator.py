@@ -1,0 +1,390 @@
+"""Where records wait to be sent: a queue of batches per partition, under one limit of memory.
+
+`send` appends here in the calling thread; the sender takes batches away on the network thread. This
+is the plain twin, whose critical sections are guarded by a lock; the compiled one in `_hot` has the
+same names and is guarded by the GIL. Both put a record of which everything is known into its batch
+in one call, and leave everything that may have to wait, or that runs code of the user's, to `core`.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from bisect import bisect_right
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from kclient.producer.batch import Callback, ProducerBatch
+from kclient.producer.future import RecordFuture
+from kclient.records import murmur2
+
+OnDelivery = Callable[..., None]
+"""Called with (RecordMetadata, None) or (None, error)."""
+
+STICKY_BYTES = 16_384
+"""Records without a key stay on a partition for so many bytes at least, and while its batch is open."""
+
+BATCH_OVERHEAD = 61
+"""What a batch takes before its first record."""
+
+RECORD_OVERHEAD = 97
+"""The most that a record without headers, alone in its batch, takes beyond its key and value."""
+
+
+def plain_headers(headers: Any) -> bool:
+    """Whether headers can be encoded without running code of the user's."""
+    if type(headers) is not tuple and type(headers) is not list:
+        return False
+    return all(
+        type(item) is tuple and len(item) == 2 and type(item[0]) is str and (item[1] is None or type(item[1]) is bytes)
+        for item in headers
+    )
+
+
+class PartitionQueue:
+    """The batches of one partition: one open for records, and those that are full or due again, in order.
+
+    `entry`, `drained`, `muted` and `batch_limit` are the sender's: its sequence state, how many batches it
+    took, how many of them are under way if only one may be, and the most bytes a batch should have.
+    """
+
+    __slots__ = (
+        "active",
+        "batch",
+        "batch_limit",
+        "builder",
+        "drained",
+        "entry",
+        "lock",
+        "muted",
+        "partition",
+        "ready",
+        "topic",
+    )
+
+    def __init__(self, topic: str, partition: int, lock: Any, batch_limit: int) -> None:
+        self.topic = topic
+        self.partition = partition
+        self.lock = lock
+        self.batch: ProducerBatch | None = None
+        self.builder: Any = None
+        self.ready: deque[ProducerBatch] = deque()
+        self.active = False
+        self.entry: Any = None
+        self.drained = 0
+        self.muted = 0
+        self.batch_limit = batch_limit
+
+    def size(self) -> int:
+        """How many batches wait."""
+        return len(self.ready) + (self.batch is not None)
+
+    def open_since(self) -> float:
+        """When the first record of the open batch came (driver's clock); -1.0 if there is none."""
+        with self.lock:
+            batch = self.batch
+            return -1.0 if batch is None or not self.builder.count else batch.created
+
+    def seal(self) -> bool:
+        """Put the open batch to those that are ready; False if it has no records."""
+        with self.lock:
+            if self.batch is None or not self.builder.count:
+                return False
+            self._roll()
+            return True
+
+    def _roll(self) -> None:
+        assert self.batch is not None
+        self.ready.append(self.batch)
+        self.batch = self.builder = None
+
+    def rest(self) -> bool:
+        """Stop being active, if there is nothing left; the next record makes it active again."""
+        with self.lock:
+            if self.ready or self.batch is not None:
+                return False
+            self.active = False
+            return True
+
+
+class TopicQueue:
+    """The partitions of one topic, and the sticky choice among them (KIP-794).
+
+    `retired` says that the topic was forgotten: a thread that still holds this object must look again.
+    """
+
+    def __init__(self, topic: str, sticky_bytes: int, seed: int) -> None:
+        self.topic = topic
+        self.partitions: list[PartitionQueue] = []
+        self.sticky = -1
+        self.retired = False
+        self.used_at = 0.0
+        self._sticky_bytes = 0
+        self._sticky_limit = sticky_bytes
+        self._random = random.Random(seed)
+        self._choices: Sequence[int] = ()
+        self._weights: Sequence[int] | None = None
+
+    def offer(self, choices: Sequence[int], weights: Sequence[int] | None = None) -> None:
+        """Choose among these partitions from now on.
+
+        Parameters:
+            choices: partitions that have leaders; if there are none, all are chosen from.
+            weights: running sums of how likely each is; None for equally likely.
+        """
+        self._weights = None
+        self._choices = choices
+        self._weights = weights
+
+    def next_partition(self) -> int:
+        """Make another choice."""
+        choices, weights = self._choices, self._weights
+        if not choices:
+            self.sticky = self._random.randrange(len(self.partitions))
+        elif weights is not None and len(weights) == len(choices):
+            self.sticky = choices[bisect_right(weights, self._random.randrange(weights[-1]))]
+        else:
+            self.sticky = choices[self._random.randrange(len(choices))]
+        self._sticky_bytes = 0
+        return self.sticky
+
+    def current_partition(self) -> int:
+        """The partition for the next record without a key."""
+        sticky = self.sticky
+        if sticky < 0 or sticky >= len(self.partitions):
+            return self.next_partition()
+        # A batch is never left half full: the choice changes between two batches.
+        if self._sticky_bytes >= self._sticky_limit and self.partitions[sticky].batch is None:
+            return self.next_partition()
+        return sticky
+
+    def count_bytes(self, size: int) -> None:
+        """So many more went to the current choice."""
+        self._sticky_bytes += size
+
+
+class Accumulator:
+    """All topics' queues.
+
+    Parameters:
+        new_batch: makes an empty batch for a partition's queue; runs outside the critical section.
+        wake: wakes the network thread.
+        buffer_memory, batch_size, max_request_size: bytes, as configured.
+        linger: seconds that a batch waits for company.
+        ignore_keys: choose partitions as if records had no keys.
+        seed: of the choices.
+
+    Attributes:
+        usable: False makes every append return None: closed, failed, forked.
+        plain: nothing of the user's runs in `send` (no serializers, interceptors, own partitioner).
+        used: bytes of records that are not settled yet.
+        blocked: the calls that wait for room.
+        sleeping_until: when the sender looks again by itself; a record that is due earlier wakes it.
+    """
+
+    def __init__(
+        self,
+        new_batch: Callable[[PartitionQueue], ProducerBatch],
+        wake: Callable[[], None],
+        *,
+        buffer_memory: int,
+        batch_size: int,
+        max_request_size: int,
+        linger: float,
+        ignore_keys: bool = False,
+        plain: bool = True,
+        seed: int = 0,
+    ) -> None:
+        self.lock = threading.Lock()
+        self.topics: dict[str, TopicQueue] = {}
+        self.usable = True
+        self.plain = plain
+        self.buffer_memory = buffer_memory
+        self.used = 0
+        self.blocked: set[Any] = set()
+        self.sleeping_until = float("inf")
+        self._new_batch = new_batch
+        self._wake = wake
+        self._batch_size = batch_size
+        self._largest = min(max_request_size, buffer_memory) - RECORD_OVERHEAD
+        self._linger = linger
+        self._ignore_keys = ignore_keys
+        self._random = random.Random(seed)
+        self._fresh: list[PartitionQueue] = []
+
+    # -- the application's side
+
+    def try_append(
+        self,
+        topic: str,
+        value: Any = None,
+        key: Any = None,
+        headers: Any = (),
+        partition: int | None = None,
+        timestamp: int | None = None,
+        callback: Callback | None = None,
+    ) -> RecordFuture | None:
+        """Append a record if nothing stands in the way.
+
+        Parameters:
+            value, key: bytes or None.
+            headers: pairs of str and bytes or None, or nothing.
+
+        Returns:
+            Its future; None when topic or partition is not known, there is no room, a value is not plain bytes
+            or is too large, or the producer is not usable: `core` finds out which.
+        """
+        queue = self.topics.get(topic)
+        key_size = -1 if key is None else len(key) if type(key) is bytes else -2
+        value_size = -1 if value is None else len(value) if type(value) is bytes else -2
+        size = key_size + value_size
+        if not self.usable or queue is None or key_size == -2 or value_size == -2 or size > self._largest:
+            return None
+        if headers and not plain_headers(headers):
+            return None
+        if timestamp is None:
+            timestamp = time.time_ns() // 1_000_000
+        elif timestamp < 0:
+            return None
+        if partition is None and key is not None and not self._ignore_keys:
+            partition = (murmur2(key) & 0x7FFFFFFF) % len(queue.partitions)
+        rolled = False
+        spare: ProducerBatch | None = None
+        while True:
+            with self.lock:
+                target = self._target(queue, partition, size)
+                if target is None:
+                    return None
+                if target.batch is None and spare is not None and spare.queue is target:
+                    target.batch, target.builder = spare, spare.builder
+                    self.used += BATCH_OVERHEAD
+                batch = target.batch
+                if batch is not None:
+                    before = target.builder.size_in_bytes
+                    index = target.builder.append(timestamp, key, value, headers)
+                    if index >= 0:
+                        self._count(queue, target, target.builder.size_in_bytes - before, partition is None)
+                        break
+                    target._roll()
+                    rolled = True
+            spare = self._new_batch(target)
+        if rolled or (index == 0 and batch.created + self._linger < self.sleeping_until):
+            self._wake()
+        future = RecordFuture(batch, index, timestamp, key_size, value_size)
+        if callback is not None:
+            batch.add_callback(future, callback)
+        return future
+
+    def _target(self, queue: TopicQueue, partition: int | None, size: int) -> PartitionQueue | None:
+        if queue.retired or self.used + size + RECORD_OVERHEAD > self.buffer_memory:
+            return None
+        number = queue.current_partition() if partition is None else partition
+        return queue.partitions[number] if 0 <= number < len(queue.partitions) else None
+
+    def _count(self, queue: TopicQueue, target: PartitionQueue, grown: int, sticky: bool) -> None:
+        self.used += grown
+        if sticky:
+            queue.count_bytes(grown)
+        if not target.active:
+            target.active = True
+            self._fresh.append(target)
+
+    # -- the sender's side
+
+    def add_topic(self, topic: str, partitions: int) -> TopicQueue:
+        """Make room for a topic's partitions, or for more of them."""
+        with self.lock:
+            queue = self.topics.get(topic)
+            if queue is None:
+                queue = TopicQueue(topic, min(self._batch_size, STICKY_BYTES), self._random.getrandbits(32))
+                self.topics[topic] = queue
+            new = range(len(queue.partitions), partitions)
+            limit = self._batch_size
+            # Fewer than before: the topic was deleted and made again.
+            queue.partitions = queue.partitions[:partitions] + [
+                PartitionQueue(topic, number, self.lock, limit) for number in new
+            ]
+            return queue
+
+    def remove_topic(self, topic: str) -> bool:
+        """Forget a topic of which nothing waits; False if something does."""
+        with self.lock:
+            queue = self.topics[topic]
+            if any(target.active for target in queue.partitions):
+                return False
+            queue.retired = True
+            del self.topics[topic]
+            return True
+
+    def release(self, size: int) -> None:
+        """So many bytes are free again (negative: taken)."""
+        with self.lock:
+            self.used -= size
+
+    def take_fresh(self) -> list[PartitionQueue]:
+        """The queues that got records since they last had none."""
+        with self.lock:
+            fresh, self._fresh = self._fresh, []
+            return fresh
+
+
+class SendPath:
+    """What the blocking producer derives from, so that `send` is one call into the accumulator."""
+
+    accumulator: Accumulator
+
+    def _set_accumulator(self, accumulator: Accumulator) -> None:
+        self.accumulator = accumulator
+
+    def send(
+        self,
+        topic: str,
+        value: Any = None,
+        key: Any = None,
+        headers: Any = (),
+        partition: int | None = None,
+        timestamp: int | None = None,
+        on_delivery: OnDelivery | None = None,
+    ) -> RecordFuture:
+        """Send a record: it joins a batch, which travels when it is full or has waited for linger_ms.
+
+        Parameters:
+            topic: where to; looked up in the cluster on first use, which may take a moment.
+            value, key: what the serializers take; bytes (or None) without them.
+            headers: pairs of str and bytes or None.
+            partition: instead of the partitioner's choice.
+            timestamp: milliseconds since the epoch; the current time by default.
+            on_delivery: called with (RecordMetadata, None) or (None, error) in the producer's callback thread.
+
+        Returns:
+            A future; its `result()` is the record's RecordMetadata. It waits for room or for the topic's metadata
+            up to max_block_ms; delivery itself is never waited for here.
+
+        Raises:
+            SerializationError: a serializer failed; nothing was sent.
+            TypeError: a key, value or header that is not bytes-like, without a serializer.
+            RecordTooLargeError: the record is larger than max_request_size or buffer_memory.
+            BufferExhaustedError: buffer_memory stayed full for max_block_ms.
+            KafkaTimeoutError: the topic's metadata did not come within max_block_ms.
+            UnknownTopicOrPartitionError, InvalidTopicError, TopicAuthorizationError: the topic's own error.
+            ClosedError, ForkError, or what made the producer fail for good.
+        """
+        if self.accumulator.plain and on_delivery is None:
+            future = self.accumulator.try_append(topic, value, key, headers, partition, timestamp)
+            if future is not None:
+                return future
+        return self._send_slowly(topic, value, key, headers, partition, timestamp, on_delivery)
+
+    def _send_slowly(
+        self,
+        topic: str,
+        value: Any,
+        key: Any,
+        headers: Any,
+        partition: int | None,
+        timestamp: int | None,
+        on_delivery: OnDelivery | None,
+    ) -> RecordFuture:
+        raise NotImplementedError

@@ -1,0 +1,162 @@
+"""The async face of the producer, on asyncio and trio: the same calls as `Producer`, awaited."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Iterable, Mapping
+from types import TracebackType
+from typing import Any, Self, Unpack
+
+import anyio
+import anyio.lowlevel
+import anyio.to_thread
+
+from kclient.config import ProducerConfig
+from kclient.errors import ConcurrentUseError, DeliveryError
+from kclient.net.waiting import LoopBridge
+from kclient.options import ProducerOptions
+from kclient.producer.accumulator import OnDelivery
+from kclient.producer.callbacks import LoopDispatcher
+from kclient.producer.core import EXIT_SECONDS, ProducerCore
+from kclient.producer.future import RecordFuture
+from kclient.producer.producer import CLOSE_SECONDS
+from kclient.producer.record import ProducerRecord
+from kclient.producer.waiting import run_async
+from kclient.types import PartitionInfo
+
+SENDS_PER_CHECKPOINT = 256
+"""A task that sends in a loop lets the others run at least this often."""
+
+
+class AsyncProducer:
+    """`Producer` for asyncio and trio; made and used in one running loop.
+
+    `await producer.send(...)` waits for room and metadata only, and gives a future; awaiting that waits
+    for delivery. Delivery callbacks are plain functions and run in the loop.
+    """
+
+    def __init__(self, **options: Unpack[ProducerOptions]) -> None:
+        self._open(ProducerConfig.from_options(options))
+
+    @classmethod
+    def from_properties(
+        cls, properties: Mapping[str, Any] | str | os.PathLike[str], **options: Unpack[ProducerOptions]
+    ) -> Self:
+        """Make one from Kafka's dotted names: a mapping or a .properties file; keyword options win."""
+        made = cls.__new__(cls)
+        made._open(ProducerConfig.from_properties(properties, **options))
+        return made
+
+    def _open(self, config: ProducerConfig) -> None:
+        self._bridge = LoopBridge()
+        self._thread = threading.get_ident()
+        self._sends = 0
+        self._core = ProducerCore(config, LoopDispatcher(self._bridge))
+
+    def _check_loop(self) -> None:
+        if threading.get_ident() != self._thread:
+            raise ConcurrentUseError("an AsyncProducer belongs to the event loop it was made in")
+
+    async def send(
+        self,
+        topic: str,
+        value: Any = None,
+        key: Any = None,
+        headers: Any = (),
+        partition: int | None = None,
+        timestamp: int | None = None,
+        on_delivery: OnDelivery | None = None,
+    ) -> RecordFuture:
+        """Send a record; see `Producer.send`. Returns its future once there is room for it."""
+        self._check_loop()
+        self._sends += 1
+        if self._sends >= SENDS_PER_CHECKPOINT:
+            self._sends = 0
+            await anyio.lowlevel.checkpoint()
+        core = self._core
+        if core.accumulator.plain and on_delivery is None:
+            future = core.accumulator.try_append(topic, value, key, headers, partition, timestamp)
+            if future is not None:
+                return future
+        steps = core.send(topic, value, key, headers, partition, timestamp, on_delivery)
+        made: RecordFuture = await run_async(steps, core.news, self._bridge)
+        return made
+
+    async def send_many(
+        self, topic: str | None, values: Iterable[Any], *, on_delivery: OnDelivery | None = None
+    ) -> list[RecordFuture]:
+        """Send several records; they keep their order. See `Producer.send_many`."""
+        futures = []
+        for value in values:
+            if isinstance(value, ProducerRecord):
+                future = await self.send(
+                    topic or value.topic,
+                    value.value,
+                    value.key,
+                    value.headers,
+                    value.partition,
+                    value.timestamp,
+                    on_delivery,
+                )
+            elif topic is None:
+                raise TypeError("send_many without a topic takes ProducerRecords")
+            else:
+                future = await self.send(topic, value, on_delivery=on_delivery)
+            futures.append(future)
+        return futures
+
+    async def flush(self, timeout: float | None = None) -> None:
+        """Wait until everything sent before is delivered or failed. See `Producer.flush`."""
+        self._check_loop()
+        await run_async(self._core.flush(timeout), self._core.news, self._bridge)
+
+    async def partitions_for(self, topic: str, timeout: float | None = None) -> list[PartitionInfo]:
+        """The partitions of a topic. See `Producer.partitions_for`."""
+        self._check_loop()
+        steps = self._core.partitions_for(topic, timeout)
+        infos: list[PartitionInfo] = await run_async(steps, self._core.news, self._bridge)
+        return infos
+
+    def metrics(self) -> dict[str, float]:
+        """What the producer counts. See `Producer.metrics`."""
+        return self._core.metrics()
+
+    async def close(self, timeout: float | None = None) -> None:
+        """Deliver everything and stop. See `Producer.close`."""
+        core = self._core
+        if core.closed:
+            return
+        self._check_loop()
+        deadline = None if timeout is None else time.monotonic() + timeout
+        try:
+            await run_async(core.begin_close(timeout), core.news, self._bridge)
+        finally:
+            left = CLOSE_SECONDS if deadline is None else max(0.0, deadline - time.monotonic())
+            with anyio.CancelScope(shield=True):
+                await anyio.to_thread.run_sync(core.end_close, left)
+        core.raise_failures()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if error is None:
+            await self.close()
+            return
+        try:
+            await self.close(None if isinstance(error, Exception) else EXIT_SECONDS)
+        except DeliveryError as failed:
+            error.add_note(f"while it was raised: {failed}")
+
+    def __repr__(self) -> str:
+        state = "closed" if self._core.closed else "open"
+        return f"<AsyncProducer {self._core.config.client_id!r} {state}>"
+
+    def __del__(self) -> None:
+        core = getattr(self, "_core", None)
+        if core is not None:
+            core.warn_unclosed(self)

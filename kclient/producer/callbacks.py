@@ -1,0 +1,183 @@
+"""Where delivery callbacks run, and the failures that nobody looked at.
+
+A blocking producer has one thread for callbacks, started on first use; an async one runs them in its
+event loop. Callbacks of one partition run in the order of its batches. What a callback raises is
+logged, and the next one runs all the same.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable
+from queue import SimpleQueue
+from typing import TYPE_CHECKING, Any, Protocol
+
+from kclient.errors import DeliveryError
+from kclient.net.waiting import LoopBridge
+from kclient.producer.batch import Callback, ProducerBatch
+
+if TYPE_CHECKING:
+    from kclient.producer.future import RecordFuture
+
+_log = logging.getLogger(__name__)
+
+Job = tuple["RecordFuture | None", Callable[[Any], None]]
+
+
+class Dispatcher(Protocol):
+    """Runs callbacks somewhere else than on the network thread."""
+
+    @property
+    def busy(self) -> bool:
+        """Whether callbacks may still be waiting to run."""
+
+    def dispatch(self, jobs: list[Job]) -> None: ...
+
+    def barrier(self, function: Callable[[], None]) -> None:
+        """Run a function after all callbacks so far."""
+
+    def close(self, timeout: float) -> None:
+        """Run what is left, for so many seconds at most."""
+
+
+class ThreadDispatcher:
+    """One thread for callbacks, started when there is a first one."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._jobs: SimpleQueue[list[Job] | None] = SimpleQueue()
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+
+    @property
+    def busy(self) -> bool:
+        """Whether callbacks may still be waiting to run; never for the one that asks."""
+        return self._thread is not None and self._thread is not threading.current_thread()
+
+    def barrier(self, function: Callable[[], None]) -> None:
+        """Run a function after all callbacks so far."""
+        self.dispatch([(None, lambda _: function())])
+
+    def dispatch(self, jobs: list[Job]) -> None:
+        """Run these callbacks after those before them."""
+        self._jobs.put(jobs)
+        if self._thread is None:
+            with self._lock:
+                if self._thread is None:
+                    self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
+                    self._thread.start()
+
+    def close(self, timeout: float) -> None:
+        """Run what is left; a callback may close its own producer."""
+        thread = self._thread
+        if thread is not None:
+            self._jobs.put(None)
+            if thread is not threading.current_thread():
+                thread.join(timeout)
+
+    def _run(self) -> None:
+        while (jobs := self._jobs.get()) is not None:
+            _run_all(jobs)
+
+
+class LoopDispatcher:
+    """Callbacks in the event loop that owns the producer."""
+
+    def __init__(self, bridge: LoopBridge) -> None:
+        self._bridge = bridge
+        self.busy = False
+
+    def barrier(self, function: Callable[[], None]) -> None:
+        """Run a function after all callbacks so far."""
+        self._bridge.post(function)
+
+    def dispatch(self, jobs: list[Job]) -> None:
+        """Run these callbacks soon."""
+        self.busy = True
+        self._bridge.post(lambda: _run_all(jobs))
+
+    def close(self, timeout: float) -> None:
+        """Nothing is left behind: the loop runs what was posted."""
+
+
+def _run_all(jobs: list[Job]) -> None:
+    for future, callback in jobs:
+        try:
+            callback(future)
+        except Exception:  # noqa: BLE001 - user code; the other callbacks have to run
+            _log.exception("a delivery callback failed")
+
+
+class Failures:
+    """Batches that failed and whose results nobody has looked at, until somebody is told of them."""
+
+    KEPT_BATCHES = 1000
+    KEPT_ERRORS = 10
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._batches: deque[ProducerBatch] = deque()
+        self._count = 0
+        self._errors: list[BaseException] = []
+
+    def add(self, batch: ProducerBatch) -> None:
+        """A batch failed, or some of its records."""
+        with self._lock:
+            self._batches.append(batch)
+            if len(self._batches) > self.KEPT_BATCHES:
+                self._fold(self._batches.popleft())
+
+    def take(self) -> DeliveryError | None:
+        """What to raise about failures nobody saw; they are forgotten then."""
+        with self._lock:
+            while self._batches:
+                self._fold(self._batches.popleft())
+            count, errors = self._count, self._errors
+            self._count, self._errors = 0, []
+        return DeliveryError(count, errors) if count else None
+
+    def _fold(self, batch: ProducerBatch) -> None:
+        unseen = batch.unseen_failures()
+        self._count += len(unseen)
+        for error in unseen:
+            if len(self._errors) >= self.KEPT_ERRORS:
+                return
+            if error not in self._errors:
+                self._errors.append(error)
+
+
+class Deliveries:
+    """The outlet of all batches of a producer (see `batch.Outlet`).
+
+    Parameters:
+        dispatcher: runs callbacks.
+        check_usable: raises if the network thread is gone.
+        on_settled: is told of each settled batch (network thread).
+    """
+
+    def __init__(
+        self, dispatcher: Dispatcher, check_usable: Callable[[], None], on_settled: Callable[[], None]
+    ) -> None:
+        self.lock = threading.Lock()
+        self.failures = Failures()
+        self.dispatcher = dispatcher
+        self._check_usable = check_usable
+        self._on_settled = on_settled
+
+    def settled(self, batch: ProducerBatch, callbacks: list[tuple[RecordFuture, Callback]]) -> None:
+        """A batch was delivered, failed or was replaced (network thread)."""
+        if batch.error is not None or batch.errors:
+            self.failures.add(batch)
+        if callbacks:
+            self.dispatcher.dispatch([*callbacks])
+        self._on_settled()
+
+    def call_back(self, future: RecordFuture, callback: Callback) -> None:
+        """A callback came after its batch had settled (any thread)."""
+        self.dispatcher.dispatch([(future, callback)])
+
+    def check_usable(self) -> None:
+        """Raise if nobody will settle batches any more."""
+        self._check_usable()

@@ -1,0 +1,403 @@
+"""The producer without a face: what each call does, up to the point where it has to wait.
+
+A call that may wait is a generator, which the faces drive (see `waiting`). The fast path of `send`
+does not pass here: it appends straight to the accumulator, and comes here when something is missing.
+"""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import os
+import random
+import time
+import warnings
+import weakref
+from typing import Any
+
+from kclient.config import ProducerConfig
+from kclient.errors import (
+    BufferExhaustedError,
+    ClosedError,
+    DeliveryError,
+    KafkaError,
+    KafkaTimeoutError,
+    RecordTooLargeError,
+    UnknownTopicOrPartitionError,
+)
+from kclient.net.cluster import Cluster
+from kclient.net.engine import Engine
+from kclient.producer.accumulator import RECORD_OVERHEAD, OnDelivery
+from kclient.producer.accumulator import PartitionQueue as PartitionQueueType
+from kclient.producer.batch import Callback, ProducerBatch
+from kclient.producer.callbacks import Deliveries, Dispatcher
+from kclient.producer.future import RecordFuture
+from kclient.producer.implementation import Accumulator
+from kclient.producer.measures import Measures
+from kclient.producer.partitioners import make_partitioner
+from kclient.producer.preparing import Preparation, Prepared
+from kclient.producer.sender import Sender
+from kclient.producer.waiting import News, Pause, Steps
+from kclient.records import BatchBuilder
+from kclient.types import PartitionInfo
+
+EXIT_SECONDS = 5.0
+"""How long an interpreter that ends waits for the records of producers that nobody closed."""
+
+LONGEST_PAUSE = 1.0
+"""Waiting calls look this often whether the network thread is still there."""
+
+_log = logging.getLogger(__name__)
+
+
+class ProducerCore:
+    """One producer.
+
+    Parameters:
+        config: its options.
+        dispatcher: where callbacks run.
+    """
+
+    def __init__(self, config: ProducerConfig, dispatcher: Dispatcher) -> None:
+        self.config = config
+        self.news = News()
+        self.fatal: KafkaError | None = None
+        self.closed = False
+        self._partitioner = make_partitioner(config.partitioner)
+        self._level = compression_level(config)
+        self._delivery_timeout = config.delivery_timeout_ms / 1000
+        self._max_block = config.max_block_ms / 1000
+        self.engine = engine = Engine(config, name="kclient-producer")
+        self.deliveries = Deliveries(dispatcher, engine.check_usable, self.news.announce)
+        self.preparation = Preparation(config, self.deliveries)
+        self.accumulator = Accumulator(
+            self._open_batch,
+            engine.wakeup,
+            buffer_memory=config.buffer_memory,
+            batch_size=config.batch_size,
+            max_request_size=config.max_request_size,
+            linger=config.linger_ms / 1000,
+            ignore_keys=config.partitioner_ignore_keys,
+            plain=self._partitioner is None and self.preparation.is_plain,
+            seed=random.getrandbits(32),
+        )
+        self.measures = Measures(engine.metrics)
+        engine.metrics.gauge("buffer_total_bytes").set(config.buffer_memory)
+        engine.metrics.gauge("buffer_available_bytes", lambda: config.buffer_memory - self.accumulator.used)
+        engine.metrics.gauge("waiting_threads", lambda: len(self.accumulator.blocked))
+        self.sender = Sender(
+            config,
+            self.accumulator,
+            engine.nodes,
+            engine.metadata,
+            new_batch=self._new_batch,
+            on_fatal=self._on_fatal,
+            measures=self.measures,
+            random=random.Random(),
+        )
+        engine.add(self.sender)
+        engine.metadata.add_listener(self._on_metadata)
+        engine.start()
+        _open_producers.add(self)
+
+    # -- batches
+
+    def _open_batch(self, queue: PartitionQueueType) -> ProducerBatch:
+        now = time.monotonic()
+        topic = self.accumulator.topics.get(queue.topic)
+        if topic is not None:
+            topic.used_at = now
+        return self._new_batch(queue, now, now + self._delivery_timeout, queue.batch_limit)
+
+    def _new_batch(self, queue: PartitionQueueType, created: float, deadline: float, limit: int) -> ProducerBatch:
+        builder = BatchBuilder(self.config.compression_type, self._level, max_bytes=limit)
+        return ProducerBatch(queue, builder, created, deadline, self.deliveries)
+
+    # -- sending
+
+    def check(self) -> None:
+        """Raise what every call has to know: closed, forked, failed for good."""
+        if self.closed:
+            raise ClosedError("the producer is closed")
+        self.engine.check_usable()
+        if self.fatal is not None:
+            raise self.fatal.with_traceback(None)
+
+    def send(
+        self,
+        topic: str,
+        value: Any,
+        key: Any,
+        headers: Any,
+        partition: int | None,
+        timestamp: int | None,
+        on_delivery: OnDelivery | None,
+    ) -> Steps:
+        """Returns a RecordFuture; see Producer.send."""
+        self.check()
+        record = self.preparation.prepare(topic, value, key, headers, partition, timestamp)
+        self._check_size(record)
+        callback = self.preparation.callback(on_delivery)
+        deadline = time.monotonic() + self._max_block
+        version = self.engine.metadata.cluster.version
+        try:
+            while True:
+                future = self._try_append(record, callback)
+                if future is not None:
+                    return future
+                self.check()
+                missing = self._what_is_missing(record, version)
+                now = time.monotonic()
+                if now >= deadline:
+                    raise missing
+                if self.engine.metadata.fatal_error is not None:
+                    raise self.engine.metadata.fatal_error
+                yield Pause(min(LONGEST_PAUSE, deadline - now))
+        finally:
+            self.accumulator.blocked.discard(record)
+
+    def _try_append(self, record: Prepared, callback: Callback | None) -> RecordFuture | None:
+        partition = record.partition
+        if partition is None and self._partitioner is not None:
+            infos = self.engine.metadata.cluster.partitions(record.topic)
+            if infos is None:
+                return None
+            available = [info.partition for info in infos if info.leader is not None]
+            partition = self._partitioner.partition(record.topic, record.key, record.value, len(infos), available)
+            if partition is not None and not 0 <= partition < len(infos):
+                raise ValueError(f"the partitioner chose {partition}, and {record.topic} has {len(infos)} partitions")
+        return self.accumulator.try_append(
+            record.topic, record.value, record.key, record.headers, partition, record.timestamp, callback
+        )
+
+    def _check_size(self, record: Prepared) -> None:
+        size = record.size + RECORD_OVERHEAD
+        for name in ("max_request_size", "buffer_memory"):
+            limit = getattr(self.config, name)
+            if size > limit:
+                raise RecordTooLargeError(
+                    f"the record takes {size} bytes, batch header included, which is more than {name} ({limit})",
+                    topic=record.topic,
+                    partition=record.partition,
+                )
+
+    def _what_is_missing(self, record: Prepared, version: int) -> KafkaError:
+        """Why a record could not be appended, as the error to raise if that does not change in time.
+
+        Raises:
+            KafkaError: waiting does not help.
+        """
+        metadata = self.engine.metadata
+        topic = record.topic
+        queue = self.accumulator.topics.get(topic)
+        infos = metadata.cluster.partitions(topic)
+        if queue is None or not queue.partitions or infos is None:
+            return self._missing_topic(topic)
+        if record.partition is not None and record.partition >= len(queue.partitions):
+            metadata.request_update()
+            error = UnknownTopicOrPartitionError(
+                f"the topic has {len(infos)} partitions, numbered from 0", topic=topic, partition=record.partition
+            )
+            if metadata.cluster.version > version:
+                raise error
+            return error
+        if record not in self.accumulator.blocked:
+            # From now on the sender leaves no batch waiting for company.
+            self.accumulator.blocked.add(record)
+            self.engine.wakeup()
+        return BufferExhaustedError(
+            f"buffer_memory ({self.config.buffer_memory} bytes) stayed full for max_block_ms "
+            f"({self.config.max_block_ms}): records come faster than the brokers take them",
+            topic=topic,
+        )
+
+    def _missing_topic(self, topic: str) -> KafkaError:
+        metadata = self.engine.metadata
+        error = metadata.topic_error(topic)
+        if error is not None and not error.retriable:
+            metadata.remove_topics([topic])
+            raise error.with_traceback(None)
+        infos = metadata.cluster.partitions(topic)
+        if infos is not None:
+            # It is known already, as from partitions_for, or was forgotten for a moment.
+            self._add_topic(topic, infos)
+            self.news.announce()
+        metadata.add_topic(topic)
+        waited = f"within max_block_ms ({self.config.max_block_ms})"
+        if error is not None:
+            return type(error)(f"{error.message} (no better answer came {waited})", topic=topic)
+        why = f": {metadata.last_error}" if metadata.last_error is not None else ""
+        return KafkaTimeoutError(f"there was no metadata for the topic {waited}{why}", topic=topic)
+
+    # -- metadata (network thread)
+
+    def _on_metadata(self, cluster: Cluster) -> None:
+        now = time.monotonic()
+        idle = self.config.metadata_max_idle_ms / 1000
+        for name, info in cluster.topics.items():
+            if info.partitions:
+                self._add_topic(name, info.partitions)
+        for name, queue in list(self.accumulator.topics.items()):
+            if 0.0 < queue.used_at < now - idle and self.accumulator.remove_topic(name):
+                self.engine.metadata.remove_topics([name])
+                self.measures.forget(name)
+                self.sender.forget(queue)
+        self.news.announce()
+
+    def _add_topic(self, name: str, partitions: tuple[PartitionInfo, ...]) -> None:
+        queue = self.accumulator.add_topic(name, len(partitions))
+        queue.offer([info.partition for info in partitions if info.leader is not None])
+
+    def _on_fatal(self, error: KafkaError) -> None:
+        self.fatal = error
+        self.accumulator.usable = False
+        self.news.announce()
+
+    # -- other calls
+
+    def partitions_for(self, topic: str, timeout: float | None) -> Steps:
+        """Returns the topic's partitions; see Producer.partitions_for."""
+        self.check()
+        seconds = self._max_block if timeout is None else timeout
+        deadline = time.monotonic() + seconds
+        while True:
+            infos = self.engine.metadata.cluster.partitions(topic)
+            if infos is not None and topic in self.accumulator.topics:
+                return list(infos)
+            self.check()
+            missing = self._missing_topic(topic)
+            now = time.monotonic()
+            if now >= deadline:
+                raise missing
+            if self.engine.metadata.fatal_error is not None:
+                raise self.engine.metadata.fatal_error
+            yield Pause(min(LONGEST_PAUSE, deadline - now))
+
+    def flush(self, timeout: float | None) -> Steps:
+        """Returns when everything sent so far is settled; see Producer.flush."""
+        self.check()
+        yield from self._until_settled(timeout)
+        self.raise_failures()
+
+    def raise_failures(self) -> None:
+        """Raise a DeliveryError if records failed and nobody looked."""
+        error = self.deliveries.failures.take()
+        if error is not None:
+            raise error
+
+    def _until_settled(self, timeout: float | None) -> Steps:
+        deadline = None if timeout is None else time.monotonic() + timeout
+        waiting_for: list[ProducerBatch] = []
+        taken: list[bool] = []
+
+        def take() -> None:
+            waiting_for.extend(self.sender.take_all())
+            taken.append(True)
+            self.news.announce()
+
+        self.engine.submit(take)
+        callbacks_done: list[bool] = []
+        barrier_set = False
+        while True:
+            if taken and not _unsettled(waiting_for):
+                if callbacks_done or not self.deliveries.dispatcher.busy:
+                    return
+                if not barrier_set:
+                    barrier_set = True
+                    self.deliveries.dispatcher.barrier(lambda: self._passed(callbacks_done))
+            self.engine.check_usable()
+            left = LONGEST_PAUSE if deadline is None else deadline - time.monotonic()
+            if left <= 0:
+                count = sum(batch.count for batch in waiting_for)
+                raise KafkaTimeoutError(f"{count} records were not delivered within {timeout:g} s; they still may be")
+            yield Pause(min(LONGEST_PAUSE, left))
+
+    def _passed(self, flag: list[bool]) -> None:
+        flag.append(True)
+        self.news.announce()
+
+    # -- the end
+
+    def begin_close(self, timeout: float | None) -> Steps:
+        """Take no more records, and wait until those there are were delivered or the time is over."""
+        self.closed = True
+        self.accumulator.usable = False
+        self.news.announce()
+        _open_producers.discard(self)
+        if self.fatal is None and not self.engine.closed:
+            try:
+                yield from self._until_settled(timeout)
+            except KafkaError as error:
+                _log.debug("closing with records on their way: %s", error)
+
+    def end_close(self, timeout: float) -> None:
+        """Stop the network thread; what is left fails. Blocks, within the timeout."""
+        if not self.engine.closed:
+            self.engine.submit(lambda: self.sender.fail_all(ClosedError("the producer was closed before delivery")))
+        self.engine.close(timeout)
+
+    def metrics(self) -> dict[str, float]:
+        """Everything the producer counts, by name."""
+        return self.engine.metrics.snapshot()
+
+    def warn_unclosed(self, face: object) -> None:
+        """The face is gone and was not closed; what it sent still travels."""
+        if not self.closed:
+            warnings.warn(f"{face!r} was not closed", ResourceWarning, stacklevel=2, source=face)
+
+
+def _unsettled(batches: list[ProducerBatch]) -> bool:
+    """Drop settled batches from the end of the list, following replaced ones; whether any is left."""
+    while batches:
+        last = batches[-1]
+        if not last.settled:
+            return True
+        batches.pop()
+        batches.extend({piece.batch: None for piece in last.pieces})
+    return False
+
+
+def compression_level(config: ProducerConfig) -> int | None:
+    """The level of the codec in use; None where it has none."""
+    levels = {
+        "gzip": config.compression_gzip_level,
+        "lz4": config.compression_lz4_level,
+        "zstd": config.compression_zstd_level,
+    }
+    return levels.get(config.compression_type)
+
+
+_open_producers: weakref.WeakSet[ProducerCore] = weakref.WeakSet()
+
+
+def _flush_at_exit() -> None:
+    deadline = time.monotonic() + EXIT_SECONDS
+    for core in list(_open_producers):
+        warnings.warn("a producer was not closed before the interpreter ended", ResourceWarning, stacklevel=1)
+        close_core(core, max(0.0, deadline - time.monotonic()))
+
+
+def close_core(core: ProducerCore, seconds: float) -> None:
+    """Close without a face, giving up after so many seconds."""
+    from kclient.producer.waiting import run
+
+    deadline = time.monotonic() + seconds
+    run(core.begin_close(seconds), core.news)
+    core.end_close(max(0.5, deadline - time.monotonic()))
+    failed = core.deliveries.failures.take()
+    if failed is not None:
+        _log.error("%s", failed)
+
+
+def _disable_in_child() -> None:
+    # The fast path of send looks at this flag alone; the slow one then finds out about the fork.
+    for core in list(_open_producers):
+        core.accumulator.usable = False
+    _open_producers.clear()
+
+
+atexit.register(_flush_at_exit)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_disable_in_child)
+
+__all__ = ["DeliveryError", "ProducerCore", "close_core", "compression_level"]

@@ -1,0 +1,173 @@
+"""From what a caller of `send` hands over to what the accumulator takes: interceptors, serializers, checks.
+
+All of it runs in the caller's thread or task; what fails here fails this one `send`.
+"""
+
+from __future__ import annotations
+
+import logging
+import operator
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from kclient.config import ProducerConfig
+from kclient.errors import SerializationError
+from kclient.producer.accumulator import OnDelivery
+from kclient.producer.batch import Callback
+from kclient.producer.callbacks import Deliveries
+from kclient.producer.future import RecordFuture, metadata
+from kclient.producer.record import ProducerInterceptor, ProducerRecord
+from kclient.serialization import serialize
+
+_log = logging.getLogger(__name__)
+
+HEADER_OVERHEAD = 10
+
+
+class Prepared:
+    """A record as it will be appended; `size` is that of key, value and headers."""
+
+    __slots__ = ("headers", "key", "partition", "size", "timestamp", "topic", "value")
+
+    def __init__(
+        self,
+        topic: str,
+        value: bytes | None,
+        key: bytes | None,
+        headers: tuple[tuple[str, bytes | None], ...],
+        partition: int | None,
+        timestamp: int | None,
+    ) -> None:
+        self.topic = topic
+        self.value = value
+        self.key = key
+        self.headers = headers
+        self.partition = partition
+        self.timestamp = timestamp
+        self.size = len(key or b"") + len(value or b"")
+        for name, data in headers:
+            self.size += HEADER_OVERHEAD + len(name.encode()) + len(data or b"")
+
+
+class Preparation:
+    """What the options say happens to each record first."""
+
+    def __init__(self, config: ProducerConfig, deliveries: Deliveries) -> None:
+        self._key_serializer = config.key_serializer
+        self._value_serializer = config.value_serializer
+        self._interceptors: tuple[ProducerInterceptor, ...] = tuple(config.interceptors)
+        self._deliveries = deliveries
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether nothing of the user's has to run."""
+        return not (self._key_serializer or self._value_serializer or self._interceptors)
+
+    def prepare(
+        self, topic: str, value: Any, key: Any, headers: Any, partition: int | None, timestamp: int | None
+    ) -> Prepared:
+        """Run interceptors and serializers, and check what comes out.
+
+        Raises:
+            SerializationError: a serializer failed; interceptors are told.
+            TypeError, ValueError: a part of the record is of the wrong type or out of range.
+        """
+        if self._interceptors:
+            record = self._intercept(ProducerRecord(topic, value, key, headers or (), partition, timestamp))
+            topic, value, key = record.topic, record.value, record.key
+            headers, partition, timestamp = record.headers, record.partition, record.timestamp
+        if not isinstance(topic, str):
+            raise TypeError(f"a topic is a str, not {type(topic).__name__}")
+        try:
+            key_bytes = _bytes("key", key, self._key_serializer, topic)
+            value_bytes = _bytes("value", value, self._value_serializer, topic)
+        except SerializationError as error:
+            self._tell_interceptors(error)
+            raise
+        return Prepared(
+            str(topic),
+            value_bytes,
+            key_bytes,
+            _headers(headers),
+            _number("partition", partition),
+            _number("timestamp", timestamp),
+        )
+
+    def _intercept(self, record: ProducerRecord) -> ProducerRecord:
+        for interceptor in self._interceptors:
+            try:
+                record = interceptor.on_send(record)
+            except Exception:  # noqa: BLE001 - user code; as with Java, the record goes on without it
+                _log.exception("on_send of %r failed", interceptor)
+        return record
+
+    def _tell_interceptors(self, error: BaseException) -> None:
+        if self._interceptors:
+            self._deliveries.dispatcher.dispatch([(None, lambda _: self._acknowledge(None, error))])
+
+    def _acknowledge(self, result: Any, error: BaseException | None) -> None:
+        for interceptor in self._interceptors:
+            try:
+                interceptor.on_acknowledgement(result, error)
+            except Exception:  # noqa: BLE001 - user code; the other interceptors and the callback have to run
+                _log.exception("on_acknowledgement of %r failed", interceptor)
+
+    def callback(self, on_delivery: OnDelivery | None) -> Callback | None:
+        """What is to run when the record's result is there: interceptors, then the caller's function."""
+        if on_delivery is None and not self._interceptors:
+            return None
+
+        def call(future: RecordFuture) -> None:
+            result, error = outcome_of(future)
+            self._acknowledge(result, error)
+            if on_delivery is not None:
+                on_delivery(result, error)
+
+        return call
+
+
+def outcome_of(future: RecordFuture) -> tuple[Any, BaseException | None]:
+    """The RecordMetadata and None, or None and the error, of a record that is settled."""
+    batch, index = future.batch.locate(future.index)
+    error = batch.error_of(index)
+    return (None, error) if error is not None else (metadata(future, batch, index), None)
+
+
+def _bytes(part: str, data: Any, serializer: Callable[[Any], bytes | None] | None, topic: str) -> bytes | None:
+    if serializer is not None:
+        return serialize(serializer, part, data, topic)
+    if data is None or type(data) is bytes:
+        return data
+    try:
+        return bytes(memoryview(data))
+    except TypeError:
+        raise TypeError(
+            f"a {part} is bytes-like or None, not {type(data).__name__}; encode it, or set {part}_serializer"
+        ) from None
+
+
+def _headers(headers: Iterable[tuple[str, Any]] | None) -> tuple[tuple[str, bytes | None], ...]:
+    if not headers:
+        return ()
+    checked: list[tuple[str, bytes | None]] = []
+    for item in headers:
+        try:
+            name, value = item
+            if not isinstance(name, str):
+                raise TypeError
+            checked.append((str(name), None if value is None else bytes(memoryview(value))))
+        except (TypeError, ValueError):
+            raise TypeError(f"a header is a pair of str and bytes or None, not {item!r}") from None
+    return tuple(checked)
+
+
+def _number(name: str, value: Any) -> int | None:
+    if value is None:
+        return None
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise TypeError(f"{name} must be a whole number, not {value!r}") from None
+    if number < 0:
+        raise ValueError(f"{name} must be 0 or more, not {number}")
+    return int(number)

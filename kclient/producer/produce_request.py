@@ -1,0 +1,63 @@
+"""One Produce request: which batches it carries, and its message for a version.
+
+From version 13 topics are named by their ids (KIP-516); where one is not known, 12 is the last version.
+"""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from kclient.net.cluster import Cluster
+from kclient.producer.batch import ProducerBatch
+from kclient.protocol.messages.produce import ProduceRequest
+
+LAST_VERSION_WITH_NAMES = 12
+
+
+class Attempt:
+    """Batches, one per partition, on their way to a broker.
+
+    Attributes:
+        node: the broker.
+        batches: by topic and partition.
+        topic_names: by id, as they were when it was sent.
+        sent_at, deadline: when it was sent, and when the first batch must be settled (driver's clock).
+        has_topic_ids: whether the ids of all topics are known.
+    """
+
+    def __init__(
+        self, node: int, batches: list[ProducerBatch], cluster: Cluster, acks: int, timeout_ms: int, now: float
+    ) -> None:
+        self.node = node
+        self.batches = {(batch.topic, batch.partition): batch for batch in batches}
+        self.sent_at = now
+        self.deadline = min(batch.deadline for batch in batches)
+        self.topic_names: dict[UUID, str] = {}
+        self.has_topic_ids = True
+        self._acks = acks
+        self._timeout_ms = timeout_ms
+        self._topic_ids: dict[str, UUID] = {}
+        for topic in {batch.topic for batch in batches}:
+            topic_id = cluster.topic_id(topic)
+            if topic_id is None:
+                self.has_topic_ids = False
+            else:
+                self._topic_ids[topic] = topic_id
+                self.topic_names[topic_id] = topic
+
+    def build(self, version: int) -> ProduceRequest:
+        """The message for a version."""
+        by_topic: dict[str, list[ProduceRequest.PartitionProduceData]] = {}
+        for (topic, partition), batch in self.batches.items():
+            data = ProduceRequest.PartitionProduceData(index=partition, records=batch.build())
+            by_topic.setdefault(topic, []).append(data)
+        if version > LAST_VERSION_WITH_NAMES:
+            topics = [
+                ProduceRequest.TopicProduceData(topic_id=self._topic_ids[topic], partition_data=data)
+                for topic, data in by_topic.items()
+            ]
+        else:
+            topics = [
+                ProduceRequest.TopicProduceData(name=topic, partition_data=data) for topic, data in by_topic.items()
+            ]
+        return ProduceRequest(acks=self._acks, timeout_ms=self._timeout_ms, topic_data=topics)

@@ -1,0 +1,73 @@
+"""Other batches in the place of one: smaller ones, or one without the records that the broker refused.
+
+The records are read back from the batch as it was sent; a piece says where each run of them went, so
+that their futures follow. Leaves out sequence numbers (`idempotence`) and queues (`sender`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Sequence
+
+from kclient.producer.accumulator import PartitionQueue
+from kclient.producer.batch import Piece, ProducerBatch
+from kclient.records import ConsumerRecord, read_batches
+
+NewBatch = Callable[[PartitionQueue, float, float, int], ProducerBatch]
+"""Makes an empty batch: for a queue, with its creation and deadline, of at most so many bytes."""
+
+
+def split(batch: ProducerBatch, new_batch: NewBatch) -> tuple[list[ProducerBatch], list[Piece]]:
+    """Two batches (or a few more, if sizes differ much) of about half the size each."""
+    records = _records(batch)
+    assert batch.builder is not None
+    limit = max(1, batch.builder.size_in_bytes // 2)
+    middle = (len(records) + 1) // 2
+    parts: list[ProducerBatch] = []
+    pieces: list[Piece] = []
+    for start, half in ((0, records[:middle]), (middle, records[middle:])):
+        _fill(batch, half, range(start, start + len(half)), limit, new_batch, parts, pieces)
+    return parts, pieces
+
+
+def without(
+    batch: ProducerBatch, refused: Container[int], new_batch: NewBatch
+) -> tuple[list[ProducerBatch], list[Piece]]:
+    """One batch with the records that were not refused."""
+    kept = [(index, record) for index, record in enumerate(_records(batch)) if index not in refused]
+    assert batch.builder is not None
+    parts: list[ProducerBatch] = []
+    pieces: list[Piece] = []
+    indexes = [index for index, _ in kept]
+    _fill(batch, [record for _, record in kept], indexes, batch.builder.size_in_bytes, new_batch, parts, pieces)
+    return parts, pieces
+
+
+def _records(batch: ProducerBatch) -> list[ConsumerRecord]:
+    return [record for part in read_batches(batch.build(), verify_checksum=False) for record in part.records()]
+
+
+def _fill(
+    batch: ProducerBatch,
+    records: Sequence[ConsumerRecord],
+    indexes: Sequence[int],
+    limit: int,
+    new_batch: NewBatch,
+    parts: list[ProducerBatch],
+    pieces: list[Piece],
+) -> None:
+    part: ProducerBatch | None = None
+    for index, record in zip(indexes, records, strict=True):
+        place = -1
+        while place < 0:
+            if part is None:
+                part = new_batch(batch.queue, batch.created, batch.deadline, limit)
+                parts.append(part)
+            assert part.builder is not None
+            place = part.builder.append(record.timestamp, record.key, record.value, record.headers)
+            if place < 0:
+                part = None
+        assert part is not None
+        last = pieces[-1] if pieces else None
+        follows = last is not None and last.batch is part and place - last.start == index - last.first
+        if not follows:
+            pieces.append(Piece(index, part, place))

@@ -1,0 +1,201 @@
+"""What a client counts: cheap to record, readable as a plain dict, or through hooks.
+
+Names are Kafka's own with underscores (`record_send_total`, `request_latency_avg`,
+`records_lag_max`); labels say which topic, partition or broker. A counter named `x_total` also
+shows as `x_rate`, a histogram `x` as `x_avg`, `x_max`, `x_p50`, `x_p99` and `x_count`. Recording
+takes no lock: each metric is written by one thread, as a rule the network thread.
+"""
+
+from __future__ import annotations
+
+import bisect
+import logging
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+_log = logging.getLogger(__name__)
+
+_WINDOW = 30.0
+"""Seconds; a rate is that of the last one to two windows. Histograms cover the client's whole life."""
+
+_BOUNDS = tuple(round(mantissa * 10.0**power, 9) for power in range(-6, 4) for mantissa in (1, 1.5, 2, 3, 5, 7))
+"""The upper bounds of a histogram's buckets: a few per decade, from a microsecond to hours when it counts seconds."""
+
+Labels = tuple[tuple[str, str], ...]
+Hook = Callable[[dict[str, float]], None]
+
+
+class Counter:
+    """A number that grows. `total` is what was counted so far."""
+
+    __slots__ = ("_before", "_started", "total")
+
+    def __init__(self, now: float) -> None:
+        self.total: float = 0
+        self._before: tuple[float, float] = (now, 0)
+        self._started: tuple[float, float] = (now, 0)
+
+    def add(self, amount: float = 1) -> None:
+        """Count."""
+        self.total += amount
+
+    def rate(self, now: float) -> float:
+        """Per second, over the last one to two windows."""
+        if now - self._started[0] >= _WINDOW:
+            self._before, self._started = self._started, (now, self.total)
+        since, amount = self._before
+        return (self.total - amount) / (now - since) if now > since else 0.0
+
+
+class Gauge:
+    """A number that is what it was last set to, or what a function says when asked."""
+
+    __slots__ = ("read", "value")
+
+    def __init__(self) -> None:
+        self.value: float = 0
+        self.read: Callable[[], float] | None = None
+
+    def set(self, value: float) -> None:
+        """Set the value."""
+        self.value = value
+
+
+class Histogram:
+    """The distribution of a quantity (seconds, bytes, records), in fixed buckets of about a fifth of a decade."""
+
+    __slots__ = ("_buckets", "count", "maximum", "total")
+
+    def __init__(self) -> None:
+        self._buckets = [0] * (len(_BOUNDS) + 1)
+        self.count = 0
+        self.total: float = 0
+        self.maximum: float = 0
+
+    def record(self, value: float) -> None:
+        """Record one value."""
+        self._buckets[bisect.bisect_left(_BOUNDS, value)] += 1
+        self.count += 1
+        self.total += value
+        if value > self.maximum:
+            self.maximum = value
+
+    def quantile(self, part: float) -> float:
+        """The bound below which this part (0 to 1) of the values lies."""
+        wanted = part * self.count
+        seen = 0
+        for bound, size in zip((*_BOUNDS, self.maximum), self._buckets, strict=True):
+            seen += size
+            if size and seen >= wanted:
+                return min(bound, self.maximum)
+        return 0.0
+
+
+class Metrics:
+    """All metrics of one client.
+
+    Parameters:
+        client_id: the label they all carry in hooks of several clients.
+        clock: seconds, for rates.
+    """
+
+    def __init__(self, client_id: str = "", *, clock: Callable[[], float] = time.monotonic) -> None:
+        self.client_id = client_id
+        self._clock = clock
+        self._counters: dict[tuple[str, Labels], Counter] = {}
+        self._gauges: dict[tuple[str, Labels], Gauge] = {}
+        self._histograms: dict[tuple[str, Labels], Histogram] = {}
+        self._hooks: list[_Reporter] = []
+
+    def counter(self, name: str, **labels: object) -> Counter:
+        """The counter of this name (ending in `_total`) and labels; made when first asked for."""
+        key = _key(name, labels)
+        found = self._counters.get(key)
+        return found if found is not None else self._counters.setdefault(key, Counter(self._clock()))
+
+    def gauge(self, name: str, read: Callable[[], float] | None = None, **labels: object) -> Gauge:
+        """The gauge of this name and labels; `read` gives its value when the metrics are looked at."""
+        gauge = self._gauges.setdefault(_key(name, labels), Gauge())
+        if read is not None:
+            gauge.read = read
+        return gauge
+
+    def histogram(self, name: str, **labels: object) -> Histogram:
+        """The histogram of this name and labels."""
+        key = _key(name, labels)
+        found = self._histograms.get(key)
+        return found if found is not None else self._histograms.setdefault(key, Histogram())
+
+    def forget(self, **labels: object) -> None:
+        """Drop all metrics that carry these labels, as those of a partition that is no longer read."""
+        gone = set(_key("", labels)[1])
+        tables: tuple[dict[tuple[str, Labels], Any], ...] = (self._counters, self._gauges, self._histograms)
+        for table in tables:
+            for key in [key for key in list(table) if gone <= set(key[1])]:
+                table.pop(key, None)
+
+    def snapshot(self) -> dict[str, float]:
+        """Everything by name; labels stand behind it, as in `records_lag{partition=0,topic=orders}`."""
+        now = self._clock()
+        found: dict[str, float] = {}
+        for (name, labels), counter in list(self._counters.items()):
+            found[_text(name, labels)] = counter.total
+            found[_text(name.removesuffix("_total") + "_rate", labels)] = counter.rate(now)
+        for (name, labels), gauge in list(self._gauges.items()):
+            found[_text(name, labels)] = gauge.value if gauge.read is None else gauge.read()
+        for (name, labels), histogram in list(self._histograms.items()):
+            count = histogram.count
+            found[_text(name + "_count", labels)] = count
+            found[_text(name + "_avg", labels)] = histogram.total / count if count else 0.0
+            found[_text(name + "_max", labels)] = histogram.maximum
+            found[_text(name + "_p50", labels)] = histogram.quantile(0.5)
+            found[_text(name + "_p99", labels)] = histogram.quantile(0.99)
+        return found
+
+    def add_hook(self, hook: Hook, *, interval: float = 10.0) -> None:
+        """Call a function with a snapshot regularly, in a thread of its own (never the network thread).
+
+        Parameters:
+            hook: takes the snapshot. What it raises is logged, and it is called again the next time.
+            interval: seconds between two calls.
+        """
+        reporter = _Reporter(self, hook, interval)
+        self._hooks.append(reporter)
+        reporter.start()
+
+    def close(self) -> None:
+        """Stop the hooks; each is called once more with the last figures. Waits for none of them."""
+        for reporter in self._hooks:
+            reporter.stop.set()
+
+
+class _Reporter(threading.Thread):
+    """Calls one hook at its interval."""
+
+    def __init__(self, metrics: Metrics, hook: Hook, interval: float) -> None:
+        super().__init__(name="kclient-metrics", daemon=True)
+        self.stop = threading.Event()
+        self._metrics = metrics
+        self._hook = hook
+        self._interval = interval
+
+    def run(self) -> None:
+        stopped = False
+        while not stopped:
+            stopped = self.stop.wait(self._interval)
+            try:
+                self._hook(self._metrics.snapshot())
+            except Exception:  # noqa: BLE001 - user code; the next call may work
+                _log.exception("a metrics hook failed")
+
+
+def _key(name: str, labels: dict[str, object]) -> tuple[str, Labels]:
+    if not labels:
+        return name, ()
+    return name, tuple(sorted((label, str(value)) for label, value in labels.items()))
+
+
+def _text(name: str, labels: Labels) -> str:
+    return f"{name}{{{','.join(f'{label}={value}' for label, value in labels)}}}" if labels else name

@@ -1,0 +1,46 @@
+"""Reads and checks the list of bootstrap servers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from kclient.errors import ConfigError
+
+_SERVER = re.compile(r"(?:(?P<scheme>[A-Za-z_]+)://)?(?:\[(?P<v6>[0-9A-Fa-f:.%\w]+)\]|(?P<host>[^\[\]:/\s]+)):(?P<port>[0-9]+)")
+
+
+def parse_servers(servers: str | Sequence[str]) -> list[tuple[str, int]]:
+    """Read `bootstrap_servers`.
+
+    Parameters:
+        servers: `host:port`, separated by commas or as a sequence; an IPv6 address stands in brackets. A
+            listener's `PLAINTEXT://` before it is accepted.
+
+    Returns:
+        Hosts and ports, each pair once.
+
+    Raises:
+        ConfigError: an entry is malformed; it says which and how it should look.
+    """
+    entries = servers.split(",") if isinstance(servers, str) else list(servers)
+    found: dict[tuple[str, int], None] = {}
+    for entry in entries:
+        if not isinstance(entry, str):
+            raise ConfigError(f'bootstrap_servers must consist of "host:port" strings, not {entry!r}')
+        text = entry.strip()
+        if not text:
+            continue
+        match = _SERVER.fullmatch(text)
+        if match is None:
+            raise ConfigError(f'a bootstrap server is "host:port" (IPv6: "[::1]:9092"), not {text!r}')
+        scheme = match["scheme"]
+        if scheme and scheme.upper() != "PLAINTEXT":
+            raise ConfigError(f"bootstrap server {text!r}: only plaintext listeners are supported, not {scheme}")
+        port = int(match["port"])
+        if not 0 < port < 65536:
+            raise ConfigError(f"bootstrap server {text!r}: a port is from 1 to 65535, not {port}")
+        found[match["v6"] or match["host"], port] = None
+    if not found:
+        raise ConfigError('bootstrap_servers names no server; it is "host:port", or several separated by commas')
+    return list(found)

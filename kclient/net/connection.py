@@ -1,0 +1,421 @@
+"""One connection to one broker: set up step by step, then requests out and answers in, in order.
+
+Answers come in the order of the requests; anything else, or a request that is not answered in
+time, ends the connection, and everything under way on it fails. Left out: reconnecting, choosing a
+broker (`nodes`), sockets (`transport`).
+"""
+
+from __future__ import annotations
+
+import enum
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, Protocol
+
+from kclient.errors import (
+    BrokerConnectionError,
+    DisconnectedError,
+    IllegalStateError,
+    KafkaError,
+    KafkaTimeoutError,
+    NotKafkaError,
+    ProtocolError,
+)
+from kclient.metrics import Counter, Histogram
+from kclient.net.events import CLOSED, CONNECTED, FRAME, SENT, BadFrame, PeerClosed
+from kclient.net.failures import api_name, error_for_request
+from kclient.net.handshake import ApiRanges, Ask, Exchange, Setup, Step
+from kclient.net.manager import NEVER, Request
+from kclient.net.transport import Address, Channel
+from kclient.protocol.frames import (
+    decode_response_header,
+    encode_request,
+    peek_correlation_id,
+    response_header_version,
+)
+
+SETUP_FRAME_LIMIT = 1 << 20
+"""Bytes; no answer during set-up is that large, but what is no Kafka broker announces any size."""
+FRAME_LIMIT = 0x7FFFFFFF
+_LAST_CORRELATION_ID = 0x7FFFFFFF
+
+
+class State(enum.Enum):
+    """The life of a connection."""
+
+    NEW = "new"
+    CONNECTING = "connecting"
+    SETTING_UP = "setting up"
+    READY = "ready"
+    CLOSED = "closed"
+
+
+TRANSITIONS: dict[State, frozenset[State]] = {
+    State.NEW: frozenset({State.CONNECTING, State.CLOSED}),
+    State.CONNECTING: frozenset({State.SETTING_UP, State.CLOSED}),
+    State.SETTING_UP: frozenset({State.READY, State.CLOSED}),
+    State.READY: frozenset({State.CLOSED}),
+    State.CLOSED: frozenset(),
+}
+
+
+class Peer(NamedTuple):
+    """Whom a connection is to; `name` is how errors call it."""
+
+    name: str
+    host: str
+    port: int
+
+
+class InFlight(NamedTuple):
+    """A request that was written and waits for its answer (or, without one, for being written)."""
+
+    correlation_id: int
+    request: Request
+    deadline: float
+    timeout: float
+    sent_at: float
+
+
+class ConnectionMetrics(NamedTuple):
+    """What a connection counts; `latency` in milliseconds."""
+
+    requests: Counter
+    responses: Counter
+    bytes_out: Counter
+    bytes_in: Counter
+    latency: Histogram
+
+
+class Owner(Protocol):
+    """Who made a connection and is told what becomes of it, before the requests on it are."""
+
+    def connection_ready(self, connection: Connection, now: float) -> None: ...
+
+    def connection_has_room(self, connection: Connection, now: float) -> None: ...
+
+    def connection_closed(self, connection: Connection, error: KafkaError, now: float) -> None: ...
+
+
+class Connection:
+    """A connection; the handler of its channel's events.
+
+    Parameters:
+        peer: whom it is to.
+        owner: who is told that it is ready, or closed.
+        steps: the set-up.
+        client_id: what requests carry.
+        software_version: what ApiVersions tells the broker.
+        metrics: what to count with.
+        defer: runs a function soon on the network thread, outside of any `send`.
+    """
+
+    def __init__(
+        self,
+        peer: Peer,
+        owner: Owner,
+        *,
+        steps: Sequence[Step],
+        client_id: str,
+        software_version: str,
+        metrics: ConnectionMetrics,
+        defer: Callable[[Callable[[], None]], None],
+    ) -> None:
+        self.peer = peer
+        self.state = State.NEW
+        self.in_flight: deque[InFlight] = deque()
+        self.unsent: list[InFlight] = []
+        self.last_used = 0.0
+        self.deadline = NEVER
+        """When `check` has something to do at the latest; it may be earlier, when an answer made it needless."""
+        self._owner = owner
+        self._steps = iter(steps)
+        self._setup = Setup(peer.name, software_version)
+        self._setup_timeout = 0.0
+        self._asked: Ask | None = None
+        self._exchange: Exchange | None = None
+        self._client_id = client_id
+        self._metrics = metrics
+        self._defer = defer
+        self._channel: Channel | None = None
+        self._next_id = 0
+        self._header_v1: dict[tuple[int, int], bool] = {}
+
+    @property
+    def ranges(self) -> ApiRanges:
+        """The versions the broker accepts."""
+        return self._setup.ranges
+
+    @property
+    def load(self) -> int:
+        """Requests under way."""
+        return len(self.in_flight) + len(self.unsent)
+
+    def open(
+        self, connect: Callable[[Address, Connection], Channel], address: Address, timeout: float, now: float
+    ) -> None:
+        """Start connecting.
+
+        Parameters:
+            timeout: seconds that connecting and setting up may take.
+
+        Raises:
+            OSError: the system refused at once; the connection is closed, and the owner not told.
+        """
+        self._setup_timeout = timeout
+        self.deadline = now + timeout
+        self.last_used = now
+        self._go(State.CONNECTING)
+        try:
+            self._channel = connect(address, self)
+        except OSError:
+            self._go(State.CLOSED)
+            raise
+        self._channel.frame_limit = SETUP_FRAME_LIMIT
+
+    def send(self, request: Request, deadline: float, timeout: float, now: float) -> None:
+        """Write a request; only when READY. Its callbacks are not called from here.
+
+        Parameters:
+            deadline: when the answer must be there.
+            timeout: the seconds that made the deadline, for the error that says so.
+        """
+        if self.state is not State.READY or self._channel is None:
+            raise IllegalStateError(f"the connection is {self.state.value}", broker=self.peer.name)
+        try:
+            request.version = self._setup.ranges.negotiate(
+                request.request_type, request.minimum_version, request.maximum_version
+            )
+            message = request.build(request.version)
+            correlation_id = self._next_id
+            parts = encode_request(message, request.version, correlation_id, self._client_id)
+        except KafkaError as error:
+            failure = error_for_request(error, request, self.peer.name)
+            self._defer(lambda: request.on_error(failure, now))
+            return
+        self._next_id = 0 if correlation_id == _LAST_CORRELATION_ID else correlation_id + 1
+        entry = InFlight(correlation_id, request, deadline, timeout, now)
+        self.last_used = now
+        metrics = self._metrics
+        metrics.requests.total += 1
+        metrics.bytes_out.total += sum(map(len, parts))
+        if request.expects_response:
+            self.in_flight.append(entry)
+            self._channel.send(parts)
+        elif self._channel.send(parts, True):
+            self._defer(lambda: request.on_response(None, now))
+            return
+        else:
+            self.unsent.append(entry)
+        if deadline < self.deadline:
+            self.deadline = deadline
+
+    def check(self, now: float) -> None:
+        """Close the connection if something took too long."""
+        if self.state in (State.CONNECTING, State.SETTING_UP):
+            if now >= self.deadline:
+                self.close(self._setup_timed_out(), now)
+            return
+        late = [entry for entry in (*self.in_flight, *self.unsent) if entry.deadline <= now]
+        if late:
+            self._fail(late, now)
+            return
+        self.deadline = min((entry.deadline for entry in (*self.in_flight, *self.unsent)), default=NEVER)
+
+    def close(
+        self, error: KafkaError, now: float, culprits: dict[int, KafkaError] | None = None, *, tell_owner: bool = True
+    ) -> None:
+        """Close; everything under way fails.
+
+        Parameters:
+            error: why, and what the requests under way get.
+            culprits: by id of the request object, the errors of those that get one of their own.
+            tell_owner: False if it is the owner who closes.
+        """
+        if self.state is State.CLOSED:
+            return
+        error.broker = error.broker or self.peer.name
+        self._go(State.CLOSED)
+        if self._channel is not None:
+            self._channel.close()
+        pending = [entry.request for entry in (*self.in_flight, *self.unsent)]
+        self.in_flight.clear()
+        self.unsent.clear()
+        self.deadline = NEVER
+        if tell_owner:
+            self._owner.connection_closed(self, error, now)
+        for request in pending:
+            own = (culprits or {}).get(id(request), error)
+            request.on_error(error_for_request(own, request, self.peer.name), now)
+
+    # -- events
+
+    def on_event(self, event: int, value: Any, now: float) -> None:
+        """Take an event of the channel."""
+        if self.state is State.CLOSED:
+            return
+        if event == FRAME:
+            if self.state is State.READY:
+                self._answer(value, now)
+            else:
+                self._setup_frame(value, now)
+        elif event == SENT:
+            sent, self.unsent = self.unsent, []
+            self._owner.connection_has_room(self, now)
+            for entry in sent:
+                entry.request.on_response(None, now)
+        elif event == CONNECTED:
+            self._go(State.SETTING_UP)
+            self._next_step(now)
+        elif event == CLOSED:
+            self.close(self._why_closed(value), now)
+
+    def _answer(self, frame: Any, now: float) -> None:
+        metrics = self._metrics
+        metrics.responses.total += 1
+        metrics.bytes_in.total += len(frame) + 4
+        self.last_used = now
+        if not self.in_flight:
+            self.close(ProtocolError("the broker sent an answer that nobody waits for", broker=self.peer.name), now)
+            return
+        entry = self.in_flight[0]
+        request = entry.request
+        try:
+            body = self._body(frame, request.request_type, request.version, entry.correlation_id)
+            response = request.request_type.response_type.decode(body, request.version)
+        except ProtocolError as error:
+            lost = DisconnectedError(f"the connection was closed over a malformed answer: {error.message}")
+            self.close(lost, now, {id(request): error})
+            return
+        self.in_flight.popleft()
+        self._owner.connection_has_room(self, now)
+        metrics.latency.record((now - entry.sent_at) * 1000.0)
+        request.on_response(response, now)
+
+    def _body(self, frame: Any, request_type: Any, version: int, expected: int) -> memoryview:
+        """The body of an answer, whose correlation id must be the expected one."""
+        found = peek_correlation_id(frame)
+        if found != expected:
+            raise ProtocolError(f"the answer carries the correlation id {found}, but {expected} is the next")
+        key = (request_type.api_key, version)
+        tagged = self._header_v1.get(key)
+        if tagged is None:
+            tagged = self._header_v1[key] = response_header_version(request_type, version) > 0
+        if not tagged:
+            return memoryview(frame)[4:]
+        # Headers can have tagged fields, but so far have none.
+        if len(frame) > 4 and frame[4] == 0:
+            return memoryview(frame)[5:]
+        return decode_response_header(request_type.api_key, version, frame)[1]
+
+    # -- set-up
+
+    def _next_step(self, now: float) -> None:
+        step = next(self._steps, None)
+        if step is None:
+            self._go(State.READY)
+            self.deadline = NEVER
+            if self._channel is not None:
+                self._channel.frame_limit = FRAME_LIMIT
+            self._owner.connection_ready(self, now)
+            return
+        self._exchange = step(self._setup)
+        self._advance(None, now)
+
+    def _advance(self, body: memoryview | None, now: float) -> None:
+        if self._exchange is None or self._channel is None:
+            raise IllegalStateError("no step of the set-up is under way", broker=self.peer.name)
+        try:
+            ask = next(self._exchange) if body is None else self._exchange.send(body)
+        except StopIteration:
+            self._exchange = None
+            self._next_step(now)
+            return
+        except ProtocolError as error:
+            self.close(self._not_kafka(f"an answer that is not Kafka's protocol ({error.message})"), now)
+            return
+        except KafkaError as error:
+            self.close(error, now)
+            return
+        self._asked = ask
+        self._channel.send(encode_request(ask.message, ask.version, self._next_id, self._client_id))
+
+    def _setup_frame(self, frame: Any, now: float) -> None:
+        ask = self._asked
+        if ask is None:
+            self.close(self._not_kafka("bytes before it was asked anything"), now)
+            return
+        expected = self._next_id
+        self._next_id += 1
+        self._asked = None
+        try:
+            body = self._body(frame, type(ask.message), ask.version, expected)
+        except ProtocolError as error:
+            self.close(self._not_kafka(f"an answer that is not Kafka's protocol ({error.message})"), now)
+            return
+        self._advance(body, now)
+
+    # -- errors
+
+    def _fail(self, late: list[InFlight], now: float) -> None:
+        """Close the connection since requests were not answered in time."""
+        culprits: dict[int, KafkaError] = {
+            id(entry.request): KafkaTimeoutError(f"the broker did not answer within {entry.timeout:g} s")
+            for entry in late
+        }
+        first = f"{api_name(late[0].request)} within {late[0].timeout:g} s"
+        lost = DisconnectedError(f"the connection was closed, as the broker did not answer {first}")
+        self.close(lost, now, culprits)
+
+    def _setup_timed_out(self) -> KafkaError:
+        seconds = f"within {self._setup_timeout:.3g} s"
+        if self.state is State.CONNECTING:
+            return self._unreachable(f"no connection {seconds}")
+        advice = "check that this is a plaintext listener of a Kafka broker, and that the broker is not overloaded"
+        return self._unreachable(f"connected, but got no answer {seconds}", advice)
+
+    def _unreachable(self, reason: object, advice: str | None = None) -> BrokerConnectionError:
+        extra = {"advice": advice} if advice else {}
+        return BrokerConnectionError(self.peer.host, self.peer.port, reason, broker=self.peer.name, **extra)
+
+    def _not_kafka(self, what: str) -> NotKafkaError:
+        return NotKafkaError(
+            f"{self.peer.host}:{self.peer.port} is not a plaintext listener of a Kafka broker: it sent {what}; "
+            "check host and port",
+            broker=self.peer.name,
+        )
+
+    def _why_closed(self, reason: Exception) -> KafkaError:
+        setting_up = self.state in (State.CONNECTING, State.SETTING_UP)
+        if isinstance(reason, BadFrame):
+            if setting_up:
+                return self._not_kafka(describe_stranger(reason.head))
+            return ProtocolError(f"{reason}", broker=self.peer.name)
+        if setting_up:
+            if isinstance(reason, PeerClosed):
+                if reason.head:
+                    return self._not_kafka(describe_stranger(reason.head) + " and closed the connection")
+                advice = (
+                    "check that this is a plaintext listener of a Kafka broker; one that wants TLS or SASL closes "
+                    "such a connection"
+                )
+                return self._unreachable("the peer closed the connection instead of answering ApiVersions", advice)
+            return self._unreachable(reason.strerror if isinstance(reason, OSError) and reason.strerror else reason)
+        text = f"{reason}" if isinstance(reason, PeerClosed) else f"the connection was lost: {reason}"
+        return DisconnectedError(text, broker=self.peer.name)
+
+    def _go(self, state: State) -> None:
+        if state not in TRANSITIONS[self.state]:
+            raise IllegalStateError(f"a connection cannot go from {self.state.value} to {state.value}")
+        self.state = state
+
+
+def describe_stranger(head: bytes) -> str:
+    """What the first bytes of something that is no Kafka broker look like."""
+    if head.startswith(b"HTTP/"):
+        line = head.split(b"\r\n", 1)[0].decode("ascii", "replace")
+        return f"the answer of an HTTP server ({line!r})"
+    if len(head) >= 3 and head[0] in (0x15, 0x16) and head[1] == 0x03:
+        return "a TLS record: this is a TLS port"
+    return f"bytes that are not Kafka's protocol ({head[:16]!r})"
+

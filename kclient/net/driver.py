@@ -1,0 +1,108 @@
+"""The loop of the network thread: wait, hand out events, poll the managers, send what they want.
+
+It decides nothing: managers say what to send and when to ask them again, the nodes say when
+something times out, and the driver sleeps until the nearest of these, an event or a wake-up. Left
+out: the thread itself, and what becomes of an error (`engine`).
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable
+
+from kclient.net.manager import NEVER, Manager, Request
+from kclient.net.nodes import ClusterNodes
+from kclient.net.transport import Transport
+
+
+class Driver:
+    """The loop.
+
+    Parameters:
+        transport: the network.
+        clock: seconds.
+
+    `nodes` is to be set before the first turn.
+    """
+
+    nodes: ClusterNodes
+
+    def __init__(self, transport: Transport, clock: Callable[[], float]) -> None:
+        self._transport = transport
+        self._clock = clock
+        self._managers: list[Manager] = []
+        self._submitted: deque[Callable[[], None]] = deque()
+        self._timeout = 0.0
+        # Set by whoever wants another turn; looked at after `_asleep` is set, so that no wish is lost.
+        self._wanted = False
+        self._asleep = False
+        # Held by the network thread while it is awake, then by the thread whose byte is under way to wake it.
+        self._may_wake = threading.Lock()
+        self._may_wake.acquire()
+
+    def add(self, manager: Manager) -> None:
+        """Poll a manager from the next turn on."""
+        self._managers.append(manager)
+
+    def remove(self, manager: Manager) -> None:
+        """Poll a manager no more; from the network thread."""
+        self._managers = [kept for kept in self._managers if kept is not manager]
+
+    def wakeup(self) -> None:
+        """Make another turn soon. Any thread; costs next to nothing unless the driver sleeps and nobody woke it yet."""
+        self._wanted = True
+        if self._asleep and self._may_wake.acquire(blocking=False):
+            self._transport.wake()
+
+    def submit(self, function: Callable[[], None]) -> None:
+        """Run a function on the network thread soon. Any thread."""
+        self._submitted.append(function)
+        self.wakeup()
+
+    def defer(self, function: Callable[[], None]) -> None:
+        """Run a function in the next turn, which is made at once; from the network thread."""
+        self._submitted.append(function)
+        self._wanted = True
+
+    def send(self, request: Request) -> None:
+        """Send a request outside of `poll`; from the network thread."""
+        self.nodes.send(request, self._clock())
+
+    def turn(self, longest: float = NEVER) -> None:
+        """Wait for something to do and do it.
+
+        Parameters:
+            longest: seconds to wait at most.
+        """
+        timeout = min(self._timeout, longest)
+        self._asleep = True
+        self._may_wake.release()
+        if self._wanted:
+            timeout = 0.0
+        events = self._transport.wait(timeout)
+        self._asleep = False
+        # If this fails, a byte to wake this thread is under way or was just read; a late one costs an empty turn.
+        self._may_wake.acquire(blocking=False)
+        self._wanted = False
+        now = self._clock()
+        for handler, event, value in events:
+            handler.on_event(event, value, now)
+        if self._submitted:
+            self.run_submitted()
+        nodes = self.nodes
+        nodes.check(now)
+        deadline = NEVER
+        for manager in self._managers:
+            requests, wanted_at = manager.poll(now)
+            if wanted_at < deadline:
+                deadline = wanted_at
+            for request in requests:
+                nodes.send(request, now)
+        deadline = min(deadline, nodes.deadline())
+        self._timeout = max(0.0, deadline - self._clock())
+
+    def run_submitted(self) -> None:
+        """Run what was submitted so far."""
+        for _ in range(len(self._submitted)):
+            self._submitted.popleft()()

@@ -1,0 +1,320 @@
+"""The engine of a client: one network thread, and all that the rest of the client may ask of it.
+
+The thread is a daemon, so that it never keeps the interpreter from ending; an engine that is still
+open then is closed by an `atexit` handler, which waits for it for at most a second (those of clients,
+registered later, run before it and may still flush). In a forked child every engine is
+unusable and says so. Left out: what is sent (managers), and how (`driver`, `nodes`).
+"""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import os
+import random
+import signal
+import threading
+import time
+import weakref
+from collections.abc import Callable
+from concurrent.futures import Future, InvalidStateError
+from typing import Any
+
+from kclient.config import ClientConfig, ConsumerConfig, ProducerConfig
+from kclient.errors import ClosedError, ForkError, KafkaError
+from kclient.metrics import Metrics
+from kclient.net.bootstrap import parse_servers
+from kclient.net.driver import Driver
+from kclient.net.manager import Manager, Request
+from kclient.net.metadata import MetadataManager
+from kclient.net.nodes import ClusterNodes
+from kclient.net.transport import SocketTransport, Transport
+from kclient.protocol import Message
+
+_log = logging.getLogger(__name__)
+
+_EXIT_TIMEOUT = 1.0
+"""Seconds that the end of the interpreter waits for each engine that was left open."""
+
+
+class Engine:
+    """The engine of one client.
+
+    Parameters:
+        config: the client's options.
+        metrics: where to count; by default metrics of its own.
+        clock: seconds.
+        random: for jitter and choices.
+        transport: the network; by default TCP.
+        name: how the thread is called.
+
+    Raises:
+        ConfigError: `bootstrap_servers` is malformed.
+    """
+
+    def __init__(
+        self,
+        config: ClientConfig,
+        *,
+        metrics: Metrics | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        random: random.Random | None = None,
+        transport: Transport | None = None,
+        name: str = "kclient",
+    ) -> None:
+        servers = parse_servers(config.bootstrap_servers)
+        self.name = name
+        self.metrics = metrics if metrics is not None else Metrics(config.client_id)
+        self._clock = clock
+        self._random = random if random is not None else _new_random()
+        self._transport = transport or SocketTransport(
+            send_buffer=config.send_buffer_bytes, receive_buffer=config.receive_buffer_bytes
+        )
+        self._driver = Driver(self._transport, clock)
+        self.nodes = self._driver.nodes = ClusterNodes(
+            config,
+            servers,
+            self._transport,
+            metrics=self.metrics,
+            clock=clock,
+            random=self._random,
+            defer=self._driver.defer,
+        )
+        self.metadata = MetadataManager(
+            config,
+            self.nodes,
+            random=self._random,
+            wakeup=self._driver.wakeup,
+            auto_create=_may_create_topics(config),
+        )
+        self._driver.add(self.metadata)
+        self.wakeup = self._driver.wakeup
+        self._thread: threading.Thread | None = None
+        self._stopping = False
+        self._finished = False
+        self._unusable: Callable[[], KafkaError] | None = None
+        self._on_failure: list[Callable[[KafkaError], None]] = []
+        self._closing = threading.Lock()
+        self._pid = os.getpid()
+        self._count_gil_waits()
+        _engines.add(self)
+
+    # -- for the parts of a client
+
+    def add(self, manager: Manager) -> None:
+        """Poll a manager; before `start`, or on the network thread."""
+        self._driver.add(manager)
+
+    def remove(self, manager: Manager) -> None:
+        """Poll a manager no more; on the network thread."""
+        self._driver.remove(manager)
+
+    def on_failure(self, callback: Callable[[KafkaError], None]) -> None:
+        """Call a function with the fatal error if the network thread fails, on that thread, as its last act."""
+        self._on_failure.append(callback)
+
+    def submit(self, function: Callable[[], None]) -> None:
+        """Run a function on the network thread soon. Any thread.
+
+        After the end of that thread it runs at once, and requests that it sends fail.
+        """
+        self._driver.submit(function)
+        if self._finished:
+            self._driver.run_submitted()
+
+    def send(self, request: Request) -> None:
+        """Send a request outside of `poll`; on the network thread."""
+        self._driver.send(request)
+
+    def call(
+        self,
+        node: int,
+        request_type: type[Message],
+        build: Callable[[int], Message],
+        *,
+        timeout: float | None = None,
+    ) -> Future[Any]:
+        """Send one request and get its answer as a future. Any thread.
+
+        Parameters:
+            node: the broker's id, or ANY_NODE.
+            request_type, build: see `Request`.
+            timeout: seconds; None is request_timeout_ms.
+        """
+        future: Future[Any] = Future()
+
+        def answered(response: Any, now: float) -> None:
+            if not future.cancelled():
+                _settle(lambda: future.set_result(response))
+
+        def failed(error: KafkaError, now: float) -> None:
+            if not future.cancelled():
+                _settle(lambda: future.set_exception(error))
+
+        request = Request(node, request_type, build, answered, failed, timeout=timeout)
+        self.submit(lambda: self.send(request))
+        return future
+
+    # -- life
+
+    @property
+    def closed(self) -> bool:
+        """Whether `close` was called."""
+        return self._stopping
+
+    def start(self) -> None:
+        """Start the network thread."""
+        self.check_usable()
+        self._thread = threading.Thread(target=self._run, name=f"{self.name}-network", daemon=True)
+        self._thread.start()
+
+    def check_usable(self) -> None:
+        """Raise what keeps the client from working.
+
+        Raises:
+            ForkError: this is a forked child of the process that made the client.
+            ClosedError: the client was closed.
+            KafkaError: the network thread failed; the cause is attached.
+        """
+        if self._unusable is not None:
+            raise self._unusable()
+
+    def close(self, timeout: float) -> None:
+        """Stop the network thread and close the connections; what is under way fails with ClosedError.
+
+        Functions submitted before still run. Returns by the deadline whatever the network does.
+
+        Parameters:
+            timeout: seconds.
+        """
+        if self._pid != os.getpid():
+            return
+        with self._closing:
+            first = not self._stopping
+            self._stopping = True
+        if first and self._unusable is None:
+            self._unusable = lambda: ClosedError(f"the client {self.name!r} is closed")
+        thread = self._thread
+        if thread is None:
+            if first:
+                self._finish(self._closed_error())
+            return
+        self.wakeup()
+        if thread is threading.current_thread():
+            return
+        thread.join(max(0.0, timeout))
+        if thread.is_alive():
+            _log.warning("%s: the network thread did not stop within %g s", self.name, timeout)
+
+    def run_turn(self, longest: float) -> None:
+        """Make one turn of the network thread in the caller's; for simulations, where no thread is started.
+
+        Parameters:
+            longest: seconds to wait at most.
+        """
+        self._driver.turn(longest)
+
+    def _run(self) -> None:
+        _block_signals()
+        error: KafkaError = self._closed_error()
+        try:
+            turn = self._driver.turn
+            while not self._stopping:
+                turn()
+        except BaseException as failure:  # noqa: BLE001 - raised from the client's next call
+            error = self._fatal(failure)
+        self._finish(error)
+
+    def _fatal(self, failure: BaseException) -> KafkaError:
+        """Make the client unusable, since something on the network thread failed that must not."""
+        _log.critical("%s: the network thread failed; the client is unusable", self.name, exc_info=failure)
+        text = f"the network thread of {self.name!r} failed: {failure!r}; this is a bug, make a new client"
+
+        def make() -> KafkaError:
+            error = KafkaError(text)
+            error.fatal = True
+            error.__cause__ = failure
+            return error
+
+        self._unusable = make
+        return make()
+
+    def _finish(self, error: KafkaError) -> None:
+        """Fail everything that is under way, and close the connections."""
+        steps: list[Callable[[], None]] = []
+        if not isinstance(error, ClosedError):
+            steps += [lambda callback=callback: callback(error) for callback in self._on_failure]  # type: ignore[misc]
+        steps += [self._driver.run_submitted, lambda: self.nodes.close(error, self._clock())]
+        steps += [self._transport.close, self.metrics.close]
+        for step in steps:
+            try:
+                step()
+            except Exception:  # noqa: BLE001 - the others must still be told
+                _log.exception("%s: could not end in order", self.name)
+        self._finished = True
+        try:
+            self._driver.run_submitted()
+        except Exception:  # noqa: BLE001 - nobody is left to raise it to
+            _log.exception("%s: could not end in order", self.name)
+
+    def _closed_error(self) -> ClosedError:
+        return ClosedError(f"the client {self.name!r} was closed before the broker answered")
+
+    def _forked(self) -> None:
+        """This is a child of the process that made the engine: the network thread is not in it."""
+        pid = self._pid
+        self._unusable = lambda: ForkError(
+            f"the client {self.name!r} was made in process {pid}, and cannot be used in its forked child "
+            f"{os.getpid()}; make one in each process"
+        )
+
+    def _count_gil_waits(self) -> None:
+        poller = getattr(self._transport, "poller", None)
+        if poller is not None:
+            self.metrics.gauge("network_thread_gil_waits_total", lambda: poller.gil_waits)
+            self.metrics.gauge("network_thread_gil_wait_seconds_total", lambda: poller.gil_wait_seconds)
+            self.metrics.gauge("network_thread_gil_wait_seconds_max", lambda: poller.gil_wait_max)
+
+
+_engines: weakref.WeakSet[Engine] = weakref.WeakSet()
+
+
+def _close_all() -> None:
+    for engine in list(_engines):
+        if not engine.closed:
+            engine.close(_EXIT_TIMEOUT)
+
+
+def _mark_forked() -> None:
+    for engine in list(_engines):
+        engine._forked()
+
+
+atexit.register(_close_all)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_mark_forked)
+
+
+def _new_random() -> random.Random:
+    return random.Random()
+
+
+def _may_create_topics(config: ClientConfig) -> bool:
+    """Whether asking for a topic may create it: for producers always (the broker decides), for admins never."""
+    if isinstance(config, ConsumerConfig):
+        return config.allow_auto_create_topics
+    return isinstance(config, ProducerConfig)
+
+
+def _settle(settle: Callable[[], None]) -> None:
+    try:
+        settle()
+    except InvalidStateError:  # its owner cancelled it in between
+        return
+
+
+def _block_signals() -> None:
+    """Leave signals to the main thread, whose waits they are to interrupt."""
+    if hasattr(signal, "pthread_sigmask"):
+        own = {signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGABRT, signal.SIGTRAP}
+        signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals() - own)

@@ -1,0 +1,21 @@
+"""Errors on their way to requests: each request gets one of its own that names its API and broker."""
+
+from __future__ import annotations
+
+from kclient.errors import KafkaError
+from kclient.net.manager import Request
+
+
+def api_name(request: Request) -> str:
+    """Kafka's name of the request's API."""
+    return request.request_type.message_name.removesuffix("Request")
+
+
+def error_for_request(error: KafkaError, request: Request, broker: str | None = None) -> KafkaError:
+    """A copy of an error that says which request it is about; what it says already stays."""
+    copied = type(error).__new__(type(error), *error.args)
+    copied.args = error.args
+    copied.__dict__.update(error.__dict__)
+    copied.api = error.api or api_name(request)
+    copied.broker = error.broker or broker
+    return copied

@@ -1,0 +1,255 @@
+"""Sockets that wait, read whole frames and write whole requests: the pure twin of `_io.pyx`.
+
+A `Poller` watches `Channel`s (connected TCP sockets) and reports the events of `events`. The
+compiled twin does the same without the GIL and hands over with the application's threads (see
+`kclient.records._handover`); this one explains it, and serves where nothing could be compiled.
+"""
+
+from __future__ import annotations
+
+import selectors
+import socket
+import struct
+import time
+from collections import deque
+from collections.abc import Sequence
+from typing import Any
+
+from kclient.net.events import CLOSED, CONNECTED, FRAME, SENT, BadFrame, Event, Handler, PeerClosed
+
+_SIZE = struct.Struct(">i")
+_PARTS_AT_ONCE = 64
+
+
+class Channel:
+    """One connection: frames in, parts of frames out. Made by `Poller.register`.
+
+    Attributes:
+        frame_limit: the largest frame that is believed; a larger one ends the connection with BadFrame.
+    """
+
+    def __init__(self, poller: Poller, sock: socket.socket, handler: Handler) -> None:
+        self.handler = handler
+        self.frame_limit = 0x7FFFFFFF
+        self.closed = False
+        self._poller = poller
+        self._socket = sock
+        self._connecting = True
+        self._failed = False
+        self._head = bytearray(4)
+        self._target = memoryview(self._head)
+        self._filled = 0
+        self._body: bytearray | None = None
+        self._unsent: deque[memoryview] = deque()
+        self._notify = False
+        self._interest = 0
+
+    def send(self, parts: Sequence[Any], notify: bool = False) -> bool:
+        """Send bytes-like objects in order; what the system does not take at once goes out during `Poller.wait`.
+
+        Parameters:
+            notify: report SENT when everything is out, unless that is so at once.
+
+        Returns:
+            Whether everything went to the system. After an error it did not, and CLOSED follows.
+        """
+        if self.closed or self._failed:
+            return False
+        self._unsent.extend(view for part in parts if (view := memoryview(part).cast("B")))
+        if len(self._unsent) == len(parts) or not self._interest & selectors.EVENT_WRITE:
+            try:
+                self._write()
+            except OSError as error:
+                self._poller._fail(self, error)
+                return False
+        self._notify = bool(self._unsent) and (notify or self._notify)
+        self._watch()
+        return not self._unsent
+
+    def close(self) -> None:
+        """Close the socket; no event follows that the last `wait` did not return."""
+        if not self.closed:
+            self.closed = True
+            self._set_interest(0)
+            self._poller._channels.discard(self)
+            self._socket.close()
+            self._unsent.clear()
+
+    def _write(self) -> None:
+        while self._unsent:
+            some = [self._unsent[index] for index in range(min(len(self._unsent), _PARTS_AT_ONCE))]
+            try:
+                sent = self._socket.sendmsg(some)
+            except BlockingIOError:
+                return
+            while sent:
+                part = self._unsent[0]
+                if sent < len(part):
+                    self._unsent[0] = part[sent:]
+                    return
+                sent -= len(part)
+                self._unsent.popleft()
+
+    def _read(self, events: list[Event]) -> None:
+        """Read what there is, at most up to the end of a large frame."""
+        while True:
+            try:
+                count = self._socket.recv_into(self._target[self._filled :])
+            except BlockingIOError:
+                return
+            if count == 0:
+                head = self._head if self._body is not None else self._head[: self._filled]
+                self._end(PeerClosed(bytes(head)), events)
+                return
+            self._filled += count
+            if self._filled < len(self._target):
+                continue
+            if self._body is None:
+                (size,) = _SIZE.unpack(self._head)
+                if not 4 <= size <= self.frame_limit:
+                    try:
+                        more = self._socket.recv(60)
+                    except OSError:
+                        more = b""
+                    self._end(BadFrame(size, bytes(self._head) + more), events)
+                    return
+                try:
+                    self._body = bytearray(size)
+                except MemoryError:
+                    self._end(BadFrame(size, bytes(self._head)), events)
+                    return
+                self._target = memoryview(self._body)
+                self._filled = 0
+            else:
+                events.append((self.handler, FRAME, self._body))
+                self._target = memoryview(self._head)
+                self._filled = 0
+                self._body = None
+                return
+
+    def _ready(self, mask: int, events: list[Event]) -> None:
+        try:
+            if self._connecting:
+                self._finish_connecting(events)
+                return
+            if mask & selectors.EVENT_WRITE:
+                self._write()
+                if not self._unsent and self._notify:
+                    self._notify = False
+                    events.append((self.handler, SENT, None))
+            if mask & selectors.EVENT_READ:
+                self._read(events)
+            self._watch()
+        except OSError as error:
+            self._end(error, events)
+
+    def _finish_connecting(self, events: list[Event]) -> None:
+        code = self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+        if code:
+            self._end(_os_error(code), events)
+            return
+        self._connecting = False
+        events.append((self.handler, CONNECTED, None))
+        self._watch()
+
+    def _end(self, reason: Exception, events: list[Event]) -> None:
+        self._failed = True
+        self._set_interest(0)
+        events.append((self.handler, CLOSED, reason))
+
+    def _watch(self) -> None:
+        if not self._failed and not self.closed:
+            writing = selectors.EVENT_WRITE if self._unsent or self._connecting else 0
+            self._set_interest(writing if self._connecting else writing | selectors.EVENT_READ)
+
+    def _set_interest(self, interest: int) -> None:
+        if interest == self._interest:
+            return
+        selector = self._poller._selector
+        if not self._interest:
+            selector.register(self._socket, interest, self)
+        elif not interest:
+            selector.unregister(self._socket)
+        else:
+            selector.modify(self._socket, interest, self)
+        self._interest = interest
+
+
+class Poller:
+    """Waits for channels, and for `wake` from other threads."""
+
+    def __init__(self) -> None:
+        self.gil_waits = 0
+        """How often the network thread came back from a system call and wanted the GIL; 0 in this twin."""
+        self.gil_wait_seconds = 0.0
+        self.gil_wait_max = 0.0
+        self._selector = selectors.DefaultSelector()
+        self._channels: set[Channel] = set()
+        self._late_events: list[Event] = []
+        self._wake_reader, self._wake_writer = socket.socketpair()
+        self._wake_reader.setblocking(False)
+        self._wake_writer.setblocking(False)
+        self._selector.register(self._wake_reader, selectors.EVENT_READ, None)
+
+    def register(self, sock: socket.socket, handler: Handler) -> Channel:
+        """Watch a non-blocking socket whose `connect` was called; CONNECTED or CLOSED follows."""
+        channel = Channel(self, sock, handler)
+        self._channels.add(channel)
+        channel._watch()
+        return channel
+
+    def wait(self, timeout: float) -> list[Event]:
+        """Wait for events.
+
+        Parameters:
+            timeout: seconds; infinity waits for events or `wake` alone.
+
+        Returns:
+            What happened; nothing after `wake` or the timeout.
+        """
+        events = self._late_events
+        self._late_events = []
+        deadline = time.monotonic() + timeout
+        while True:
+            left = 0.0 if events else deadline - time.monotonic()
+            ready = self._selector.select(None if left == float("inf") else max(0.0, left))
+            woken = not ready
+            for key, mask in ready:
+                if key.data is None:
+                    woken = True
+                    self._drain()
+                else:
+                    key.data._ready(mask, events)
+            if events or woken:
+                return events
+
+    def wake(self) -> None:
+        """Make `wait` return. Any thread."""
+        try:
+            self._wake_writer.send(b"\0")
+        except OSError:
+            return  # it is full, and wakes in any case, or the poller is closed
+
+    def close(self) -> None:
+        """Close all channels. `wake` stays harmless."""
+        for channel in list(self._channels):
+            channel.close()
+        self._selector.close()
+        self._wake_reader.close()
+        self._wake_writer.close()
+
+    def _drain(self) -> None:
+        try:
+            while self._wake_reader.recv(64):
+                pass
+        except BlockingIOError:
+            return
+
+    def _fail(self, channel: Channel, error: OSError) -> None:
+        channel._end(error, self._late_events)
+
+
+def _os_error(code: int) -> OSError:
+    import os
+
+    return OSError(code, os.strerror(code))

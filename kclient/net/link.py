@@ -1,0 +1,368 @@
+"""One broker as the client reaches it: looked up, connected, lost, waited for, connected again.
+
+A link outlives its connections. It tries every address of the broker's name in turn, waits longer
+after each failure, and keeps requests until a connection is set up or the attempt failed. Left
+out: what happens on a connection (`connection`), and which broker to use (`nodes`).
+"""
+
+from __future__ import annotations
+
+import enum
+import logging
+import random
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from kclient import __version__
+from kclient.config import ClientConfig
+from kclient.errors import BrokerConnectionError, DisconnectedError, IllegalStateError, KafkaError, KafkaTimeoutError
+from kclient.metrics import Metrics
+from kclient.net.backoff import Backoff
+from kclient.net.connection import Connection, ConnectionMetrics, Peer
+from kclient.net.failures import api_name, error_for_request
+from kclient.net.handshake import Step
+from kclient.net.manager import NEVER, Request
+from kclient.net.transport import Address, Transport
+from kclient.types import Node
+
+_log = logging.getLogger(__name__)
+
+
+class LinkState(enum.Enum):
+    """Where a link stands."""
+
+    IDLE = "idle"
+    RESOLVING = "looking up the name"
+    CONNECTING = "connecting"
+    READY = "ready"
+    BACKOFF = "waiting before the next attempt"
+
+
+TRANSITIONS: dict[LinkState, frozenset[LinkState]] = {
+    LinkState.IDLE: frozenset({LinkState.RESOLVING}),
+    LinkState.RESOLVING: frozenset({LinkState.CONNECTING, LinkState.BACKOFF, LinkState.IDLE}),
+    LinkState.CONNECTING: frozenset({LinkState.CONNECTING, LinkState.READY, LinkState.BACKOFF, LinkState.IDLE}),
+    LinkState.READY: frozenset({LinkState.BACKOFF, LinkState.IDLE}),
+    LinkState.BACKOFF: frozenset({LinkState.IDLE, LinkState.RESOLVING}),
+}
+
+
+class Waiting(NamedTuple):
+    """A request that was not written yet, and until when that makes sense."""
+
+    request: Request
+    deadline: float
+    timeout: float
+
+
+class LinkSettings:
+    """What all links of a client have in common; parameters as for `ClusterNodes`."""
+
+    def __init__(
+        self,
+        config: ClientConfig,
+        transport: Transport,
+        metrics: Metrics,
+        random: random.Random,
+        defer: Callable[[Callable[[], None]], None],
+        steps: Sequence[Step],
+        max_in_flight: int,
+    ) -> None:
+        self.transport = transport
+        self.metrics = metrics
+        self.defer = defer
+        self.steps = steps
+        self.max_in_flight = max_in_flight
+        self.client_id = config.client_id
+        self.max_idle = config.connections_max_idle_ms / 1000 if config.connections_max_idle_ms >= 0 else NEVER
+        self.canonical_bootstrap = config.client_dns_lookup == "resolve_canonical_bootstrap_servers_only"
+        self.reconnect = Backoff(
+            config.reconnect_backoff_ms / 1000,
+            max(config.reconnect_backoff_ms, config.reconnect_backoff_max_ms) / 1000,
+            random=random,
+        )
+        self.setup_timeout = Backoff(
+            config.socket_connection_setup_timeout_ms / 1000,
+            max(config.socket_connection_setup_timeout_ms, config.socket_connection_setup_timeout_max_ms) / 1000,
+            random=random,
+        )
+
+
+class _Lookup:
+    """The handler of one name lookup; a link that was closed or moved no longer cares for it."""
+
+    def __init__(self, link: Link) -> None:
+        self.link: Link | None = link
+
+    def on_event(self, event: int, value: Any, now: float) -> None:
+        if self.link is not None:
+            self.link.resolved(value, now)
+
+
+class Link:
+    """The way to one broker.
+
+    Parameters:
+        node: its id and address.
+        settings: what all links have in common.
+        on_failure: told why an attempt to connect failed.
+        is_bootstrap: whether it is one of `bootstrap_servers`, whose id is the client's own.
+    """
+
+    def __init__(
+        self,
+        node: Node,
+        settings: LinkSettings,
+        on_failure: Callable[[KafkaError], None],
+        *,
+        is_bootstrap: bool = False,
+    ) -> None:
+        self.node = node
+        self.state = LinkState.IDLE
+        self.connection: Connection | None = None
+        self.waiting: deque[Waiting] = deque()
+        self.failures = 0
+        self.retry_at = 0.0
+        self.trying_since = 0.0
+        self.error: KafkaError | None = None
+        self._settings = settings
+        self._on_failure = on_failure
+        self._is_bootstrap = is_bootstrap
+        self._addresses: deque[Address] = deque()
+        self._lookup: _Lookup | None = None
+        self._lookup_deadline = NEVER
+        self._waiting_deadline = NEVER
+
+    @property
+    def name(self) -> str:
+        """How errors call the broker."""
+        where = f"{self.node.host}:{self.node.port}"
+        return f"{where} (bootstrap)" if self._is_bootstrap else f"{self.node.node_id} ({where})"
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether it is connected and set up."""
+        return self.state is LinkState.READY
+
+    @property
+    def is_trying(self) -> bool:
+        """Whether it is being connected, since `trying_since`."""
+        return self.state in (LinkState.RESOLVING, LinkState.CONNECTING)
+
+    @property
+    def load(self) -> int:
+        """Requests written and not answered yet."""
+        return 0 if self.connection is None else self.connection.load
+
+    @property
+    def has_room(self) -> bool:
+        """Whether a request would be written at once, given that it is ready."""
+        return not self.waiting and self.load < self._settings.max_in_flight
+
+    def send(self, waiting: Waiting, now: float) -> None:
+        """Write a request, or keep it until that is possible."""
+        if self.state is LinkState.READY and self.has_room and self.connection is not None:
+            self.connection.send(*waiting, now)
+            return
+        self.waiting.append(waiting)
+        self._waiting_deadline = min(self._waiting_deadline, waiting.deadline)
+        self.connect_if_due(now)
+
+    def may_connect(self, now: float) -> bool:
+        """Whether `connect_if_due` would try."""
+        return self.state is LinkState.IDLE or (self.state is LinkState.BACKOFF and now >= self.retry_at)
+
+    def connect_if_due(self, now: float) -> None:
+        """Connect, unless that is under way or it is too early."""
+        if not self.may_connect(now):
+            return
+        self._go(LinkState.RESOLVING)
+        self.trying_since = now
+        settings = self._settings
+        self._lookup = _Lookup(self)
+        self._lookup_deadline = now + settings.setup_timeout.seconds(self.failures + 1)
+        canonical = settings.canonical_bootstrap and self._is_bootstrap
+        settings.transport.resolve(self.node.host, self.node.port, self._lookup, canonical=canonical)
+
+    def move(self, node: Node, now: float) -> None:
+        """Use another address from now on."""
+        _log.info("broker %d moved from %s to %s:%d", node.node_id, self.name, node.host, node.port)
+        kept = self.waiting
+        self.waiting = deque()
+        self._disconnect(DisconnectedError("the broker moved to another address", broker=self.name), now)
+        self.node = node
+        self.failures = 0
+        self.error = None
+        # Requests that were not written go to the new address, unless the callbacks above sent others before them.
+        self.waiting.extendleft(reversed(kept))
+        if self.waiting:
+            self.connect_if_due(now)
+
+    def deadline(self) -> float:
+        """When `check` has something to do at the latest."""
+        deadline = self._waiting_deadline if self.waiting else NEVER
+        connection = self.connection
+        if connection is not None:
+            deadline = min(deadline, connection.deadline)
+            if self.state is LinkState.READY:
+                deadline = min(deadline, connection.last_used + self._settings.max_idle)
+        elif self.state is LinkState.RESOLVING:
+            deadline = min(deadline, self._lookup_deadline)
+        elif self.state is LinkState.BACKOFF and self.waiting:
+            deadline = min(deadline, self.retry_at)
+        return deadline
+
+    def check(self, now: float) -> None:
+        """Time out what took too long, connect when the time has come, disconnect when idle for long."""
+        if self.waiting and now >= self._waiting_deadline:
+            self._time_out_waiting(now)
+        connection = self.connection
+        if connection is not None:
+            if now >= connection.deadline:
+                connection.check(now)
+            if self.state is LinkState.READY and now >= connection.last_used + self._settings.max_idle:
+                if connection.load:
+                    connection.last_used = now
+                else:
+                    _log.debug("closing the connection to %s, which was idle", self.name)
+                    self._disconnect(DisconnectedError("the connection was idle", broker=self.name), now)
+        elif self.state is LinkState.RESOLVING and now >= self._lookup_deadline:
+            self.resolved(OSError("its name was not resolved in time"), now)
+        elif self.waiting:
+            self.connect_if_due(now)
+
+    def close(self, error: KafkaError, now: float) -> None:
+        """Disconnect; everything under way or waiting fails."""
+        self._disconnect(error, now)
+        self._fail_waiting(error, now)
+
+    # -- what happens
+
+    def resolved(self, found: list[Address] | OSError, now: float) -> None:
+        """Take the result of the name lookup."""
+        if self._lookup is not None:
+            self._lookup.link = None
+            self._lookup = None
+        if isinstance(found, OSError) or not found:
+            reason = "its name has no address" if not isinstance(found, OSError) else found.strerror or found
+            advice = "check the name, and the network's name service"
+            self._attempt_failed(self._unreachable(reason, advice=advice), now)
+            return
+        self._addresses = deque(found)
+        self._connect_next(None, now)
+
+    def connection_ready(self, connection: Connection, now: float) -> None:
+        """See Owner."""
+        self._go(LinkState.READY)
+        self.failures = 0
+        self.error = None
+        self._addresses.clear()
+        _log.debug("connected to %s", self.name)
+        self._write_waiting(now)
+
+    def connection_closed(self, connection: Connection, error: KafkaError, now: float) -> None:
+        """See Owner."""
+        self.connection = None
+        self._settings.metrics.counter("connection_close_total").add()
+        if self.state is LinkState.CONNECTING:
+            self._connect_next(error, now)
+        else:
+            self._attempt_failed(error, now)
+
+    def connection_has_room(self, connection: Connection, now: float) -> None:
+        """See Owner."""
+        if self.waiting and self.state is LinkState.READY:
+            self._write_waiting(now)
+
+    def _write_waiting(self, now: float) -> None:
+        connection = self.connection
+        while self.waiting and connection is not None and connection.load < self._settings.max_in_flight:
+            connection.send(*self.waiting.popleft(), now)
+
+    def _connect_next(self, error: KafkaError | None, now: float) -> None:
+        """Try the next address; `error` is what the last one failed with."""
+        settings = self._settings
+        while self._addresses:
+            address = self._addresses.popleft()
+            self._go(LinkState.CONNECTING)
+            connection = self._new_connection()
+            timeout = settings.setup_timeout.seconds(self.failures + 1)
+            try:
+                connection.open(settings.transport.connect, address, timeout, now)
+            except OSError as reason:
+                error = self._unreachable(reason.strerror or reason)
+                continue
+            self.connection = connection
+            return
+        self._attempt_failed(error or self._unreachable("its name has no address"), now)
+
+    def _new_connection(self) -> Connection:
+        settings, metrics = self._settings, self._settings.metrics
+        metrics.counter("connection_creation_total").add()
+        label = {"node": self.node.node_id}
+        return Connection(
+            Peer(self.name, self.node.host, self.node.port),
+            self,
+            steps=settings.steps,
+            client_id=settings.client_id,
+            software_version=__version__,
+            metrics=ConnectionMetrics(
+                metrics.counter("request_total", **label),
+                metrics.counter("response_total", **label),
+                metrics.counter("outgoing_byte_total", **label),
+                metrics.counter("incoming_byte_total", **label),
+                metrics.histogram("request_latency", **label),
+            ),
+            defer=settings.defer,
+        )
+
+    def _attempt_failed(self, error: KafkaError, now: float) -> None:
+        first = self.error is None or self.error.message != error.message
+        lost = self.state is LinkState.READY
+        self._go(LinkState.BACKOFF)
+        self.failures += 1
+        self.retry_at = now + self._settings.reconnect.seconds(self.failures)
+        self.error = error
+        if lost:
+            _log.log(logging.INFO if self.waiting else logging.DEBUG, "%s", error)
+        else:
+            _log.log(logging.WARNING if first else logging.DEBUG, "%s", error)
+        self._on_failure(error)
+        self._fail_waiting(error, now)
+
+    def _disconnect(self, error: KafkaError, now: float) -> None:
+        """Go back to IDLE without backoff."""
+        if self._lookup is not None:
+            self._lookup.link = None
+            self._lookup = None
+        connection, self.connection = self.connection, None
+        self._addresses.clear()
+        if self.state is not LinkState.IDLE:
+            self._go(LinkState.IDLE)
+        if connection is not None:
+            connection.close(error, now, tell_owner=False)
+            self._settings.metrics.counter("connection_close_total").add()
+
+    def _fail_waiting(self, error: KafkaError, now: float) -> None:
+        waiting, self.waiting = self.waiting, deque()
+        self._waiting_deadline = NEVER
+        for entry in waiting:
+            entry.request.on_error(error_for_request(error, entry.request, self.name), now)
+
+    def _time_out_waiting(self, now: float) -> None:
+        late = [entry for entry in self.waiting if entry.deadline <= now]
+        self.waiting = deque(entry for entry in self.waiting if entry.deadline > now)
+        self._waiting_deadline = min((entry.deadline for entry in self.waiting), default=NEVER)
+        for entry in late:
+            cause = f"; the last error: {self.error.message}" if self.error is not None else ""
+            text = f"the request could not be written within {entry.timeout:g} s{cause}"
+            entry.request.on_error(KafkaTimeoutError(text, broker=self.name, api=api_name(entry.request)), now)
+
+    def _unreachable(self, reason: object, **advice: Any) -> BrokerConnectionError:
+        return BrokerConnectionError(self.node.host, self.node.port, reason, broker=self.name, **advice)
+
+    def _go(self, state: LinkState) -> None:
+        if state not in TRANSITIONS[self.state]:
+            raise IllegalStateError(f"a link cannot go from {self.state.value!r} to {state.value!r}")
+        self.state = state

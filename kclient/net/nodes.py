@@ -1,0 +1,274 @@
+"""All brokers of one client: who is known, who is connected, who gets a request that anybody can answer.
+
+Connections are made when they are wanted. Bootstrap servers have ids below ANY_NODE, and are let
+go once metadata names the brokers. Left out: one broker's connection attempts (`link`), and when
+to ask for metadata.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from kclient.config import ClientConfig
+from kclient.errors import DisconnectedError, KafkaError, KafkaTimeoutError
+from kclient.metrics import Metrics
+from kclient.net.failures import api_name, error_for_request
+from kclient.net.handshake import PLAINTEXT_STEPS, Step
+from kclient.net.link import Link, LinkSettings, LinkState, Waiting
+from kclient.net.manager import ANY_NODE, NEVER, Nodes, Request
+from kclient.net.transport import Transport
+from kclient.protocol import Message
+from kclient.types import Node
+
+FIRST_BOOTSTRAP_ID = ANY_NODE - 1
+
+_PATIENCE = 1.0
+"""Seconds of connecting to one broker after which a request that any can answer tries a second one beside it."""
+
+
+class ClusterNodes(Nodes):
+    """The brokers of one client; everything here happens on its network thread.
+
+    Parameters:
+        config: the client's options.
+        servers: the bootstrap servers.
+        transport: the network.
+        metrics: where connections count.
+        clock: seconds.
+        random: for jitter, and the choice among equals.
+        defer: runs a function soon on the network thread, outside of any `send`.
+        steps: the set-up of a connection.
+    """
+
+    def __init__(
+        self,
+        config: ClientConfig,
+        servers: Sequence[tuple[str, int]],
+        transport: Transport,
+        *,
+        metrics: Metrics,
+        clock: Callable[[], float],
+        random: random.Random,
+        defer: Callable[[Callable[[], None]], None],
+        steps: Sequence[Step] = PLAINTEXT_STEPS,
+    ) -> None:
+        self.max_in_flight: int = getattr(config, "max_in_flight_requests_per_connection", 100)
+        self._clock = clock
+        self._random = random
+        self._defer = defer
+        self._request_timeout = config.request_timeout_ms / 1000
+        self._settings = LinkSettings(config, transport, metrics, random, defer, steps, self.max_in_flight)
+        self._bootstrap = [
+            Node(FIRST_BOOTSTRAP_ID - index, host, port) for index, (host, port) in enumerate(servers)
+        ]
+        self._links: dict[int, Link] = {}
+        self._retired: list[Link] = []
+        self._candidates: tuple[int, ...] = ()
+        self._on_bootstrap = False
+        self._unassigned: deque[Waiting] = deque()
+        self._last_error: KafkaError | None = None
+        self._closed_with: KafkaError | None = None
+        self.use_bootstrap()
+        metrics.gauge("connection_count", lambda: sum(link.is_ready for link in self._all_links()))
+
+    # -- what managers ask (see Nodes)
+
+    def ready(self, node: int, now: float) -> bool:
+        """See Nodes."""
+        link = self._links.get(node)
+        if link is None:
+            return False
+        if link.state is LinkState.READY:
+            return link.has_room
+        link.connect_if_due(now)
+        return False
+
+    def retry_at(self, node: int) -> float:
+        """See Nodes."""
+        link = self._links.get(node)
+        return link.retry_at if link is not None and link.state is LinkState.BACKOFF else 0.0
+
+    def in_flight(self, node: int) -> int:
+        """See Nodes."""
+        link = self._links.get(node)
+        return 0 if link is None else link.load
+
+    def connection_error(self, node: int) -> KafkaError | None:
+        """See Nodes."""
+        link = self._links.get(node)
+        if link is None:
+            return _unknown(node)
+        return None if link.state is LinkState.READY else link.error
+
+    def api_version(self, node: int, request_type: type[Message]) -> int | None:
+        """See Nodes."""
+        link = self._links.get(node)
+        if link is None or link.connection is None or link.state is not LinkState.READY:
+            return None
+        return link.connection.ranges.version(request_type)
+
+    def features(self, node: int) -> Mapping[str, int]:
+        """The finalized features of a connected broker and their levels, as `transaction.version`; else empty."""
+        link = self._links.get(node)
+        return {} if link is None or link.connection is None else link.connection.ranges.features
+
+    def last_error(self) -> KafkaError | None:
+        """Why the last failed attempt to connect to any broker failed, while none is connected."""
+        if any(link.is_ready for link in self._links.values()):
+            return None
+        return self._last_error
+
+    # -- what the metadata manager says
+
+    def set_brokers(self, brokers: Mapping[int, Node]) -> None:
+        """Use these brokers from now on, at these addresses; let others go when they have nothing under way."""
+        now = self._clock()
+        for node_id in [node_id for node_id in self._links if node_id not in brokers]:
+            self._retired.append(self._links.pop(node_id))
+        for node_id, node in brokers.items():
+            link = self._links.get(node_id)
+            if link is None:
+                self._links[node_id] = Link(node, self._settings, self._failed)
+            elif (link.node.host, link.node.port) != (node.host, node.port):
+                link.move(node, now)
+            else:
+                link.node = node
+        self._candidates = tuple(brokers)
+        self._on_bootstrap = False
+
+    def use_bootstrap(self) -> None:
+        """Send requests for any node to the bootstrap servers until `set_brokers`."""
+        for node in self._bootstrap:
+            if node.node_id not in self._links:
+                self._links[node.node_id] = Link(node, self._settings, self._failed, is_bootstrap=True)
+        self._candidates = tuple(node.node_id for node in self._bootstrap)
+        self._on_bootstrap = True
+
+    def all_unreachable(self) -> bool:
+        """Whether every known broker failed when last connected to; False once the bootstrap servers are used."""
+        if self._on_bootstrap:
+            return False
+        links = self._candidate_links()
+        return all(link.state in (LinkState.BACKOFF, LinkState.IDLE) and link.error is not None for link in links)
+
+    # -- what the driver does
+
+    def send(self, request: Request, now: float) -> None:
+        """Send a request, or queue it until its broker is connected. Its callbacks are not called from here."""
+        if self._closed_with is not None:
+            self._refuse(request, self._closed_with, now)
+            return
+        timeout = self._request_timeout if request.timeout is None else request.timeout
+        waiting = Waiting(request, now + timeout, timeout)
+        if request.node == ANY_NODE:
+            self._unassigned.append(waiting)
+            self._assign(now)
+            return
+        link = self._links.get(request.node)
+        if link is None:
+            self._refuse(request, _unknown(request.node), now)
+            return
+        link.send(waiting, now)
+
+    def check(self, now: float) -> None:
+        """Time out what took too long, reconnect what is wanted, let idle connections go."""
+        for link in list(self._links.values()):
+            if link.deadline() <= now:
+                link.check(now)
+        if self._retired:
+            self._let_go(now)
+        if self._unassigned:
+            for waiting in [waiting for waiting in self._unassigned if waiting.deadline <= now]:
+                self._unassigned.remove(waiting)
+                waiting.request.on_error(self._nobody_answered(waiting), now)
+            self._assign(now)
+
+    def deadline(self) -> float:
+        """When `check` has something to do at the latest."""
+        deadline = min((link.deadline() for link in self._all_links()), default=NEVER)
+        for waiting in self._unassigned:
+            deadline = min(deadline, waiting.deadline)
+        if self._unassigned:
+            for link in self._candidate_links():
+                if link.state is LinkState.BACKOFF:
+                    deadline = min(deadline, link.retry_at)
+                elif link.is_trying:
+                    deadline = min(deadline, link.trying_since + _PATIENCE)
+        return deadline
+
+    def close(self, error: KafkaError, now: float) -> None:
+        """Close every connection; what is under way or comes later fails with the error."""
+        self._closed_with = error
+        for link in list(self._all_links()):
+            link.close(error, now)
+        while self._unassigned:
+            request = self._unassigned.popleft().request
+            request.on_error(error_for_request(error, request), now)
+
+    # -- requests that any broker can answer
+
+    def _assign(self, now: float) -> None:
+        """Give the waiting requests to the least loaded broker, or see to it that there is one soon."""
+        while self._unassigned:
+            link = self._least_loaded()
+            if link is None:
+                break
+            link.send(self._unassigned.popleft(), now)
+        links = self._candidate_links()
+        if not self._unassigned or any(link.is_trying and now < link.trying_since + _PATIENCE for link in links):
+            return
+        due = [link for link in links if link.may_connect(now)]
+        if due:
+            # Those that failed least come first, so that one bad address does not hide the others.
+            fewest = min(link.failures for link in due)
+            self._random.choice([link for link in due if link.failures == fewest]).connect_if_due(now)
+            return
+        hopeless = [link.error for link in links if link.error is not None and link.error.fatal]
+        if links and len(hopeless) == len(links) and not any(link.is_trying for link in links):
+            for waiting in self._unassigned:
+                self._refuse(waiting.request, hopeless[0], now)
+            self._unassigned.clear()
+
+    def _least_loaded(self) -> Link | None:
+        ready = [link for link in self._candidate_links() if link.is_ready and link.has_room]
+        if not ready:
+            return None
+        least = min(link.load for link in ready)
+        return self._random.choice([link for link in ready if link.load == least])
+
+    def _candidate_links(self) -> list[Link]:
+        return [self._links[node_id] for node_id in self._candidates]
+
+    def _nobody_answered(self, waiting: Waiting) -> KafkaTimeoutError:
+        cause = f"; the last error: {self._last_error}" if self._last_error is not None else ""
+        text = f"no broker could be asked within {waiting.timeout:g} s{cause}"
+        return KafkaTimeoutError(text, api=api_name(waiting.request))
+
+    # -- the rest
+
+    def _failed(self, error: KafkaError) -> None:
+        self._last_error = error
+
+    def _refuse(self, request: Request, error: KafkaError, now: float) -> None:
+        refusal = error_for_request(error, request)
+        self._defer(lambda: request.on_error(refusal, now))
+
+    def _let_go(self, now: float) -> None:
+        kept = []
+        for link in self._retired:
+            if link.deadline() <= now:
+                link.check(now)
+            if link.load or link.waiting:
+                kept.append(link)
+            else:
+                link.close(DisconnectedError("the broker is no longer part of the cluster"), now)
+        self._retired = kept
+
+    def _all_links(self) -> Iterable[Link]:
+        return (*self._links.values(), *self._retired)
+
+
+def _unknown(node: int) -> KafkaError:
+    return DisconnectedError(f"broker {node} is not in the metadata; it may have left the cluster", broker=node)

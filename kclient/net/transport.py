@@ -1,0 +1,166 @@
+"""What the driver needs of the network, and the real one: sockets, and name lookups that never block it.
+
+The interface is small so that a simulation can stand in: look up a name, connect to an address,
+send the parts of a frame, wait for events. Left out: what the frames mean.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import socket
+import threading
+from collections import deque
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from kclient.net.events import RESOLVED, Event, Handler
+
+if TYPE_CHECKING:
+    from kclient.net.io import Poller
+
+    IMPLEMENTATION: str
+else:
+    try:
+        if os.environ.get("KCLIENT_PURE", "") not in ("", "0"):
+            raise ImportError("KCLIENT_PURE is set")
+        from kclient.net._io import Poller
+
+        IMPLEMENTATION = "compiled"
+    except ImportError:
+        from kclient.net.io import Poller
+
+        IMPLEMENTATION = "pure"
+
+
+class Address(NamedTuple):
+    """Where to connect to: an address family and what the socket module takes with it."""
+
+    family: int
+    sockaddr: tuple[Any, ...]
+
+    def __str__(self) -> str:
+        host, port = self.sockaddr[:2]
+        return f"[{host}]:{port}" if ":" in str(host) else f"{host}:{port}"
+
+
+class Channel(Protocol):
+    """One connection of a transport: whole frames in, parts of frames out."""
+
+    frame_limit: int
+
+    def send(self, parts: Sequence[Any], notify: bool = False) -> bool:
+        """Send in order; True if everything went to the system at once, else with `notify` SENT follows."""
+
+    def close(self) -> None:
+        """End the connection; no event follows."""
+
+
+class Transport(Protocol):
+    """The network as the driver sees it; all but `wake` and `local` metrics on the network thread."""
+
+    def resolve(self, host: str, port: int, handler: Handler, *, canonical: bool = False) -> None:
+        """Look up a name; RESOLVED follows, with the addresses in the order to try them, or an OSError."""
+
+    def connect(self, address: Address, handler: Handler) -> Channel:
+        """Start connecting; CONNECTED or CLOSED follows. Raises OSError when that fails at once."""
+
+    def wait(self, timeout: float) -> list[Event]:
+        """Wait for events, at most so many seconds; nothing after `wake`."""
+
+    def wake(self) -> None:
+        """Make `wait` return. Any thread."""
+
+    def close(self) -> None:
+        """Close every connection."""
+
+
+class SocketTransport:
+    """TCP.
+
+    Parameters:
+        send_buffer, receive_buffer: SO_SNDBUF and SO_RCVBUF in bytes; -1 leaves them to the system.
+    """
+
+    def __init__(self, *, send_buffer: int = -1, receive_buffer: int = -1) -> None:
+        self.poller = Poller()
+        self._send_buffer = send_buffer
+        self._receive_buffer = receive_buffer
+        self._looked_up: deque[Event] = deque()
+        self.wake = self.poller.wake
+
+    def resolve(self, host: str, port: int, handler: Handler, *, canonical: bool = False) -> None:
+        """See Transport. An address that is none to look up takes no thread; a stuck lookup blocks nothing but itself.
+
+        Parameters:
+            canonical: connect to the canonical names of the addresses instead.
+        """
+        if not canonical and (address := _literal(host, port)):
+            self._looked_up.append((handler, RESOLVED, [address]))
+            return
+        # Not an executor: its threads would be joined at exit, and getaddrinfo cannot be interrupted.
+        arguments = (host, port, handler, canonical)
+        threading.Thread(target=self._look_up, args=arguments, name=f"kclient-dns-{host}", daemon=True).start()
+
+    def _look_up(self, host: str, port: int, handler: Handler, canonical: bool) -> None:
+        found: list[Address] | OSError
+        try:
+            found = _addresses(host, port)
+            if canonical:
+                names = dict.fromkeys(socket.getnameinfo(a.sockaddr, socket.NI_NAMEREQD)[0] for a in found)
+                found = [address for name in names for address in _addresses(name, port)]
+        except OSError as error:
+            found = error
+        except UnicodeError as error:
+            found = OSError(f"not a host name: {error}")
+        self._looked_up.append((handler, RESOLVED, found))
+        self.wake()
+
+    def connect(self, address: Address, handler: Handler) -> Channel:
+        """See Transport."""
+        sock = socket.socket(address.family, socket.SOCK_STREAM)
+        try:
+            sock.setblocking(False)
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            if self._send_buffer != -1:
+                sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self._send_buffer)
+            if self._receive_buffer != -1:
+                sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, self._receive_buffer)
+            try:
+                sock.connect(address.sockaddr)
+            except BlockingIOError:
+                pass  # it is under way
+            return self.poller.register(sock, handler)
+        except BaseException:
+            sock.close()
+            raise
+
+    def wait(self, timeout: float) -> list[Event]:
+        """See Transport."""
+        looked_up = self._looked_up
+        if looked_up:
+            timeout = 0.0
+        events = self.poller.wait(timeout)
+        while looked_up:
+            events.append(looked_up.popleft())
+        return events
+
+    def close(self) -> None:
+        """See Transport."""
+        self.poller.close()
+
+
+def _literal(host: str, port: int) -> Address | None:
+    try:
+        kind = ipaddress.ip_address(host)
+    except ValueError:
+        return None
+    if kind.version == 4:
+        return Address(socket.AF_INET, (host, port))
+    return Address(socket.AF_INET6, (host, port, 0, 0))
+
+
+def _addresses(host: str, port: int) -> list[Address]:
+    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return list(dict.fromkeys(Address(family, sockaddr) for family, _, _, _, sockaddr in found))

@@ -47,15 +47,21 @@ class AdminCore:
     def deadline(self, name: str, timeout: float | None) -> Deadline:
         """The deadline of a call: the given seconds, else default_api_timeout_ms."""
         self.engine.check_usable()
-        return Deadline(name, self.config.default_api_timeout_ms / 1000 if timeout is None else timeout)
+        seconds = self.config.default_api_timeout_ms / 1000 if timeout is None else timeout
+        return Deadline(name, seconds, self.engine.nodes.last_error)
 
     def request(
-        self, node: int, request_type: type[Message], build: Callable[[int], Message], deadline: Deadline
+        self,
+        node: int,
+        request_type: type[Message],
+        build: Callable[[int], Message],
+        deadline: Deadline,
+        minimum_version: int | None = None,
     ) -> Operation[Any]:
         """Ask one broker (or ANY_NODE) once, when its address is known."""
         yield from self.known(node, deadline)
         timeout = min(deadline.remaining(), self.config.request_timeout_ms / 1000)
-        return (yield self.engine.call(node, request_type, build, timeout=timeout))
+        return (yield self.engine.call(node, request_type, build, timeout=timeout, minimum_version=minimum_version))
 
     def ask(
         self, node: int, request_type: type[Message], build: Callable[[int], Message], deadline: Deadline
@@ -167,7 +173,7 @@ class AdminCore:
                 error = error_from_code(topic.error_code, topic=topic.name)
                 found |= {partition: error for partition in wanted if partition.topic == topic.name}
             for entry in topic.partitions:
-                key = TopicPartition(topic.name, entry.partition_index)
+                key = TopicPartition(topic.name or "", entry.partition_index)
                 found[key] = (
                     error_from_code(entry.error_code, topic=topic.name, partition=entry.partition_index)
                     if entry.error_code
@@ -192,7 +198,8 @@ class AdminCore:
             wanted = None if topics is None else [MetadataRequest.MetadataRequestTopic(name=name) for name in topics]
             return MetadataRequest(topics=wanted, allow_auto_topic_creation=version < 4)
 
-        return (yield from self.ask(ANY_NODE, MetadataRequest, build, deadline))
+        answer: MetadataResponse = yield from self.ask(ANY_NODE, MetadataRequest, build, deadline)
+        return answer
 
     def close(self, timeout: float) -> None:
         self.engine.close(timeout)

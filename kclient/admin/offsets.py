@@ -49,9 +49,8 @@ def list_offsets(
             timeout_ms=int(deadline.remaining() * 1000),
         )
         first = max((_FIRST_VERSION.get(OffsetSpec(wanted[key]), 1) for key in asked if wanted[key] < 0), default=1)
-        yield from core.known(node, deadline)
-        answer: ListOffsetsResponse = yield core.engine.call(
-            node, ListOffsetsRequest, lambda version: request, timeout=deadline.remaining(), minimum_version=first
+        answer: ListOffsetsResponse = yield from core.request(
+            node, ListOffsetsRequest, lambda version: request, deadline, first
         )
         return {
             TopicPartition(topic.name, each.partition_index): error_from_code(

@@ -8,13 +8,13 @@ asyncio or trio. Leaves out what the operations do: that stands with each area.
 from __future__ import annotations
 
 import time
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from concurrent.futures import Future
 from typing import Any, NamedTuple, TypeVar
 
 import anyio
 
-from kclient.errors import KafkaTimeoutError
+from kclient.errors import KafkaError, KafkaTimeoutError
 from kclient.net.waiting import LoopBridge, await_future, wait_future
 
 T = TypeVar("T")
@@ -35,11 +35,13 @@ class Deadline:
 
     Parameters:
         timeout: seconds from now.
+        last_error: tells what went wrong with connections lately, for the error when time is up.
     """
 
-    def __init__(self, name: str, timeout: float) -> None:
+    def __init__(self, name: str, timeout: float, last_error: Callable[[], KafkaError | None]) -> None:
         self.name = name
         self.timeout = timeout
+        self._last_error = last_error
         self._at = time.monotonic() + timeout
 
     def remaining(self) -> float:
@@ -50,8 +52,9 @@ class Deadline:
     def passed(self) -> bool:
         return self.remaining() == 0.0
 
-    def error(self, last: BaseException | None = None) -> KafkaTimeoutError:
+    def error(self, last: KafkaError | None = None) -> KafkaTimeoutError:
         """What to raise when it has passed; `last` is what went wrong before."""
+        last = last or self._last_error()
         why = f"; the last error was: {last}" if last else ""
         return KafkaTimeoutError(f"{self.name} did not finish within {self.timeout:g} s{why}")
 
@@ -69,6 +72,8 @@ def run(operation: Operation[T], deadline: Deadline) -> T:
                 continue
             try:
                 outcome = wait_future(step, deadline.remaining())
+            except KafkaTimeoutError as error:
+                failure = deadline.error() if deadline.passed else error
             except Exception as error:  # noqa: BLE001 - the operation decides what to do with it
                 failure = error
     except StopIteration as stop:
@@ -91,6 +96,8 @@ async def run_async(operation: Operation[T], deadline: Deadline, bridge: LoopBri
                 continue
             try:
                 outcome = await await_future(step, deadline.remaining(), bridge)
+            except KafkaTimeoutError as error:
+                failure = deadline.error() if deadline.passed else error
             except Exception as error:  # noqa: BLE001 - the operation decides what to do with it
                 failure = error
     except StopIteration as stop:

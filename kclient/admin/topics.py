@@ -194,14 +194,7 @@ def _describe_by_pages(
     cursor: DescribeTopicPartitionsRequest.Cursor | None = None
     wanted = sorted(names)
     while True:
-        request = DescribeTopicPartitionsRequest(
-            topics=[DescribeTopicPartitionsRequest.TopicRequest(name=name) for name in wanted],
-            response_partition_limit=PARTITIONS_PER_PAGE,
-            cursor=cursor,
-        )
-        answer: DescribeTopicPartitionsResponse = yield from core.ask(
-            ANY_NODE, DescribeTopicPartitionsRequest, lambda version, request=request: request, deadline
-        )
+        answer = yield from _describe_page(core, wanted, cursor, deadline)
         for topic in answer.topics:
             name = topic.name or ""
             if name in found:
@@ -214,6 +207,20 @@ def _describe_by_pages(
             topic_name=answer.next_cursor.topic_name, partition_index=answer.next_cursor.partition_index
         )
         wanted = [name for name in wanted if name >= cursor.topic_name]
+
+
+def _describe_page(
+    core: AdminCore, names: list[str], cursor: DescribeTopicPartitionsRequest.Cursor | None, deadline: Deadline
+) -> Operation[DescribeTopicPartitionsResponse]:
+    request = DescribeTopicPartitionsRequest(
+        topics=[DescribeTopicPartitionsRequest.TopicRequest(name=name) for name in names],
+        response_partition_limit=PARTITIONS_PER_PAGE,
+        cursor=cursor,
+    )
+    answer: DescribeTopicPartitionsResponse = yield from core.ask(
+        ANY_NODE, DescribeTopicPartitionsRequest, lambda version: request, deadline
+    )
+    return answer
 
 
 def _until(

@@ -26,6 +26,7 @@ POLL_SECONDS = 0.5
 FIELDS = ("topic", "partition", "offset", "timestamp", "key", "value", "headers")
 
 Printer = Callable[[ConsumerRecord], bytes]
+Start = Callable[[Consumer, list[TopicPartition]], None]
 
 
 def consume(
@@ -53,13 +54,14 @@ def consume(
     json: Annotated[bool, typer.Option("--json", help="One JSON object per line.")] = False,
 ) -> None:
     """Print the records of topics."""
+    seek = _start(start)
     show = _json_line if json else _printer(template) if template else _value
     with Consumer.from_properties(options(ConsumerConfig, servers, properties, settings)) as consumer:
         partitions = _partitions(consumer, topics)
         consumer.assign(partitions)
         # Before the positions: what arrives in between is then still read.
         ends = consumer.end_offsets(partitions) if exit_at_end else {}
-        _seek(consumer, partitions, start)
+        seek(consumer, partitions)
         _copy(consumer, show, count, ends)
 
 
@@ -97,28 +99,41 @@ def _partitions(consumer: Consumer, topics: list[str]) -> list[TopicPartition]:
     return found
 
 
-def _seek(consumer: Consumer, partitions: list[TopicPartition], start: str) -> None:
-    if start == "beginning":
-        consumer.seek_to_beginning(*partitions)
-    elif start == "end":
-        consumer.seek_to_end(*partitions)
-    elif start.startswith("@"):
-        found = consumer.offsets_for_times(dict.fromkeys(partitions, _milliseconds(start[1:])))
-        for partition in partitions:
-            at = found.get(partition)
-            if at is None:
-                consumer.seek_to_end(partition)
-            else:
-                consumer.seek(partition, at.offset)
-    elif re.fullmatch(r"-\d+", start):
-        first, last = consumer.beginning_offsets(partitions), consumer.end_offsets(partitions)
-        for partition in partitions:
-            consumer.seek(partition, max(first[partition], last[partition] + int(start)))
-    elif start.isdecimal():
-        for partition in partitions:
-            consumer.seek(partition, int(start))
-    else:
-        raise typer.BadParameter(f"{start!r} is not beginning, end, OFFSET, -N or @TIME", param_hint="--from")
+def _start(text: str) -> Start:
+    """Read --from, before anything is connected; what comes back seeks once the partitions are assigned."""
+    if text == "beginning":
+        return lambda consumer, partitions: consumer.seek_to_beginning(*partitions)
+    if text == "end":
+        return lambda consumer, partitions: consumer.seek_to_end(*partitions)
+    if text.startswith("@"):
+        at = _milliseconds(text[1:])
+        return lambda consumer, partitions: _seek_to_time(consumer, partitions, at)
+    if re.fullmatch(r"-\d+", text):
+        return lambda consumer, partitions: _seek_back(consumer, partitions, -int(text))
+    if text.isdecimal():
+        return lambda consumer, partitions: _seek_all(consumer, partitions, int(text))
+    raise typer.BadParameter(f"{text!r} is not beginning, end, OFFSET, -N or @TIME", param_hint="--from")
+
+
+def _seek_all(consumer: Consumer, partitions: list[TopicPartition], offset: int) -> None:
+    for partition in partitions:
+        consumer.seek(partition, offset)
+
+
+def _seek_to_time(consumer: Consumer, partitions: list[TopicPartition], at: int) -> None:
+    found = consumer.offsets_for_times(dict.fromkeys(partitions, at))
+    for partition in partitions:
+        first = found.get(partition)
+        if first is None:
+            consumer.seek_to_end(partition)
+        else:
+            consumer.seek(partition, first.offset)
+
+
+def _seek_back(consumer: Consumer, partitions: list[TopicPartition], count: int) -> None:
+    first, last = consumer.beginning_offsets(partitions), consumer.end_offsets(partitions)
+    for partition in partitions:
+        consumer.seek(partition, max(first[partition], last[partition] - count))
 
 
 def _milliseconds(text: str) -> int:

@@ -42,7 +42,7 @@ class Delays:
 
     def add(self, carrier: str, dep_delay: str) -> None:
         self.flights[carrier] += 1
-        if dep_delay:  # a cancelled flight has none
+        if dep_delay != "NA":  # a cancelled flight has none
             self.departed[carrier] += 1
             self.minutes[carrier] += int(dep_delay)
 

@@ -34,6 +34,8 @@ class Attempt:
         self.deadline = min(batch.deadline for batch in batches)
         self.topic_names: dict[UUID, str] = {}
         self.has_topic_ids = True
+        # The bytes as they are now: a batch may be given up, or numbered anew, before they are written.
+        self._wires = [(batch.topic, batch.partition, batch.build()) for batch in batches]
         self._acks = acks
         self._timeout_ms = timeout_ms
         self._topic_ids: dict[str, UUID] = {}
@@ -48,8 +50,8 @@ class Attempt:
     def build(self, version: int) -> ProduceRequest:
         """The message for a version."""
         by_topic: dict[str, list[ProduceRequest.PartitionProduceData]] = {}
-        for (topic, partition), batch in self.batches.items():
-            data = ProduceRequest.PartitionProduceData(index=partition, records=batch.build())
+        for topic, partition, wire in self._wires:
+            data = ProduceRequest.PartitionProduceData(index=partition, records=wire)
             by_topic.setdefault(topic, []).append(data)
         if version > LAST_VERSION_WITH_NAMES:
             topics = [

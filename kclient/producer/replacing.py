@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Sequence
 
-from kclient.producer.accumulator import PartitionQueue
+from kclient.producer.accumulator import BATCH_OVERHEAD, PartitionQueue
 from kclient.producer.batch import Piece, ProducerBatch
 from kclient.records import ConsumerRecord, read_batches
 
@@ -17,10 +17,10 @@ NewBatch = Callable[[PartitionQueue, float, float, int], ProducerBatch]
 
 
 def split(batch: ProducerBatch, new_batch: NewBatch) -> tuple[list[ProducerBatch], list[Piece]]:
-    """Two batches (or a few more, if sizes differ much) of about half the size each."""
+    """Two batches of half the records each; more, where one would have most of the bytes."""
     records = _records(batch)
     assert batch.builder is not None
-    limit = max(1, batch.builder.size_in_bytes // 2)
+    limit = BATCH_OVERHEAD + (batch.builder.size_in_bytes - BATCH_OVERHEAD) * 5 // 8
     middle = (len(records) + 1) // 2
     parts: list[ProducerBatch] = []
     pieces: list[Piece] = []

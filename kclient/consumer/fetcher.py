@@ -39,6 +39,10 @@ _log = logging.getLogger(__name__)
 
 _NO_ID = UUID(int=0)
 _IDS_FROM = 13
+_LARGEST_USEFUL = 8 << 20
+"""More in one answer gains nothing: it does not fit the caches, and the next one cannot be under way meanwhile."""
+_LEAST_AHEAD = 8 << 20
+"""A partition with fewer unread bytes is fetched from; more ahead gains nothing, and falls out of the caches."""
 _SESSION_CODES = (FetchSessionIdNotFoundError.code, InvalidFetchSessionEpochError.code)
 
 
@@ -82,7 +86,7 @@ class Fetcher(Manager):
         self._results = FetchResults(subscription, metadata, self._backoff, config.metadata_max_age_ms / 1000)
         self._on_fetched = on_fetched
         self._isolation = 1 if config.isolation_level == "read_committed" else 0
-        self._enough = max(2 * config.max_partition_fetch_bytes, 1)
+        self._enough = max(2 * config.max_partition_fetch_bytes, _LEAST_AHEAD)
         self._timeout = (config.request_timeout_ms + config.fetch_max_wait_ms) / 1000
         self._sessions: dict[int, FetchSession] = {}
         self._reserved: dict[int, int] = {}
@@ -201,6 +205,7 @@ class Fetcher(Manager):
         config = self._config
         return min(
             config.fetch_max_bytes,
+            max(config.max_partition_fetch_bytes, _LARGEST_USEFUL),
             sum(max(config.max_partition_fetch_bytes, state.least_bytes) for state in partitions),
             max(1, config.prefetch_max_bytes // sharing),
         )

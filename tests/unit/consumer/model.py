@@ -388,6 +388,11 @@ class Model:
             return data
         if left > 0:
             data.records = log.read(asked.fetch_offset, min(left, asked.partition_max_bytes), at_least_one=True)
+        data.aborted_transactions = [
+            FetchResponse.AbortedTransaction(producer_id=producer_id, first_offset=first)
+            for producer_id, first, end in getattr(log, "aborted", ())
+            if end > asked.fetch_offset
+        ]
         return data
 
     def _list_offsets(self, node: int, request: ListOffsetsRequest, version: int) -> ListOffsetsResponse:

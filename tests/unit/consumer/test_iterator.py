@@ -1,0 +1,121 @@
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from kclient.records import ConsumerRecord
+
+
+def twins() -> list[Any]:
+    found = []
+    source = importlib.util.find_spec("kclient.consumer.iterator")
+    assert source is not None
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("KCLIENT_PURE", "1")
+        pure = importlib.util.module_from_spec(source)
+        assert source.loader is not None
+        source.loader.exec_module(pure)
+    found.append(pytest.param(pure, id="pure"))
+    try:
+        found.append(pytest.param(importlib.import_module("kclient.consumer._iterator"), id="compiled"))
+    except ImportError:
+        pass
+    return found
+
+
+@pytest.fixture(params=twins())
+def twin(request: pytest.FixtureRequest) -> Any:
+    return request.param
+
+
+def records(first: int, last: int) -> list[ConsumerRecord]:
+    return [ConsumerRecord("t", 0, offset) for offset in range(first, last)]
+
+
+class Source:
+    """Hands out chunks, or raises what stands in their place."""
+
+    def __init__(self, *chunks: Any) -> None:
+        self.chunks = list(chunks)
+
+    def __call__(self) -> Iterator[ConsumerRecord]:
+        chunk = self.chunks.pop(0)
+        if isinstance(chunk, BaseException):
+            raise chunk
+        return iter(chunk)
+
+    async def later(self) -> Iterator[ConsumerRecord]:
+        return self()
+
+
+def test_chunks_follow_each_other_and_empty_ones_are_passed_over(twin: Any) -> None:
+    iterator = twin.RecordIterator(Source(records(0, 3), [], records(3, 5), KeyError()))
+    assert iter(iterator) is iterator
+    seen = []
+    with pytest.raises(KeyError):
+        seen.extend(record.offset for record in iterator)
+    assert seen == [0, 1, 2, 3, 4]
+
+
+def test_exception_ends_nothing(twin: Any) -> None:
+    iterator = twin.RecordIterator(Source(records(0, 1), ValueError("once"), records(1, 2)))
+    assert next(iterator).offset == 0
+    with pytest.raises(ValueError, match="once"):
+        next(iterator)
+    assert next(iterator).offset == 1
+
+
+def test_exception_within_a_chunk_ends_only_the_chunk(twin: Any) -> None:
+    def broken() -> Iterator[ConsumerRecord]:
+        yield records(0, 1)[0]
+        raise BufferError("changed")
+
+    iterator = twin.RecordIterator(Source(broken(), records(1, 2)))
+    assert next(iterator).offset == 0
+    with pytest.raises(BufferError):
+        next(iterator)
+    assert next(iterator).offset == 1
+
+
+def test_last_record_is_known_until_the_next_chunk_or_drop(twin: Any) -> None:
+    iterator = twin.RecordIterator(Source(records(0, 2), ValueError(), records(5, 7)))
+    assert iterator.last is None
+    next(iterator)
+    assert iterator.last.offset == 0
+    next(iterator)
+    with pytest.raises(ValueError):
+        next(iterator)
+    assert iterator.last.offset == 1
+    next(iterator)
+    assert iterator.last.offset == 5
+    iterator.drop()
+    assert iterator.last is None
+
+
+async def test_async_iteration_does_the_same(twin: Any) -> None:
+    iterator = twin.AsyncRecordIterator(Source(records(0, 3), [], ValueError("once"), records(3, 5), KeyError()).later)
+    seen = []
+
+    async def read() -> None:
+        async for record in iterator:
+            assert iterator.last is record
+            seen.append(record.offset)
+
+    with pytest.raises(ValueError, match="once"):
+        await read()
+    with pytest.raises(KeyError):
+        await read()
+    assert seen == [0, 1, 2, 3, 4]
+
+
+async def test_async_awaitables_keep_their_own_record(twin: Any) -> None:
+    iterator = twin.AsyncRecordIterator(Source(records(0, 3)).later)
+    assert (await anext(iterator)).offset == 0
+    first, second = anext(iterator), anext(iterator)
+    assert (await first).offset == 1
+    assert (await second).offset == 2
+    iterator.drop()
+    assert iterator.last is None

@@ -31,6 +31,39 @@ cdef enum:
     HANDOVER_BYTES = 16384
     LARGEST_BATCH = 0x7FFFFFFF
 
+# Large buffers are used again: fresh memory has to be mapped page by page, which costs more than filling it.
+cdef enum:
+    POOLED_FROM = 65536
+    POOL_BYTES = 33554432
+    POOL_SLOTS = 512
+
+cdef uint8_t* pool[POOL_SLOTS]
+cdef Py_ssize_t pool_capacities[POOL_SLOTS]
+cdef int pool_count = 0
+cdef Py_ssize_t pool_bytes = 0
+
+
+cdef void give_back(uint8_t* buffer, Py_ssize_t capacity) noexcept:
+    global pool_count, pool_bytes
+    if capacity < POOLED_FROM or pool_count == POOL_SLOTS or pool_bytes + capacity > POOL_BYTES:
+        free(buffer)
+        return
+    pool[pool_count] = buffer
+    pool_capacities[pool_count] = capacity
+    pool_count += 1
+    pool_bytes += capacity
+
+
+cdef uint8_t* take_pooled(Py_ssize_t needed, Py_ssize_t* capacity) noexcept:
+    global pool_count, pool_bytes
+    if pool_count == 0 or pool_capacities[pool_count - 1] < needed:
+        return NULL
+    pool_count -= 1
+    capacity[0] = pool_capacities[pool_count]
+    pool_bytes -= capacity[0]
+    return pool[pool_count]
+
+
 cdef int CONTROL = ATTRIBUTE_CONTROL
 cdef int LOG_APPEND_TIME = ATTRIBUTE_LOG_APPEND_TIME
 cdef int TRANSACTIONAL = ATTRIBUTE_TRANSACTIONAL
@@ -121,7 +154,7 @@ cdef class BatchBuilder:
         self.max_timestamp = -1
 
     def __dealloc__(self):
-        free(self.buffer)
+        give_back(self.buffer, self.capacity)
 
     @property
     def size_in_bytes(self) -> int:
@@ -247,6 +280,14 @@ cdef class BatchBuilder:
         # The last step goes to the cap itself: a full batch wastes nothing.
         if capacity > self.max_bytes and self.max_bytes >= self.size + needed:
             capacity = self.max_bytes
+        if capacity >= POOLED_FROM:
+            bigger = take_pooled(capacity, &capacity)
+            if bigger != NULL:
+                memcpy(bigger, self.buffer, self.size)
+                give_back(self.buffer, self.capacity)
+                self.buffer = bigger
+                self.capacity = capacity
+                return 0
         bigger = <uint8_t*>realloc(self.buffer, capacity)
         if bigger == NULL:
             raise MemoryError
@@ -280,7 +321,7 @@ cdef class BatchBuilder:
             memcpy(PyBytes_AS_STRING(self.packed) + HEADER_SIZE, PyBytes_AS_STRING(section), len(section))
             result = self.packed
             if self.exports == 0:
-                free(self.buffer)
+                give_back(self.buffer, self.capacity)
                 self.buffer = NULL
         elif self.packed is not None:
             # Somebody may still hold what was built before, so the records move to a buffer of their own.

@@ -130,7 +130,11 @@ def test_what_needs_a_closer_look_is_not_appended(twin: Any, record: dict[str, A
 
 
 def test_an_unknown_topic_is_not_appended_to(twin: Any) -> None:
-    assert Model(twin).accumulator.try_append("other", b"v") is None
+    model = Model(twin)
+    for topic in ("other", None, 5):
+        assert model.accumulator.try_append(topic, b"v") is None
+    model.send()
+    assert model.accumulator.try_append("other", b"v") is None
 
 
 def test_headers_are_appended(twin: Any) -> None:

@@ -16,6 +16,10 @@ from kclient.net.nodes import ClusterNodes
 from kclient.net.transport import Transport
 
 
+_LAST_ROUNDS = 10
+"""A function that submits itself again and again does not keep the driver from ending."""
+
+
 class Driver:
     """The loop.
 
@@ -105,4 +109,13 @@ class Driver:
     def run_submitted(self) -> None:
         """Run what was submitted so far."""
         for _ in range(len(self._submitted)):
-            self._submitted.popleft()()
+            try:
+                function = self._submitted.popleft()
+            except IndexError:  # after the end several threads may do this
+                return
+            function()
+
+    def run_all_submitted(self) -> None:
+        """Run what was submitted, and what that submits in turn; for the end, when no turn follows."""
+        for _ in range(_LAST_ROUNDS):
+            self.run_submitted()

@@ -87,6 +87,7 @@ class Engine:
             wakeup=self._driver.wakeup,
             auto_create=_may_create_topics(config),
         )
+        self.nodes.on_unreachable = self.metadata.request_update
         self._driver.add(self.metadata)
         self.wakeup = self._driver.wakeup
         self._thread: threading.Thread | None = None
@@ -120,7 +121,7 @@ class Engine:
         """
         self._driver.submit(function)
         if self._finished:
-            self._driver.run_submitted()
+            self._driver.run_all_submitted()
 
     def send(self, request: Request) -> None:
         """Send a request outside of `poll`; on the network thread."""
@@ -254,7 +255,7 @@ class Engine:
                 _log.exception("%s: could not end in order", self.name)
         self._finished = True
         try:
-            self._driver.run_submitted()
+            self._driver.run_all_submitted()
         except Exception:  # noqa: BLE001 - nobody is left to raise it to
             _log.exception("%s: could not end in order", self.name)
 

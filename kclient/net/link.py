@@ -106,7 +106,7 @@ class Link:
     Parameters:
         node: its id and address.
         settings: what all links have in common.
-        on_failure: told why an attempt to connect failed.
+        on_failure: told why an attempt to connect failed, or, with True, why a connection was lost.
         is_bootstrap: whether it is one of `bootstrap_servers`, whose id is the client's own.
     """
 
@@ -114,7 +114,7 @@ class Link:
         self,
         node: Node,
         settings: LinkSettings,
-        on_failure: Callable[[KafkaError], None],
+        on_failure: Callable[[KafkaError, bool], None],
         *,
         is_bootstrap: bool = False,
     ) -> None:
@@ -328,7 +328,7 @@ class Link:
             _log.log(logging.INFO if self.waiting else logging.DEBUG, "%s", error)
         else:
             _log.log(logging.WARNING if first else logging.DEBUG, "%s", error)
-        self._on_failure(error)
+        self._on_failure(error, lost)
         self._fail_waiting(error, now)
 
     def _disconnect(self, error: KafkaError, now: float) -> None:

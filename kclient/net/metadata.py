@@ -45,6 +45,9 @@ class MetadataNodes(Protocol):
     def all_unreachable(self) -> bool:
         """Whether every known broker failed when last connected to; False once the bootstrap servers are used."""
 
+    def last_error(self) -> KafkaError | None:
+        """Why connecting failed the last time, while no broker is connected."""
+
 
 class MetadataManager(Manager):
     """The view of the cluster, and the manager that refreshes it.
@@ -71,8 +74,7 @@ class MetadataManager(Manager):
         self.cluster = Cluster()
         self.fatal_error: KafkaError | None = None
         """Why asking is in vain: no bootstrap server speaks Kafka's protocol, or none that is known here."""
-        self.last_error: KafkaError | None = None
-        """What the last attempt failed with; None after one that succeeded."""
+        self._last_error: KafkaError | None = None
         self._nodes = nodes
         self._wakeup = wakeup
         self._auto_create = auto_create
@@ -138,6 +140,11 @@ class MetadataManager(Manager):
         if not self._update_wanted:
             self._update_wanted = True
             self._wakeup()
+
+    @property
+    def last_error(self) -> KafkaError | None:
+        """Why there is no fresh metadata: what connecting or asking failed with; None if nothing did. Any thread."""
+        return self._nodes.last_error() or self._last_error
 
     def topic_error(self, topic: str) -> KafkaError | None:
         """What is wrong with a topic, for as long as it is: invalid, forbidden, unknown. Any thread."""
@@ -224,7 +231,7 @@ class MetadataManager(Manager):
         self._asking = False
         self._failures = 0
         self._trying_since = NEVER
-        self.last_error = self.fatal_error = None
+        self._last_error = self.fatal_error = None
         interesting = set(self._topics)
         keep = [] if asked is None else [name for name in self.cluster.topics if name in interesting]
         cluster = self.cluster.updated(response, asked=asked, keep=keep)
@@ -243,7 +250,7 @@ class MetadataManager(Manager):
         self._failures += 1
         self._update_wanted = True
         self._next_attempt = now + self._backoff.seconds(self._failures)
-        self.last_error = error
+        self._last_error = error
         _log.log(logging.WARNING if self._failures == 1 else logging.DEBUG, "the metadata is not known: %s", error)
         if error.fatal:
             self.fatal_error = error

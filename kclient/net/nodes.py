@@ -69,6 +69,8 @@ class ClusterNodes(Nodes):
         self._on_bootstrap = False
         self._unassigned: deque[Waiting] = deque()
         self._last_error: KafkaError | None = None
+        self.on_unreachable: Callable[[], None] = lambda: None
+        """Called when a connection that was wanted could not be made: what its broker led may have moved."""
         self._closed_with: KafkaError | None = None
         self.use_bootstrap()
         metrics.gauge("connection_count", lambda: sum(link.is_ready for link in self._all_links()))
@@ -115,8 +117,8 @@ class ClusterNodes(Nodes):
         return {} if link is None or link.connection is None else link.connection.ranges.features
 
     def last_error(self) -> KafkaError | None:
-        """Why the last failed attempt to connect to any broker failed, while none is connected."""
-        if any(link.is_ready for link in self._links.values()):
+        """Why connecting failed the last time, while no broker is connected. Any thread."""
+        if any(link.is_ready for link in list(self._links.values())):
             return None
         return self._last_error
 
@@ -137,6 +139,7 @@ class ClusterNodes(Nodes):
                 link.node = node
         self._candidates = tuple(brokers)
         self._on_bootstrap = False
+        self._last_error = None
 
     def use_bootstrap(self) -> None:
         """Send requests for any node to the bootstrap servers until `set_brokers`."""
@@ -188,14 +191,14 @@ class ClusterNodes(Nodes):
     def deadline(self) -> float:
         """When `check` has something to do at the latest."""
         deadline = min((link.deadline() for link in self._all_links()), default=NEVER)
-        for waiting in self._unassigned:
-            deadline = min(deadline, waiting.deadline)
         if self._unassigned:
+            deadline = min(deadline, min(waiting.deadline for waiting in self._unassigned))
+            now = self._clock()
             for link in self._candidate_links():
-                if link.state is LinkState.BACKOFF:
-                    deadline = min(deadline, link.retry_at)
-                elif link.is_trying:
-                    deadline = min(deadline, link.trying_since + _PATIENCE)
+                # What has passed was looked at already, and waits for something else.
+                look = link.retry_at if link.state is LinkState.BACKOFF else link.trying_since + _PATIENCE
+                if now < look < deadline:
+                    deadline = look
         return deadline
 
     def close(self, error: KafkaError, now: float) -> None:
@@ -248,8 +251,10 @@ class ClusterNodes(Nodes):
 
     # -- the rest
 
-    def _failed(self, error: KafkaError) -> None:
+    def _failed(self, error: KafkaError, was_ready: bool) -> None:
         self._last_error = error
+        if not was_ready:
+            self.on_unreachable()
 
     def _refuse(self, request: Request, error: KafkaError, now: float) -> None:
         refusal = error_for_request(error, request)

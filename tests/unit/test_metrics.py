@@ -1,0 +1,104 @@
+"""What a client counts, as its users read it."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from kclient.metrics import Metrics
+
+
+class Clock:
+    now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_counters_show_their_total_and_their_rate() -> None:
+    clock = Clock()
+    metrics = Metrics("me", clock=clock)
+    sent = metrics.counter("record_send_total", topic="t")
+    sent.add(100)
+    clock.now += 10
+    assert metrics.snapshot() == {"record_send_total{topic=t}": 100, "record_send_rate{topic=t}": 10.0}
+    for _ in range(10):
+        sent.add(30)
+        clock.now += 10
+        rate = metrics.snapshot()["record_send_rate{topic=t}"]
+    assert rate == pytest.approx(3.0)
+
+
+def test_the_same_name_and_labels_are_the_same_metric() -> None:
+    metrics = Metrics()
+    assert metrics.counter("a_total", topic="t", partition=0) is metrics.counter("a_total", partition=0, topic="t")
+    assert metrics.counter("a_total", topic="t") is not metrics.counter("a_total", topic="u")
+    assert metrics.histogram("h") is metrics.histogram("h")
+    assert metrics.gauge("g") is metrics.gauge("g")
+
+
+def test_gauges_show_what_was_set_or_what_a_function_says() -> None:
+    metrics = Metrics()
+    metrics.gauge("buffer_total_bytes").set(32)
+    metrics.gauge("connection_count", lambda: 3)
+    assert metrics.snapshot() == {"buffer_total_bytes": 32, "connection_count": 3}
+
+
+def test_histograms_show_how_values_are_distributed() -> None:
+    metrics = Metrics()
+    latency = metrics.histogram("request_latency")
+    for value in range(1, 101):
+        latency.record(value)
+    shown = metrics.snapshot()
+    assert shown["request_latency_count"] == 100
+    assert shown["request_latency_avg"] == 50.5
+    assert shown["request_latency_max"] == 100
+    assert 50 <= shown["request_latency_p50"] <= 70
+    assert 99 <= shown["request_latency_p99"] <= 100
+
+
+def test_metrics_of_what_is_gone_can_be_forgotten() -> None:
+    metrics = Metrics()
+    metrics.counter("a_total", topic="t", partition=1).add()
+    metrics.gauge("records_lag", topic="t", partition=2).set(5)
+    metrics.counter("a_total", topic="u").add()
+    metrics.forget(topic="t")
+    assert set(metrics.snapshot()) == {"a_total{topic=u}", "a_rate{topic=u}"}
+
+
+def test_hooks_get_snapshots_in_a_thread_of_their_own_and_may_fail(caplog: pytest.LogCaptureFixture) -> None:
+    metrics = Metrics()
+    metrics.counter("a_total").add(2)
+    called = threading.Semaphore(0)
+    threads: set[str] = set()
+
+    def hook(snapshot: dict[str, float]) -> None:
+        threads.add(threading.current_thread().name)
+        called.release()
+        assert snapshot["a_total"] == 2
+        raise RuntimeError("a user's mistake")
+
+    metrics.add_hook(hook, interval=0.005)
+    for _ in range(3):
+        assert called.acquire(timeout=10.0)
+    metrics.close()
+    assert threads == {"kclient-metrics"}
+    assert "a metrics hook failed" in caplog.text
+
+
+def test_the_last_figures_reach_a_hook_when_the_client_closes() -> None:
+    metrics = Metrics()
+    counter = metrics.counter("a_total")
+    seen: list[float] = []
+    done = threading.Event()
+
+    def hook(snapshot: dict[str, float]) -> None:
+        seen.append(snapshot["a_total"])
+        done.set()
+
+    metrics.add_hook(hook, interval=3600)
+    counter.add(5)
+    metrics.close()
+    assert done.wait(10.0)
+    assert seen == [5]

@@ -239,13 +239,12 @@ cdef class RecordCursor:
         self.set_context(<int32_t>load32(p + 12), 1 if attributes & 8 else 0)
         if base_offset < 0 or last_offset < base_offset or last_offset == LAST_INT64:
             raise self.header(total).corrupt("its offsets do not exist")
-        if last_offset < self.next_offset:
-            return NO_RECORDS
+        # Batches that are skipped count, too: they may begin or end an aborted transaction.
         producer_id = load64(p + 43)
         if self.read_committed and producer_id >= 0:
             if self.is_aborted(total, producer_id, last_offset, attributes):
                 return NO_RECORDS
-        if attributes & 0x20:
+        if attributes & 0x20 or last_offset < self.next_offset:
             return NO_RECORDS
         if attributes & 7:
             segment = open_segment(

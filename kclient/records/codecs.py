@@ -34,6 +34,7 @@ XERIAL_BLOCK_SIZE = 32 * 1024
 ZSTD_SKIPPABLE = b"\x2a\x4d\x18"
 # A copy of 64 bytes takes 3 bytes of snappy; nothing expands more.
 SNAPPY_BEST_RATIO = 22
+GZIP_FIRST_WINDOW = 512
 FIRST_CHUNK = 64 * 1024
 LARGEST_CHUNK = 4 * 1024 * 1024
 
@@ -107,22 +108,29 @@ def _compress_gzip(data: Any, level: int | None) -> bytes:
 def _decompress_gzip(data: memoryview, limit: int) -> bytes:
     parts: list[bytes] = []
     left = limit
-    rest: bytes | memoryview = data
+    position = 0
+    # The first stream is nearly always the only one. Of those after it only a little is given at first: a stream
+    # that ends copies what is left of its input, which for thousands of tiny ones would take quadratic time.
+    window = len(data)
     while True:
         decompressor = zlib.decompressobj(16 + zlib.MAX_WBITS)
-        try:
-            part = decompressor.decompress(rest, left + 1)
-        except zlib.error as error:
-            raise DecompressionError(f"gzip: {error}") from None
-        left -= len(part)
-        if left < 0:
-            raise _too_large(limit)
-        parts.append(part)
-        if not decompressor.eof:
-            raise DecompressionError("gzip: the data end before the stream does")
-        rest = decompressor.unused_data
-        if not rest:
+        while not decompressor.eof:
+            if position == len(data):
+                raise DecompressionError("gzip: the data end before the stream does")
+            piece = data[position : position + window]
+            try:
+                part = decompressor.decompress(piece, left + 1)
+            except zlib.error as error:
+                raise DecompressionError(f"gzip: {error}") from None
+            left -= len(part)
+            if left < 0:
+                raise _too_large(limit)
+            parts.append(part)
+            position += len(piece) - len(decompressor.unused_data)
+            window *= 2
+        if position == len(data):
             return parts[0] if len(parts) == 1 else b"".join(parts)
+        window = GZIP_FIRST_WINDOW
 
 
 def _compress_snappy(data: Any, level: int | None) -> bytes:

@@ -246,11 +246,10 @@ class RecordCursor:
         self.leader_epoch = header.partition_leader_epoch if header.partition_leader_epoch >= 0 else None
         if not 0 <= header.base_offset <= header.last_offset < INT64_MAX:
             raise header.corrupt("its offsets do not exist")
-        if header.last_offset < self.next_offset:
-            return []
+        # Batches that are skipped count, too: they may begin or end an aborted transaction.
         if self._read_committed and header.has_producer_id and self._is_aborted(header):
             return []
-        if header.is_control:
+        if header.is_control or header.last_offset < self.next_offset:
             return []
         records = []
         expected = self.next_offset

@@ -13,6 +13,7 @@ import pytest
 import snappy
 import zstandard
 
+from kclient.records import codecs
 from kclient.records.codecs import LEVELS, NAMES, DecompressionError, compress, decompress
 
 TEXT = b"the quick brown fox jumps over the lazy dog; " * 5000
@@ -55,6 +56,28 @@ def test_several_streams_in_a_row_are_read() -> None:
     one, two = (zstandard.ZstdCompressor(write_checksum=True).compress(part) for part in (b"one", b"two"))
     skippable = b"\x50\x2a\x4d\x18\x03\x00\x00\x00abc"
     assert decompress("zstd", skippable + one + skippable + two) == b"onetwo"
+
+
+def test_many_small_gzip_streams_take_time_in_proportion_to_their_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    given = 0
+
+    class Counting:
+        def __init__(self, *arguments: int) -> None:
+            self.inner = make(*arguments)
+
+        def decompress(self, data: bytes, limit: int) -> bytes:
+            nonlocal given
+            given += len(data)
+            return self.inner.decompress(data, limit)
+
+        def __getattr__(self, name: str) -> object:
+            return getattr(self.inner, name)
+
+    make = zlib.decompressobj
+    monkeypatch.setattr(codecs.zlib, "decompressobj", Counting)
+    data = gzip.compress(b"a", mtime=0) * 2000 + gzip.compress(os.urandom(50_000), mtime=0)
+    assert len(decompress("gzip", data)) == 52_000
+    assert given < 100 * len(data)
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -287,6 +287,25 @@ def test_an_abort_ends_only_its_own_producers_transaction(twin: ModuleType) -> N
     assert values(cursor.take()) == [b"new"]
 
 
+def test_an_abort_that_is_skipped_still_ends_its_transaction(twin: ModuleType) -> None:
+    data = (
+        transactional(b"aborted", base_offset=0, producer_id=1)
+        + marker(ABORT, base_offset=1, producer_id=1)
+        + transactional(b"committed", base_offset=2, producer_id=1)
+        + marker(COMMIT, base_offset=3, producer_id=1)
+    )
+    cursor = twin.RecordCursor(data, "t", 0, 0, read_committed=True, aborted=[(1, 0)])
+    cursor.skip_to(2)
+    assert values(cursor.take()) == [b"committed"]
+
+
+def test_a_transaction_whose_beginning_is_skipped_stays_aborted(twin: ModuleType) -> None:
+    data = transactional(b"x", b"y", base_offset=0, producer_id=1) + transactional(b"z", base_offset=2, producer_id=1)
+    cursor = twin.RecordCursor(data, "t", 0, 0, read_committed=True, aborted=[(1, 0)])
+    cursor.skip_to(2)
+    assert values(cursor.take()) == []
+
+
 def test_a_corrupt_aborted_batch_is_still_an_error(twin: ModuleType) -> None:
     data = damaged(transactional(b"x", base_offset=0, producer_id=1))
     cursor = twin.RecordCursor(data, "t", 0, 0, read_committed=True, aborted=[(1, 0)])

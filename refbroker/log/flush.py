@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from kclient.errors import KafkaStorageError
@@ -47,14 +47,16 @@ class Flush:
     _directory: Path
 
     def sync(self) -> None:
-        """Wait for the disk. Safe in any thread.
+        """Wait for the disk. Safe in any thread, also while the log is closed or deleted.
 
         Raises:
             OSError: the disk fails.
         """
         for file in self._open_files:
             self._files.fsync(file)
+        # What was deleted in the meantime need not be on the disk.
         for path in self._paths:
-            if self._files.exists(path):
+            with suppress(FileNotFoundError):
                 self._files.fsync(self._files.open(path))
-        self._files.fsync_directory(self._directory)
+        with suppress(FileNotFoundError):
+            self._files.fsync_directory(self._directory)

@@ -119,7 +119,5 @@ class IndexFile:
         self.release()
 
     def release(self) -> None:
-        """Close the file; the next use opens it again."""
-        if self._file is not None:
-            self._file.close()
-            self._file = None
+        """Let go of the file, which a flush under way may still hold; the next use opens it again."""
+        self._file = None

@@ -30,10 +30,10 @@ from refbroker.log.recovery import LogLoader
 logger = logging.getLogger(__name__)
 
 LOCK = ".lock"
-DELETE_SUFFIX = "-delete"
 METADATA_TOPIC = "__cluster_metadata"
 
 _LOG_NAME = re.compile(r"(?P<topic>[a-zA-Z0-9._-]+)-(?P<partition>\d+)")
+_DELETED_LOG_NAME = re.compile(r"[a-zA-Z0-9._-]+-\d+\.[0-9a-f]{32}-delete")
 
 # Locks of the operating system are between processes; these are the directories of this one.
 _in_use: set[Path] = set()
@@ -163,7 +163,7 @@ class LogDirectory:
                 path = self.path / name
                 if not self._files.is_directory(path):
                     continue
-                if name.endswith(DELETE_SUFFIX):
+                if _DELETED_LOG_NAME.fullmatch(name):
                     self._files.remove_tree(path)
                 elif (key := parse_log_name(name)) is not None:
                     topic_id = checkpoints.read_topic_id(self._files, path) or uuid.UUID(int=0)

@@ -367,7 +367,7 @@ class PartitionLog:
         return None
 
     def offset_of_max_timestamp(self) -> OffsetAndTimestamp | None:
-        """The first record with the largest timestamp of the log, None when it has no records.
+        """The first record with the largest timestamp of the log, None when no record has one.
 
         Raises:
             KafkaStorageError: the disk fails.

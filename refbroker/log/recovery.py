@@ -140,7 +140,7 @@ class LogLoader:
                 self._recover(segment)
 
     def _indexes_usable(self, segment: Segment) -> bool:
-        if not segment.has_offset_index():
+        if not segment.has_indexes():
             return False
         if segment is not self._segments.active or not self._clean:
             # What is before the recovery point was closed properly, what is after it is rebuilt anyway.
@@ -201,7 +201,7 @@ class LogLoader:
                 self._files.unlink(snapshot_path(self._directory, offset))
         self._producers.end_offset = found if found >= 0 else start
         # A log that was closed cleanly has a snapshot at its end, unless no record was ever written to it.
-        if found >= 0 or not self._clean:
+        if snapshots or not self._clean:
             self._replay(self._producers.end_offset, end)
         self._producers.end_offset = end
         return found if found >= 0 else start

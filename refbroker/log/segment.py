@@ -120,9 +120,9 @@ class Segment:
     def time_index(self) -> TimeIndex:
         return self._time_index or self._open_indexes()[1]
 
-    def has_offset_index(self) -> bool:
-        """Whether the index file is there; without it the segment must be recovered."""
-        return self._files.exists(self._index_path(INDEX_SUFFIX))
+    def has_indexes(self) -> bool:
+        """Whether the index files are there; without them the segment must be recovered."""
+        return all(self._files.exists(self._index_path(suffix)) for suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX))
 
     def open_files(self) -> list[OpenFile]:
         """The files to flush."""
@@ -199,8 +199,10 @@ class Segment:
         return None
 
     def find_max_timestamp(self) -> OffsetAndTimestamp | None:
-        """The first record with the largest timestamp."""
+        """The first record with the largest timestamp, None when no record has one."""
         largest = self.max_timestamp
+        if largest.timestamp < 0:
+            return None
         for header in self.headers(self.offset_index.lookup(largest.offset).position):
             if header.max_timestamp == largest.timestamp:
                 for record in self._records(header):

@@ -157,6 +157,15 @@ def test_a_log_whose_removal_was_interrupted_is_removed_at_the_next_start(store:
     assert not [name for name in names(store.directory) if name.endswith("-delete")]
 
 
+def test_a_directory_that_is_no_log_is_left_alone(store: Store) -> None:
+    store.log()
+    store.close()
+    foreign = store.directory / "photos-not-to-delete"
+    foreign.mkdir()
+    store.open()
+    assert foreign.is_dir()
+
+
 def test_the_metadata_log_is_kept_out_of_the_checkpoints(store: Store) -> None:
     manager = store.open()
     append(manager.create("__cluster_metadata", 0, uuid.UUID(int=1)), 3)

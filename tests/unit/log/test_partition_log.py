@@ -202,6 +202,12 @@ def test_the_record_with_the_largest_timestamp_is_found(log: PartitionLog) -> No
     assert log.offset_of_max_timestamp() == (61, START_MS + 10, 2)
 
 
+def test_records_without_timestamps_have_no_largest_one(log: PartitionLog) -> None:
+    append(log, 2, timestamp=-1)
+    assert log.offset_of_max_timestamp() is None
+    assert log.offset_for_timestamp(0) is None
+
+
 def test_deleted_records_are_out_of_range(log: PartitionLog) -> None:
     for _ in range(3):
         append(log, 2)
@@ -264,6 +270,22 @@ def test_a_flush_may_be_taken_elsewhere(log: PartitionLog) -> None:
     assert (log.recovery_point, log.unflushed_records) == (5, 5)
     log.flush()
     assert log.recovery_point == 10
+
+
+@pytest.mark.parametrize("gone", ["deleted", "closed"])
+def test_a_flush_that_is_under_way_survives_the_end_of_its_log(store: Store, log: PartitionLog, gone: str) -> None:
+    append(log, 5)
+    log.roll()
+    append(log, 5)
+    flush = log.begin_flush()
+    assert flush is not None
+    store.disk.durable = True
+    if gone == "deleted":
+        log.delete()
+    else:
+        log.close()
+    flush.sync()
+    log.finish_flush(flush)
 
 
 def test_rolled_segments_are_due_for_a_flush(store: Store, log: PartitionLog) -> None:

@@ -119,8 +119,18 @@ def test_a_damaged_snapshot_is_replaced_by_the_one_before_it_and_the_log(store: 
         send(log, sequence)
     store.close()
     last = max(store.path.glob("*.snapshot"))
-    last.write_bytes(last.read_bytes()[:-1] + b"\xff")
+    last.write_bytes(last.read_bytes()[:-1] + b"\0")
     assert send(store.log(), 199).duplicate
+
+
+def test_a_damaged_only_snapshot_is_replaced_by_the_log(store: Store) -> None:
+    log = store.log()
+    for sequence in range(3):
+        send(log, sequence)
+    store.close()
+    [only] = store.path.glob("*.snapshot")
+    only.write_bytes(only.read_bytes()[:-1] + b"\0")
+    assert send(store.log(), 2).duplicate
 
 
 def test_a_snapshot_round_trips_and_its_checksum_is_checked() -> None:

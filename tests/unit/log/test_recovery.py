@@ -84,6 +84,17 @@ def test_a_missing_index_is_made_anew_even_after_a_clean_stop(store: Store) -> N
     assert index_files(store) == expected
 
 
+def test_a_missing_time_index_is_made_anew_even_after_a_clean_stop(store: Store) -> None:
+    fill(store.log())
+    store.close()
+    expected = index_files(store)
+    for path in store.path.glob("*.timeindex"):
+        path.unlink()
+    assert store.log().offset_for_timestamp(START_MS + 20) == (40, START_MS + 20, 0)
+    store.close()
+    assert index_files(store) == expected
+
+
 GARBAGE = {
     "zeros": b"\0" * 500,
     "text": b"this is no batch at all, but long enough to look like the header of one" * 3,

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import enum
 import struct
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -19,12 +20,14 @@ from kclient.errors import (
     InvalidTimestampError,
     RecordTooLargeError,
 )
-from kclient.records import BatchBuilder, BatchHeader, assign_offsets, batch_headers, read_batches
+from kclient.records import BatchBuilder, BatchHeader, RecordCursor, assign_offsets, batch_headers
 from refbroker.log.config import INT64_MAX, LogConfig
 from refbroker.log.files import BytesLike
 
 _OFFSET_AND_EPOCH = struct.Struct(">q4si")
 _STAMPED = 16
+# A small batch can unpack to millions of bad records; an answer names the first of them.
+_MOST_RECORD_ERRORS = 1000
 CREATE_TIME, LOG_APPEND_TIME = 0, 1
 
 
@@ -165,7 +168,7 @@ class Stamper:
         topic, partition: for what errors say.
         leader_epoch: of the leader, which is this broker.
         now_ms: the broker's clock.
-        origin: who appends; the coordinators' batches keep their compression.
+        origin: who appends; the metadata log is not subject to topic settings.
     """
 
     def __init__(
@@ -187,10 +190,13 @@ class Stamper:
         """
         config = self.config
         raw: BytesLike = header.raw
+        if self.origin is Origin.RAFT_LEADER:
+            return self._stamped(header, raw, base_offset, header.max_timestamp)
         if header.compression_type != self._target_compression(header):
             raw = self._recompressed(header)
         elif self._must_look_at_records(header):
-            self._check_records(header)
+            for _ in self._checked_records(header):
+                pass
         max_timestamp = header.max_timestamp
         if config.log_append_time:
             if header.timestamp_type == LOG_APPEND_TIME and self.origin is Origin.CLIENT:
@@ -220,6 +226,8 @@ class Stamper:
 
     def _must_look_at_records(self, header: BatchHeader) -> bool:
         config = self.config
+        if header.is_control:
+            return False
         if config.compacted and self.origin is Origin.CLIENT:
             return True
         if config.log_append_time:
@@ -228,26 +236,20 @@ class Stamper:
         too_young = header.max_timestamp - self.now_ms > config.message_timestamp_after_max_ms
         return too_young or config.message_timestamp_before_max_ms != INT64_MAX
 
-    def _check_records(self, header: BatchHeader) -> list[Any]:
-        """Decode the records and refuse the batch for those that the topic does not take."""
-        config, now = self.config, self.now_ms
-        batch = next(iter(read_batches(header.raw, verify_checksum=False)))
-        records: list[Any] = batch.records()
-        if header.is_control:
-            return records
+    def _checked_records(self, header: BatchHeader) -> Iterator[Any]:
+        """The records one by one, however many there are; at the end the batch is refused for those not taken."""
         errors: list[RecordError] = []
         bad_timestamps = False
-        earliest, latest = now - config.message_timestamp_before_max_ms, now + config.message_timestamp_after_max_ms
-        for index, record in enumerate(records):
-            if config.compacted and record.key is None:
+        for index, record in enumerate(self._records(header)):
+            if self.config.compacted and record.key is None:
                 errors.append(RecordError(index, "Compacted topic cannot accept message without key"))
-            elif not config.log_append_time and record.timestamp != -1 and not earliest <= record.timestamp <= latest:
+            elif (text := self._timestamp_fault(record)) is not None:
                 bad_timestamps = True
-                text = (
-                    f"Timestamp {record.timestamp} of message with offset {record.offset} is out of range. "
-                    f"The timestamp should be within [{earliest}, {latest}]"
-                )
                 errors.append(RecordError(index, text))
+            else:
+                yield record
+            if len(errors) == _MOST_RECORD_ERRORS:
+                break
         if bad_timestamps:
             text = "One or more records have been rejected due to invalid timestamp"
             raise RejectedTimestampsError(text, errors, **self._where)
@@ -255,14 +257,37 @@ class Stamper:
             shown = "; ".join(f"record {error.batch_index}: {error.message}" for error in errors[:3])
             text = f"One or more records have been rejected due to {len(errors)} record errors: {shown}"
             raise RejectedRecordsError(text, errors, **self._where)
-        return records
+
+    def _records(self, header: BatchHeader) -> Iterator[Any]:
+        """The records as a consumer would get them, which must be all of them."""
+        cursor = RecordCursor(header.raw, **self._where, fetch_offset=header.base_offset, check_checksums=False)
+        chunk = cursor.take()
+        if len(chunk) != header.record_count:
+            raise InvalidRecordError("The records of the batch do not have incremental offsets", **self._where)
+        return iter(chunk)
+
+    def _timestamp_fault(self, record: Any) -> str | None:
+        """Why a record's timestamp is not taken, None if it is."""
+        config = self.config
+        if config.log_append_time or record.timestamp == -1:
+            return None
+        if record.timestamp < 0:
+            return f"Invalid negative timestamp {record.timestamp}"
+        earliest = self.now_ms - config.message_timestamp_before_max_ms
+        latest = self.now_ms + config.message_timestamp_after_max_ms
+        if earliest <= record.timestamp <= latest:
+            return None
+        return (
+            f"Timestamp {record.timestamp} of message with offset {record.offset} is out of range. "
+            f"The timestamp should be within [{earliest}, {latest}]"
+        )
 
     def _recompressed(self, header: BatchHeader) -> BytesLike:
         """The batch with the topic's compression."""
-        records = self._check_records(header)
         builder = BatchBuilder(self._target_compression(header), self.config.compression_level, max_bytes=2**31 - 1)
-        for record in records:
-            builder.append(record.timestamp, record.key, record.value, record.headers)
+        for record in self._checked_records(header):
+            timestamp = self.now_ms if self.config.log_append_time else record.timestamp
+            builder.append(timestamp, record.key, record.value, record.headers)
         batch: BytesLike = builder.build(
             producer_id=header.producer_id,
             producer_epoch=header.producer_epoch,

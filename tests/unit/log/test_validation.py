@@ -159,6 +159,47 @@ def test_a_compacted_topic_refuses_records_without_key_and_names_them(store: Sto
     assert append(log, 2).base_offset == 0
 
 
+def with_base_timestamp(batch: bytes, timestamp: int) -> bytes:
+    return changed(changed(batch, ">q", 27, timestamp), ">q", 35, timestamp)
+
+
+@pytest.mark.parametrize("compression", ["producer", "zstd"])
+def test_a_timestamp_before_the_epoch_is_refused_where_records_are_read(store: Store, compression: str) -> None:
+    log = store.log(LogConfig(compression_type=compression, cleanup_policy=("compact",)))
+    with pytest.raises(RejectedTimestampsError) as caught:
+        log.append(with_base_timestamp(make_batch(), -5), leader_epoch=0, now_ms=START_MS)
+    assert [error.batch_index for error in caught.value.record_errors] == [0]
+
+
+def test_timestamps_that_the_append_time_replaces_do_not_matter(store: Store) -> None:
+    log = store.log(LogConfig(compression_type="zstd", message_timestamp_type="LogAppendTime"))
+    log.append(with_base_timestamp(make_batch(2), -5), leader_epoch=0, now_ms=START_MS)
+    assert [timestamp for _, timestamp, _ in read_all(log)] == [START_MS, START_MS]
+
+
+def test_records_whose_offsets_do_not_follow_each_other_are_refused_where_they_are_read(store: Store) -> None:
+    log = store.log(LogConfig(cleanup_policy=("compact",)))
+    batch = make_batch(2, key=b"k", size=1)
+    # Size, attributes and timestamp delta take a byte each; the offset delta of the second record follows.
+    second = 61 + 1 + batch[61] // 2
+    with pytest.raises(InvalidRecordError, match="incremental offsets"):
+        log.append(changed(batch, ">b", second + 3, 0), leader_epoch=0, now_ms=START_MS)
+
+
+def test_an_answer_names_only_so_many_of_the_records_it_refuses(store: Store) -> None:
+    log = store.log(LogConfig(cleanup_policy=("compact",)))
+    with pytest.raises(RejectedRecordsError) as caught:
+        append(log, 5000, size=0, key=None, compression="gzip")
+    assert len(caught.value.record_errors) == 1000
+
+
+def test_the_metadata_log_is_not_subject_to_topic_settings(store: Store) -> None:
+    log = store.log(LogConfig(compression_type="gzip", message_timestamp_type="LogAppendTime", max_message_bytes=50))
+    batch = make_batch(timestamp=5)
+    log.append(batch, leader_epoch=0, origin=Origin.RAFT_LEADER, now_ms=START_MS)
+    assert log.read(0, 1000).records.read()[16:] == batch[16:]
+
+
 def test_settings_come_from_kafkas_names() -> None:
     broker = LogConfig.from_broker_configs({"log.segment.bytes": "2048", "log.roll.ms": "5", "num.partitions": "3"})
     assert (broker.segment_bytes, broker.segment_ms, broker.segment_index_bytes) == (2048, 5, 10485760)

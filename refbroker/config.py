@@ -1,0 +1,214 @@
+"""The broker's own configuration: what was set, checked, and the value that applies.
+
+Takes Kafka's names; one that Kafka does not have is an error that names the nearest. Settings that are
+stored and not acted on are logged once. Left out: TLS, SASL and several listeners.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from kclient.errors import ConfigError, InvalidConfigurationError
+from refbroker.log import LogConfig
+from refbroker.settings.definitions import broker_settings, nearest, parse_list, topic_settings
+from refbroker.settings.effective import BrokerLayers, topic_value
+
+logger = logging.getLogger(__name__)
+
+LOOPBACK = "127.0.0.1"
+PLAINTEXT = "PLAINTEXT"
+# What a broker of Kafka's own has set for its sake, and which says nothing that could be acted on here.
+_EXPECTED = frozenset(
+    {
+        "controller.listener.names",
+        "controller.quorum.bootstrap.servers",
+        "controller.quorum.voters",
+        "inter.broker.listener.name",
+        "listener.security.protocol.map",
+        "process.roles",
+    }
+)
+
+
+class Listener(NamedTuple):
+    """Where to listen, or what to tell clients to connect to."""
+
+    name: str
+    host: str
+    port: int
+
+
+class BrokerConfig:
+    """The settings of one broker.
+
+    Parameters:
+        settings: what was set, by Kafka's names.
+
+    Attributes:
+        static: the same.
+        layers: with what was set while the broker runs.
+
+    Raises:
+        ConfigError: a setting that does not exist, or a value that it cannot have.
+    """
+
+    def __init__(self, settings: Mapping[str, str] | None = None) -> None:
+        self.static = {name: str(value) for name, value in (settings or {}).items()}
+        self._check()
+        self.layers = BrokerLayers(static=self.static)
+        self._refresh()
+
+    def _check(self) -> None:
+        known = broker_settings()
+        for name, value in self.static.items():
+            setting = known.get(name)
+            if setting is None:
+                if name.startswith("listener.name."):
+                    continue
+                like = nearest(name, known)
+                raise ConfigError(f"the broker has no setting {name}{f'; did you mean {like}?' if like else ''}")
+            try:
+                setting.check(value)
+            except InvalidConfigurationError as error:
+                raise ConfigError(error.message) from error
+        stored = sorted(
+            name for name in self.static if name in known and not known[name].acted_on and name not in _EXPECTED
+        )
+        if stored:
+            logger.warning("stored, but not acted on by this broker yet: %s", ", ".join(stored))
+
+    def set_dynamic(self, broker: Mapping[str, str], every_broker: Mapping[str, str]) -> None:
+        """Take over what was set on the running broker and on all brokers."""
+        self.layers = BrokerLayers(broker, every_broker, self.static)
+        self._refresh()
+
+    def _refresh(self) -> None:
+        self.socket_request_max_bytes = self.integer("socket.request.max.bytes")
+        self.fetch_max_bytes = self.integer("fetch.max.bytes")
+        self.auto_create_topics = self.boolean("auto.create.topics.enable")
+        self.min_insync_replicas = self.integer("min.insync.replicas")
+        self.connections_max_idle_ms = self.integer("connections.max.idle.ms")
+        self.log_defaults = self.log_config({})
+
+    def text(self, name: str) -> str | None:
+        """The value of a setting, None when it has none."""
+        synonyms = self.layers.synonyms(name)
+        return synonyms[0].value if synonyms else None
+
+    def integer(self, name: str) -> int:
+        """The value of a setting that has a number.
+
+        Raises:
+            ConfigError: it has no value.
+        """
+        value = self.text(name)
+        if value is None:
+            raise ConfigError(f"{name} is not set")
+        return int(value)
+
+    def boolean(self, name: str) -> bool:
+        """The value of a setting that is true or false."""
+        return (self.text(name) or "").lower() == "true"
+
+    def log_config(self, topic: Mapping[str, str]) -> LogConfig:
+        """The settings of the logs of a topic.
+
+        Parameters:
+            topic: what was set on the topic.
+        """
+        values = {}
+        for name in topic_settings():
+            value = topic_value(name, topic, self.layers).value
+            if value is not None:
+                values[name] = value
+        return LogConfig().with_topic_configs(values)
+
+    @property
+    def node_id(self) -> int:
+        """The broker's number; 1 unless `node.id` or `broker.id` says otherwise."""
+        for name in ("node.id", "broker.id"):
+            value = self.static.get(name)
+            if value is not None and int(value) >= 0:
+                return int(value)
+        return 1
+
+    @property
+    def rack(self) -> str | None:
+        return self.static.get("broker.rack")
+
+    @property
+    def data_directories(self) -> list[Path]:
+        """Where the logs are; `log.dirs` before `log.dir`."""
+        return [Path(part) for part in parse_list(self.text("log.dirs") or self.text("log.dir") or "")]
+
+    @property
+    def listener(self) -> Listener:
+        """Where to listen: the first of `listeners` that is not a controller's.
+
+        Raises:
+            ConfigError: there is none, or it is not PLAINTEXT.
+        """
+        controllers = parse_list(self.static.get("controller.listener.names", ""))
+        given = self.static.get("listeners", f"{PLAINTEXT}://{LOOPBACK}:9092")
+        for text in parse_list(given):
+            listener = parse_listener(text)
+            if listener.name not in controllers:
+                protocols = dict(
+                    part.split(":", 1) for part in parse_list(self.static.get("listener.security.protocol.map", ""))
+                )
+                if protocols.get(listener.name, listener.name) != PLAINTEXT:
+                    raise ConfigError(f"the listener {text} is not {PLAINTEXT}, which is all this broker has")
+                return listener
+        raise ConfigError(f"none of the listeners {given} is for clients")
+
+    def advertised(self, port: int) -> Listener:
+        """What clients are told to connect to.
+
+        Parameters:
+            port: the one that is listened on.
+        """
+        listener = self.listener
+        for text in parse_list(self.static.get("advertised.listeners", "")):
+            advertised = parse_listener(text)
+            if advertised.name == listener.name:
+                return advertised if advertised.port else advertised._replace(port=port)
+        host = listener.host if listener.host not in ("", "0.0.0.0", "::") else LOOPBACK
+        return Listener(listener.name, host, port)
+
+
+def parse_listener(text: str) -> Listener:
+    """Read `NAME://host:port`.
+
+    Raises:
+        ConfigError: it is not in this form.
+    """
+    name, slashes, address = text.partition("://")
+    host, colon, port = address.rpartition(":")
+    if not slashes or not colon or not port.isdecimal() or int(port) > 65535:
+        raise ConfigError(f"a listener has the form NAME://host:port, unlike {text!r}")
+    return Listener(name, host.strip("[]"), int(port))
+
+
+def read_properties(path: Path) -> dict[str, str]:
+    """The settings in a file in the style of server.properties.
+
+    Raises:
+        ConfigError: the file cannot be read, or a line is no setting.
+    """
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except OSError as error:
+        raise ConfigError(f"could not read {path}: {error}") from error
+    settings: dict[str, str] = {}
+    for number, line in enumerate(lines, 1):
+        text = line.strip()
+        if not text or text[0] in "#!":
+            continue
+        name, equals, value = text.partition("=")
+        if not equals:
+            raise ConfigError(f"{path}:{number} is not a setting: {text!r}")
+        settings[name.strip()] = value.strip()
+    return settings

@@ -1,0 +1,271 @@
+"""One connection: takes frames out of the bytes that come in, and sends the answers back in order.
+
+A request is handled before the next one of its connection is looked at, as Kafka does; while an answer is
+waited for (a long poll) or cannot be sent (a slow reader), the connection is not read. A frame is
+handled where it was received, without a copy: handlers must not keep views of the request.
+
+The buffer starts small and grows with what arrives, never with what a size field claims; while the
+connection is idle it shrinks again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import struct
+from typing import TYPE_CHECKING, Any
+
+from kclient.errors import KafkaError
+from refbroker.dispatch import Waiting
+from refbroker.log import FileRange
+
+if TYPE_CHECKING:
+    from refbroker.server import Server
+
+logger = logging.getLogger(__name__)
+
+SMALL_BUFFER = 4096
+FIRST_GROWTH = 65536
+JOINED_BELOW = 16384
+"""Bytes; smaller parts of a response are joined, since a system call costs more than the copy."""
+SENDFILE_FROM = 131072
+"""Bytes; file ranges of at least this size go by sendfile, smaller ones through a buffer."""
+SEND_BUFFER_LIMIT = 1 << 20
+"""Bytes that may wait to be sent before the connection is not read any more."""
+
+_SIZE = struct.Struct(">i")
+
+
+class _RangeFile:
+    """A range's file for `loop.sendfile`, which asks for a file object."""
+
+    def __init__(self, records: FileRange) -> None:
+        self._records = records
+
+    def fileno(self) -> int:
+        return self._records.file
+
+
+class Connection(asyncio.BufferedProtocol):
+    """A client's connection.
+
+    Parameters:
+        server: what accepted it.
+
+    Attributes:
+        peer: its address, for log lines.
+        last_active: when it last sent something, by the loop's clock.
+        client_software: name and version, as its ApiVersions request gave them.
+    """
+
+    def __init__(self, server: Server) -> None:
+        self.peer = "?"
+        self.last_active = 0.0
+        self.client_software = ("", "")
+        self._server = server
+        self._loop = server.loop
+        self._buffer = bytearray(SMALL_BUFFER)
+        self._start = 0
+        self._end = 0
+        self._needed = 0
+        self._waiting: asyncio.Future[Any] | None = None
+        self._sending: asyncio.Task[None] | None = None
+        self._blocked = False
+        self._reading = True
+        self._closed = False
+        self.transport: asyncio.Transport
+
+    # asyncio.BufferedProtocol
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self.transport = transport
+        transport.set_write_buffer_limits(high=SEND_BUFFER_LIMIT)
+        address = transport.get_extra_info("peername")
+        self.peer = f"{address[0]}:{address[1]}" if isinstance(address, tuple) else str(address or "?")
+        self.last_active = self._loop.time()
+        self._server.opened(self)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._closed = True
+        if self._waiting is not None:
+            self._waiting.cancel()
+        if self._sending is not None:
+            self._sending.cancel()
+        if self._end > self._start and exc is None and not self._server.stopping and self._waiting is None:
+            logger.warning("%s closed the connection in the middle of a request", self.peer)
+        self._buffer = bytearray()
+        self._server.lost(self)
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        used = self._end - self._start
+        if self._start and (self._start == self._end or self._end == len(self._buffer) or self._needed):
+            self._buffer[:used] = self._buffer[self._start : self._end]
+            self._start, self._end = 0, used
+        size = len(self._buffer)
+        if self._needed > size or used == size:
+            wanted = max(self._needed, used + 1)
+            grown = bytearray(min(max(wanted, SMALL_BUFFER), max(2 * used, FIRST_GROWTH)))
+            grown[:used] = memoryview(self._buffer)[:used]
+            self._buffer = grown
+        view = memoryview(self._buffer)
+        # A large frame is received to its end and no further, so that the next one starts at the front.
+        stop = self._start + self._needed if self._needed > FIRST_GROWTH else len(self._buffer)
+        return view[self._end : min(stop, len(self._buffer))]
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self._end += nbytes
+        self.last_active = self._loop.time()
+        if self.is_busy:
+            self._pause()
+        else:
+            self._handle_frames()
+
+    def eof_received(self) -> bool:
+        return False
+
+    def pause_writing(self) -> None:
+        self._blocked = True
+
+    def resume_writing(self) -> None:
+        self._blocked = False
+        self._go_on()
+
+    # Requests
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether the next request has to wait."""
+        return self._blocked or self._waiting is not None or self._sending is not None
+
+    def shrink(self) -> None:
+        """Give back memory while nothing is going on."""
+        if self._start == self._end and len(self._buffer) > SMALL_BUFFER and not self.is_busy:
+            self._buffer = bytearray(SMALL_BUFFER)
+            self._start = self._end = self._needed = 0
+
+    def _handle_frames(self) -> None:
+        while not self._closed and not self.is_busy:
+            available = self._end - self._start
+            if available < _SIZE.size:
+                self._needed = 0
+                break
+            (size,) = _SIZE.unpack_from(self._buffer, self._start)
+            if not 0 <= size <= self._server.config.socket_request_max_bytes:
+                self._refuse_size(size)
+                return
+            self._needed = _SIZE.size + size
+            if available < self._needed:
+                break
+            first = self._start + _SIZE.size
+            self._start = first + size
+            self._needed = 0
+            self._handle(memoryview(self._buffer)[first : first + size])
+        if self._start == self._end:
+            self._start = self._end = 0
+
+    def _refuse_size(self, size: int) -> None:
+        first = bytes(self._buffer[self._start : self._start + 4])
+        looks_like = ""
+        if first[:2] == b"\x16\x03":
+            looks_like = "; it looks like TLS, and this listener is plain text"
+        elif first.isalpha() or first[:3].isalpha():
+            looks_like = "; it looks like HTTP or another protocol of text"
+        limit = self._server.config.socket_request_max_bytes
+        self.close(f"a request of {size} bytes, where 0 to {limit} are allowed{looks_like}")
+
+    def _handle(self, frame: memoryview) -> None:
+        try:
+            answer = self._server.dispatcher.handle(self, frame)
+            if isinstance(answer, Waiting):
+                self._waiting = answer.future
+                answer.future.add_done_callback(lambda _: self._answered(answer))
+            elif answer is not None:
+                self._send(answer)
+        except KafkaError as error:
+            self.close(str(error))
+
+    def _answered(self, waiting: Waiting) -> None:
+        self._waiting = None
+        if self._closed or waiting.future.cancelled():
+            return
+        try:
+            answer = waiting.encode()
+            if answer is not None:
+                self._send(answer)
+        except KafkaError as error:
+            self.close(str(error))
+        else:
+            self._go_on()
+
+    def _go_on(self) -> None:
+        """Handle what has arrived in the meantime, and read again."""
+        if self._closed or self.is_busy:
+            return
+        self._handle_frames()
+        if not self._reading and not self.is_busy:
+            self._reading = True
+            if not self.transport.is_closing():
+                self.transport.resume_reading()
+
+    def _pause(self) -> None:
+        if self._reading and not self._closed:
+            self._reading = False
+            self.transport.pause_reading()
+
+    # Responses
+
+    def _send(self, parts: list[Any]) -> None:
+        if any(type(part) is FileRange and part.size >= SENDFILE_FROM for part in parts):
+            self._sending = self._loop.create_task(self._stream(parts))
+            self._sending.add_done_callback(self._streamed)
+            return
+        small: list[Any] = []
+        held = 0
+        for part in parts:
+            data = part.read() if type(part) is FileRange else part
+            if len(data) >= JOINED_BELOW and held >= JOINED_BELOW:
+                self.transport.write(b"".join(small))
+                small, held = [], 0
+            small.append(data)
+            held += len(data)
+        self.transport.write(small[0] if len(small) == 1 else b"".join(small))
+
+    async def _stream(self, parts: list[Any]) -> None:
+        """Send parts of which some are large ranges of files."""
+        small: list[Any] = []
+        for part in parts:
+            if type(part) is FileRange:
+                if part.size >= SENDFILE_FROM:
+                    self.transport.write(b"".join(small))
+                    small = []
+                    await self._loop.sendfile(self.transport, _RangeFile(part), part.position, part.size)  # type: ignore[arg-type]
+                    continue
+                part = part.read()
+            small.append(part)
+        if small:
+            self.transport.write(b"".join(small))
+
+    def _streamed(self, task: asyncio.Task[None]) -> None:
+        self._sending = None
+        if self._closed or task.cancelled():
+            return
+        error = task.exception()
+        if error is None:
+            self._go_on()
+        else:
+            self.close(f"the answer could not be sent: {error}")
+
+    def close(self, reason: str | None = None) -> None:
+        """Close the connection; with a reason, which is logged with the peer's name."""
+        if self._closed:
+            return
+        self._closed = True
+        if reason is not None:
+            logger.warning("closing the connection of %s: %s", self.peer, reason)
+        self.transport.close()
+
+    def abort(self) -> None:
+        """Drop the connection with what waits to be sent."""
+        self._closed = True
+        self.transport.abort()

@@ -1,0 +1,110 @@
+"""Fetch requests that wait: until enough bytes are there, their time is over, or a log they read is deleted."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+
+from kclient.errors import KafkaError
+from kclient.protocol import Message
+from refbroker.log import PartitionLog
+
+
+class DelayedFetch:
+    """One request that waits.
+
+    Parameters:
+        loop: the event loop.
+        logs: what it reads.
+        missing: how many bytes it waits for.
+        max_wait_ms: how long at most, in milliseconds.
+        answer: makes the answer from what is there then.
+
+    Attributes:
+        future: of the answer; cancelling it ends the wait.
+    """
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        logs: Iterable[PartitionLog],
+        missing: int,
+        max_wait_ms: int,
+        answer: Callable[[], Message],
+    ) -> None:
+        self.future: asyncio.Future[Message | None] = loop.create_future()
+        self._loop = loop
+        self._answer = answer
+        self._missing = missing
+        # Sizes only grow while a log is waited for, except when a segment goes, which must not count.
+        self._sizes = {log: log.size_in_bytes() for log in logs}
+        self._due = False
+        for log in self._sizes:
+            log.on_append.append(self._appended)
+        self._timer = loop.call_later(max_wait_ms / 1000, self._complete)
+        self.future.add_done_callback(self._forget)
+
+    def _appended(self, log: PartitionLog) -> None:
+        size = log.size_in_bytes()
+        self._missing -= max(size - self._sizes[log], 0)
+        self._sizes[log] = size
+        if self._missing <= 0:
+            self.wake()
+
+    def reads(self, log: PartitionLog) -> bool:
+        """Whether it waits for a log."""
+        return log in self._sizes
+
+    def wake(self) -> None:
+        """Answer soon; not at once, since who appends has an answer of its own to send first."""
+        if not self._due:
+            self._due = True
+            self._loop.call_soon(self._complete)
+
+    def _complete(self) -> None:
+        if self.future.done():
+            return
+        try:
+            self.future.set_result(self._answer())
+        except KafkaError as error:
+            self.future.set_exception(error)
+
+    def _forget(self, future: asyncio.Future[Message | None]) -> None:
+        self._timer.cancel()
+        for log in self._sizes:
+            log.on_append.remove(self._appended)
+
+
+class DelayedFetches:
+    """All fetch requests that wait.
+
+    Parameters:
+        loop: the event loop.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._waiting: set[DelayedFetch] = set()
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def wait(
+        self, logs: Iterable[PartitionLog], missing: int, max_wait_ms: int, answer: Callable[[], Message]
+    ) -> asyncio.Future[Message | None]:
+        """Wait; parameters as for `DelayedFetch`."""
+        fetch = DelayedFetch(self._loop, logs, missing, max_wait_ms, answer)
+        self._waiting.add(fetch)
+        fetch.future.add_done_callback(lambda _: self._waiting.discard(fetch))
+        return fetch.future
+
+    def log_deleted(self, log: PartitionLog) -> None:
+        """Answer the requests that wait for a log that is gone."""
+        for fetch in self._waiting:
+            if fetch.reads(log):
+                fetch.wake()
+
+    def close(self) -> None:
+        """Give up waiting, without answers."""
+        for fetch in list(self._waiting):
+            fetch.future.cancel()

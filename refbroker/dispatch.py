@@ -1,0 +1,121 @@
+"""From a frame to the answer's parts: finds the handler, keeps its errors from the connection, encodes.
+
+What a handler returns is an answer, None for no answer at all, a `Change` (metadata records to append,
+and the answer once they are), or a future of an answer, while which the connection waits.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from kclient.errors import ProtocolError
+from kclient.protocol import Message
+from kclient.protocol.frames import API_VERSIONS, decode_request_header, encode_response
+from refbroker.handlers.registry import find
+
+if TYPE_CHECKING:
+    from refbroker.broker import Broker
+    from refbroker.connection import Connection
+
+
+@dataclass(slots=True)
+class Change:
+    """A change of the cluster's state.
+
+    Attributes:
+        records: what is appended to the metadata log, all or nothing.
+        respond: makes the answer when the change has taken effect.
+    """
+
+    records: Sequence[Message]
+    respond: Callable[[], Message]
+
+
+class Waiting(NamedTuple):
+    """An answer that is not there yet."""
+
+    future: asyncio.Future[Message | None]
+    version: int
+    correlation_id: int
+
+    def encode(self) -> list[Any] | None:
+        """The parts of the answer, once it is there; None when there is no answer.
+
+        Raises:
+            KafkaError: what the handler raised.
+        """
+        answer = self.future.result()
+        return None if answer is None else encode_response(answer, self.version, self.correlation_id)
+
+
+Answer = Message | Change | None
+Handler = Callable[["Context", Any], "Answer | asyncio.Future[Message | None]"]
+
+
+@dataclass(slots=True)
+class Context:
+    """What a handler knows of its request beside the body.
+
+    Attributes:
+        broker: the broker.
+        connection: where the request came from.
+        version: of the API.
+        client_id: as the client calls itself.
+    """
+
+    broker: Broker
+    connection: Connection
+    version: int
+    client_id: str | None
+
+
+class CloseConnectionError(ProtocolError):
+    """What a handler raises when the protocol has no other way to say that it went wrong."""
+
+
+class Dispatcher:
+    """Handles the requests of all connections.
+
+    Parameters:
+        broker: whose.
+    """
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+
+    def handle(self, connection: Connection, frame: memoryview) -> list[Any] | Waiting | None:
+        """Handle a request.
+
+        Returns:
+            The parts of the answer, what to wait for, or None when there is no answer.
+
+        Raises:
+            ProtocolError: the request cannot be understood; the connection is of no more use.
+            KafkaStorageError: the metadata log could not be written.
+        """
+        header, body = decode_request_header(frame)
+        version = header.request_api_version
+        handler = find(header.request_api_key, version)
+        if handler is None:
+            if header.request_api_key == API_VERSIONS:
+                return self._unknown_api_versions(header.correlation_id)
+            raise ProtocolError(f"this broker has no API {header.request_api_key} in version {version}")
+        request = handler.request_type.decode(body, version)
+        context = Context(self._broker, connection, version, header.client_id)
+        answer = handler.handle(context, request)
+        if isinstance(answer, Change):
+            self._broker.metadata.append(answer.records)
+            answer = answer.respond()
+        if isinstance(answer, Message):
+            return encode_response(answer, version, header.correlation_id)
+        if answer is None:
+            return None
+        return Waiting(answer, version, header.correlation_id)
+
+    def _unknown_api_versions(self, correlation_id: int) -> list[Any]:
+        from refbroker.handlers.api_versions import unsupported
+
+        return encode_response(unsupported(), 0, correlation_id)

@@ -1,0 +1,58 @@
+"""What several handlers put into their answers: error codes, permitted operations, hints at leaders."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kclient.errors import FencedLeaderEpochError, KafkaError, NotLeaderOrFollowerError
+from refbroker.metadata.image import ClusterImage, PartitionState
+
+NONE = 0
+UNKNOWN_SERVER_ERROR = -1
+
+# Bit sets of Kafka's AclOperation; without an authorizer everything is permitted.
+TOPIC_OPERATIONS = 3576
+CLUSTER_OPERATIONS = 8096
+NOT_ASKED = -(2**31)
+
+INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
+
+
+def code_of(error: KafkaError) -> int:
+    """The number of an error in an answer."""
+    return UNKNOWN_SERVER_ERROR if error.code is None else error.code
+
+
+def endpoint_of(image: ClusterImage, broker_id: int) -> tuple[str, int]:
+    """Where clients find a broker."""
+    return next(iter(image.brokers[broker_id].endpoints.values()))
+
+
+class LeaderHints:
+    """Names the leaders of partitions that the client asked the wrong broker for (KIP-951).
+
+    Parameters:
+        image: the state of the cluster.
+        node_type: the struct of an endpoint in the response.
+    """
+
+    def __init__(self, image: ClusterImage, node_type: Any) -> None:
+        self._image = image
+        self._node_type = node_type
+        self._leaders: set[int] = set()
+
+    def add(self, error: KafkaError, state: PartitionState | None) -> tuple[int, int] | None:
+        """The leader and its epoch, for an error that a client can act on when it knows them."""
+        if state is None or not isinstance(error, NotLeaderOrFollowerError | FencedLeaderEpochError):
+            return None
+        if state.leader in self._image.brokers:
+            self._leaders.add(state.leader)
+        return state.leader, state.leader_epoch
+
+    def endpoints(self) -> list[Any]:
+        """The addresses of the leaders that were named."""
+        found = []
+        for node in sorted(self._leaders):
+            host, port = endpoint_of(self._image, node)
+            found.append(self._node_type(node_id=node, host=host, port=port, rack=self._image.brokers[node].rack))
+        return found

@@ -1,0 +1,55 @@
+"""ApiVersions (18), versions 0 to 4: which APIs and features this broker has.
+
+Only what is built is listed (see `registry`). A version beyond 4 is answered at version 0 with
+UNSUPPORTED_VERSION and the range of this API, so that the client can ask again (KIP-511); the response
+header is always of version 0. A client that gives its software a name or version that is none gets
+INVALID_REQUEST. `metadata.version` is the only finalized feature: those of groups and transactions
+appear when these exist. Source: KIP-35, KIP-511, KIP-584.
+"""
+
+from __future__ import annotations
+
+import re
+
+from kclient.errors import InvalidRequestError, UnsupportedVersionError
+from kclient.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from refbroker.dispatch import Context
+from refbroker.handlers.registry import APIS
+from refbroker.metadata.registration import SUPPORTED_FEATURES
+
+API_KEY = 18
+_SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
+_FIRST_WITH_SOFTWARE = 3
+
+
+def handle(context: Context, request: ApiVersionsRequest) -> ApiVersionsResponse:
+    """Answer an ApiVersions request."""
+    if context.version >= _FIRST_WITH_SOFTWARE:
+        software = (request.client_software_name, request.client_software_version)
+        if not all(map(_SOFTWARE.fullmatch, software)):
+            return ApiVersionsResponse(error_code=InvalidRequestError.code)
+        context.connection.client_software = software
+    image = context.broker.metadata.image
+    return ApiVersionsResponse(
+        api_keys=[_range(key) for key in APIS],
+        supported_features=[
+            ApiVersionsResponse.SupportedFeatureKey(name=name, min_version=low, max_version=high)
+            for name, (low, high) in SUPPORTED_FEATURES.items()
+        ],
+        finalized_features_epoch=image.next_offset - 1,
+        finalized_features=[
+            ApiVersionsResponse.FinalizedFeatureKey(name=name, max_version_level=level, min_version_level=level)
+            for name, level in image.features.items()
+        ],
+    )
+
+
+def unsupported() -> ApiVersionsResponse:
+    """The answer to a version of the request that is not known here; to be encoded at version 0."""
+    return ApiVersionsResponse(error_code=UnsupportedVersionError.code, api_keys=[_range(API_KEY)])
+
+
+def _range(key: int) -> ApiVersionsResponse.ApiVersion:
+    api = APIS[key]
+    first = api.first if api.advertised_first is None else api.advertised_first
+    return ApiVersionsResponse.ApiVersion(api_key=key, min_version=first, max_version=api.last)

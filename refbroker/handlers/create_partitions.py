@@ -1,0 +1,38 @@
+"""CreatePartitions (37), versions 0 to 3: gives topics more partitions.
+
+Each topic for itself; fewer partitions than there are is INVALID_PARTITIONS. The answer comes when the
+new partitions' logs exist.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from kclient.errors import InvalidRequestError, KafkaError
+from kclient.protocol import Message
+from kclient.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
+from refbroker.dispatch import Change, Context
+from refbroker.handlers.answers import code_of
+from refbroker.metadata.topics import plan_partitions
+
+Result = CreatePartitionsResponse.CreatePartitionsTopicResult
+
+
+def handle(context: Context, request: CreatePartitionsRequest) -> CreatePartitionsResponse | Change:
+    """Carry out a CreatePartitions request."""
+    counts = Counter(topic.name for topic in request.topics)
+    records: list[Message] = []
+    results = []
+    for name, count in counts.items():
+        topic = next(topic for topic in request.topics if topic.name == name)
+        assignments = None if topic.assignments is None else [one.broker_ids for one in topic.assignments]
+        try:
+            if count > 1:
+                raise InvalidRequestError("Duplicate topic name.")
+            records += plan_partitions(context.broker, name, topic.count, assignments)
+        except KafkaError as error:
+            results.append(Result(name=name, error_code=code_of(error), error_message=error.message))
+        else:
+            results.append(Result(name=name))
+    response = CreatePartitionsResponse(results=results)
+    return response if request.validate_only else Change(records, lambda: response)

@@ -1,0 +1,73 @@
+"""CreateTopics (19), versions 2 to 7: creates topics, or finds out whether they could be.
+
+Each topic for itself: one that cannot be made does not hold up the others. The answer comes when the
+topics' logs exist, so they can be used at once and `timeout_ms` does not matter. Version 5 and later
+return the settings, 7 the id. A name that is in the request twice is INVALID_REQUEST. Left out:
+creation policies, throttling (KIP-599).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from kclient.errors import InvalidRequestError, KafkaError
+from kclient.protocol import Message
+from kclient.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
+from refbroker.dispatch import Change, Context
+from refbroker.handlers.answers import code_of
+from refbroker.metadata.topics import NewTopic, TopicPlan, plan_topic
+from refbroker.settings.effective import topic_values
+
+Result = CreateTopicsResponse.CreatableTopicResult
+
+
+def handle(context: Context, request: CreateTopicsRequest) -> CreateTopicsResponse | Change:
+    """Carry out a CreateTopics request."""
+    counts = Counter(topic.name for topic in request.topics)
+    records: list[Message] = []
+    results: list[Result] = []
+    for name, count in counts.items():
+        try:
+            if count > 1:
+                raise InvalidRequestError("Duplicate topic name.")
+            wanted = next(topic for topic in request.topics if topic.name == name)
+            plan = plan_topic(context.broker, _new_topic(wanted))
+        except KafkaError as error:
+            results.append(Result(name=name, error_code=code_of(error), error_message=error.message))
+        else:
+            records += plan.records
+            results.append(_result(context, name, plan))
+    response = CreateTopicsResponse(topics=results)
+    return response if request.validate_only else Change(records, lambda: response)
+
+
+def _new_topic(topic: CreateTopicsRequest.CreatableTopic) -> NewTopic:
+    if len({one.partition_index for one in topic.assignments}) < len(topic.assignments):
+        raise InvalidRequestError("A partition is assigned more than once.")
+    return NewTopic(
+        topic.name,
+        topic.num_partitions,
+        topic.replication_factor,
+        {one.partition_index: one.broker_ids for one in topic.assignments},
+        {config.name: config.value for config in topic.configs},
+    )
+
+
+def _result(context: Context, name: str, plan: TopicPlan) -> Result:
+    values = topic_values(plan.configs, context.broker.config.layers)
+    return Result(
+        name=name,
+        topic_id=plan.topic_id,
+        error_message=None,
+        num_partitions=plan.num_partitions,
+        replication_factor=plan.replication_factor,
+        configs=[
+            CreateTopicsResponse.CreatableTopicConfigs(
+                name=name,
+                value=found.value,
+                config_source=found.source,
+                is_sensitive=found.setting.sensitive,
+            )
+            for name, found in sorted(values.items())
+        ],
+    )

@@ -1,0 +1,36 @@
+"""DeleteRecords (21), versions 0 to 2: moves the start of partitions up; -1 stands for the high watermark.
+
+A partition whose topic is only compacted is POLICY_VIOLATION; an offset beyond the high watermark
+OFFSET_OUT_OF_RANGE. With a single replica nothing has to be waited for.
+"""
+
+from __future__ import annotations
+
+from kclient.errors import KafkaError, PolicyViolationError
+from kclient.protocol.messages.delete_records import DeleteRecordsRequest, DeleteRecordsResponse
+from refbroker.dispatch import Context
+from refbroker.handlers.answers import code_of
+
+Result = DeleteRecordsResponse.DeleteRecordsPartitionResult
+
+
+def handle(context: Context, request: DeleteRecordsRequest) -> DeleteRecordsResponse:
+    """Carry out a DeleteRecords request."""
+    topics = []
+    for topic in request.topics:
+        results = [_delete(context, topic.name, one) for one in topic.partitions]
+        topics.append(DeleteRecordsResponse.DeleteRecordsTopicResult(name=topic.name, partitions=results))
+    return DeleteRecordsResponse(topics=topics)
+
+
+def _delete(context: Context, topic: str, wanted: DeleteRecordsRequest.DeleteRecordsPartition) -> Result:
+    index = wanted.partition_index
+    try:
+        log = context.broker.partitions.find(topic, index).log
+        if "delete" not in log.config.cleanup_policy:
+            raise PolicyViolationError(
+                f"Records of partition {topic}-{index} can not be deleted due to the configured policy"
+            )
+        return Result(partition_index=index, low_watermark=log.delete_records(wanted.offset))
+    except KafkaError as error:
+        return Result(partition_index=index, low_watermark=-1, error_code=code_of(error))

@@ -1,0 +1,14 @@
+"""DescribeAcls (29), versions 1 to 3: SECURITY_DISABLED, as Kafka answers when it has no authorizer."""
+
+from __future__ import annotations
+
+from kclient.errors import SecurityDisabledError
+from kclient.protocol.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
+from refbroker.dispatch import Context
+
+
+def handle(context: Context, request: DescribeAclsRequest) -> DescribeAclsResponse:
+    """Answer a DescribeAcls request."""
+    return DescribeAclsResponse(
+        error_code=SecurityDisabledError.code, error_message="No Authorizer is configured on the broker"
+    )

@@ -1,0 +1,48 @@
+"""DescribeCluster (60), versions 0 to 2: the cluster's id, its controller and its brokers.
+
+Version 1 can ask for the controllers instead, which brokers refuse (MISMATCHED_ENDPOINT_TYPE); fenced
+brokers are included from version 2 on when they are asked for.
+"""
+
+from __future__ import annotations
+
+from kclient.errors import MismatchedEndpointTypeError, UnsupportedEndpointTypeError
+from kclient.protocol.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
+from refbroker.dispatch import Context
+from refbroker.handlers.answers import CLUSTER_OPERATIONS, NOT_ASKED, endpoint_of
+
+BROKERS, CONTROLLERS = 1, 2
+
+
+def handle(context: Context, request: DescribeClusterRequest) -> DescribeClusterResponse:
+    """Answer a DescribeCluster request."""
+    if request.endpoint_type != BROKERS:
+        kind = MismatchedEndpointTypeError if request.endpoint_type == CONTROLLERS else UnsupportedEndpointTypeError
+        return DescribeClusterResponse(
+            error_code=kind.code,
+            error_message=f"This is a broker's endpoint, not one of type {request.endpoint_type}",
+            endpoint_type=BROKERS,
+        )
+    image = context.broker.metadata.image
+    brokers = []
+    for node, registration in image.brokers.items():
+        if registration.fenced and not request.include_fenced_brokers:
+            continue
+        host, port = endpoint_of(image, node)
+        brokers.append(
+            DescribeClusterResponse.DescribeClusterBroker(
+                broker_id=node,
+                host=host,
+                port=port,
+                rack=registration.rack,
+                is_fenced=registration.fenced and context.version >= 2,
+            )
+        )
+    return DescribeClusterResponse(
+        cluster_id=context.broker.cluster_id,
+        controller_id=context.broker.node_id,
+        brokers=brokers,
+        cluster_authorized_operations=CLUSTER_OPERATIONS
+        if request.include_cluster_authorized_operations
+        else NOT_ASKED,
+    )

@@ -1,0 +1,89 @@
+"""DescribeTopicPartitions (75), version 0: topics partition by partition, in pages (KIP-966).
+
+Topics in the order of their names, from the cursor on; a page has at most as many partitions as the client
+asks for and `max.request.partition.size.limit` allows, and names where the next one begins. No topics
+means all. Left out: eligible leader replicas, which one node does not have.
+"""
+
+from __future__ import annotations
+
+from kclient.errors import InvalidRequestError, InvalidTopicError, UnknownTopicOrPartitionError
+from kclient.protocol.messages.describe_topic_partitions import (
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsResponse,
+)
+from refbroker.dispatch import CloseConnectionError, Context
+from refbroker.handlers.answers import INTERNAL_TOPICS, TOPIC_OPERATIONS
+from refbroker.metadata.image import TopicState
+from refbroker.metadata.topics import check_name
+
+Topic = DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponseTopic
+Partition = DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponsePartition
+
+
+def handle(context: Context, request: DescribeTopicPartitionsRequest) -> DescribeTopicPartitionsResponse:
+    """Answer a DescribeTopicPartitions request.
+
+    Raises:
+        CloseConnectionError: the cursor is none, for which the answer has no error code.
+    """
+    broker = context.broker
+    image = broker.metadata.image
+    names = {topic.name for topic in request.topics} or set(image.topics)
+    cursor = request.cursor
+    if cursor is not None:
+        if cursor.partition_index < 0:
+            raise CloseConnectionError(str(InvalidRequestError("the cursor has a negative partition")))
+        names = {name for name in names if name >= cursor.topic_name}
+    room = min(request.response_partition_limit, broker.config.integer("max.request.partition.size.limit"))
+    room = max(room, 1)
+    response = DescribeTopicPartitionsResponse()
+    for name in sorted(names):
+        first = cursor.partition_index if cursor is not None and cursor.topic_name == name else 0
+        topic = image.topics.get(name)
+        if topic is None:
+            response.topics.append(_missing(name))
+            continue
+        if room == 0:
+            response.next_cursor = _cursor(name, 0)
+            break
+        shown = [number for number in sorted(topic.partitions) if number >= first][:room]
+        response.topics.append(_describe(topic, shown))
+        room -= len(shown)
+        if shown and shown[-1] + 1 < len(topic.partitions):
+            response.next_cursor = _cursor(name, shown[-1] + 1)
+            break
+    return response
+
+
+def _cursor(name: str, partition: int) -> DescribeTopicPartitionsResponse.Cursor:
+    return DescribeTopicPartitionsResponse.Cursor(topic_name=name, partition_index=partition)
+
+
+def _missing(name: str) -> Topic:
+    try:
+        check_name(name)
+    except InvalidTopicError as error:
+        return Topic(name=name, error_code=error.code)
+    return Topic(name=name, error_code=UnknownTopicOrPartitionError.code)
+
+
+def _describe(topic: TopicState, shown: list[int]) -> Topic:
+    return Topic(
+        name=topic.name,
+        topic_id=topic.topic_id,
+        is_internal=topic.name in INTERNAL_TOPICS,
+        partitions=[
+            Partition(
+                partition_index=number,
+                leader_id=topic.partitions[number].leader,
+                leader_epoch=topic.partitions[number].leader_epoch,
+                replica_nodes=topic.partitions[number].replicas,
+                isr_nodes=topic.partitions[number].isr,
+                eligible_leader_replicas=topic.partitions[number].eligible_leader_replicas,
+                last_known_elr=topic.partitions[number].last_known_elr,
+            )
+            for number in shown
+        ],
+        topic_authorized_operations=TOPIC_OPERATIONS,
+    )

@@ -1,0 +1,237 @@
+"""Fetch (1), versions 4 to 18: reads record batches, and waits for them.
+
+Partitions are read in the order of the request, or of the session, until `max_bytes` (at most
+`fetch.max.bytes`) are full; the first batch of the first partition that has any is given whole, however
+large it is, so that a reader always gets on. With fewer than `min_bytes` the answer waits for up to
+`max_wait_ms`, unless something went wrong. Incremental sessions (KIP-227), leader epochs (KIP-320),
+truncation by `last_fetched_epoch`, topic ids from version 13 on, and READ_COMMITTED are here.
+Left out: followers as clients, reading from followers, tiered storage.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from uuid import UUID
+
+from kclient.errors import KafkaError, OffsetOutOfRangeError
+from kclient.protocol import Message
+from kclient.protocol.messages.fetch import FetchRequest, FetchResponse
+from refbroker.dispatch import Context
+from refbroker.fetch_sessions import FIRST_EPOCH, LAST_EPOCH, NO_SESSION, FetchedPartition, FetchSession, Key
+from refbroker.handlers.answers import LeaderHints, code_of
+from refbroker.log import Isolation, PartitionLog
+from refbroker.partitions import LocalPartition
+
+FIRST_WITH_SESSIONS = 7
+FIRST_WITH_TOPIC_IDS = 13
+FIRST_WITH_TRUNCATION = 12
+UNKNOWN_OFFSET = -1
+
+PartitionData = FetchResponse.PartitionData
+
+
+def handle(context: Context, request: FetchRequest) -> FetchResponse | asyncio.Future[Message | None]:
+    """Carry out a Fetch request, now or when there is enough to answer."""
+    try:
+        fetch = _Fetch(context, request, *_wanted(context, request))
+    except KafkaError as error:
+        return FetchResponse(error_code=code_of(error))
+    fetch.read()
+    missing = request.min_bytes - fetch.size
+    if missing <= 0 or request.max_wait_ms <= 0 or fetch.cannot_wait:
+        return fetch.answer()
+    broker = context.broker
+    return broker.delayed_fetches.wait(fetch.logs, missing, request.max_wait_ms, fetch.read_again)
+
+
+def _wanted(context: Context, request: FetchRequest) -> tuple[dict[Key, FetchedPartition], FetchSession | None, bool]:
+    """The partitions to read, the session they belong to, and whether it is in use already.
+
+    Raises:
+        FetchSessionIdNotFoundError, FetchSessionTopicIdError, InvalidFetchSessionEpochError: see `FetchSessions`.
+    """
+    by_id = context.version >= FIRST_WITH_TOPIC_IDS
+    named: dict[Key, FetchedPartition] = {}
+    for topic in request.topics:
+        name: str | UUID = topic.topic_id if by_id else topic.topic
+        for one in topic.partitions:
+            named[name, one.partition] = FetchedPartition(
+                name,
+                one.partition,
+                one.fetch_offset,
+                one.partition_max_bytes,
+                one.current_leader_epoch,
+                one.last_fetched_epoch,
+            )
+    sessions, now = context.broker.sessions, context.broker.clock()
+    if context.version < FIRST_WITH_SESSIONS or request.session_epoch in (FIRST_EPOCH, LAST_EPOCH):
+        if request.session_id != NO_SESSION:
+            sessions.remove(request.session_id)
+        if context.version < FIRST_WITH_SESSIONS or request.session_epoch == LAST_EPOCH:
+            return named, None, False
+        return named, sessions.create(named, by_id, now), False
+    session = sessions.resume(request.session_id, request.session_epoch, by_id, now)
+    for key, newer in named.items():
+        known = session.partitions.get(key)
+        if known is None:
+            session.partitions[key] = newer
+        else:
+            known.update(newer)
+    for forgotten in request.forgotten_topics_data:
+        for partition in forgotten.partitions:
+            session.partitions.pop((forgotten.topic_id if by_id else forgotten.topic, partition), None)
+    return session.partitions, session, True
+
+
+class _Fetch:
+    """One request at work.
+
+    Attributes:
+        size: bytes of records found.
+        logs: what was read.
+        cannot_wait: whether a partition has something to say at once: an error, a truncation.
+    """
+
+    def __init__(
+        self,
+        context: Context,
+        request: FetchRequest,
+        wanted: dict[Key, FetchedPartition],
+        session: FetchSession | None,
+        incremental: bool,
+    ) -> None:
+        self._context = context
+        self._wanted = wanted
+        self._session = session
+        self._incremental = incremental
+        self._max_bytes = min(request.max_bytes, context.broker.config.fetch_max_bytes)
+        self._isolation = Isolation.READ_COMMITTED if request.isolation_level == 1 else Isolation.READ_UNCOMMITTED
+        self._hints = LeaderHints(context.broker.metadata.image, FetchResponse.NodeEndpoint)
+        self._found: list[tuple[Key, FetchedPartition, PartitionData]] = []
+        self.size = 0
+        self.logs: list[PartitionLog] = []
+        self.cannot_wait = not wanted
+
+    def read_again(self) -> FetchResponse:
+        """Read once more, and answer with what is there."""
+        self.read()
+        return self.answer()
+
+    def read(self) -> None:
+        """Read every partition."""
+        self.size = 0
+        self._found = []
+        self.logs = []
+        self._hints = LeaderHints(self._context.broker.metadata.image, FetchResponse.NodeEndpoint)
+        for key, wanted in self._wanted.items():
+            try:
+                data = self._read(wanted)
+            except KafkaError as error:
+                data = self._failed(wanted, error)
+                self.cannot_wait = True
+            self._found.append((key, wanted, data))
+
+    def _read(self, wanted: FetchedPartition) -> PartitionData:
+        found = self._context.broker.partitions.find(wanted.topic, wanted.partition, wanted.current_leader_epoch)
+        log = found.log
+        self.logs.append(log)
+        if wanted.last_fetched_epoch >= 0 and self._context.version >= FIRST_WITH_TRUNCATION:
+            diverging = _diverging_epoch(found, wanted)
+            if diverging is not None:
+                self.cannot_wait = True
+                return PartitionData(
+                    partition_index=wanted.partition,
+                    high_watermark=log.high_watermark,
+                    last_stable_offset=log.last_stable_offset,
+                    log_start_offset=log.log_start_offset,
+                    diverging_epoch=diverging,
+                    aborted_transactions=None,
+                    records=b"",
+                )
+        part = log.read(
+            wanted.fetch_offset,
+            max(min(wanted.max_bytes, self._max_bytes - self.size), 0),
+            isolation=self._isolation,
+            min_one_batch=self.size == 0,
+        )
+        self.size += len(part.records)
+        return PartitionData(
+            partition_index=wanted.partition,
+            high_watermark=part.high_watermark,
+            last_stable_offset=part.last_stable_offset,
+            log_start_offset=part.log_start_offset,
+            aborted_transactions=None
+            if part.aborted is None
+            else [
+                FetchResponse.AbortedTransaction(producer_id=producer_id, first_offset=first_offset)
+                for producer_id, first_offset in part.aborted
+            ],
+            records=part.records if len(part.records) else b"",
+        )
+
+    def _failed(self, wanted: FetchedPartition, error: KafkaError) -> PartitionData:
+        data = PartitionData(
+            partition_index=wanted.partition, error_code=code_of(error), high_watermark=-1, records=b""
+        )
+        leader = self._hints.add(error, self._context.broker.partitions.state(wanted.topic, wanted.partition))
+        if leader is not None:
+            data.current_leader = FetchResponse.LeaderIdAndEpoch(leader_id=leader[0], leader_epoch=leader[1])
+        return data
+
+    def answer(self) -> FetchResponse:
+        """The answer; in a session that goes on, only with what has changed."""
+        topics: dict[str | UUID, FetchResponse.FetchableTopicResponse] = {}
+        for key, wanted, data in self._found:
+            if self._session is not None and not self._tell(key, wanted, data):
+                continue
+            topic = topics.get(wanted.topic)
+            if topic is None:
+                topic = topics[wanted.topic] = FetchResponse.FetchableTopicResponse()
+                if isinstance(wanted.topic, str):
+                    topic.topic = wanted.topic
+                else:
+                    topic.topic_id = wanted.topic
+            topic.partitions.append(data)
+        return FetchResponse(
+            session_id=NO_SESSION if self._session is None else self._session.session_id,
+            responses=list(topics.values()),
+            node_endpoints=self._hints.endpoints(),
+        )
+
+    def _tell(self, key: Key, wanted: FetchedPartition, data: PartitionData) -> bool:
+        """Whether a partition of a session belongs into the answer; takes note of what it is told."""
+        assert self._session is not None
+        has_records = bool(data.records)
+        news = (
+            not self._incremental
+            or data.error_code != 0
+            or has_records
+            or data.high_watermark != wanted.told_high_watermark
+            or data.log_start_offset != wanted.told_log_start_offset
+            or data.diverging_epoch.epoch >= 0
+        )
+        # After an error the next answer must have the partition again, whatever its offsets are.
+        wanted.told_high_watermark = -1 if data.error_code else data.high_watermark
+        wanted.told_log_start_offset = data.log_start_offset
+        if has_records and key in self._session.partitions:
+            self._session.move_to_end(key)
+        return news
+
+
+def _diverging_epoch(found: LocalPartition, wanted: FetchedPartition) -> FetchResponse.EpochEndOffset | None:
+    """Where the reader's log and this one part, None when they do not.
+
+    Raises:
+        OffsetOutOfRangeError: this log knows nothing of so old an epoch.
+    """
+    epoch, end_offset = found.log.end_offset_for_epoch(wanted.last_fetched_epoch)
+    if epoch == UNKNOWN_OFFSET or end_offset == UNKNOWN_OFFSET:
+        raise OffsetOutOfRangeError(
+            f"the leader epoch {wanted.last_fetched_epoch} is not known here",
+            topic=found.topic,
+            partition=wanted.partition,
+            offset=wanted.fetch_offset,
+        )
+    if epoch < wanted.last_fetched_epoch or end_offset < wanted.fetch_offset:
+        return FetchResponse.EpochEndOffset(epoch=epoch, end_offset=end_offset)
+    return None

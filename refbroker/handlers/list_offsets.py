@@ -1,0 +1,72 @@
+"""ListOffsets (2), versions 1 to 11: offsets by time, and the special ones.
+
+-1 latest (READ_COMMITTED: the last stable offset), -2 earliest, -3 the largest timestamp, -4 earliest on
+this machine, which without tiered storage is the earliest; -5 and -6, which are about tiered storage,
+are answered with no offset. A time after all records has no offset either (-1). A special timestamp
+that the request's version does not have yet is UNSUPPORTED_VERSION.
+"""
+
+from __future__ import annotations
+
+from kclient.errors import KafkaError, UnsupportedVersionError
+from kclient.protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
+from refbroker.dispatch import Context
+from refbroker.handlers.answers import code_of
+from refbroker.log import PartitionLog
+
+LATEST = -1
+EARLIEST = -2
+MAX_TIMESTAMP = -3
+EARLIEST_LOCAL = -4
+LATEST_TIERED = -5
+EARLIEST_PENDING_UPLOAD = -6
+FIRST_VERSIONS = {
+    LATEST: 1,
+    EARLIEST: 1,
+    MAX_TIMESTAMP: 7,
+    EARLIEST_LOCAL: 8,
+    LATEST_TIERED: 9,
+    EARLIEST_PENDING_UPLOAD: 11,
+}
+
+Partition = ListOffsetsResponse.ListOffsetsPartitionResponse
+
+
+def handle(context: Context, request: ListOffsetsRequest) -> ListOffsetsResponse:
+    """Answer a ListOffsets request."""
+    topics = []
+    for topic in request.topics:
+        partitions = [_find(context, topic.name, one, request.isolation_level == 1) for one in topic.partitions]
+        topics.append(ListOffsetsResponse.ListOffsetsTopicResponse(name=topic.name, partitions=partitions))
+    return ListOffsetsResponse(topics=topics)
+
+
+def _find(context: Context, topic: str, wanted: ListOffsetsRequest.ListOffsetsPartition, committed: bool) -> Partition:
+    index, timestamp = wanted.partition_index, wanted.timestamp
+    try:
+        if timestamp < 0 and context.version < FIRST_VERSIONS.get(timestamp, 1 << 15):
+            raise UnsupportedVersionError(topic=topic, partition=index)
+        found = context.broker.partitions.find(topic, index, wanted.current_leader_epoch)
+        answer = _look_up(found.log, timestamp, committed, found.state.leader_epoch)
+    except KafkaError as error:
+        return Partition(partition_index=index, error_code=code_of(error))
+    answer.partition_index = index
+    if context.version < 4:
+        answer.leader_epoch = -1
+    return answer
+
+
+def _look_up(log: PartitionLog, timestamp: int, committed: bool, leader_epoch: int) -> Partition:
+    if timestamp == LATEST:
+        return Partition(offset=log.last_stable_offset if committed else log.high_watermark, leader_epoch=leader_epoch)
+    if timestamp in (EARLIEST, EARLIEST_LOCAL):
+        start = log.log_start_offset
+        epoch = log.epochs.epoch_for_offset(start)
+        return Partition(offset=start, leader_epoch=leader_epoch if epoch < 0 else epoch)
+    if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
+        return Partition()
+    found = log.offset_of_max_timestamp() if timestamp == MAX_TIMESTAMP else log.offset_for_timestamp(timestamp)
+    limit = log.last_stable_offset if committed else log.high_watermark
+    if found is None or found.offset >= limit:
+        return Partition()
+    return Partition(timestamp=found.timestamp, offset=found.offset, leader_epoch=found.leader_epoch)

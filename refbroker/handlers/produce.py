@@ -1,0 +1,112 @@
+"""Produce (0), versions 3 to 13: appends record batches to partitions.
+
+Each partition for itself, with its error, the records that were refused and a text. acks 0 gets no answer
+(an error closes the connection, which is how Kafka tells such a client), 1 and -1 (all) the same one,
+since there is a single replica; -1 with `min.insync.replicas` above 1 is NOT_ENOUGH_REPLICAS, another
+number INVALID_REQUIRED_ACKS. Sequences of idempotent producers are checked by the log. Version 13
+names topics by id. Transactional batches are refused by the log, as no transaction can have begun.
+"""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from kclient.errors import (
+    InvalidRecordError,
+    InvalidRequiredAcksError,
+    KafkaError,
+    NotEnoughReplicasError,
+)
+from kclient.protocol.messages.produce import ProduceRequest, ProduceResponse
+from refbroker.dispatch import CloseConnectionError, Context
+from refbroker.handlers.answers import LeaderHints, code_of
+from refbroker.log import RejectedRecordsError, RejectedTimestampsError
+from refbroker.metadata.image import TOPIC_RESOURCE
+from refbroker.partitions import LocalPartition
+
+FIRST_WITH_TOPIC_IDS = 13
+ALL_REPLICAS = -1
+
+PartitionResult = ProduceResponse.PartitionProduceResponse
+
+
+def handle(context: Context, request: ProduceRequest) -> ProduceResponse | None:
+    """Carry out a Produce request.
+
+    Raises:
+        CloseConnectionError: a batch could not be stored, and the client wants no answer.
+    """
+    broker = context.broker
+    hints = LeaderHints(broker.metadata.image, ProduceResponse.NodeEndpoint)
+    now = broker.clock()
+    failure: KafkaError | None = None
+    responses = []
+    for topic in request.topic_data:
+        name: str | UUID = topic.topic_id if context.version >= FIRST_WITH_TOPIC_IDS else topic.name
+        results = []
+        for partition in topic.partition_data:
+            try:
+                results.append(_append(context, request.acks, name, partition, now))
+            except KafkaError as error:
+                failure = error
+                results.append(_failed(context, name, partition.index, error, hints))
+        responses.append(
+            ProduceResponse.TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=results)
+        )
+    if request.acks == 0:
+        if failure is not None:
+            raise CloseConnectionError(f"records sent with acks=0 could not be stored: {failure}")
+        return None
+    return ProduceResponse(responses=responses, node_endpoints=hints.endpoints())
+
+
+def _append(
+    context: Context, acks: int, topic: str | UUID, wanted: ProduceRequest.PartitionProduceData, now: int
+) -> PartitionResult:
+    if acks not in (ALL_REPLICAS, 0, 1):
+        raise InvalidRequiredAcksError
+    found = context.broker.partitions.find(topic, wanted.index)
+    if wanted.records is None or not len(wanted.records):
+        raise InvalidRecordError("Record batches must not be empty", topic=found.topic, partition=wanted.index)
+    if acks == ALL_REPLICAS:
+        _check_in_sync(context, found)
+    stored = found.log.append(wanted.records, leader_epoch=found.state.leader_epoch, now_ms=now)
+    return PartitionResult(
+        index=wanted.index,
+        base_offset=stored.base_offset,
+        log_append_time_ms=stored.log_append_time_ms,
+        log_start_offset=stored.log_start_offset,
+    )
+
+
+def _check_in_sync(context: Context, partition: LocalPartition) -> None:
+    broker = context.broker
+    own = broker.metadata.image.config(TOPIC_RESOURCE, partition.topic).get("min.insync.replicas")
+    wanted = broker.config.min_insync_replicas if own is None else int(own)
+    if len(partition.state.isr) < wanted:
+        raise NotEnoughReplicasError(
+            f"The size of the current ISR {partition.state.isr} is insufficient to satisfy the min.isr requirement of "
+            f"{wanted}",
+            topic=partition.topic,
+            partition=partition.state.partition_id,
+        )
+
+
+def _failed(
+    context: Context, topic: str | UUID, partition: int, error: KafkaError, hints: LeaderHints
+) -> PartitionResult:
+    result = PartitionResult(index=partition, error_code=code_of(error), base_offset=-1)
+    if isinstance(error, RejectedRecordsError | RejectedTimestampsError):
+        result.error_message = error.message
+        result.record_errors = [
+            ProduceResponse.BatchIndexAndErrorMessage(
+                batch_index=record.batch_index, batch_index_error_message=record.message
+            )
+            for record in error.record_errors
+        ]
+    elif isinstance(error, InvalidRecordError):
+        result.error_message = error.message
+    leader = hints.add(error, context.broker.partitions.state(topic, partition))
+    if leader is not None:
+        result.current_leader = ProduceResponse.LeaderIdAndEpoch(leader_id=leader[0], leader_epoch=leader[1])
+    return result

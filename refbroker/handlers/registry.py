@@ -1,0 +1,75 @@
+"""The APIs this broker has, in which versions, and where their handlers are.
+
+Only what is here is advertised by ApiVersions. Versions are written out, so that answering ApiVersions
+imports no other API's messages; they are those of Kafka 4.3, except that InitProducerId stops at 5
+(6 is for two-phase commit).
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, NamedTuple
+
+from kclient.protocol import Message, request_type
+
+if TYPE_CHECKING:
+    from refbroker.dispatch import Handler
+
+
+class Api(NamedTuple):
+    """An API of this broker.
+
+    Attributes:
+        module: the handler's, in this package.
+        first, last: the versions that are handled.
+        advertised_first: the first one that ApiVersions claims, when that is another one.
+    """
+
+    module: str
+    first: int
+    last: int
+    advertised_first: int | None = None
+
+
+class Found(NamedTuple):
+    """A handler and the class of its requests."""
+
+    handle: Handler
+    request_type: type[Message]
+
+
+APIS: dict[int, Api] = {
+    # librdkafka compresses only for brokers that claim Produce from version 0 on.
+    0: Api("produce", 3, 13, advertised_first=0),
+    1: Api("fetch", 4, 18),
+    2: Api("list_offsets", 1, 11),
+    3: Api("metadata", 0, 13),
+    10: Api("find_coordinator", 0, 6),
+    18: Api("api_versions", 0, 4),
+    19: Api("create_topics", 2, 7),
+    20: Api("delete_topics", 1, 6),
+    21: Api("delete_records", 0, 2),
+    22: Api("init_producer_id", 0, 5),
+    23: Api("offset_for_leader_epoch", 2, 4),
+    29: Api("describe_acls", 1, 3),
+    32: Api("describe_configs", 1, 4),
+    33: Api("alter_configs", 0, 2),
+    37: Api("create_partitions", 0, 3),
+    44: Api("incremental_alter_configs", 0, 1),
+    60: Api("describe_cluster", 0, 2),
+    75: Api("describe_topic_partitions", 0, 0),
+}
+
+_found: dict[int, Found] = {}
+
+
+def find(api_key: int, version: int) -> Found | None:
+    """The handler of an API, None when this broker does not have the API in that version."""
+    api = APIS.get(api_key)
+    if api is None or not api.first <= version <= api.last:
+        return None
+    found = _found.get(api_key)
+    if found is None:
+        module = importlib.import_module(f"refbroker.handlers.{api.module}")
+        found = _found[api_key] = Found(module.handle, request_type(api_key))
+    return found

@@ -1,0 +1,237 @@
+"""The state of the cluster, and what each metadata record does to it.
+
+A plain object with dicts: whoever has it reads it; only `ClusterImage.replay` changes it, for a record
+that is in the log. Records of kinds that nothing here acts on yet (quotas, access control,
+credentials, delegation tokens) are passed over; they stay in the log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import UUID
+
+from kclient.protocol import Message
+from kclient.protocol.messages.records.metadata_log import (
+    BrokerRegistrationChangeRecord,
+    ConfigRecord,
+    FeatureLevelRecord,
+    FenceBrokerRecord,
+    PartitionChangeRecord,
+    PartitionRecord,
+    ProducerIdsRecord,
+    RegisterBrokerRecord,
+    RemoveTopicRecord,
+    TopicRecord,
+    UnfenceBrokerRecord,
+    UnregisterBrokerRecord,
+)
+
+NO_LEADER = -1
+NO_LEADER_CHANGE = -2
+TOPIC_RESOURCE = 2
+BROKER_RESOURCE = 4
+
+
+@dataclass(slots=True)
+class BrokerRegistration:
+    """A broker that has registered.
+
+    Attributes:
+        endpoints: listener name -> (host, port).
+        fenced: whether it may not lead partitions, as before its first heartbeat.
+    """
+
+    broker_id: int
+    broker_epoch: int
+    incarnation_id: UUID
+    endpoints: dict[str, tuple[str, int]]
+    rack: str | None
+    fenced: bool = True
+    in_controlled_shutdown: bool = False
+
+
+@dataclass(slots=True)
+class PartitionState:
+    """Where a partition lives and who leads it."""
+
+    partition_id: int
+    replicas: list[int]
+    isr: list[int]
+    leader: int
+    leader_epoch: int
+    partition_epoch: int
+    directories: list[UUID]
+    removing_replicas: list[int]
+    adding_replicas: list[int]
+    leader_recovery_state: int = 0
+    eligible_leader_replicas: list[int] = field(default_factory=list)
+    last_known_elr: list[int] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class TopicState:
+    """A topic and its partitions by number."""
+
+    name: str
+    topic_id: UUID
+    partitions: dict[int, PartitionState] = field(default_factory=dict)
+
+
+class ClusterImage:
+    """The cluster as the metadata log has it up to `next_offset`.
+
+    Attributes:
+        brokers: by id.
+        topics, topics_by_id: the same topics, by name and by id.
+        configs: (resource type, name) -> setting -> value.
+        features: feature -> finalized level.
+        next_producer_id: the first one that no block has.
+        next_offset: of the first record that is not in here yet.
+    """
+
+    def __init__(self) -> None:
+        self.brokers: dict[int, BrokerRegistration] = {}
+        self.topics: dict[str, TopicState] = {}
+        self.topics_by_id: dict[UUID, TopicState] = {}
+        self.configs: dict[tuple[int, str], dict[str, str]] = {}
+        self.features: dict[str, int] = {}
+        self.next_producer_id = 0
+        self.next_offset = 0
+
+    def config(self, resource_type: int, name: str) -> dict[str, str]:
+        """What was set on a topic or broker; "" names all brokers."""
+        return self.configs.get((resource_type, name), {})
+
+    def replay(self, record: Message) -> None:
+        """Change the state as a record says."""
+        act = _ACTIONS.get(record.message_name)
+        if act is not None:
+            act(self, record)
+
+
+def _register_broker(image: ClusterImage, record: RegisterBrokerRecord) -> None:
+    image.brokers[record.broker_id] = BrokerRegistration(
+        record.broker_id,
+        record.broker_epoch,
+        record.incarnation_id,
+        {point.name: (point.host, point.port) for point in record.end_points},
+        record.rack,
+        record.fenced,
+        record.in_controlled_shutdown,
+    )
+
+
+def _change_registration(image: ClusterImage, record: BrokerRegistrationChangeRecord) -> None:
+    broker = image.brokers.get(record.broker_id)
+    if broker is not None and broker.broker_epoch == record.broker_epoch:
+        # 1 is yes and -1 is no.
+        broker.fenced = {1: True, -1: False}.get(record.fenced, broker.fenced)
+        broker.in_controlled_shutdown = broker.in_controlled_shutdown or record.in_controlled_shutdown == 1
+
+
+def _unregister_broker(image: ClusterImage, record: UnregisterBrokerRecord) -> None:
+    image.brokers.pop(record.broker_id, None)
+
+
+def _fence(image: ClusterImage, record: FenceBrokerRecord | UnfenceBrokerRecord) -> None:
+    if record.id in image.brokers:
+        image.brokers[record.id].fenced = isinstance(record, FenceBrokerRecord)
+
+
+def _add_topic(image: ClusterImage, record: TopicRecord) -> None:
+    image.topics[record.name] = image.topics_by_id[record.topic_id] = TopicState(record.name, record.topic_id)
+
+
+def _remove_topic(image: ClusterImage, record: RemoveTopicRecord) -> None:
+    topic = image.topics_by_id.pop(record.topic_id, None)
+    if topic is not None:
+        image.topics.pop(topic.name, None)
+        image.configs.pop((TOPIC_RESOURCE, topic.name), None)
+
+
+def _set_partition(image: ClusterImage, record: PartitionRecord) -> None:
+    topic = image.topics_by_id.get(record.topic_id)
+    if topic is not None:
+        topic.partitions[record.partition_id] = PartitionState(
+            record.partition_id,
+            record.replicas,
+            record.isr,
+            record.leader,
+            record.leader_epoch,
+            record.partition_epoch,
+            record.directories,
+            record.removing_replicas,
+            record.adding_replicas,
+            record.leader_recovery_state,
+            record.eligible_leader_replicas or [],
+            record.last_known_elr or [],
+        )
+
+
+_LISTS = (
+    "replicas",
+    "isr",
+    "removing_replicas",
+    "adding_replicas",
+    "directories",
+    "eligible_leader_replicas",
+    "last_known_elr",
+)
+
+
+def _change_partition(image: ClusterImage, record: PartitionChangeRecord) -> None:
+    topic = image.topics_by_id.get(record.topic_id)
+    partition = None if topic is None else topic.partitions.get(record.partition_id)
+    if partition is None:
+        return
+    for name in _LISTS:
+        value = getattr(record, name)
+        if value is not None:
+            setattr(partition, name, value)
+    if record.leader != NO_LEADER_CHANGE:
+        # A new term begins even when the same broker leads again.
+        partition.leader = record.leader
+        partition.leader_epoch += 1
+    if record.leader_recovery_state >= 0:
+        partition.leader_recovery_state = record.leader_recovery_state
+    partition.partition_epoch += 1
+
+
+def _set_config(image: ClusterImage, record: ConfigRecord) -> None:
+    key = (record.resource_type, record.resource_name)
+    settings = image.configs.setdefault(key, {})
+    if record.value is None:
+        settings.pop(record.name, None)
+    else:
+        settings[record.name] = record.value
+    if not settings:
+        del image.configs[key]
+
+
+def _set_feature(image: ClusterImage, record: FeatureLevelRecord) -> None:
+    if record.feature_level == 0:
+        image.features.pop(record.name, None)
+    else:
+        image.features[record.name] = record.feature_level
+
+
+def _take_producer_ids(image: ClusterImage, record: ProducerIdsRecord) -> None:
+    image.next_producer_id = record.next_producer_id
+
+
+_ACTIONS: dict[str, Callable[[ClusterImage, Any], None]] = {
+    "RegisterBrokerRecord": _register_broker,
+    "BrokerRegistrationChangeRecord": _change_registration,
+    "UnregisterBrokerRecord": _unregister_broker,
+    "FenceBrokerRecord": _fence,
+    "UnfenceBrokerRecord": _fence,
+    "TopicRecord": _add_topic,
+    "RemoveTopicRecord": _remove_topic,
+    "PartitionRecord": _set_partition,
+    "PartitionChangeRecord": _change_partition,
+    "ConfigRecord": _set_config,
+    "FeatureLevelRecord": _set_feature,
+    "ProducerIdsRecord": _take_producer_ids,
+}

@@ -1,0 +1,126 @@
+"""Makes the partitions' logs and the broker's settings follow the metadata.
+
+Called with the records of each change after they are replayed, and once at the start for all that
+there is. A disk that fails here leaves the partition without a log, which its requests are told.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from uuid import UUID
+
+from kclient.errors import KafkaStorageError
+from kclient.protocol import Message
+from kclient.protocol.messages.records.metadata_log import ConfigRecord, PartitionRecord, RemoveTopicRecord
+from refbroker.config import BrokerConfig
+from refbroker.log import LogConfig, LogManager, PartitionLog
+from refbroker.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE, ClusterImage
+from refbroker.metadata.log import TOPIC as METADATA_TOPIC
+from refbroker.settings.definitions import topic_settings
+
+logger = logging.getLogger(__name__)
+
+
+class Publisher:
+    """Carries the state of the cluster over to this broker.
+
+    Parameters:
+        image: the state.
+        logs: the logs of this broker.
+        config: its settings.
+        on_deleted: called with a log that has just been deleted.
+    """
+
+    def __init__(
+        self,
+        image: ClusterImage,
+        logs: LogManager,
+        config: BrokerConfig,
+        on_deleted: Callable[[PartitionLog], None],
+    ) -> None:
+        self._image = image
+        self._logs = logs
+        self._config = config
+        self._on_deleted = on_deleted
+        self._noted: set[str] = set()
+
+    def catch_up(self) -> None:
+        """Bring everything in line, as after a restart."""
+        self._update_broker()
+        self._logs.set_topic_ids({name: topic.topic_id for name, topic in self._image.topics.items()})
+        for log in self._logs.logs():
+            topic = self._image.topics.get(log.topic)
+            if log.topic != METADATA_TOPIC and (topic is None or log.partition not in topic.partitions):
+                logger.warning("removing the log of %s-%d, which the metadata does not have", log.topic, log.partition)
+                self._delete([log])
+            elif topic is not None and log.topic_id != topic.topic_id:
+                logger.warning("removing the log of an older topic %s-%d", log.topic, log.partition)
+                self._delete([log])
+        for topic in self._image.topics.values():
+            for partition in topic.partitions:
+                self._create(topic.topic_id, partition)
+            self._update_topic(topic.name)
+
+    def publish(self, records: Sequence[Message]) -> None:
+        """Follow a change."""
+        changed: dict[tuple[int, str], None] = {}
+        for record in records:
+            if isinstance(record, PartitionRecord):
+                self._create(record.topic_id, record.partition_id)
+            elif isinstance(record, RemoveTopicRecord):
+                self._delete([log for log in self._logs.logs() if log.topic_id == record.topic_id])
+            elif isinstance(record, ConfigRecord):
+                changed[record.resource_type, record.resource_name] = None
+        for kind, name in changed:
+            if kind == TOPIC_RESOURCE:
+                self._update_topic(name)
+            elif kind == BROKER_RESOURCE:
+                self._update_broker()
+                for topic in self._image.topics:
+                    self._update_topic(topic)
+
+    def _create(self, topic_id: UUID, partition: int) -> None:
+        topic = self._image.topics_by_id.get(topic_id)
+        if topic is None or self._config.node_id not in topic.partitions[partition].replicas:
+            return
+        if self._logs.get(topic.name, partition) is not None:
+            return
+        try:
+            self._logs.create(topic.name, partition, topic_id, self._log_config(topic.name))
+        except KafkaStorageError as error:
+            logger.error("no log for %s-%d: %s", topic.name, partition, error)
+
+    def _delete(self, logs: Sequence[PartitionLog]) -> None:
+        if not logs:
+            return
+        try:
+            self._logs.delete(*((log.topic, log.partition) for log in logs))
+        except KafkaStorageError as error:
+            logger.error("could not delete the logs of %s: %s", logs[0].topic, error)
+        for log in logs:
+            self._on_deleted(log)
+
+    def _log_config(self, topic: str) -> LogConfig:
+        return self._config.log_config(self._image.config(TOPIC_RESOURCE, topic))
+
+    def _update_topic(self, name: str) -> None:
+        topic = self._image.topics.get(name)
+        if topic is None:
+            return
+        config = self._log_config(name)
+        for partition in topic.partitions:
+            log = self._logs.get(name, partition)
+            if log is not None and log.config != config:
+                log.update_config(config)
+        for setting in self._image.config(TOPIC_RESOURCE, name):
+            known = topic_settings().get(setting)
+            if known is not None and not known.acted_on and setting not in self._noted:
+                self._noted.add(setting)
+                logger.warning("the topic setting %s is stored, but this broker does not act on it yet", setting)
+
+    def _update_broker(self) -> None:
+        self._config.set_dynamic(
+            self._image.config(BROKER_RESOURCE, str(self._config.node_id)),
+            self._image.config(BROKER_RESOURCE, ""),
+        )

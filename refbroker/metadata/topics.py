@@ -1,0 +1,245 @@
+"""What becomes of a wish for a topic or for more partitions: the records that bring it about, or the error.
+
+The checks and their texts are those of Kafka's controller (names, counts, replication factors, manual
+assignments, settings). One node holds every replica. Policies for creating topics are left out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from kclient.errors import (
+    InvalidConfigurationError,
+    InvalidPartitionsError,
+    InvalidReplicaAssignmentError,
+    InvalidReplicationFactorError,
+    InvalidRequestError,
+    InvalidTopicError,
+    TopicExistsError,
+    UnknownTopicOrPartitionError,
+)
+from kclient.protocol import Message
+from kclient.protocol.messages.records.metadata_log import ConfigRecord, PartitionRecord, TopicRecord
+from refbroker.metadata.image import TOPIC_RESOURCE, ClusterImage
+from refbroker.settings.definitions import topic_settings
+
+if TYPE_CHECKING:
+    from refbroker.broker import Broker
+
+LONGEST_NAME = 249
+BROKERS_CHOICE = -1
+_NAME = re.compile(r"[a-zA-Z0-9._-]+")
+
+
+@dataclass(slots=True)
+class NewTopic:
+    """A topic somebody wants.
+
+    Attributes:
+        num_partitions, replication_factor: -1 leaves them to the broker.
+        assignments: partition -> brokers, when the replicas are placed by hand.
+        configs: settings of its own; None is no value and is refused.
+    """
+
+    name: str
+    num_partitions: int = BROKERS_CHOICE
+    replication_factor: int = BROKERS_CHOICE
+    assignments: Mapping[int, Sequence[int]] = field(default_factory=dict)
+    configs: Mapping[str, str | None] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class TopicPlan:
+    """How it will be made."""
+
+    topic_id: UUID
+    num_partitions: int
+    replication_factor: int
+    configs: dict[str, str]
+    records: list[Message]
+
+
+def check_name(name: str) -> None:
+    """See that a topic can have this name.
+
+    Raises:
+        InvalidTopicError: it cannot.
+    """
+    trouble = None
+    if not name:
+        trouble = "the empty string is not allowed"
+    elif name in (".", ".."):
+        trouble = f"'{name}' is not allowed"
+    elif len(name) > LONGEST_NAME:
+        trouble = f"the length of '{name}' is longer than the max allowed length {LONGEST_NAME}"
+    elif not _NAME.fullmatch(name):
+        trouble = f"'{name}' contains one or more characters other than ASCII alphanumerics, '.', '_' and '-'"
+    if trouble is not None:
+        raise InvalidTopicError(f"Topic name is invalid: {trouble}")
+
+
+def plan_topic(broker: Broker, topic: NewTopic) -> TopicPlan:
+    """Find out how a topic is made.
+
+    Raises:
+        InvalidTopicError, TopicExistsError, InvalidPartitionsError, InvalidReplicationFactorError,
+        InvalidReplicaAssignmentError, InvalidRequestError, InvalidConfigurationError: it cannot be.
+    """
+    image = broker.metadata.image
+    _check_new_name(image, topic.name)
+    configs = check_configs(topic.configs)
+    assignments = _assign(broker, topic)
+    topic_id = broker.new_uuid()
+    records: list[Message] = [TopicRecord(name=topic.name, topic_id=topic_id)]
+    records += [
+        ConfigRecord(resource_type=TOPIC_RESOURCE, resource_name=topic.name, name=name, value=value)
+        for name, value in configs.items()
+    ]
+    records += partition_records(broker, topic_id, 0, assignments)
+    return TopicPlan(topic_id, len(assignments), len(assignments[0]), configs, records)
+
+
+def plan_partitions(
+    broker: Broker, name: str, count: int, assignments: Sequence[Sequence[int]] | None
+) -> list[Message]:
+    """The records that give a topic more partitions.
+
+    Parameters:
+        count: how many it shall have.
+        assignments: the brokers of each new one, when they are placed by hand.
+
+    Raises:
+        UnknownTopicOrPartitionError, InvalidPartitionsError, InvalidReplicaAssignmentError: it cannot be.
+    """
+    topic = broker.metadata.image.topics.get(name)
+    if topic is None:
+        raise UnknownTopicOrPartitionError(topic=name)
+    present = len(topic.partitions)
+    if count == present:
+        raise InvalidPartitionsError(f"Topic already has {present} partition(s).")
+    if count < present:
+        raise InvalidPartitionsError(
+            f"The topic {name} currently has {present} partition(s); {count} would not be an increase."
+        )
+    if assignments is None:
+        placed = [_place(broker, len(topic.partitions[0].replicas)) for _ in range(count - present)]
+    else:
+        if len(assignments) != count - present:
+            raise InvalidReplicaAssignmentError(
+                f"Attempted to add {count - present} additional partition(s), but only {len(assignments)} "
+                f"assignment(s) were specified."
+            )
+        placed = [_check_replicas(broker.metadata.image, replicas) for replicas in assignments]
+    return partition_records(broker, topic.topic_id, present, placed)
+
+
+def partition_records(
+    broker: Broker, topic_id: UUID, first: int, assignments: Sequence[Sequence[int]]
+) -> list[Message]:
+    """The records of new partitions, numbered from `first` on."""
+    directory = broker.logs.directories[0].directory_id
+    return [
+        PartitionRecord(
+            partition_id=number,
+            topic_id=topic_id,
+            replicas=list(replicas),
+            isr=list(replicas),
+            leader=replicas[0],
+            leader_epoch=0,
+            partition_epoch=0,
+            directories=[directory] * len(replicas),
+        )
+        for number, replicas in enumerate(assignments, first)
+    ]
+
+
+def check_configs(configs: Mapping[str, str | None]) -> dict[str, str]:
+    """See that a topic can have these settings.
+
+    Raises:
+        InvalidConfigurationError: one does not exist, or cannot have its value.
+    """
+    checked = {}
+    without_value = [name for name, value in configs.items() if value is None]
+    if without_value:
+        raise InvalidConfigurationError(f"Null value not supported for topic configs: {','.join(without_value)}")
+    for name, value in configs.items():
+        setting = topic_settings().get(name)
+        if setting is None:
+            raise InvalidConfigurationError(f"Unknown topic config name: {name}")
+        assert value is not None
+        setting.check(value)
+        checked[name] = value
+    return checked
+
+
+def _check_new_name(image: ClusterImage, name: str) -> None:
+    check_name(name)
+    if name in image.topics:
+        raise TopicExistsError(f"Topic '{name}' already exists.")
+    if "." in name or "_" in name:
+        # Names of metrics have no dots, so that these two would be one.
+        plain = name.replace(".", "_")
+        for other in image.topics:
+            if other.replace(".", "_") == plain:
+                raise InvalidTopicError(f"Topic '{name}' collides with existing topic: {other}")
+
+
+def _assign(broker: Broker, topic: NewTopic) -> list[list[int]]:
+    """The brokers of each partition."""
+    if topic.assignments:
+        if topic.replication_factor != BROKERS_CHOICE:
+            raise InvalidRequestError(
+                "A manual partition assignment was specified, but replication factor was not set to -1."
+            )
+        if topic.num_partitions != BROKERS_CHOICE:
+            raise InvalidRequestError(
+                "A manual partition assignment was specified, but numPartitions was not set to -1."
+            )
+        if sorted(topic.assignments) != list(range(len(topic.assignments))):
+            raise InvalidReplicaAssignmentError("partitions should be a consecutive 0-based integer sequence")
+        placed = [_check_replicas(broker.metadata.image, topic.assignments[n]) for n in sorted(topic.assignments)]
+        if len({len(replicas) for replicas in placed}) > 1:
+            raise InvalidReplicaAssignmentError(
+                "The manual partition assignments do not all have the same number of replicas."
+            )
+        return placed
+    if topic.replication_factor < BROKERS_CHOICE or topic.replication_factor == 0:
+        raise InvalidReplicationFactorError("Replication factor must be larger than 0, or -1 to use the default value.")
+    if topic.num_partitions < BROKERS_CHOICE or topic.num_partitions == 0:
+        raise InvalidPartitionsError("Number of partitions was set to an invalid non-positive value.")
+    partitions, replicas = topic.num_partitions, topic.replication_factor
+    if partitions == BROKERS_CHOICE:
+        partitions = broker.config.integer("num.partitions")
+    if replicas == BROKERS_CHOICE:
+        replicas = broker.config.integer("default.replication.factor")
+    return [_place(broker, replicas)] * partitions
+
+
+def _place(broker: Broker, replicas: int) -> list[int]:
+    brokers = sorted(broker.metadata.image.brokers)
+    if replicas > len(brokers):
+        raise InvalidReplicationFactorError(
+            f"Unable to replicate the partition {replicas} time(s): The target replication factor of {replicas} "
+            f"cannot be reached because only {len(brokers)} broker(s) are registered."
+        )
+    return brokers[:replicas]
+
+
+def _check_replicas(image: ClusterImage, replicas: Sequence[int]) -> list[int]:
+    if not replicas:
+        raise InvalidReplicaAssignmentError("The manual partition assignment includes an empty replica list.")
+    for position, broker in enumerate(replicas):
+        if broker not in image.brokers:
+            raise InvalidReplicaAssignmentError(
+                f"The manual partition assignment includes broker {broker}, but no such broker is registered."
+            )
+        if broker in replicas[:position]:
+            raise InvalidReplicaAssignmentError(
+                f"The manual partition assignment includes the broker {broker} more than once."
+            )
+    return list(replicas)

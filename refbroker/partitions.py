@@ -1,0 +1,86 @@
+"""Finds the partitions that requests name, and says what is wrong with those that cannot be used."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+from uuid import UUID
+
+from kclient.errors import (
+    FencedLeaderEpochError,
+    KafkaStorageError,
+    NotLeaderOrFollowerError,
+    UnknownLeaderEpochError,
+    UnknownTopicIdError,
+    UnknownTopicOrPartitionError,
+)
+from refbroker.log import LogManager, PartitionLog
+from refbroker.metadata.image import ClusterImage, PartitionState
+
+NO_EPOCH = -1
+
+
+class LocalPartition(NamedTuple):
+    """A partition that this broker leads: its state in the cluster, and its log."""
+
+    topic: str
+    topic_id: UUID
+    state: PartitionState
+    log: PartitionLog
+
+
+class Partitions:
+    """The partitions of this broker.
+
+    Parameters:
+        image: the state of the cluster.
+        logs: the broker's logs.
+        node_id: the broker's number.
+    """
+
+    def __init__(self, image: ClusterImage, logs: LogManager, node_id: int) -> None:
+        self._image = image
+        self._logs = logs
+        self._node_id = node_id
+
+    def find(self, topic: str | UUID, partition: int, current_leader_epoch: int = NO_EPOCH) -> LocalPartition:
+        """The partition, which this broker leads.
+
+        Parameters:
+            topic: by name or by id.
+            current_leader_epoch: the one the client knows, -1 for none.
+
+        Raises:
+            UnknownTopicIdError: no topic has the id.
+            UnknownTopicOrPartitionError: there is no such topic, or no such partition of it.
+            NotLeaderOrFollowerError: another broker leads it, or none.
+            FencedLeaderEpochError: the client's epoch is older.
+            UnknownLeaderEpochError: the client's epoch is newer.
+            KafkaStorageError: its log could not be made.
+        """
+        if isinstance(topic, str):
+            found = self._image.topics.get(topic)
+        else:
+            found = self._image.topics_by_id.get(topic)
+            if found is None:
+                raise UnknownTopicIdError(f"no topic has the id {topic}", partition=partition)
+        state = None if found is None else found.partitions.get(partition)
+        if found is None or state is None:
+            raise UnknownTopicOrPartitionError(topic=str(topic), partition=partition)
+        if current_leader_epoch != NO_EPOCH and current_leader_epoch != state.leader_epoch:
+            kind = FencedLeaderEpochError if current_leader_epoch < state.leader_epoch else UnknownLeaderEpochError
+            raise kind(
+                f"the client has leader epoch {current_leader_epoch}, the partition {state.leader_epoch}",
+                topic=found.name,
+                partition=partition,
+            )
+        if state.leader != self._node_id:
+            raise NotLeaderOrFollowerError(topic=found.name, partition=partition)
+        log = self._logs.get(found.name, partition)
+        if log is None:
+            raise KafkaStorageError("its data directory is offline", topic=found.name, partition=partition)
+        return LocalPartition(found.name, found.topic_id, state, log)
+
+    def state(self, topic: str | UUID, partition: int) -> PartitionState | None:
+        """What the cluster knows of a partition."""
+        found = self._image.topics.get(topic) if isinstance(topic, str) else self._image.topics_by_id.get(topic)
+        return None if found is None else found.partitions.get(partition)

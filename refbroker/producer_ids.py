@@ -1,0 +1,46 @@
+"""Gives out producer ids, from blocks that are recorded in the metadata log before their ids are used.
+
+What is left of a block is lost with a restart; an id is never given twice.
+"""
+
+from __future__ import annotations
+
+from kclient.protocol.messages.records.metadata_log import ProducerIdsRecord
+from refbroker.metadata.log import MetadataLog
+
+BLOCK_SIZE = 1000
+
+
+class ProducerIds:
+    """The producer ids of this broker.
+
+    Parameters:
+        metadata: where blocks are recorded.
+        node_id: whose blocks they are.
+    """
+
+    def __init__(self, metadata: MetadataLog, node_id: int) -> None:
+        self._metadata = metadata
+        self._node_id = node_id
+        self._next = 0
+        self._end = 0
+
+    def next(self) -> int:
+        """A producer id nobody has.
+
+        Raises:
+            KafkaStorageError: a new block could not be recorded.
+        """
+        if self._next == self._end:
+            image = self._metadata.image
+            first = image.next_producer_id
+            record = ProducerIdsRecord(
+                broker_id=self._node_id,
+                broker_epoch=image.brokers[self._node_id].broker_epoch,
+                next_producer_id=first + BLOCK_SIZE,
+            )
+            self._metadata.append([record])
+            self._next, self._end = first, first + BLOCK_SIZE
+        given = self._next
+        self._next += 1
+        return given

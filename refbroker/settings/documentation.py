@@ -1,0 +1,71 @@
+"""What settings mean, in a sentence each; for DescribeConfigs with documentation.
+
+Only settings this broker acts on are explained; the others are stored, and say so.
+"""
+
+from __future__ import annotations
+
+from refbroker.settings.definitions import Setting
+
+STORED_ONLY = "Stored and shown, but this broker does not act on it."
+
+_TOPIC = {
+    "cleanup.policy": "What happens to old segments: delete them by time or size, or compact them by key.",
+    "compression.gzip.level": "The level when compression.type is gzip.",
+    "compression.lz4.level": "The level when compression.type is lz4.",
+    "compression.type": "The codec batches are stored with; producer keeps what the producer chose.",
+    "compression.zstd.level": "The level when compression.type is zstd.",
+    "file.delete.delay.ms": "How long a deleted segment's file is kept, in milliseconds.",
+    "flush.messages": "After how many records the log is flushed to the disk.",
+    "flush.ms": "After how many milliseconds the log is flushed to the disk.",
+    "index.interval.bytes": "An index entry is made about every so many bytes.",
+    "max.message.bytes": "The largest record batch that is accepted, in bytes, compressed.",
+    "message.timestamp.after.max.ms": "How far a record's timestamp may lie in the future, in milliseconds.",
+    "message.timestamp.before.max.ms": "How far a record's timestamp may lie in the past, in milliseconds.",
+    "message.timestamp.type": "Whether records keep the producer's timestamp or get the broker's.",
+    "min.insync.replicas": "How many replicas must be in sync for a write with acks=all.",
+    "preallocate": "Whether a segment's file is made at full size when it is created.",
+    "segment.bytes": "A segment is rolled before it grows beyond this, in bytes.",
+    "segment.index.bytes": "The largest size of an index, in bytes.",
+    "segment.jitter.ms": "Up to this is taken off segment.ms at random, in milliseconds.",
+    "segment.ms": "A segment is rolled when its records span this time, in milliseconds.",
+}
+
+_BROKER = {
+    "advertised.listeners": "The addresses that clients are told to connect to; by default the listeners.",
+    "auto.create.topics.enable": "Whether a topic is created when a client first asks for it.",
+    "broker.id": "The older name of node.id.",
+    "broker.rack": "The rack the broker says it is in.",
+    "connections.max.idle.ms": "A connection without requests is closed after so many milliseconds.",
+    "default.replication.factor": "How many replicas a topic gets when its creator does not say.",
+    "delete.topic.enable": "Whether topics can be deleted.",
+    "fetch.max.bytes": "The most bytes of records in the answer to one fetch request.",
+    "listeners": "The addresses the broker listens on; PLAINTEXT on loopback.",
+    "log.dir": "The data directory, when log.dirs is not set.",
+    "log.dirs": "The data directories.",
+    "log.flush.offset.checkpoint.interval.ms": "How often recovery points are written, in milliseconds.",
+    "max.connections": "How many connections are accepted at once.",
+    "max.incremental.fetch.session.cache.slots": "How many incremental fetch sessions are kept.",
+    "max.request.partition.size.limit": "The most partitions in one page of DescribeTopicPartitions.",
+    "node.id": "The number of this node in its cluster.",
+    "num.partitions": "How many partitions a topic gets when its creator does not say.",
+    "producer.id.expiration.ms": "How long an idle idempotent producer is remembered, in milliseconds.",
+    "socket.listen.backlog.size": "How many connections may wait to be accepted.",
+    "socket.receive.buffer.bytes": "The size of the sockets' receive buffers, -1 for the system's choice.",
+    "socket.request.max.bytes": "The largest request, in bytes.",
+    "socket.send.buffer.bytes": "The size of the sockets' send buffers, -1 for the system's choice.",
+}
+
+
+def documentation(setting: Setting, *, topic: bool) -> str:
+    """What a setting means."""
+    if not setting.acted_on:
+        return STORED_ONLY
+    text = _TOPIC.get(setting.name) if topic else _BROKER.get(setting.name)
+    if text is None:
+        from refbroker.settings.topic_table import BROKER_SYNONYMS
+
+        for name, synonyms in BROKER_SYNONYMS.items():
+            if setting.name in dict(synonyms):
+                return f"What applies to topics that do not set {name}: {_TOPIC.get(name, STORED_ONLY)}"
+    return text or STORED_ONLY

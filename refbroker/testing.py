@@ -1,0 +1,239 @@
+"""A broker for tests: in this process, in a thread of its own, up in a fraction of a second.
+
+    with RefBroker(num_partitions=3) as kafka:
+        producer = Producer(bootstrap_servers=kafka.bootstrap_servers)
+
+Any client can use it, from this process or another. `async with` works as well and does not block the
+loop. The pytest fixture `refbroker` is in `pytest_plugin`. Left out so far: faults, time under control,
+several brokers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import shutil
+import tempfile
+import threading
+from collections.abc import Callable, Coroutine, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+import anyio.to_thread
+
+from kclient.errors import IllegalStateError
+from refbroker.broker import Broker
+from refbroker.config import LOOPBACK, PLAINTEXT, BrokerConfig
+from refbroker.log import Files, PartitionLog
+from refbroker.metadata.topics import NewTopic, plan_topic
+
+T = TypeVar("T")
+
+__all__ = ["RefBroker"]
+
+
+class RefBroker:
+    """A broker for tests, which runs from enter to exit, or from `start` to `stop`.
+
+    Parameters:
+        data_dir: where it keeps its files, which stay there; None takes a temporary directory, which is removed
+            when the broker is closed.
+        port: to listen on; 0 picks a free one, which stays the same over restarts.
+        settings: broker settings by Kafka's names.
+        durable: whether flushes wait for the disk; by default only with a `data_dir`.
+        options: broker settings too, with underscores for the dots: `num_partitions=3`. Any value that is text
+            in a properties file; True and False are fine.
+
+    Raises:
+        ConfigError: a setting that does not exist, or a value it cannot have.
+    """
+
+    def __init__(
+        self,
+        *,
+        data_dir: Path | str | None = None,
+        port: int = 0,
+        settings: Mapping[str, str] | None = None,
+        durable: bool | None = None,
+        **options: object,
+    ) -> None:
+        self._settings = {**(settings or {}), **{name.replace("_", "."): _text(v) for name, v in options.items()}}
+        self._temporary = data_dir is None
+        self._data_dir = Path(tempfile.mkdtemp(prefix="refbroker-")) if data_dir is None else Path(data_dir)
+        self._durable = not self._temporary if durable is None else durable
+        self._port = port
+        self._thread: threading.Thread | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._broker: Broker | None = None
+        try:
+            self._config()
+        except BaseException:
+            self._remove_files()
+            raise
+
+    def _config(self) -> BrokerConfig:
+        listener = f"{PLAINTEXT}://{LOOPBACK}:{self._port}"
+        return BrokerConfig({"listeners": listener, "log.dirs": str(self._data_dir), **self._settings})
+
+    @property
+    def data_dir(self) -> Path:
+        """Where its files are."""
+        return self._data_dir
+
+    @property
+    def port(self) -> int:
+        """The port it listens on; 0 before it has run."""
+        return self._port
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """What clients are given to find it."""
+        return f"{LOOPBACK}:{self._port}"
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it serves."""
+        return self._thread is not None
+
+    # Start and stop
+
+    def start(self) -> Self:
+        """Start it, on the port and the files it had before; it serves when this returns.
+
+        Raises:
+            IllegalStateError: it runs already.
+            OSError: the port is in use.
+            KafkaStorageError: the files cannot be used.
+        """
+        if self._thread is not None:
+            raise IllegalStateError("the broker runs already")
+        started: concurrent.futures.Future[None] = concurrent.futures.Future()
+        thread = threading.Thread(target=self._run, args=(started,), name="refbroker", daemon=True)
+        self._thread = thread
+        thread.start()
+        try:
+            started.result()
+        except BaseException:
+            thread.join()
+            self._thread = None
+            raise
+        return self
+
+    def _run(self, started: concurrent.futures.Future[None]) -> None:
+        asyncio.run(self._serve(started))
+
+    async def _serve(self, started: concurrent.futures.Future[None]) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._ended = asyncio.Event()
+        try:
+            self._broker = Broker(self._config(), files=Files(durable=self._durable))
+            await self._broker.start()
+        except BaseException as error:  # noqa: BLE001 - it is raised in the thread that called start
+            started.set_exception(error)
+            return
+        self._port = self._broker.port
+        started.set_result(None)
+        await self._ended.wait()
+
+    def stop(self) -> None:
+        """Stop it cleanly; nothing happens when it does not run.
+
+        Raises:
+            KafkaStorageError: a log could not be closed.
+        """
+        self._end(lambda broker: broker.stop())
+
+    def kill(self) -> None:
+        """Drop it as a crash would: connections are cut, nothing is flushed or marked; `start` recovers."""
+        self._end(lambda broker: broker.kill())
+
+    def restart(self) -> None:
+        """Stop it and start it again, on the same port and files; raises what these raise."""
+        self.stop()
+        self.start()
+
+    def _end(self, how: Callable[[Broker], Coroutine[Any, Any, None]]) -> None:
+        thread, loop, broker = self._thread, self._loop, self._broker
+        if thread is None or loop is None or broker is None:
+            return
+        try:
+            asyncio.run_coroutine_threadsafe(how(broker), loop).result()
+        finally:
+            loop.call_soon_threadsafe(self._ended.set)
+            thread.join()
+            self._thread = self._loop = self._broker = None
+
+    def close(self) -> None:
+        """Stop it, and remove its files when they were temporary."""
+        try:
+            self.stop()
+        finally:
+            self._remove_files()
+
+    def _remove_files(self) -> None:
+        if self._temporary:
+            shutil.rmtree(self._data_dir, ignore_errors=True)
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    async def __aenter__(self) -> Self:
+        return await anyio.to_thread.run_sync(self.start)
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await anyio.to_thread.run_sync(self.close)
+
+    # Inside
+
+    def call(self, function: Callable[[Broker], T]) -> T:
+        """Run a function on the broker's event loop, with the broker; for looking inside.
+
+        Raises:
+            IllegalStateError: the broker does not run.
+        """
+        loop, broker = self._loop, self._broker
+        if loop is None or broker is None:
+            raise IllegalStateError("the broker does not run")
+
+        async def run() -> T:
+            return function(broker)
+
+        return asyncio.run_coroutine_threadsafe(run(), loop).result()
+
+    def create_topic(self, name: str, partitions: int = 1, **configs: object) -> None:
+        """Create a topic, without a client.
+
+        Parameters:
+            partitions: how many.
+            configs: its settings, with underscores for the dots: `retention_ms=1000`.
+
+        Raises:
+            TopicExistsError, InvalidTopicError, InvalidConfigurationError: it cannot be.
+        """
+        settings: dict[str, str | None] = {key.replace("_", "."): _text(value) for key, value in configs.items()}
+
+        def create(broker: Broker) -> None:
+            plan = plan_topic(broker, NewTopic(name, partitions, 1, configs=settings))
+            broker.metadata.append(plan.records)
+
+        self.call(create)
+
+    def log(self, topic: str, partition: int = 0) -> PartitionLog:
+        """The log of a partition, to look at: offsets, size, segments. Read it while nothing is written.
+
+        Raises:
+            UnknownTopicOrPartitionError: there is none.
+        """
+        return self.call(lambda broker: broker.partitions.find(topic, partition).log)
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

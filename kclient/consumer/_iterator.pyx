@@ -28,17 +28,22 @@ cdef class RecordIterator:
 
     Parameters:
         refill: returns an iterator over the next chunk; waits for it.
+        leave: called first when iteration was interrupted within a chunk.
 
     Attributes:
         last: the record handed out last of the current chunk, None before the first.
+        interrupted: set, from any thread, to make the next call leave the chunk and enter `refill`.
     """
 
     cdef object _refill
+    cdef object _leave
     cdef object _active
+    cdef public bint interrupted
     cdef readonly object last
 
-    def __init__(self, refill):
+    def __init__(self, refill, leave):
         self._refill = refill
+        self._leave = leave
         self._active = None
         self.last = None
 
@@ -48,6 +53,9 @@ cdef class RecordIterator:
     def __next__(self):
         cdef PyObject* record
         while True:
+            if self.interrupted:
+                self.interrupted = False
+                self._leave()
             if self._active is not None:
                 record = PyIter_Next(self._active)
                 if record is not NULL:
@@ -110,14 +118,18 @@ cdef class AsyncRecordIterator:
 
     Parameters:
         refill: a coroutine function that waits for the next chunk and returns an iterator over it.
+        leave: called first when iteration was interrupted within a chunk.
     """
 
     cdef object _refill
+    cdef object _leave
     cdef object _active
+    cdef public bint interrupted
     cdef readonly object last
 
-    def __init__(self, refill):
+    def __init__(self, refill, leave):
         self._refill = refill
+        self._leave = leave
         self._active = None
         self.last = None
 
@@ -127,6 +139,9 @@ cdef class AsyncRecordIterator:
     def __anext__(self):
         cdef PyObject* record
         cdef Ready ready
+        if self.interrupted:
+            self.interrupted = False
+            self._leave()
         if self._active is not None:
             record = PyIter_Next(self._active)
             if record is not NULL:

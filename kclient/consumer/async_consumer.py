@@ -65,7 +65,7 @@ class AsyncConsumer:
         self._signal = LoopSignal(self._bridge)
         self._owner: int | None = None
         self._core = ConsumerCore(config, self._signal)
-        self._iterator = self._core.iterator = AsyncRecordIterator(self._refill)
+        self._iterator = self._core.iterator = AsyncRecordIterator(self._refill, self._core.leave_iteration)
         if topics:
             self._core.subscribe(topics)
 

@@ -67,7 +67,7 @@ class Consumer:
         self._signal = ThreadSignal()
         self._owner = threading.RLock()
         self._core = ConsumerCore(config, self._signal)
-        self._iterator = self._core.iterator = RecordIterator(self._refill)
+        self._iterator = self._core.iterator = RecordIterator(self._refill, self._core.leave_iteration)
         if topics:
             self._core.subscribe(topics)
 

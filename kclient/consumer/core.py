@@ -356,6 +356,8 @@ class ConsumerCore:
     def wakeup(self) -> None:
         """Interrupt the owner's waiting call, or its next one (any thread)."""
         self._woken = True
+        if self.iterator is not None:
+            self.iterator.interrupted = True
         self.notifier.notify()
 
     def close(self, timeout: float) -> None:

@@ -18,13 +18,17 @@ class RecordIterator:
 
     Parameters:
         refill: returns an iterator over the next chunk; waits for it.
+        leave: called first when iteration was interrupted within a chunk.
 
     Attributes:
         last: the record handed out last of the current chunk, None before the first.
+        interrupted: set, from any thread, to make the next call leave the chunk and enter `refill`.
     """
 
-    def __init__(self, refill: Callable[[], Iterator[ConsumerRecord]]) -> None:
+    def __init__(self, refill: Callable[[], Iterator[ConsumerRecord]], leave: Callable[[], None]) -> None:
         self._refill = refill
+        self._leave = leave
+        self.interrupted = False
         self._active: Iterator[ConsumerRecord] | None = None
         self.last: ConsumerRecord | None = None
 
@@ -33,6 +37,9 @@ class RecordIterator:
 
     def __next__(self) -> ConsumerRecord:
         while True:
+            if self.interrupted:
+                self.interrupted = False
+                self._leave()
             if self._active is not None:
                 record = next(self._active, None)
                 if record is not None:
@@ -54,10 +61,13 @@ class AsyncRecordIterator:
 
     Parameters:
         refill: a coroutine function that waits for the next chunk and returns an iterator over it.
+        leave: called first when iteration was interrupted within a chunk.
     """
 
-    def __init__(self, refill: Callable[[], Awaitable[Iterator[ConsumerRecord]]]) -> None:
+    def __init__(self, refill: Callable[[], Awaitable[Iterator[ConsumerRecord]]], leave: Callable[[], None]) -> None:
         self._refill = refill
+        self._leave = leave
+        self.interrupted = False
         self._active: Iterator[ConsumerRecord] | None = None
         self.last: ConsumerRecord | None = None
 
@@ -66,6 +76,9 @@ class AsyncRecordIterator:
 
     async def __anext__(self) -> ConsumerRecord:
         while True:
+            if self.interrupted:
+                self.interrupted = False
+                self._leave()
             if self._active is not None:
                 record = next(self._active, None)
                 if record is not None:

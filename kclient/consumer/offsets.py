@@ -156,6 +156,8 @@ class OffsetsManager(Manager):
                 lookup.deadline = now + lookup.timeout
             if not lookup.targets:
                 self._end(lookup)
+            elif self._metadata.fatal_error is not None:
+                self._end(lookup, self._metadata.fatal_error)
             elif now >= lookup.deadline:
                 self._end(lookup, self._too_late(lookup))
             elif not lookup.future.done():

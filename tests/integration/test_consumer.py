@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import os
+import signal
 import socket
 import threading
 import time
@@ -343,6 +345,32 @@ def test_wakeup_interrupts_a_waiting_poll_once(open_consumer: Opener, seed: Seed
     consumer.wakeup()
     with pytest.raises(WakeupError):
         next(iter(consumer))
+
+
+def test_wakeup_interrupts_iteration_before_the_next_record(open_consumer: Opener, seed: Seeder, topic: str) -> None:
+    seed.create(topic)
+    seed.append(topic, numbers(0, 50))
+    consumer = open_consumer(topic)
+    records = iter(consumer)
+    assert [next(records).offset for _ in range(10)] == list(range(10))
+    consumer.wakeup()
+    with pytest.raises(WakeupError):
+        next(records)
+    assert consumer.position((topic, 0)) == 10
+    assert [next(records).offset for _ in range(40)] == list(range(10, 50))
+
+
+def test_ctrl_c_interrupts_a_waiting_poll_and_loses_nothing(open_consumer: Opener, seed: Seeder, topic: str) -> None:
+    seed.create(topic)
+    consumer = open_consumer(topic)
+    consumer.poll(0.0)
+    timer = threading.Timer(0.1, lambda: os.kill(os.getpid(), signal.SIGINT))
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        consumer.poll(20.0)
+    timer.join()
+    seed.append(topic, numbers(0, 3))
+    assert [record.value for record in read(consumer, 3)] == numbers(0, 3)
 
 
 def test_second_thread_is_told_that_the_consumer_is_in_use(open_consumer: Opener, seed: Seeder, topic: str) -> None:

@@ -126,6 +126,7 @@ class ModelMetadata:
     def __init__(self) -> None:
         self.cluster = ModelCluster({}, {}, 0)
         self.update_requested = False
+        self.fatal_error: Exception | None = None
         self.errors: dict[str, Exception] = {}
         self.leader_hints: dict[TopicPartition, tuple[int, int]] = {}
         self.topics: set[str] = set()

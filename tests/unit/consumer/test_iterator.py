@@ -35,6 +35,10 @@ def records(first: int, last: int) -> list[ConsumerRecord]:
     return [ConsumerRecord("t", 0, offset) for offset in range(first, last)]
 
 
+def leave() -> None:
+    """Nothing to do but what the iterator does itself."""
+
+
 class Source:
     """Hands out chunks, or raises what stands in their place."""
 
@@ -52,7 +56,7 @@ class Source:
 
 
 def test_chunks_follow_each_other_and_empty_ones_are_passed_over(twin: Any) -> None:
-    iterator = twin.RecordIterator(Source(records(0, 3), [], records(3, 5), KeyError()))
+    iterator = twin.RecordIterator(Source(records(0, 3), [], records(3, 5), KeyError()), leave)
     assert iter(iterator) is iterator
     seen = []
     with pytest.raises(KeyError):
@@ -61,7 +65,7 @@ def test_chunks_follow_each_other_and_empty_ones_are_passed_over(twin: Any) -> N
 
 
 def test_exception_ends_nothing(twin: Any) -> None:
-    iterator = twin.RecordIterator(Source(records(0, 1), ValueError("once"), records(1, 2)))
+    iterator = twin.RecordIterator(Source(records(0, 1), ValueError("once"), records(1, 2)), leave)
     assert next(iterator).offset == 0
     with pytest.raises(ValueError, match="once"):
         next(iterator)
@@ -73,7 +77,7 @@ def test_exception_within_a_chunk_ends_only_the_chunk(twin: Any) -> None:
         yield records(0, 1)[0]
         raise BufferError("changed")
 
-    iterator = twin.RecordIterator(Source(broken(), records(1, 2)))
+    iterator = twin.RecordIterator(Source(broken(), records(1, 2)), leave)
     assert next(iterator).offset == 0
     with pytest.raises(BufferError):
         next(iterator)
@@ -81,7 +85,7 @@ def test_exception_within_a_chunk_ends_only_the_chunk(twin: Any) -> None:
 
 
 def test_last_record_is_known_until_the_next_chunk_or_drop(twin: Any) -> None:
-    iterator = twin.RecordIterator(Source(records(0, 2), ValueError(), records(5, 7)))
+    iterator = twin.RecordIterator(Source(records(0, 2), ValueError(), records(5, 7)), leave)
     assert iterator.last is None
     next(iterator)
     assert iterator.last.offset == 0
@@ -96,7 +100,9 @@ def test_last_record_is_known_until_the_next_chunk_or_drop(twin: Any) -> None:
 
 
 async def test_async_iteration_does_the_same(twin: Any) -> None:
-    iterator = twin.AsyncRecordIterator(Source(records(0, 3), [], ValueError("once"), records(3, 5), KeyError()).later)
+    iterator = twin.AsyncRecordIterator(
+        Source(records(0, 3), [], ValueError("once"), records(3, 5), KeyError()).later, leave
+    )
     seen = []
 
     async def read() -> None:
@@ -112,10 +118,40 @@ async def test_async_iteration_does_the_same(twin: Any) -> None:
 
 
 async def test_async_awaitables_keep_their_own_record(twin: Any) -> None:
-    iterator = twin.AsyncRecordIterator(Source(records(0, 3)).later)
+    iterator = twin.AsyncRecordIterator(Source(records(0, 3)).later, leave)
     assert (await anext(iterator)).offset == 0
     first, second = anext(iterator), anext(iterator)
     assert (await first).offset == 1
     assert (await second).offset == 2
     iterator.drop()
     assert iterator.last is None
+
+
+def test_interruption_leaves_the_chunk_before_the_next_record(twin: Any) -> None:
+    left: list[int] = []
+
+    def leave_chunk() -> None:
+        left.append(iterator.last.offset)
+        iterator.drop()
+
+    iterator = twin.RecordIterator(Source(records(0, 5), records(10, 12)), leave_chunk)
+    next(iterator)
+    next(iterator)
+    iterator.interrupted = True
+    assert next(iterator).offset == 10
+    assert left == [1]
+    assert next(iterator).offset == 11
+
+
+async def test_interruption_leaves_the_chunk_of_an_async_iteration(twin: Any) -> None:
+    left: list[int] = []
+
+    def leave_chunk() -> None:
+        left.append(iterator.last.offset)
+        iterator.drop()
+
+    iterator = twin.AsyncRecordIterator(Source(records(0, 5), records(10, 12)).later, leave_chunk)
+    await anext(iterator)
+    iterator.interrupted = True
+    assert (await anext(iterator)).offset == 10
+    assert left == [0]

@@ -115,6 +115,7 @@ class AdminCore:
 
         Raises:
             AdminError: some keys failed; it has the results of the others.
+            KafkaError: what stopped the call before any key was decided.
         """
         order = list(dict.fromkeys(keys))
         results: dict[K, R] = {}
@@ -122,7 +123,17 @@ class AdminCore:
         attempts = 0
         pending = order
         while pending:
-            outcomes = yield from attempt(pending)
+            try:
+                if attempts:
+                    yield from self.back_off(attempts - 1, deadline, errors[pending[0]])
+                outcomes = yield from attempt(pending)
+            except KafkaError as error:
+                if len(pending) == len(order):
+                    raise
+                late = isinstance(error, KafkaTimeoutError)
+                errors |= {key: deadline.error(errors[key]) if late else error for key in pending}
+                break
+            attempts += 1
             again: list[K] = []
             for key in pending:
                 outcome = outcomes.get(key, KafkaError(f"the broker's answer left out {key}"))
@@ -134,9 +145,6 @@ class AdminCore:
                 if repeat(outcome) and not deadline.passed:
                     again.append(key)
             pending = again
-            if pending:
-                yield from self.back_off(attempts, deadline, errors[pending[0]])
-                attempts += 1
         if errors:
             raise AdminError(results, {key: errors[key] for key in order if key in errors})
         return {key: results[key] for key in order}

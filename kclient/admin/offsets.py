@@ -11,7 +11,7 @@ from enum import IntEnum
 
 from kclient.admin.core import AdminCore, Outcomes, moving
 from kclient.admin.operation import Deadline, Operation
-from kclient.errors import error_from_code
+from kclient.errors import ConfigError, error_from_code
 from kclient.protocol.messages.delete_records import DeleteRecordsRequest, DeleteRecordsResponse
 from kclient.protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
 from kclient.types import OffsetAndTimestamp, TopicPartition
@@ -28,15 +28,24 @@ class OffsetSpec(IntEnum):
     MAX_TIMESTAMP = -3
     EARLIEST_LOCAL = -4
     LATEST_TIERED = -5
+    EARLIEST_PENDING_UPLOAD = -6
 
 
-_FIRST_VERSION = {OffsetSpec.MAX_TIMESTAMP: 7, OffsetSpec.EARLIEST_LOCAL: 8, OffsetSpec.LATEST_TIERED: 9}
-"""The version of ListOffsets that brought a name (KIP-734, KIP-405, KIP-1005)."""
+_FIRST_VERSION = {
+    OffsetSpec.MAX_TIMESTAMP: 7,
+    OffsetSpec.EARLIEST_LOCAL: 8,
+    OffsetSpec.LATEST_TIERED: 9,
+    OffsetSpec.EARLIEST_PENDING_UPLOAD: 11,
+}
+"""The version of ListOffsets that brought a name (KIP-734, KIP-405, KIP-1005, KIP-1023)."""
 
 
 def list_offsets(
     core: AdminCore, wanted: Mapping[TopicPartition, OffsetSpec | int], isolation_level: str, deadline: Deadline
 ) -> Operation[dict[TopicPartition, OffsetAndTimestamp]]:
+    if isolation_level not in ISOLATION_LEVELS:
+        raise ConfigError(f"isolation_level is {' or '.join(ISOLATION_LEVELS)}, not {isolation_level!r}")
+
     def ask(node: int, asked: list[TopicPartition]) -> Operation[Outcomes[TopicPartition, OffsetAndTimestamp]]:
         topics: dict[str, list[ListOffsetsRequest.ListOffsetsPartition]] = {}
         for key in asked:

@@ -17,6 +17,7 @@ import typer
 
 from kclient.cli import output
 from kclient.cli.connection import Properties, Servers, options
+from kclient.cli.text import unescaped
 from kclient.config import ConsumerConfig
 from kclient.consumer import Consumer
 from kclient.types import ConsumerRecord, TopicPartition
@@ -62,7 +63,8 @@ def consume(
         # Before the positions: what arrives in between is then still read.
         ends = consumer.end_offsets(partitions) if exit_at_end else {}
         seek(consumer, partitions)
-        _copy(consumer, show, count, ends)
+        with output.pipe():
+            _copy(consumer, show, count, ends)
 
 
 def _copy(consumer: Consumer, show: Printer, count: int | None, ends: dict[TopicPartition, int]) -> None:
@@ -152,8 +154,7 @@ def _value(record: ConsumerRecord) -> bytes:
 
 def _printer(template: str) -> Printer:
     """Compile a template: what is in braces is a field, the rest stands as it is."""
-    unescaped = template.encode().decode("unicode_escape")
-    parts = re.split(r"\{(\w+)\}", unescaped)
+    parts = re.split(r"\{(\w+)\}", unescaped(template, "--format"))
     unknown = [name for name in parts[1::2] if name not in FIELDS]
     if unknown:
         raise typer.BadParameter(

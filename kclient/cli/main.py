@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 
 from kclient.errors import AdminError, KafkaError
@@ -27,12 +26,7 @@ def main() -> None:
     except AdminError as error:
         _fail("\n".join(f"{key}: {each}" for key, each in error.errors.items()))
     except (KafkaError, OSError) as error:
-        if isinstance(error, BrokenPipeError):  # `kclient consume ... | head` is an ordinary end
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            sys.exit(0)
         _fail(str(error))
-    except KeyboardInterrupt:
-        sys.exit(130)
 
 
 def _fail(text: str) -> None:

@@ -5,14 +5,28 @@ Only results go to stdout; progress and remarks go to stderr, so that a pipe car
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from enum import Enum
 from typing import Any
 
 import msgspec
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
+
+
+@contextmanager
+def pipe() -> Iterator[None]:
+    """Around writing to stdout: that its reader has seen enough, as in `... | head`, is an ordinary end."""
+    try:
+        yield
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # What is still buffered goes nowhere, or the interpreter would complain when it exits.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[object]], numbers: Iterable[str] = ()) -> None:
@@ -22,21 +36,23 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[object]], numbers: Ite
         numbers: the columns that are aligned to the right.
     """
     if not sys.stdout.isatty():
-        for row in rows:
-            sys.stdout.write("\t".join(map(str, row)) + "\n")
+        with pipe():
+            for row in rows:
+                sys.stdout.write("\t".join(map(_cell, row)) + "\n")
         return
     made = Table(box=None, header_style="bold", pad_edge=False)
     for column in columns:
         made.add_column(column, justify="right" if column in set(numbers) else "left", overflow="fold")
     for row in rows:
-        made.add_row(*map(str, row))
+        made.add_row(*map(_cell, row))
     Console().print(made)
 
 
 def as_json(value: Any) -> None:
     """Print one JSON document, indented."""
     encoded = msgspec.json.encode(_plain(value))
-    sys.stdout.write(msgspec.json.format(encoded, indent=2).decode() + "\n")
+    with pipe():
+        sys.stdout.write(msgspec.json.format(encoded, indent=2).decode() + "\n")
 
 
 def remark(text: str) -> None:
@@ -51,10 +67,18 @@ def progress() -> Progress:
     return Progress(*columns, console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty())
 
 
+def _cell(value: object) -> str:
+    return "" if value is None else str(value)
+
+
 def _plain(value: Any) -> Any:
-    """Structs, named tuples and enums as JSON has them."""
-    return (
-        msgspec.to_builtins(value, str_keys=True)
-        if not isinstance(value, Mapping)
-        else {str(key): _plain(each) for key, each in value.items()}
-    )
+    """Structs, named tuples and enums as JSON has them: enums by their names, as tables show them."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain(each) for key, each in value.items()}
+    if isinstance(value, msgspec.Struct):
+        return {name: _plain(getattr(value, name)) for name in value.__struct_fields__}
+    if isinstance(value, Enum):
+        return value.name.lower()
+    if isinstance(value, tuple | list):
+        return [_plain(each) for each in value]
+    return msgspec.to_builtins(value)

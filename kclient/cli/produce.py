@@ -17,6 +17,7 @@ import typer
 
 from kclient.cli import output
 from kclient.cli.connection import Properties, Servers, options
+from kclient.cli.text import unescaped
 from kclient.config import ProducerConfig
 from kclient.producer import Producer
 
@@ -83,7 +84,7 @@ def produce(
     if compression:
         chosen["compression.type"] = compression
     headers = tuple(_header(text) for text in header or ())
-    separator = key_separator.encode().decode("unicode_escape").encode() if key_separator else None
+    separator = unescaped(key_separator, "--key-separator").encode() if key_separator else None
     with (
         open(file, "rb") if file else _standard_input() as source,
         Producer.from_properties(chosen) as producer,

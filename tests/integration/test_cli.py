@@ -88,6 +88,18 @@ def test_count_stops_early(cli: Cli, topic: str, tmp_path: Path) -> None:
     assert cli("consume", topic, "--count", "3") == b"0\n1\n2\n"
 
 
+def test_a_reader_that_has_seen_enough_is_an_ordinary_end(cli: Cli, topic: str) -> None:
+    cli("produce", topic, "--partition", "0", stdin=b"a line of text\n" * 50_000)
+    program = "from kclient.cli.main import main; main()"
+    arguments = [sys.executable, "-c", program, "consume", topic, "--exit-at-end"]
+    with subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=cli.environment) as consume:
+        assert consume.stdout is not None
+        assert consume.stderr is not None
+        assert consume.stdout.readline() == b"a line of text\n"
+        consume.stdout.close()
+        assert (consume.stderr.read(), consume.wait(50)) == (b"", 0)
+
+
 def test_topics_from_creation_to_deletion(cli: Cli, topic: str) -> None:
     assert cli("topics", "create", topic, "--partitions", "2", "-c", "retention.ms=1000") == f"{topic}\t2\t1\n".encode()
     assert topic.encode() in cli("topics", "list").splitlines()

@@ -73,11 +73,14 @@ class Driver:
         """Send a request outside of `poll`; from the network thread."""
         self.nodes.send(request, self._clock())
 
-    def turn(self, longest: float = NEVER) -> None:
+    def turn(self, longest: float = NEVER) -> float:
         """Wait for something to do and do it.
 
         Parameters:
             longest: seconds to wait at most.
+
+        Returns:
+            Seconds until the next turn is wanted, if nothing happens before.
         """
         timeout = min(self._timeout, longest)
         self._asleep = True
@@ -105,6 +108,7 @@ class Driver:
                 nodes.send(request, now)
         deadline = min(deadline, nodes.deadline())
         self._timeout = max(0.0, deadline - self._clock())
+        return 0.0 if self._wanted else self._timeout
 
     def run_submitted(self) -> None:
         """Run what was submitted so far."""

@@ -208,13 +208,16 @@ class Engine:
         if thread.is_alive():
             _log.warning("%s: the network thread did not stop within %g s", self.name, timeout)
 
-    def run_turn(self, longest: float) -> None:
+    def run_turn(self, longest: float) -> float:
         """Make one turn of the network thread in the caller's; for simulations, where no thread is started.
 
         Parameters:
             longest: seconds to wait at most.
+
+        Returns:
+            Seconds until the next turn is wanted, if nothing happens before.
         """
-        self._driver.turn(longest)
+        return self._driver.turn(longest)
 
     def _run(self) -> None:
         _block_signals()

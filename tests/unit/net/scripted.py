@@ -151,8 +151,7 @@ class Rig:
     def settle(self) -> None:
         """Make turns until nothing is left to do at this time."""
         for _ in range(50):
-            self.engine.run_turn(0.0)
-            if not self.network.events and not self.engine._driver._wanted and self.engine._driver._timeout > 0:
+            if self.engine.run_turn(0.0) > 0 and not self.network.events:
                 return
         raise AssertionError("the driver does not come to rest")
 

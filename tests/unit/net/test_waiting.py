@@ -48,7 +48,7 @@ def test_wait_future_returns_the_result_or_raises_the_futures_error() -> None:
 
 def test_wait_future_gives_up_by_its_timeout_and_cancels() -> None:
     future: Future[int] = Future()
-    with pytest.raises(KafkaTimeoutError, match="0.01 s"):
+    with pytest.raises(KafkaTimeoutError, match=r"0\.01 s"):
         wait_future(future, 0.01)
     assert future.cancelled()
 

@@ -67,7 +67,11 @@ class AsyncConsumer:
         self._core = ConsumerCore(config, self._signal)
         self._iterator = self._core.iterator = AsyncRecordIterator(self._refill, self._core.leave_iteration)
         if topics:
-            self._core.subscribe(topics)
+            try:
+                self._core.subscribe(topics)
+            except BaseException:
+                self._core.close(0.0)
+                raise
 
     # -- reading
 

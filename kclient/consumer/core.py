@@ -244,6 +244,8 @@ class ConsumerCore:
     def seek_by(self, partitions: Iterable[tuple[str, int]], policy: ResetPolicy) -> None:
         """Read on from the beginning or the end; all assigned partitions if none is named."""
         chosen = [TopicPartition(*tp) for tp in partitions] or list(self.subscription.partitions)
+        if not chosen:
+            raise IllegalStateError("no partition is assigned yet: name the partitions, or poll() first")
         self.leave_iteration()
         for tp in chosen:
             self.subscription.request_reset(tp, policy)

@@ -222,8 +222,10 @@ class Fetcher(Manager):
             info = cluster.partition(tp.topic, tp.partition)
             epoch = -1 if info is None or info.leader_epoch is None else info.leader_epoch
             state.leader_epoch = max(state.leader_epoch, epoch)
+            topic_id = cluster.topic_id(tp.topic)
+            state.topic_id = state.topic_id or topic_id
             targets[tp] = FetchTarget(
-                (cluster.topic_id(tp.topic) if with_ids else None) or _NO_ID,
+                (topic_id if with_ids else None) or _NO_ID,
                 state.fetch_offset,
                 max(self._config.max_partition_fetch_bytes, state.least_bytes),
                 epoch,

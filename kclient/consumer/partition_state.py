@@ -21,6 +21,8 @@ from kclient.errors import IllegalStateError
 from kclient.types import TopicPartition
 
 if TYPE_CHECKING:
+    from uuid import UUID
+
     from kclient.consumer.fetch_buffer import FetchedPiece
 
 
@@ -58,6 +60,7 @@ class PartitionState:
         generation: grows whenever the place to fetch from moves otherwise than by fetching; an answer to
             a question of an older generation is dropped.
         fetch_offset, fetch_epoch: where the next fetch starts, and the epoch of the batch before it.
+        topic_id: of the topic that is read; another one under the same name has another id.
         leader_epoch: the leader's epoch for which the position is known to be valid.
         blocked: an error waits in `pieces`; nothing is asked for until it was raised.
         retry_at: not before this time (driver's clock) is the broker asked again.
@@ -85,6 +88,7 @@ class PartitionState:
         "reset",
         "retry_at",
         "state",
+        "topic_id",
         "tp",
         "unread",
     )
@@ -100,6 +104,7 @@ class PartitionState:
         self.paused = False
         self.blocked = False
         self.reset: ResetPolicy | None = None
+        self.topic_id: UUID | None = None
         self.retry_at = 0.0
         self.failures = 0
         self.least_bytes = 0

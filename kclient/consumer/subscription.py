@@ -25,9 +25,15 @@ from kclient.errors import (
 from kclient.types import OffsetAndMetadata, TopicPartition
 
 if TYPE_CHECKING:
+    from uuid import UUID
+
     from kclient.net.metadata import Cluster
 
 _log = logging.getLogger(__name__)
+
+
+class _TopicReplacedError(OffsetOutOfRangeError):
+    """The topic was deleted and created again: the position belongs to a log that is gone; seek."""
 
 
 class Subscription:
@@ -93,6 +99,9 @@ class Subscription:
             IllegalStateError: it is not assigned.
         """
         state = self.partitions.get(tp)
+        if state is None and self.topics is not None and tp.topic in self.topics and tp.topic not in self._discovered:
+            # Its partitions are not known yet, and a caller need not wait for that: all of them will be read.
+            state = self.partitions[tp] = PartitionState(tp)
         if state is None:
             raise IllegalStateError(
                 "the partition is not assigned to this consumer", topic=tp.topic, partition=tp.partition
@@ -157,8 +166,10 @@ class Subscription:
         """The owner reached an offset that the log does not hold (lock held)."""
         if self.policy == NONE:
             raise error
-        _log.info("%s: offset %s is out of range; resetting to %s", state.tp, error.offset, self.policy.name)
-        self._request_reset(state, self.policy)
+        # Nobody has seen the records of a new topic: "latest" would skip those it already has.
+        policy = EARLIEST if isinstance(error, _TopicReplacedError) else self.policy
+        _log.info("%s: offset %s: %s; resetting to %s", state.tp, error.offset, error.message, policy.name)
+        self._request_reset(state, policy)
 
     def rewind(self, state: PartitionState, position: Position) -> None:
         """Drop what was fetched and fetch again from the application's position (lock held)."""
@@ -226,6 +237,7 @@ class Subscription:
             if self.topics is not None:
                 self._discover(cluster)
             for state in self.partitions.values():
+                self._check_topic_id(state, cluster.topic_id(state.tp.topic))
                 info = cluster.partition(state.tp.topic, state.tp.partition)
                 epoch = -1 if info is None or info.leader_epoch is None else info.leader_epoch
                 if epoch <= state.leader_epoch:
@@ -239,6 +251,19 @@ class Subscription:
             self._changed()
             # There may be something to raise, or to start.
             self.buffer.signal()
+
+    def _check_topic_id(self, state: PartitionState, topic_id: UUID | None) -> None:
+        """Notice that the topic is another one under the same name; what was read of the old one still counts."""
+        if topic_id is None or topic_id == state.topic_id:
+            return
+        replaced = state.topic_id is not None
+        state.topic_id = topic_id
+        if replaced and state.position is not None:
+            state.generation += 1
+            state.leader_epoch = -1
+            tp = state.tp
+            error = _TopicReplacedError(topic=tp.topic, partition=tp.partition, offset=state.fetch_offset)
+            self.fail(state, error)
 
     def _discover(self, cluster: Cluster) -> None:
         for topic in self.topics or ():

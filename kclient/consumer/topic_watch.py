@@ -77,6 +77,9 @@ class TopicWatch(Manager):
             return UnknownTopicOrPartitionError(
                 f"the topic has only {len(known)} partitions", topic=topic, partition=partition
             )
+        last = self._metadata.last_error
+        because = f"; the last error: {last}" if last is not None else ""
         return KafkaTimeoutError(
-            f"no broker told anything about the topic within {self._patience:g} s; check bootstrap_servers", topic=topic
+            f"no broker told anything about the topic within {self._patience:g} s; check bootstrap_servers{because}",
+            topic=topic,
         )

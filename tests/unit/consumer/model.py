@@ -127,6 +127,7 @@ class ModelMetadata:
         self.cluster = ModelCluster({}, {}, 0)
         self.update_requested = False
         self.fatal_error: Exception | None = None
+        self.last_error: Exception | None = None
         self.errors: dict[str, Exception] = {}
         self.leader_hints: dict[TopicPartition, tuple[int, int]] = {}
         self.topics: set[str] = set()
@@ -244,7 +245,7 @@ class Model:
         for partition in range(partitions):
             self.logs[TopicPartition(topic, partition)] = Log(leader=1 + partition % 3)
         if with_id:
-            self.ids[topic] = uuid.UUID(int=len(self.ids) + 1)
+            self.ids.setdefault(topic, uuid.UUID(int=len(self.ids) + 1))
         self.refresh()
         return [self.logs[TopicPartition(topic, partition)] for partition in range(partitions)]
 

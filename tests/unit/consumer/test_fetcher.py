@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+import uuid
+
 import pytest
 
 from kclient.errors import (
     CorruptRecordError,
     DeserializationError,
+    IllegalStateError,
     LogTruncationError,
     NoOffsetForPartitionError,
     OffsetOutOfRangeError,
@@ -15,7 +18,7 @@ from kclient.protocol.messages.fetch import FetchRequest
 from kclient.protocol.messages.list_offsets import ListOffsetsRequest
 from kclient.protocol.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest
 from kclient.types import OffsetAndMetadata, TopicPartition
-from tests.unit.consumer.model import FENCED, NOT_LEADER, Model
+from tests.unit.consumer.model import FENCED, NOT_LEADER, Log, Model
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
@@ -501,6 +504,44 @@ def test_subscribed_topic_lets_new_partitions_join_from_their_beginning() -> Non
     model.subscription.start_uninitialized()
     model.run()
     assert sorted(model.read()) == [("t", 0, 1, b"new"), ("t", 1, 0, b"first")]
+
+
+@pytest.mark.parametrize("policy", ["earliest", "latest"])
+def test_topic_created_anew_is_read_from_its_beginning_after_the_old_one(policy: str) -> None:
+    model = model_with(auto_offset_reset=policy)
+    model.assign(T0)
+    model.run()
+    model.logs[T0].append(b"a", b"b", b"c")
+    model.run()
+    del model.logs[T0]
+    model.ids.clear()
+    model.ids["other"] = uuid.UUID(int=8)
+    model.refresh()
+    model.ids["t"] = uuid.UUID(int=9)
+    model.logs[T0] = Log()
+    model.logs[T0].append(b"x", b"y", b"z")
+    model.logs[T0].append(b"!")
+    model.now += 10
+    model.run()
+    assert [value for *_, value in model.read()] == [b"a", b"b", b"c"]
+    seen: list[bytes] = []
+    for _ in range(3):
+        model.run()
+        seen += [value for *_, value in model.read()]
+    assert seen == [b"x", b"y", b"z", b"!"]
+
+
+def test_seek_of_a_subscribed_topic_need_not_wait_for_its_metadata() -> None:
+    model = Model()
+    model.subscription.subscribe(["t"])
+    model.subscription.seek(T0, 2)
+    (log,) = model.add_topic("t")
+    log.append(b"a", b"b", b"c")
+    model.subscription.start_uninitialized()
+    model.run()
+    assert offsets(model) == [2]
+    with pytest.raises(IllegalStateError):
+        model.subscription.seek(T1, 0)
 
 
 def test_unknown_topic_is_an_error_when_patience_ends() -> None:

@@ -112,7 +112,7 @@ class Broker:
         try:
             self.port = self.server.bind(listener.host, listener.port)
             self.host = listener.host or "127.0.0.1"
-            self._open()
+            self.open()
         except BaseException:
             self.server.abort()
             raise
@@ -120,7 +120,8 @@ class Broker:
         self._background = asyncio.create_task(self._work(), name="refbroker-background")
         logger.info("node %d of cluster %s serves on %s:%d", self.node_id, self.cluster_id, self.host, self.port)
 
-    def _open(self) -> None:
+    def open(self) -> None:
+        """Open the data directories, recover and register, without serving; raises as `start` does."""
         self.logs = LogManager.open(
             self.config.data_directories,
             None,

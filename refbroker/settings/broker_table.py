@@ -65,7 +65,7 @@ group.consumer.max.assignment.interval.ms int 15000 0.. -
 group.consumer.max.heartbeat.interval.ms int 15000 1.. -
 group.consumer.max.session.timeout.ms int 60000 1.. -
 group.consumer.max.size int 2147483647 1.. -
-group.consumer.migration.policy string bidirectional DISABLED|DOWNGRADE|UPGRADE|BIDIRECTIONAL -
+group.consumer.migration.policy string bidirectional nocase:DISABLED|DOWNGRADE|UPGRADE|BIDIRECTIONAL -
 group.consumer.min.assignment.interval.ms int 0 0.. -
 group.consumer.min.heartbeat.interval.ms int 5000 1.. -
 group.consumer.min.session.timeout.ms int 45000 1.. -
@@ -263,7 +263,7 @@ sasl.login.retry.backoff.max.ms long 10000 * -
 sasl.login.retry.backoff.ms long 100 * -
 sasl.mechanism.controller.protocol string GSSAPI * -
 sasl.mechanism.inter.broker.protocol string GSSAPI * D
-sasl.oauthbearer.assertion.algorithm string RS256 ES256|RS256 -
+sasl.oauthbearer.assertion.algorithm string RS256 nocase:ES256|RS256 -
 sasl.oauthbearer.assertion.claim.aud string null * -
 sasl.oauthbearer.assertion.claim.exp.seconds int 300 0..86400 -
 sasl.oauthbearer.assertion.claim.iss string null * -

@@ -3,7 +3,7 @@
 A line of a table is `name type default range flags`:
 
     range   `*` any value; `1..`, `0..9` bounds; `a|b` one of these (for a list: all of these); alternatives
-            may be mixed, as `-1|1..9`; `nonempty`
+            may be mixed, as `-1|1..9`; `nocase:a|b` in any case; `nonempty`
     flags   `A` this broker acts on it; `D` it can be changed while the broker runs; `-` neither
     default `null` for none, `""` for empty text
 
@@ -135,8 +135,9 @@ def _check_list(setting: Setting, text: str) -> str | None:
 def _check_choice(setting: Setting, values: list[str]) -> str | None:
     if setting.range in ("*", "nonempty"):
         return None
-    choices = setting.range.split("|")
-    if all(value in choices for value in values):
+    ignoring_case = setting.range.startswith("nocase:")
+    choices = setting.range.removeprefix("nocase:").split("|")
+    if all((value.upper() if ignoring_case else value) in choices for value in values):
         return None
     return f"String must be one of: {', '.join(choices)}"
 

@@ -1,0 +1,1 @@
+"""The broker without sockets: settings, metadata, handlers."""

@@ -1,0 +1,125 @@
+"""A broker without a server: requests go in as frames, answers come out decoded."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+from uuid import UUID
+
+from kclient.protocol import Message
+from kclient.protocol.frames import decode_response_header, encode_request
+from kclient.protocol.messages.create_topics import CreateTopicsRequest
+from kclient.protocol.messages.produce import ProduceRequest
+from kclient.records import BatchBuilder
+from refbroker.broker import Broker
+from refbroker.config import BrokerConfig
+from refbroker.dispatch import Dispatcher, Waiting
+from refbroker.log import FileRange, Files
+
+
+class Clock:
+    """Milliseconds that only move when they are told to."""
+
+    def __init__(self) -> None:
+        self.now = 1_700_000_000_000
+
+    def __call__(self) -> int:
+        return self.now
+
+
+class Harness:
+    """A broker on a directory. Use within a running loop."""
+
+    def __init__(self, directory: Path, **settings: str) -> None:
+        self.directory = directory
+        self.clock = Clock()
+        named = {name.replace("_", "."): value for name, value in settings.items()}
+        self.settings = {"log.dirs": str(directory), "listeners": "PLAINTEXT://127.0.0.1:9092", **named}
+        self.open()
+
+    def open(self) -> None:
+        self.broker = Broker(BrokerConfig(self.settings), clock=self.clock, files=Files(durable=False))
+        self.broker.port = 9092
+        self.broker.open()
+        self.dispatcher = Dispatcher(self.broker)
+        self.connection: Any = SimpleNamespace(peer="test", client_software=("", ""))
+
+    def restart(self, *, clean: bool = True) -> None:
+        self.broker.logs.close() if clean else self.broker.logs.abandon()
+        self.open()
+
+    def close(self) -> None:
+        self.broker.delayed_fetches.close()
+        self.broker.logs.abandon()
+
+    def send(self, request: Message, version: int) -> Any:
+        """The answer, None, or a future of the answer."""
+        frame = b"".join(encode_request(request, version, 7, "harness"))
+        answer = self.dispatcher.handle(self.connection, memoryview(frame)[4:])
+        if isinstance(answer, Waiting):
+            return asyncio.ensure_future(self._later(type(request), version, answer))
+        return None if answer is None else self._decode(type(request), version, answer)
+
+    async def _later(self, kind: type[Message], version: int, waiting: Waiting) -> Message:
+        await asyncio.wait([waiting.future])
+        answer = waiting.encode()
+        assert answer is not None
+        return self._decode(kind, version, answer)
+
+    def _decode(self, kind: type[Message], version: int, parts: list[Any]) -> Message:
+        data = b"".join(part.read() if isinstance(part, FileRange) else part for part in parts)
+        correlation_id, body = decode_response_header(kind.api_key, version, data[4:])
+        assert correlation_id == 7
+        return kind.response_type.decode(body, version)
+
+    # What many tests need
+
+    def create(self, name: str, partitions: int = 1, **configs: str) -> UUID:
+        """Make a topic, and give its id."""
+        topic = CreateTopicsRequest.CreatableTopic(
+            name=name,
+            num_partitions=partitions,
+            replication_factor=1,
+            configs=[
+                CreateTopicsRequest.CreatableTopicConfig(name=key.replace("_", "."), value=value)
+                for key, value in configs.items()
+            ],
+        )
+        result = self.send(CreateTopicsRequest(topics=[topic]), 7).topics[0]
+        assert result.error_code == 0, result.error_message
+        topic_id: UUID = result.topic_id
+        return topic_id
+
+    def produce(
+        self, topic: str, *values: bytes, partition: int = 0, acks: int = -1, timestamp: int | None = None
+    ) -> ProduceRequestResult:
+        """Append a batch, and give the partition's answer."""
+        records = batch(*values, timestamp=self.clock.now if timestamp is None else timestamp)
+        return self.produce_bytes(topic, records, partition=partition, acks=acks)
+
+    def produce_bytes(
+        self, topic: str, records: bytes | None, *, partition: int = 0, acks: int = -1
+    ) -> ProduceRequestResult:
+        answer = self.send(produce_request(topic, records, partition=partition, acks=acks), 9)
+        return None if answer is None else answer.responses[0].partition_responses[0]
+
+
+ProduceRequestResult = Any
+
+
+def produce_request(topic: str, records: bytes | None, *, partition: int = 0, acks: int = -1) -> ProduceRequest:
+    data = ProduceRequest.PartitionProduceData(index=partition, records=records)
+    return ProduceRequest(
+        acks=acks,
+        timeout_ms=1000,
+        topic_data=[ProduceRequest.TopicProduceData(name=topic, partition_data=[data])],
+    )
+
+
+def batch(*values: bytes, timestamp: int = 1_700_000_000_000, **header: int) -> bytes:
+    builder = BatchBuilder()
+    for value in values:
+        builder.append(timestamp, b"key", value)
+    return bytes(builder.build(**header))

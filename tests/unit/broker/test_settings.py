@@ -1,0 +1,158 @@
+"""Settings: which there are, what values they can have, and which value applies."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import pytest
+
+from kclient.errors import ConfigError, InvalidConfigurationError
+from refbroker.config import BrokerConfig, read_properties
+from refbroker.log import LogConfig
+from refbroker.settings import Source, Type, broker_settings, broker_values, topic_settings, topic_values
+from refbroker.settings.documentation import STORED_ONLY, documentation
+from refbroker.settings.effective import BrokerLayers
+from refbroker.settings.topic_table import BROKER_SYNONYMS
+
+
+def test_every_default_is_a_value_the_setting_can_have() -> None:
+    for setting in (*broker_settings().values(), *topic_settings().values()):
+        # Kafka's own defaults break its rule for the lists that must not be empty.
+        if setting.default is not None and not (setting.type is Type.LIST and not setting.default):
+            setting.check(setting.default)
+
+
+def test_every_synonym_exists_and_has_the_same_default() -> None:
+    for name, synonyms in BROKER_SYNONYMS.items():
+        first, factor = synonyms[-1]
+        default = broker_settings()[first].default
+        assert default is not None
+        topic_default = topic_settings()[name].default
+        assert topic_default == (default if factor == 1 else str(int(default) * factor)), name
+
+
+def test_the_log_takes_every_default_of_a_topic() -> None:
+    values = {name: found.value for name, found in topic_values({}, BrokerLayers()).items() if found.value is not None}
+    assert LogConfig().with_topic_configs(values) == LogConfig()
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "text"),
+    [
+        ("retention.ms", "abc", "Invalid value abc for configuration retention.ms: Not a number of type LONG"),
+        ("flush.ms", "99999999999999999999", "Not a number of type LONG"),
+        ("segment.bytes", "1e6", "Not a number of type INT"),
+        ("min.insync.replicas", "0", "Value must be at least 1"),
+        ("min.cleanable.dirty.ratio", "1.5", "Value must be no more than 1"),
+        ("min.cleanable.dirty.ratio", "x", "Not a number of type DOUBLE"),
+        ("compression.gzip.level", "44", "Value must be between 1 and 9 or equal to -1"),
+        ("compression.type", "brotli", "String must be one of: uncompressed, zstd, lz4, snappy, gzip, producer"),
+        ("cleanup.policy", "delete,x", "String must be one of: compact, delete"),
+        ("cleanup.policy", "", "must not be empty"),
+        ("preallocate", "yes", "Expected value to be either true or false"),
+    ],
+)
+def test_a_value_out_of_type_or_range_is_refused_in_kafkas_words(name: str, value: str, text: str) -> None:
+    with pytest.raises(InvalidConfigurationError) as caught:
+        topic_settings()[name].check(value)
+    assert text in caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("retention.ms", "-1"),
+        ("compression.gzip.level", "-1"),
+        ("compression.gzip.level", "9"),
+        ("cleanup.policy", "compact, delete"),
+        ("preallocate", "TRUE"),
+        ("min.cleanable.dirty.ratio", "0.25"),
+    ],
+)
+def test_a_value_in_range_is_taken(name: str, value: str) -> None:
+    topic_settings()[name].check(value)
+
+
+def test_a_password_does_not_show_in_an_error() -> None:
+    setting = next(setting for setting in broker_settings().values() if setting.sensitive)
+    setting.check("secret")
+    assert setting.type is Type.PASSWORD
+
+
+def test_the_topics_own_value_goes_before_the_brokers() -> None:
+    layers = BrokerLayers(
+        {"log.segment.bytes": "2000000"}, {"log.segment.bytes": "3000000"}, {"log.segment.bytes": "4000000"}
+    )
+    found = topic_values({"segment.bytes": "1048576"}, layers)["segment.bytes"]
+    assert (found.value, found.source) == ("1048576", Source.TOPIC)
+    assert [(one.value, one.source) for one in found.synonyms] == [
+        ("1048576", Source.TOPIC),
+        ("2000000", Source.DYNAMIC_BROKER),
+        ("3000000", Source.DYNAMIC_DEFAULT_BROKER),
+        ("4000000", Source.STATIC_BROKER),
+        ("1073741824", Source.DEFAULT),
+    ]
+    assert topic_values({}, layers)["segment.bytes"].source is Source.DYNAMIC_BROKER
+    assert broker_values(layers)["log.segment.bytes"].value == "2000000"
+
+
+def test_hours_become_milliseconds_and_milliseconds_go_first() -> None:
+    assert topic_values({}, BrokerLayers(static={"log.roll.hours": "2"}))["segment.ms"].value == "7200000"
+    both = BrokerLayers(static={"log.roll.hours": "2", "log.roll.ms": "5000"})
+    assert topic_values({}, both)["segment.ms"].value == "5000"
+    endless = BrokerLayers(static={"log.retention.minutes": "-1"})
+    assert topic_values({}, endless)["retention.ms"].value == "-1"
+
+
+def test_an_unknown_setting_is_an_error_that_names_the_nearest() -> None:
+    with pytest.raises(ConfigError, match=r"no setting log\.retentoin\.ms; did you mean log\.retention\.ms\?"):
+        BrokerConfig({"log.retentoin.ms": "5"})
+    with pytest.raises(ConfigError, match=r"no setting xyzzy$"):
+        BrokerConfig({"xyzzy": "5"})
+    with pytest.raises(ConfigError, match=r"num\.partitions: Value must be at least 1"):
+        BrokerConfig({"num.partitions": "0"})
+
+
+def test_settings_that_are_only_stored_are_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING):
+        BrokerConfig({"log.retention.ms": "60000", "num.partitions": "3", "background.threads": "4"})
+    assert [record.getMessage() for record in caplog.records] == [
+        "stored, but not acted on by this broker yet: background.threads, log.retention.ms"
+    ]
+
+
+def test_what_is_acted_on_is_explained_and_the_rest_says_that_it_is_not() -> None:
+    for setting in broker_settings().values():
+        assert (documentation(setting, topic=False) == STORED_ONLY) is not setting.acted_on, setting.name
+    for setting in topic_settings().values():
+        assert (documentation(setting, topic=True) == STORED_ONLY) is not setting.acted_on, setting.name
+
+
+def test_the_listener_is_the_first_that_is_not_a_controllers() -> None:
+    config = BrokerConfig(
+        {
+            "controller.listener.names": "CONTROLLER",
+            "listeners": "CONTROLLER://127.0.0.1:9093,CLIENTS://127.0.0.1:9092",
+            "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,CLIENTS:PLAINTEXT",
+        }
+    )
+    assert config.listener == ("CLIENTS", "127.0.0.1", 9092)
+    assert config.advertised(9092) == ("CLIENTS", "127.0.0.1", 9092)
+    with pytest.raises(ConfigError, match="not PLAINTEXT"):
+        _ = BrokerConfig({"listeners": "SSL://127.0.0.1:9092"}).listener
+    with pytest.raises(ConfigError, match="NAME://host:port"):
+        _ = BrokerConfig({"listeners": "127.0.0.1:9092"}).listener
+
+
+def test_a_properties_file_gives_settings(tmp_path: Path) -> None:
+    file = tmp_path / "server.properties"
+    file.write_text("# a comment\n\nnum.partitions = 3\nlog.dirs=/a,/b\n")
+    settings = read_properties(file)
+    assert settings == {"num.partitions": "3", "log.dirs": "/a,/b"}
+    assert BrokerConfig(settings).data_directories == [Path("/a"), Path("/b")]
+    file.write_text("what is this\n")
+    with pytest.raises(ConfigError, match="server.properties:1 is not a setting"):
+        read_properties(file)
+    with pytest.raises(ConfigError, match="could not read"):
+        read_properties(tmp_path / "none")

@@ -12,9 +12,10 @@ import random
 import time
 from collections.abc import Generator, Iterable, Mapping
 from concurrent.futures import Future
+from pathlib import Path
 from typing import Any, NamedTuple
 
-from kclient.config import ConsumerConfig
+from kclient.config import ConsumerConfig, read_properties
 from kclient.consumer.collector import Collector, Taken
 from kclient.consumer.fetch_buffer import FetchBuffer
 from kclient.consumer.fetcher import Fetcher
@@ -76,9 +77,9 @@ def config_from_properties(
     properties: Mapping[str, Any] | str | os.PathLike[str], options: Mapping[str, Any]
 ) -> ConsumerConfig:
     """The same from Kafka's dotted names."""
-    if isinstance(properties, Mapping) and properties.get("group.id") is not None:
-        config_from({"group_id": properties["group.id"]})
-    config_from({"group_id": options.get("group_id")})
+    if not isinstance(properties, Mapping):
+        properties = read_properties(Path(properties))
+    config_from({"group_id": options.get("group_id", properties.get("group.id"))})
     return ConsumerConfig.from_properties(properties, **options)
 
 

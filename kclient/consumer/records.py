@@ -19,7 +19,8 @@ class Records(Sequence[ConsumerRecord]):
     """An immutable sequence of records, each partition's in the order of its log.
 
     It may be iterated more than once; every pass decodes anew, so keep the records themselves if
-    they are needed twice. Empty records are false.
+    they are needed twice. While a Records lives, so does the memory of the fetches it came with, which
+    may have brought more than it returns; its records do not depend on that. Empty records are false.
     """
 
     __slots__ = ("_chunks", "_count")

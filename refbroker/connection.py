@@ -87,12 +87,12 @@ class Connection(asyncio.BufferedProtocol):
         self._server.opened(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._closed = True
+        was_open, self._closed = not self._closed, True
         if self._waiting is not None:
             self._waiting.cancel()
         if self._sending is not None:
             self._sending.cancel()
-        if self._end > self._start and exc is None and not self._server.stopping and self._waiting is None:
+        if was_open and self._end > self._start and exc is None and not self.is_busy:
             logger.warning("%s closed the connection in the middle of a request", self.peer)
         self._buffer = bytearray()
         self._server.lost(self)

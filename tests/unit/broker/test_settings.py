@@ -152,7 +152,7 @@ def test_a_properties_file_gives_settings(tmp_path: Path) -> None:
     assert settings == {"num.partitions": "3", "log.dirs": "/a,/b"}
     assert BrokerConfig(settings).data_directories == [Path("/a"), Path("/b")]
     file.write_text("what is this\n")
-    with pytest.raises(ConfigError, match="server.properties:1 is not a setting"):
+    with pytest.raises(ConfigError, match=r"server\.properties:1 is not a setting"):
         read_properties(file)
     with pytest.raises(ConfigError, match="could not read"):
         read_properties(tmp_path / "none")

@@ -1,0 +1,1 @@
+"""The broker over sockets, byte by byte."""

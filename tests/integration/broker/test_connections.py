@@ -1,0 +1,170 @@
+"""Connections: order, waiting, slow readers, large answers, idleness."""
+
+from __future__ import annotations
+
+import socket
+import time
+
+from kclient.protocol.frames import decode_response_header, peek_correlation_id
+from kclient.protocol.messages.api_versions import ApiVersionsRequest
+from kclient.protocol.messages.fetch import FetchRequest, FetchResponse
+from kclient.protocol.messages.metadata import MetadataRequest
+from kclient.protocol.messages.produce import ProduceRequest
+from kclient.records import BatchBuilder, read_batches
+from refbroker import connection
+from refbroker.broker import Broker
+from refbroker.testing import RefBroker
+from tests.integration.broker.wire import Wire, frame
+
+
+def produce_request(topic: str, value: bytes, acks: int = -1) -> ProduceRequest:
+    builder = BatchBuilder(max_bytes=1 << 30)
+    builder.append(1_700_000_000_000, None, value)
+    data = ProduceRequest.PartitionProduceData(index=0, records=bytes(builder.build()))
+    topics = [ProduceRequest.TopicProduceData(name=topic, partition_data=[data])]
+    return ProduceRequest(acks=acks, timeout_ms=1000, topic_data=topics)
+
+
+def fetch_request(topic: str, offset: int = 0, *, max_bytes: int = 1 << 30, wait_ms: int = 0) -> FetchRequest:
+    one = FetchRequest.FetchPartition(partition=0, fetch_offset=offset, partition_max_bytes=max_bytes)
+    topics = [FetchRequest.FetchTopic(topic=topic, partitions=[one])]
+    return FetchRequest(max_wait_ms=wait_ms, min_bytes=1, max_bytes=max_bytes, session_epoch=-1, topics=topics)
+
+
+def values(answer: FetchResponse) -> list[bytes | None]:
+    records = answer.responses[0].partitions[0].records
+    return [record.value for batch in read_batches(records) for record in batch.records()]
+
+
+def test_pipelined_requests_are_answered_in_order(kafka: RefBroker) -> None:
+    kafka.create_topic("t")
+    with Wire(kafka.bootstrap_servers) as wire:
+        requests = [
+            frame(produce_request("t", b"v%d" % number), 9, number)
+            if number % 2
+            else frame(MetadataRequest(topics=None), 12, number)
+            for number in range(200)
+        ]
+        wire.write(b"".join(requests))
+        answers = [peek_correlation_id(wire.read_frame()) for _ in requests]
+        assert answers == list(range(200))
+        assert values(wire.ask(fetch_request("t"), 11)) == [b"v%d" % number for number in range(1, 200, 2)]
+
+
+def test_what_comes_behind_a_long_poll_waits_for_it(kafka: RefBroker) -> None:
+    kafka.create_topic("t")
+    with Wire(kafka.bootstrap_servers) as waiting, Wire(kafka.bootstrap_servers) as other:
+        waiting.write(
+            frame(fetch_request("t", wait_ms=20_000), 11, 1)
+            + frame(produce_request("t", b"second"), 9, 2)
+            + frame(MetadataRequest(topics=None), 12, 3)
+        )
+        while not kafka.call(lambda broker: len(broker.delayed_fetches)):
+            time.sleep(0.002)
+        assert other.ask(produce_request("t", b"first"), 9).responses[0].partition_responses[0].base_offset == 0
+        correlation_id, body = decode_response_header(1, 11, waiting.read_frame())
+        assert correlation_id == 1
+        assert values(FetchResponse.decode(body, 11)) == [b"first"]
+        assert [peek_correlation_id(waiting.read_frame()) for _ in range(2)] == [2, 3]
+
+
+def test_a_client_that_goes_while_it_waits_is_forgotten(kafka: RefBroker) -> None:
+    kafka.create_topic("t")
+    wire = Wire(kafka.bootstrap_servers)
+    wire.send(fetch_request("t", wait_ms=60_000), 11)
+    while not kafka.call(lambda broker: len(broker.delayed_fetches)):
+        time.sleep(0.002)
+    wire.socket.close()
+    while kafka.call(lambda broker: len(broker.delayed_fetches)):
+        time.sleep(0.002)
+
+
+def test_acks_0_leaves_no_gap_among_the_answers(kafka: RefBroker) -> None:
+    kafka.create_topic("t")
+    with Wire(kafka.bootstrap_servers) as wire:
+        wire.write(
+            frame(produce_request("t", b"a", acks=0), 9, 1)
+            + frame(produce_request("t", b"b"), 9, 2)
+            + frame(ApiVersionsRequest(), 0, 3)
+        )
+        assert [peek_correlation_id(wire.read_frame()) for _ in range(2)] == [2, 3]
+        wire.send(produce_request("none", b"c", acks=0), 9)
+        assert wire.is_closed()
+
+
+def test_records_of_every_size_come_back_whole(kafka: RefBroker) -> None:
+    kafka.create_topic("t", max_message_bytes=20_000_000)
+    limit = connection.SENDFILE_FROM
+    sizes = [0, 1, 5000, connection.JOINED_BELOW, limit - 100, limit, limit + 100, 3_000_000, 10_000_000]
+    with Wire(kafka.bootstrap_servers) as wire:
+        sent = [bytes([number]) * size for number, size in enumerate(sizes)]
+        for value in sent:
+            answer = wire.ask(produce_request("t", value), 9)
+            assert answer.responses[0].partition_responses[0].error_code == 0
+        for offset, value in enumerate(sent):
+            assert values(wire.ask(fetch_request("t", offset, max_bytes=1), 11)) == [value]
+        assert values(wire.ask(fetch_request("t"), 11)) == sent
+
+
+def test_a_reader_that_does_not_read_holds_up_itself_alone(kafka: RefBroker) -> None:
+    kafka.create_topic("t", max_message_bytes=20_000_000)
+    with Wire(kafka.bootstrap_servers) as slow, Wire(kafka.bootstrap_servers) as quick:
+        slow.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65536)
+        value = bytes(range(256)) * 32_768
+        assert quick.ask(produce_request("t", value), 9).responses[0].partition_responses[0].error_code == 0
+        for number in range(20):
+            slow.write(frame(fetch_request("t"), 11, number))
+        for _ in range(20):
+            assert quick.ask(MetadataRequest(topics=None), 12).topics
+        for number in range(20):
+            correlation_id, body = decode_response_header(1, 11, slow.read_frame())
+            assert correlation_id == number
+            assert values(FetchResponse.decode(body, 11)) == [value]
+
+
+def test_idle_connections_are_closed_and_busy_ones_are_not(kafka: RefBroker) -> None:
+    kafka.create_topic("t")
+    with Wire(kafka.bootstrap_servers) as idle, Wire(kafka.bootstrap_servers) as waiting:
+        assert idle.ask(ApiVersionsRequest(), 0)
+        waiting.send(fetch_request("t", wait_ms=60_000), 11)
+        while not kafka.call(lambda broker: len(broker.delayed_fetches)):
+            time.sleep(0.002)
+
+        def time_passes(broker: Broker) -> None:
+            server = broker.server
+            for one in server.connections:
+                one.last_active -= 601
+            server.sweep()
+
+        kafka.call(time_passes)
+        assert idle.is_closed()
+        assert kafka.call(lambda broker: len(broker.server.connections)) == 1
+
+
+def test_a_quiet_connection_gives_its_memory_back(kafka: RefBroker) -> None:
+    kafka.create_topic("t", max_message_bytes=20_000_000)
+    with Wire(kafka.bootstrap_servers) as wire:
+        wire.ask(produce_request("t", b"x" * 5_000_000), 9)
+
+        def quiet(broker: Broker) -> int:
+            server = broker.server
+            (one,) = server.connections
+            one.last_active -= 2
+            server.sweep()
+            return len(one._buffer)
+
+        assert kafka.call(quiet) == connection.SMALL_BUFFER
+        assert wire.ask(produce_request("t", b"y"), 9).responses[0].partition_responses[0].base_offset == 1
+
+
+def test_one_connection_too_many_is_closed() -> None:
+    with (
+        RefBroker(max_connections=2) as kafka,
+        Wire(kafka.bootstrap_servers) as one,
+        Wire(kafka.bootstrap_servers) as two,
+    ):
+        assert one.ask(ApiVersionsRequest(), 0)
+        assert two.ask(ApiVersionsRequest(), 0)
+        with Wire(kafka.bootstrap_servers) as three:
+            assert three.is_closed()
+        assert one.ask(ApiVersionsRequest(), 0)

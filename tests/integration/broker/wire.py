@@ -1,0 +1,78 @@
+"""A client of bytes: sends whole or broken frames, and reads what comes back."""
+
+from __future__ import annotations
+
+import socket
+import struct
+from types import TracebackType
+from typing import Any, Self
+
+from kclient.protocol import Message
+from kclient.protocol.frames import decode_response_header, encode_request
+
+SECONDS = 10.0
+
+
+class Wire:
+    """A connection to a broker."""
+
+    def __init__(self, bootstrap_servers: str) -> None:
+        host, _, port = bootstrap_servers.rpartition(":")
+        self.socket = socket.create_connection((host, int(port)), timeout=SECONDS)
+        self._correlation_id = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.socket.close()
+
+    @property
+    def name(self) -> str:
+        """How the broker's log names this connection."""
+        host, port = self.socket.getsockname()
+        return f"{host}:{port}"
+
+    def write(self, data: bytes) -> None:
+        self.socket.sendall(data)
+
+    def send(self, request: Message, version: int) -> int:
+        """Send a request, and give its correlation id."""
+        self._correlation_id += 1
+        self.write(frame(request, version, self._correlation_id))
+        return self._correlation_id
+
+    def ask(self, request: Message, version: int) -> Any:
+        """Send a request and read its answer."""
+        sent = self.send(request, version)
+        correlation_id, body = decode_response_header(request.api_key, version, self.read_frame())
+        assert correlation_id == sent
+        return type(request).response_type.decode(body, version)
+
+    def read_frame(self) -> bytes:
+        (size,) = struct.unpack(">i", self._read(4))
+        return self._read(size)
+
+    def _read(self, size: int) -> bytes:
+        parts = []
+        while size:
+            part = self.socket.recv(min(size, 1 << 20))
+            if not part:
+                raise EOFError("the broker closed the connection")
+            parts.append(part)
+            size -= len(part)
+        return b"".join(parts)
+
+    def is_closed(self) -> bool:
+        """Wait for the broker to close the connection; False when it answers instead."""
+        try:
+            return self.socket.recv(1) == b""
+        except ConnectionResetError:
+            return True
+
+
+def frame(request: Message, version: int, correlation_id: int = 1) -> bytes:
+    """A request as it goes over the wire."""
+    return b"".join(encode_request(request, version, correlation_id, "wire"))

@@ -13,6 +13,7 @@ from kclient.records._wire cimport RecordView, int32_t, int64_t, load16, load32,
 from crc32c import crc32c
 
 from kclient.errors import CorruptRecordError, DeserializationError
+from kclient.records._records import decode_batch
 from kclient.records.batch import BatchHeader, split_batches
 from kclient.records.control import ABORT, control_type
 from kclient.records.pure.cursor import deserialize
@@ -203,9 +204,11 @@ cdef class RecordCursor:
             try:
                 segment = self.visible_segment(p, total, end)
             except CorruptRecordError as error:
-                if BatchHeader(self.view[self.position : self.position + total]).last_offset >= self.skipped_to:
+                if self.skipped_to < 0 or self.header(total).last_offset >= self.skipped_to:
                     raise self.corrupt(error) from None
                 segment = NO_RECORDS
+                # Its own end may be nonsense, and beyond what fits.
+                end = self.next_offset - 1
             self.position += total
             self.open_end = wrapping_add(end, 1)
             if segment.visible > 0:
@@ -269,15 +272,13 @@ cdef class RecordCursor:
 
     cdef bint is_aborted(self, Py_ssize_t total, int64_t producer_id, int64_t last_offset, int attributes) except -1:
         """Whether a batch belongs to an aborted transaction; keeps account of where such begin and end."""
-        cdef Segment segment
         while self.aborted and self.aborted[len(self.aborted) - 1][1] <= last_offset:
             self.aborted_producers.add(self.aborted.pop()[0])
         if attributes & 0x20:
             header = self.header(total)
-            segment = open_segment(header, self.topic, self.partition, 0, False)
-            if segment.visible > 0:
+            for record in decode_batch(header, self.topic, self.partition, False)[:1]:
                 try:
-                    control = control_type(decode_next(segment).key)
+                    control = control_type(record.key)
                 except ValueError as error:
                     raise header.corrupt(str(error)) from None
                 if control == ABORT:

@@ -92,7 +92,6 @@ cdef class ConsumerRecord:
 
 
 cdef tuple NO_HEADERS = ()
-cdef int64_t FIRST_INT64 = -LAST_INT64 - 1
 
 
 cdef tuple decode_headers(const RecordView* view):
@@ -150,18 +149,21 @@ cdef Segment split(Segment segment, int64_t count):
 cdef ConsumerRecord decode_next(Segment segment):
     """Decode the next visible record, of which there must be one, and go past it."""
     cdef RecordView view
-    cdef ConsumerRecord record
     if not read_visible(segment, &view):
         raise BufferError("the fetched bytes changed while they were read")
-    record = ConsumerRecord.__new__(ConsumerRecord)
+    return decode_record(segment, &view, segment.next_offset - 1)
+
+
+cdef inline ConsumerRecord decode_record(Segment segment, RecordView* view, int64_t offset):
+    cdef ConsumerRecord record = ConsumerRecord.__new__(ConsumerRecord)
     record.context = segment.context
-    record.offset = segment.next_offset - 1
-    record.timestamp = timestamp_of(segment, &view)
+    record.offset = offset
+    record.timestamp = timestamp_of(segment, view)
     if view.key_size >= 0:
         record.key = PyBytes_FromStringAndSize(<const char*>view.key, view.key_size)
     if view.value_size >= 0:
         record.value = PyBytes_FromStringAndSize(<const char*>view.value, view.value_size)
-    record.headers = NO_HEADERS if view.header_count == 0 else decode_headers(&view)
+    record.headers = NO_HEADERS if view.header_count == 0 else decode_headers(view)
     # Bytes and a shared context cannot be part of a reference cycle, so the collector need not look.
     PyObject_GC_UnTrack(<PyObject*>record)
     return record
@@ -245,10 +247,16 @@ cdef Segment open_segment(header, str topic, partition, int64_t next_offset, bin
 
 
 def decode_batch(header, str topic, partition, bint verify) -> list:
-    cdef Segment segment = open_segment(header, topic, partition, FIRST_INT64, verify)
+    cdef Segment segment = open_segment(header, topic, partition, 0, verify)
+    cdef const uint8_t* p = segment.start
+    cdef RecordView view
     cdef list records = []
-    while segment.visible > 0:
-        records.append(decode_next(segment))
+    # All of them, also those that a consumer does not see because their offsets go back.
+    while p < segment.end:
+        if not read_record(p, segment.end, &view):
+            raise BufferError("the fetched bytes changed while they were read")
+        p = view.end
+        records.append(decode_record(segment, &view, wrapping_add(segment.base_offset, view.offset_delta)))
     return records
 
 

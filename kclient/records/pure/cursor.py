@@ -221,7 +221,7 @@ class RecordCursor:
             try:
                 records = self._visible_records(header)
             except CorruptRecordError as error:
-                if header.last_offset >= self._skipped_to:
+                if self._skipped_to < 0 or header.last_offset >= self._skipped_to:
                     raise self._corrupt(error) from None
                 records = []
             self._position += header.size_in_bytes

@@ -61,7 +61,8 @@ def damaged(data: bytes, position: int = -1) -> bytes:
 def resealed(data: bytes) -> bytes:
     """The same v2 batch with the checksum that its bytes now have."""
     copy = bytearray(data)
-    assign_offsets(copy, int.from_bytes(copy[:8], "big"), 3, max_timestamp=int.from_bytes(copy[35:43], "big"))
+    base_offset, max_timestamp = (int.from_bytes(copy[at : at + 8], "big", signed=True) for at in (0, 35))
+    assign_offsets(copy, base_offset, 3, max_timestamp=max_timestamp)
     return bytes(copy)
 
 

@@ -210,6 +210,17 @@ def test_offsets_that_do_not_exist_are_an_error(twin: ModuleType, base_offset: i
         cursor.take()
 
 
+def test_a_last_offset_below_all_that_exist_hides_no_batch(twin: ModuleType) -> None:
+    nonsense = bytearray(batch(b"x"))
+    nonsense[:8], nonsense[23:27] = b"\x80" + bytes(7), b"\xff\0\0\0"
+    cursor = twin.RecordCursor(resealed(bytes(nonsense)) + batch(b"y", base_offset=7), "t", 0, 5)
+    with pytest.raises(CorruptRecordError, match="offsets do not exist"):
+        cursor.take()
+    cursor.skip_to(6)
+    assert values(cursor.take()) == [b"y"]
+    assert cursor.next_offset == 8
+
+
 # Skipping
 
 

@@ -157,3 +157,11 @@ def test_header_names_that_are_not_utf8_do_not_stop_a_reader(twin: ModuleType) -
     data[data.index(b"name")] = 0xFF
     (found,) = twin.read_batches(resealed(data))
     assert found.records()[0].headers == (("\ufffdame", b"1"), ("ключ", None))
+
+
+def test_records_whose_offsets_go_back_are_read_all_the_same(twin: ModuleType) -> None:
+    data = bytearray(batch(b"a", b"b", base_offset=5))
+    # A record of this size takes a byte each for its size, attributes and deltas.
+    data[61 + 3], data[61 + 1 + data[61] // 2 + 3] = 2, 0
+    [found] = twin.read_batches(resealed(bytes(data)))
+    assert offsets(found.records()) == [6, 5]

@@ -15,7 +15,6 @@ from kclient.net.manager import NEVER, Manager, Request
 from kclient.net.nodes import ClusterNodes
 from kclient.net.transport import Transport
 
-
 _LAST_ROUNDS = 10
 """A function that submits itself again and again does not keep the driver from ending."""
 

@@ -120,7 +120,7 @@ def find_versions(setup: Setup) -> Exchange:
             continue
         if code:
             raise_for_code(code, broker=setup.broker, api="ApiVersions")
-        response = ApiVersionsResponse.decode(body, version)
+        response, _ = ApiVersionsResponse.decode_prefix(body, version)
         setup.ranges = ApiRanges(
             setup.broker,
             {entry.api_key: (entry.min_version, entry.max_version) for entry in response.api_keys},

@@ -158,7 +158,8 @@ class Link:
     @property
     def has_room(self) -> bool:
         """Whether a request would be written at once, given that it is ready."""
-        return not self.waiting and self.load < self._settings.max_in_flight
+        connection = self.connection
+        return not self.waiting and (connection is None or connection.load < self._settings.max_in_flight)
 
     def send(self, waiting: Waiting, now: float) -> None:
         """Write a request, or keep it until that is possible."""
@@ -201,6 +202,9 @@ class Link:
 
     def deadline(self) -> float:
         """When `check` has something to do at the latest."""
+        if self.state is LinkState.READY and not self.waiting and self.connection is not None:
+            idle_at: float = self.connection.last_used + self._settings.max_idle
+            return min(idle_at, self.connection.deadline)
         deadline = self._waiting_deadline if self.waiting else NEVER
         connection = self.connection
         if connection is not None:

@@ -72,6 +72,7 @@ class ClusterNodes(Nodes):
         self.on_unreachable: Callable[[], None] = lambda: None
         """Called when a connection that was wanted could not be made: what its broker led may have moved."""
         self._closed_with: KafkaError | None = None
+        self._next_look = 0.0
         self.use_bootstrap()
         metrics.gauge("connection_count", lambda: sum(link.is_ready for link in self._all_links()))
 
@@ -177,9 +178,10 @@ class ClusterNodes(Nodes):
 
     def check(self, now: float) -> None:
         """Time out what took too long, reconnect what is wanted, let idle connections go."""
-        for link in list(self._links.values()):
-            if link.deadline() <= now:
-                link.check(now)
+        if now >= self._next_look:
+            for link in list(self._links.values()):
+                if link.deadline() <= now:
+                    link.check(now)
         if self._retired:
             self._let_go(now)
         if self._unassigned:
@@ -190,7 +192,14 @@ class ClusterNodes(Nodes):
 
     def deadline(self) -> float:
         """When `check` has something to do at the latest."""
-        deadline = min((link.deadline() for link in self._all_links()), default=NEVER)
+        deadline = NEVER
+        for link in self._links.values():
+            wanted = link.deadline()
+            if wanted < deadline:
+                deadline = wanted
+        self._next_look = deadline
+        for link in self._retired:
+            deadline = min(deadline, link.deadline())
         if self._unassigned:
             deadline = min(deadline, min(waiting.deadline for waiting in self._unassigned))
             now = self._clock()

@@ -82,6 +82,7 @@ class ProducerBatch:
         base_offset, log_append_time: the broker's answer; -1 when it has none.
         error: why it failed. errors: by index, errors of single records that differ from `error`.
         last_error: why the last attempt failed.
+        maybe_written: whether an earlier attempt may have put it into the log unnoticed.
         pieces: where the records of a replaced batch went.
         accounted: bytes of buffer_memory that it holds.
         on_wire: whether a request that carries it is unanswered; it may have failed by its deadline meanwhile.
@@ -104,6 +105,7 @@ class ProducerBatch:
         "failed_leader",
         "last_error",
         "log_append_time",
+        "maybe_written",
         "on_wire",
         "ordinal",
         "outlet",
@@ -144,6 +146,7 @@ class ProducerBatch:
         self.error: BaseException | None = None
         self.errors: dict[int, BaseException] = {}
         self.last_error: BaseException | None = None
+        self.maybe_written = False
         self.pieces: list[Piece] = []
         self.accounted = 0
         self.on_wire = False

@@ -2,16 +2,16 @@
 
 The broker accepts a partition's batches only in the order of their sequence numbers, so a batch that
 failed for good, or whose fate nobody knows, leaves a gap that nothing may follow. The way out is a
-new epoch, under which the partition starts at 0 again: it is taken only when none of the partition's
-batches is under way, so that each is numbered anew knowing what came of it.
+new epoch, under which the partition starts at 0 again. It is taken only when all batches before the gap
+are settled and none is under way: what is left cannot have been written, and is numbered anew.
 
 The rules for one partition, in the words of the fields of `PartitionSequence`:
 
     a batch is numbered when it is first sent, in order; a retried one keeps its number
-    at most five batches are numbered and not settled (the broker remembers five)
+    no batch is sent that comes five or more after one that is not settled (the broker remembers five)
     a numbered batch is sent again only when all before it are settled
-    nothing new is sent while `renumber` or `unresolved`, or while batches of another epoch are not settled
-    `unresolved` ends when nothing is under way: well if the last number was acknowledged, else by `renumber`
+    nothing new is sent while there is a `gap`, or `unresolved`, or while batches of another epoch are not settled
+    `unresolved` ends when nothing is left: well if the last number was acknowledged, else with a `gap`
 
 Leaves out requests and responses, which are the sender's. A transactional producer will take its id and
 epoch from the coordinator, and abort where this one renumbers.
@@ -28,12 +28,18 @@ from kclient.producer.batch import ProducerBatch
 
 LAST_SEQUENCE = 0x7FFFFFFF
 LAST_EPOCH = 0x7FFF
-MAX_IN_FLIGHT = 5
+REMEMBERED = 5
+"""How many batches of a producer the broker knows again when they are repeated."""
 
 
 def add_to_sequence(sequence: int, count: int) -> int:
     """The sequence number `count` later; after 2**31-1 comes 0."""
     return (sequence + count) & LAST_SEQUENCE
+
+
+def comes_before(sequence: int, other: int) -> bool:
+    """Whether a number was given out before another one, which is not much older."""
+    return 0 < (other - sequence) & LAST_SEQUENCE < LAST_SEQUENCE // 2
 
 
 class IdentityState(enum.Enum):
@@ -64,15 +70,15 @@ class PartitionSequence:
         unsettled: the batches that have numbers and are not settled, in order.
         under_way: requests that carry one of its batches and are not answered.
         unresolved: a batch was given up and may or may not have been written.
-        renumber: a new epoch is needed, once nothing is under way.
+        gap: the number from which on the broker will take nothing under this epoch; None if there is none.
     """
 
     __slots__ = (
         "epoch",
+        "gap",
         "last_acknowledged",
         "next_sequence",
         "producer_id",
-        "renumber",
         "under_way",
         "unresolved",
         "unsettled",
@@ -86,7 +92,7 @@ class PartitionSequence:
         self.unsettled: list[ProducerBatch] = []
         self.under_way = 0
         self.unresolved = False
-        self.renumber = False
+        self.gap: int | None = None
 
     def restart(self, producer_id: int, epoch: int) -> None:
         """Number everything that is not settled from 0 on."""
@@ -94,7 +100,8 @@ class PartitionSequence:
         self.epoch = epoch
         self.next_sequence = 0
         self.last_acknowledged = None
-        self.unresolved = self.renumber = False
+        self.unresolved = False
+        self.gap = None
         for batch in self.unsettled:
             self._number(batch)
 
@@ -114,9 +121,20 @@ class PartitionSequence:
         if (batch.producer_id, batch.producer_epoch) != (self.producer_id, self.epoch):
             return
         last = add_to_sequence(batch.sequence, batch.count - 1)
-        before = -1 if self.last_acknowledged is None else self.last_acknowledged
-        if (last - before) & LAST_SEQUENCE < LAST_SEQUENCE // 2:
+        if self.last_acknowledged is None or comes_before(self.last_acknowledged, last):
             self.last_acknowledged = last
+
+    def is_before_gap(self, batch: ProducerBatch) -> bool:
+        """Whether the broker can still take a batch under this epoch."""
+        return self.gap is None or comes_before(batch.sequence, self.gap)
+
+    def leave_gap(self, sequence: int) -> None:
+        """Nothing that has this number or a later one can be written; if nothing has, it is given out again."""
+        nothing_later = not self.unsettled or comes_before(self.unsettled[-1].sequence, sequence)
+        if nothing_later and self.gap is None and not self.unresolved:
+            self.next_sequence = sequence
+        elif self.gap is None or comes_before(sequence, self.gap):
+            self.gap = sequence
 
     @property
     def is_complete(self) -> bool:
@@ -171,13 +189,16 @@ class Identity:
         entry: PartitionSequence | None = queue.entry
         if entry is None:
             return True
-        if entry.renumber:
-            return False
         if batch is not None and batch.sequence >= 0:
-            return entry.unsettled[0] is batch
-        if entry.unresolved or len(entry.unsettled) >= MAX_IN_FLIGHT:
+            return entry.unsettled[0] is batch and entry.is_before_gap(batch)
+        if entry.unresolved or entry.gap is not None:
             return False
-        return not entry.unsettled or (entry.producer_id, entry.epoch) == (self.producer_id, self.epoch)
+        if not entry.unsettled:
+            return True
+        # Counted from the oldest, not by how many there are: later ones may be settled before it.
+        if queue.drained - entry.unsettled[0].ordinal >= REMEMBERED:
+            return False
+        return (entry.producer_id, entry.epoch) == (self.producer_id, self.epoch)
 
     def sending(self, batch: ProducerBatch) -> None:
         """A batch is about to be sent: number it if it is new."""
@@ -213,7 +234,8 @@ class Identity:
         """The broker misses something before this batch: that is a gap only if nothing before it is open."""
         entry = self.entry(batch.queue)
         if self.enabled and entry.unsettled and entry.unsettled[0] is batch:
-            self._renumber(entry)
+            entry.gap = batch.sequence
+            self._open[entry] = None
 
     def failed(self, batch: ProducerBatch, *, certain: bool) -> None:
         """A batch is given up; `certain` says that the broker did not write it."""
@@ -223,10 +245,10 @@ class Identity:
         if batch in entry.unsettled:
             entry.unsettled.remove(batch)
         if certain:
-            self._renumber(entry)
+            entry.leave_gap(batch.sequence)
         else:
             entry.unresolved = True
-            self._open[entry] = None
+        self._open[entry] = None
 
     def replaced(self, batch: ProducerBatch, parts: Sequence[ProducerBatch]) -> None:
         """Other batches take the place of one: under its numbers if they hold all its records."""
@@ -239,36 +261,31 @@ class Identity:
         for part in parts:
             part.stamp(batch.producer_id, batch.producer_epoch, sequence)
             sequence = add_to_sequence(sequence, part.count)
-        if sum(part.count for part in parts) != batch.count:
-            self._renumber(entry)
+        if sequence != add_to_sequence(batch.sequence, batch.count):
+            entry.leave_gap(sequence)
+            self._open[entry] = None
 
-    def _renumber(self, entry: PartitionSequence) -> None:
-        entry.renumber = True
-        self._open[entry] = None
-
-    def resolve(self) -> bool:
-        """Do what was waiting for answers; returns whether more may be sent now."""
+    def resolve(self) -> None:
+        """Do what was waiting for answers: close partitions' questions, or take a new epoch for them."""
         due = []
         for entry in list(self._open):
             if entry.under_way:
                 continue
-            if not entry.renumber:
-                if entry.unsettled:
-                    continue
-                if entry.is_complete:
-                    entry.unresolved = False
+            if entry.gap is None and entry.unresolved and not entry.unsettled:
+                entry.unresolved = not entry.is_complete
+                entry.gap = entry.next_sequence if entry.unresolved else None
+            if entry.gap is None:
+                if not entry.unresolved:
                     del self._open[entry]
-                    continue
-                entry.renumber = True
-            due.append(entry)
-        if due and self.state is IdentityState.READY:
+            elif not entry.unsettled or not entry.is_before_gap(entry.unsettled[0]):
+                due.append(entry)
+        if not due or self.state is not IdentityState.READY:
+            return
+        if any((entry.producer_id, entry.epoch) == (self.producer_id, self.epoch) for entry in due):
             if self.epoch == LAST_EPOCH:
                 self.move_to(IdentityState.UNKNOWN)
-                return False
-            if any((entry.producer_id, entry.epoch) == (self.producer_id, self.epoch) for entry in due):
-                self.epoch += 1
-            for entry in due:
-                entry.restart(self.producer_id, self.epoch)
-                del self._open[entry]
-            return True
-        return False
+                return
+            self.epoch += 1
+        for entry in due:
+            entry.restart(self.producer_id, self.epoch)
+            del self._open[entry]

@@ -8,6 +8,7 @@ from __future__ import annotations
 import enum
 
 from kclient.errors import (
+    BrokerConnectionError,
     ClusterAuthorizationError,
     DuplicateSequenceError,
     KafkaError,
@@ -49,7 +50,7 @@ OUTCOMES: dict[int, Outcome] = {
 """By error code; for all others it depends on whether Kafka calls the error retriable."""
 
 MAYBE_WRITTEN = (RequestTimedOutError.code, NotEnoughReplicasAfterAppendError.code)
-"""After these the records may be in the log all the same."""
+"""The broker's errors after which the records may be in the log all the same."""
 
 
 def outcome(code: int) -> Outcome:
@@ -60,8 +61,8 @@ def outcome(code: int) -> Outcome:
     return Outcome.RETRY if error_for(code).retriable else Outcome.REJECTED
 
 
-def is_certain(error: BaseException | None) -> bool:
-    """Whether an error tells that the batch was not written; a lost connection, for one, does not."""
-    if not isinstance(error, KafkaError) or error.code is None:
+def may_be_written(error: BaseException) -> bool:
+    """Whether the records may be in the log although the attempt ended with this error, as with a lost connection."""
+    if isinstance(error, BrokerConnectionError) or not isinstance(error, KafkaError):
         return False
-    return error.code not in MAYBE_WRITTEN
+    return error.code is None or error.code in MAYBE_WRITTEN

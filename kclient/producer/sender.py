@@ -30,7 +30,7 @@ from kclient.producer.batch import BatchState, ProducerBatch
 from kclient.producer.idempotence import Identity, IdentityState
 from kclient.producer.load import PartitionLoad
 from kclient.producer.measures import Measures
-from kclient.producer.outcomes import Outcome, is_certain, outcome
+from kclient.producer.outcomes import Outcome, may_be_written, outcome
 from kclient.producer.produce_request import LAST_VERSION_WITH_NAMES, Attempt
 from kclient.producer.replacing import split, without
 from kclient.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
@@ -232,7 +232,7 @@ class Sender(Manager):
             wire = batch.build()
         except Exception as error:  # noqa: BLE001 - whatever a codec raises belongs to this batch
             self.identity.answered(batch)
-            self._give_up(batch, error, certain=True)
+            self._give_up(batch, error)
             return False
         if batch.attempts == 0 and batch.builder.compression_type != "none":
             ratio = len(wire) / batch.builder.size_in_bytes
@@ -284,8 +284,10 @@ class Sender(Manager):
                 self._settle(attempt, batch, answer, now)
         for batch in left.values():
             self._over(batch)
-            error = ProtocolError("the broker's answer left out the partition", broker=attempt.node, api="Produce")
-            self._give_up(batch, error, certain=False)
+            batch.maybe_written = True
+            self._give_up(
+                batch, ProtocolError("the broker's answer left out the partition", broker=attempt.node, api="Produce")
+            )
         if leaders:
             nodes = [Node(end.node_id, end.host, end.port, end.rack) for end in response.node_endpoints]
             self._metadata.update_leaders(leaders, nodes)
@@ -299,10 +301,11 @@ class Sender(Manager):
             self._over(batch)
             if batch.settled:
                 continue
+            batch.maybe_written |= may_be_written(error)
             if error.retriable:
                 self._retry(attempt, batch, error, now)
             else:
-                self._give_up(batch, error, certain=False)
+                self._give_up(batch, error)
 
     def _over(self, batch: ProducerBatch) -> None:
         batch.on_wire = False
@@ -333,6 +336,7 @@ class Sender(Manager):
             broker=attempt.node,
             api="Produce",
         )
+        batch.maybe_written |= may_be_written(error)
         if error.refreshes_metadata:
             self._metadata.request_update()
         if action is Outcome.RETRY or action is Outcome.OUT_OF_ORDER:
@@ -342,7 +346,7 @@ class Sender(Manager):
         elif action is Outcome.SPLIT and batch.count > 1:
             self._split(batch)
         elif action is Outcome.FATAL:
-            self._give_up(batch, error, certain=True)
+            self._give_up(batch, error)
             self.stop(error)
         else:
             self._reject(batch, answer, error)
@@ -350,10 +354,10 @@ class Sender(Manager):
     def _retry(self, attempt: Attempt, batch: ProducerBatch, error: KafkaError, now: float) -> None:
         batch.last_error = error
         if batch.attempts > self._retries:
-            self._give_up(batch, error, certain=is_certain(error))
+            self._give_up(batch, error)
             return
         if now >= batch.deadline:
-            self._give_up(batch, self._too_late(batch), certain=is_certain(error))
+            self._give_up(batch, self._too_late(batch))
             return
         if error.refreshes_metadata:
             info = self._metadata.cluster.partition(batch.topic, batch.partition)
@@ -378,7 +382,7 @@ class Sender(Manager):
     def _split(self, batch: ProducerBatch) -> None:
         assert batch.builder is not None
         queue = batch.queue
-        queue.batch_limit = max(SMALLEST_SPLIT, min(queue.batch_limit, batch.builder.size_in_bytes) // 2)
+        queue.batch_limit = min(queue.batch_limit, max(SMALLEST_SPLIT, batch.builder.size_in_bytes // 2))
         parts, pieces = split(batch, self._new_batch)
         self._replace(batch, parts, lambda: batch.replace(pieces, {}))
         self._measures.split()
@@ -394,7 +398,7 @@ class Sender(Manager):
             text = message or answer.error_message
             errors[index] = kind(text, topic=batch.topic, partition=batch.partition, broker=error.broker)
         if not errors or len(errors) >= batch.count:
-            self._give_up(batch, error, certain=True, errors=errors)
+            self._give_up(batch, error, errors)
             return
         parts, pieces = without(batch, errors, self._new_batch)
         self._measures.failed(batch.topic, len(errors))
@@ -415,14 +419,9 @@ class Sender(Manager):
     # -- the end of batches
 
     def _give_up(
-        self,
-        batch: ProducerBatch,
-        error: BaseException,
-        *,
-        certain: bool,
-        errors: dict[int, BaseException] | None = None,
+        self, batch: ProducerBatch, error: BaseException, errors: dict[int, BaseException] | None = None
     ) -> None:
-        self.identity.failed(batch, certain=certain)
+        self.identity.failed(batch, certain=not batch.maybe_written and not batch.on_wire)
         self._measures.failed(batch.topic, batch.count)
         batch.fail(error, errors)
         self._release(batch)
@@ -438,8 +437,7 @@ class Sender(Manager):
         while queue.ready and queue.ready[0].deadline <= now:
             batch = queue.ready.popleft()
             self._account(batch)
-            certain = batch.attempts == 0 or is_certain(batch.last_error)
-            self._give_up(batch, self._too_late(batch), certain=certain)
+            self._give_up(batch, self._too_late(batch))
 
     def _account(self, batch: ProducerBatch) -> None:
         if batch.ordinal < 0 and batch.builder is not None:
@@ -452,7 +450,7 @@ class Sender(Manager):
             if attempt.deadline <= now:
                 for batch in attempt.batches.values():
                     if not batch.settled and batch.deadline <= now:
-                        self._give_up(batch, self._too_late(batch), certain=False)
+                        self._give_up(batch, self._too_late(batch))
                 attempt.deadline = min((b.deadline for b in attempt.batches.values() if not b.settled), default=NEVER)
             deadline = min(deadline, attempt.deadline)
         return deadline
@@ -500,7 +498,7 @@ class Sender(Manager):
         for batch in self.take_all():
             self._account(batch)
             batch.queue.ready.clear()
-            self._give_up(batch, error, certain=False)
+            self._give_up(batch, error)
 
     # -- the producer id
 

@@ -10,6 +10,7 @@ What reads from a stream strips the size; the functions for decoding want the by
 from __future__ import annotations
 
 import struct
+from functools import lru_cache
 from typing import Any
 
 from kclient.errors import ProtocolError
@@ -21,6 +22,7 @@ API_VERSIONS = 18
 
 _SIZE = struct.Struct(">i")
 _START = struct.Struct(">hh")
+_REQUEST_START = struct.Struct(">hhi")
 _CORRELATION_ID = struct.Struct(">i")
 
 
@@ -47,13 +49,14 @@ def encode_request(message: Message, version: int, correlation_id: int, client_i
     Raises:
         ProtocolError: the version cannot carry the message.
     """
-    header = RequestHeader(
-        request_api_key=message.api_key,
-        request_api_version=version,
-        correlation_id=correlation_id,
-        client_id=client_id,
-    )
-    return _frame(header.encode(request_header_version(type(message), version)), message, version)
+    rest = _after_correlation_id(request_header_version(type(message), version), client_id)
+    return _frame(_REQUEST_START.pack(message.api_key, version, correlation_id) + rest, message, version)
+
+
+@lru_cache(maxsize=256)
+def _after_correlation_id(header_version: int, client_id: str | None) -> bytes:
+    """The part of a request's header that stays the same from request to request."""
+    return RequestHeader(client_id=client_id).encode(header_version)[_REQUEST_START.size :]
 
 
 def encode_response(message: Message, version: int, correlation_id: int) -> list[Any]:

@@ -76,6 +76,8 @@ class Bench:
         if done.returncode:
             raise SystemExit(f"{what} by {client} failed:\n{done.stderr[-3000:]}")
         result: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+        if what == "produce" and (landed := brokers.count_records(bootstrap, topic)) != count:
+            raise SystemExit(f"{client} said it produced {count:,} records, and {landed:,} are there")
         self.raw.append({"what": what, "client": client, "mode": mode, "topic": topic, **result})
         figures = ", ".join(f"{name} {value:,.0f}" for name, value in result.items() if isinstance(value, int | float))
         self.console.print(f"  {what:8} {client:16} {mode:8} {figures}", highlight=False)

@@ -13,7 +13,8 @@ from pathlib import Path
 
 import psutil
 
-from kclient import Admin, NewTopic, Producer
+from kclient import Admin, NewTopic, Producer, TopicPartition
+from kclient.admin import OffsetSpec
 from tests.interop.broker_process import BrokerProcess
 from tests.interop.kafka.cluster import KafkaCluster
 
@@ -51,3 +52,11 @@ def start_and_idle(name: str, directory: Path) -> dict[str, float]:
 def create_topic(bootstrap: str, topic: str, partitions: int) -> None:
     with Admin(bootstrap_servers=bootstrap) as admin:
         admin.create_topics([NewTopic(topic, num_partitions=partitions, replication_factor=1)])
+
+
+def count_records(bootstrap: str, topic: str) -> int:
+    """How many records a topic holds, by its end offsets."""
+    with Admin(bootstrap_servers=bootstrap) as admin:
+        partitions = admin.describe_topics([topic])[topic].partitions
+        ends = {TopicPartition(topic, info.partition): OffsetSpec.LATEST for info in partitions}
+        return sum(end.offset for end in admin.list_offsets(ends).values())

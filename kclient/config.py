@@ -194,9 +194,7 @@ class ProducerConfig(ClientConfig, frozen=True, kw_only=True):
                 raise ConfigError("enable_idempotence=True allows at most 5 max_in_flight_requests_per_connection")
         elif self.enable_idempotence is None and self.acks in (-1, "all"):
             if self.retries == 0:
-                raise ConfigError(
-                    "retries=0 turns idempotence off: say enable_idempotence=False as well if that is meant"
-                )
+                raise ConfigError("retries=0 needs enable_idempotence=False as well, if that is meant")
             if self.max_in_flight_requests_per_connection > 5:
                 raise ConfigError(
                     "an idempotent producer allows at most 5 max_in_flight_requests_per_connection: "

@@ -45,6 +45,8 @@ cdef Py_ssize_t pool_bytes = 0
 
 cdef void give_back(uint8_t* buffer, Py_ssize_t capacity) noexcept:
     global pool_count, pool_bytes
+    if buffer == NULL:
+        return
     if capacity < POOLED_FROM or pool_count == POOL_SLOTS or pool_bytes + capacity > POOL_BYTES:
         free(buffer)
         return

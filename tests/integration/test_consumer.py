@@ -297,7 +297,11 @@ def test_partitions_that_are_added_join_and_are_read_from_their_beginning(
 ) -> None:
     seed.create(topic)
     consumer = open_consumer(topic, auto_offset_reset="latest", metadata_max_age_ms=200)
-    assert consumer.poll(0.2).partitions == ()
+    deadline = time.monotonic() + 20
+    while not consumer.assignment():
+        assert time.monotonic() < deadline, "the topic was not assigned"
+        assert not consumer.poll(0.05)
+    assert consumer.position(TopicPartition(topic, 0)) == 0
     seed.grow(topic, 2)
     seed.append(topic, [b"first"], partition=1)
     (record,) = read(consumer, 1)

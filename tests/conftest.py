@@ -6,7 +6,6 @@ Kafka node, started for the run), ``kafka3`` (a cluster of three), or the ``host
 
 from __future__ import annotations
 
-import importlib.util
 import inspect
 import itertools
 import os
@@ -56,17 +55,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     # An installed project registers it by its entry point; a plain checkout has none.
-    if not config.pluginmanager.has_plugin("refbroker") and importlib.util.find_spec("refbroker.pytest_plugin"):
+    if not config.pluginmanager.has_plugin("refbroker"):
         from refbroker import pytest_plugin
 
         config.pluginmanager.register(pytest_plugin, "refbroker")
 
 
 def pytest_report_header(config: pytest.Config) -> list[str]:
-    try:
-        from kclient.records import IMPLEMENTATION
-    except ImportError as error:
-        IMPLEMENTATION = f"no ({error})"
+    from kclient.records import IMPLEMENTATION
+
     which = config.getoption("--broker")
     return [f"kclient: {IMPLEMENTATION} records, broker {which}, seed {_SEED} (KCLIENT_TEST_SEED)"]
 

@@ -396,8 +396,8 @@ cdef class Accumulator:
                 if spare is None or spare.queue is not target:
                     spare = self.new_batch(target)
                     continue
-                target.batch = spare
                 target.builder = spare.builder
+                target.batch = spare
                 self.used += BATCH_OVERHEAD
             before = target.builder.size
             if headers is None:

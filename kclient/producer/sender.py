@@ -15,7 +15,6 @@ from typing import Protocol
 
 from kclient.config import ProducerConfig
 from kclient.errors import (
-    ClosedError,
     InvalidRecordError,
     KafkaError,
     KafkaTimeoutError,
@@ -23,29 +22,25 @@ from kclient.errors import (
     error_from_code,
 )
 from kclient.net.backoff import Backoff
-from kclient.net.cluster import Cluster
-from kclient.net.manager import ANY_NODE, NEVER, Manager, Nodes, Poll, Request
+from kclient.net.manager import NEVER, Manager, Nodes, Poll, Request
 from kclient.producer.accumulator import Accumulator, PartitionQueue, TopicQueue
 from kclient.producer.batch import BatchState, ProducerBatch
+from kclient.producer.collator import Clusters, Collator
 from kclient.producer.idempotence import Identity, IdentityState
 from kclient.producer.load import PartitionLoad
 from kclient.producer.measures import Measures
 from kclient.producer.outcomes import Outcome, may_be_written, outcome
 from kclient.producer.produce_request import LAST_VERSION_WITH_NAMES, Attempt
+from kclient.producer.producer_id import IdQuestion
 from kclient.producer.replacing import split, without
-from kclient.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from kclient.protocol.messages.produce import ProduceRequest, ProduceResponse
 from kclient.types import Node, TopicPartition
 
-MAX_TRANSACTION_TIMEOUT = 0x7FFFFFFF
 SMALLEST_SPLIT = 4096
 
 
-class Metadata(Protocol):
+class Metadata(Clusters, Protocol):
     """What the sender wants of the metadata."""
-
-    @property
-    def cluster(self) -> Cluster: ...
 
     def request_update(self) -> None: ...
 
@@ -85,9 +80,7 @@ class Sender(Manager):
         self._linger = config.linger_ms / 1000
         self._delivery_timeout = config.delivery_timeout_ms / 1000
         self._request_timeout_ms = config.request_timeout_ms
-        self._max_request_size = config.max_request_size
         self._max_in_flight = config.max_in_flight_requests_per_connection
-        self._one_at_a_time = self._max_in_flight == 1
         self._backoff = Backoff(config.retry_backoff_ms / 1000, config.retry_backoff_max_ms / 1000, random=random)
         self._load = PartitionLoad(config.partitioner_adaptive_partitioning_enable)
         self._availability_timeout = config.partitioner_availability_timeout_ms / 1000
@@ -96,9 +89,8 @@ class Sender(Manager):
         self._stuck_since: dict[int, float] = {}
         self._throttled_until: dict[int, float] = {}
         self._turn = 0
-        self._compression = 1.0
-        self._id_attempts = 0
-        self._id_retry_at = 0.0
+        self._collator = Collator(config, accumulator, self.identity, metadata)
+        self._id_question = IdQuestion(self.identity, self._backoff, self.stop)
 
     # -- polling
 
@@ -111,7 +103,7 @@ class Sender(Manager):
             return Poll([], NEVER)
         self.identity.resolve()
         requests: list[Request] = []
-        deadline = self._ask_for_id(requests, now)
+        deadline = self._id_question.poll(requests, now)
         for queue in accumulator.take_fresh():
             self._active[queue] = None
         by_leader: dict[int, list[PartitionQueue]] = {}
@@ -164,7 +156,7 @@ class Sender(Manager):
         start = self._turn % len(queues)
         queues = queues[start:] + queues[:start]
         for _ in range(max(1, self._max_in_flight - self._nodes.in_flight(node))):
-            batches = self._collate(queues, now)
+            batches = [batch for batch in self._collator.collate(queues, now) if self._prepare(batch, now)]
             if not batches:
                 break
             requests.append(self._request(node, batches, now))
@@ -182,44 +174,6 @@ class Sender(Manager):
             if topic is not None and partitions is not None:
                 self._load.look(topic, partitions, silent, now)
 
-    def _collate(self, queues: list[PartitionQueue], now: float) -> list[ProducerBatch]:
-        """The next batch of each partition that may send one, as far as they fit into one request."""
-        batches: list[ProducerBatch] = []
-        room = self._max_request_size
-        for queue in queues:
-            if not self._may_send(queue, now):
-                continue
-            head = queue.ready[0]
-            size = self._estimate(head)
-            if batches and size > room:
-                break
-            queue.ready.popleft()
-            if self._prepare(head, now):
-                batches.append(head)
-                room -= size
-        return batches
-
-    def _may_send(self, queue: PartitionQueue, now: float) -> bool:
-        if self._one_at_a_time and queue.muted:
-            return False
-        if queue.ready:
-            head = queue.ready[0]
-            if head.retry_at > now:
-                info = self._metadata.cluster.partition(head.topic, head.partition)
-                if info is None or not head.leader_moved(info):
-                    return False
-            return self.identity.may_send(queue, head)
-        opened = queue.open_since()
-        if opened < 0.0 or not self.identity.may_send(queue, None):
-            return False
-        return (opened + self._linger <= now or bool(self._accumulator.blocked)) and queue.seal()
-
-    def _estimate(self, batch: ProducerBatch) -> int:
-        if batch.wire is not None:
-            return len(batch.wire)
-        assert batch.builder is not None
-        return int(batch.builder.size_in_bytes * self._compression)
-
     def _prepare(self, batch: ProducerBatch, now: float) -> bool:
         """Number and build a batch; one that cannot be built fails for itself."""
         assert batch.builder is not None
@@ -234,9 +188,7 @@ class Sender(Manager):
             self.identity.answered(batch)
             self._give_up(batch, error)
             return False
-        if batch.attempts == 0 and batch.builder.compression_type != "none":
-            ratio = len(wire) / batch.builder.size_in_bytes
-            self._compression = min(1.0, 0.7 * self._compression + 0.3 * ratio * 1.05)
+        self._collator.built(batch, len(wire))
         batch.move_to(BatchState.IN_FLIGHT)
         batch.on_wire = True
         batch.attempts += 1
@@ -499,37 +451,3 @@ class Sender(Manager):
             self._account(batch)
             batch.queue.ready.clear()
             self._give_up(batch, error)
-
-    # -- the producer id
-
-    def _ask_for_id(self, requests: list[Request], now: float) -> float:
-        if not self.identity.wanted:
-            return NEVER
-        if self._id_retry_at > now:
-            return self._id_retry_at
-        self.identity.move_to(IdentityState.ASKING)
-        requests.append(
-            Request(ANY_NODE, InitProducerIdRequest, self._build_id_request, self._id_answered, self._id_failed)
-        )
-        return NEVER
-
-    def _build_id_request(self, version: int) -> InitProducerIdRequest:
-        return InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=MAX_TRANSACTION_TIMEOUT)
-
-    def _id_answered(self, response: InitProducerIdResponse, now: float) -> None:
-        if response.error_code:
-            self._id_failed(error_from_code(response.error_code, api="InitProducerId"), now)
-            return
-        self._id_attempts = 0
-        if self.identity.state is IdentityState.ASKING:
-            self.identity.received(response.producer_id, response.producer_epoch)
-
-    def _id_failed(self, error: KafkaError, now: float) -> None:
-        if self.identity.state is not IdentityState.ASKING or isinstance(error, ClosedError):
-            return
-        if not error.retriable:
-            self.stop(error)
-            return
-        self._id_attempts += 1
-        self._id_retry_at = now + self._backoff.seconds(self._id_attempts)
-        self.identity.move_to(IdentityState.UNKNOWN)

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import os
+import runpy
+import sys
 import threading
 import time
 import warnings
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 import pytest
 
 from kclient import Admin, AsyncProducer, NewTopic, Producer, RecordMetadata
+from kclient.config import ClientConfig
 from kclient.errors import (
     BufferExhaustedError,
     ClosedError,
@@ -28,8 +33,6 @@ from kclient.errors import (
     UnknownTopicOrPartitionError,
 )
 from kclient.net.engine import Engine
-from kclient.net.manager import NEVER
-from kclient.config import ClientConfig
 from kclient.producer import ProducerRecord, RoundRobinPartitioner, partition_for_key
 from kclient.protocol.messages.fetch import FetchRequest
 from kclient.protocol.messages.metadata import MetadataRequest
@@ -247,12 +250,12 @@ def test_batches_too_large_for_the_topic_are_split(bootstrap_servers: str, topic
 def test_only_the_records_the_broker_refuses_fail(bootstrap_servers: str, topic: str, admin: Admin) -> None:
     create(admin, topic, cleanup_policy="compact")
     with Producer(bootstrap_servers=bootstrap_servers, linger_ms=50) as producer:
-        good = [producer.send(topic, b"a", key=b"1"), None, producer.send(topic, b"c", key=b"3")]
+        good = [producer.send(topic, b"a", key=b"1"), producer.send(topic, b"c", key=b"3")]
         bad = producer.send(topic, b"no key")
-        good[1] = producer.send(topic, b"d", key=b"4")
+        good.append(producer.send(topic, b"d", key=b"4"))
         with pytest.raises(InvalidRecordError):
             bad.result(SECONDS)
-        assert sorted(future.result(SECONDS).offset for future in good if future) == [0, 1, 2]
+        assert [future.result(SECONDS).offset for future in good] == [0, 1, 2]
 
 
 def test_an_invalid_topic_is_said_at_once(bootstrap_servers: str) -> None:
@@ -362,6 +365,20 @@ def test_a_forked_child_is_told(bootstrap_servers: str, topic: str) -> None:
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
 
 
+def test_the_example_of_a_partitioner_runs(
+    bootstrap_servers: str,
+    topic: str,
+    admin: Admin,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    create(admin, topic, 3)
+    example = Path(__file__).parents[2] / "examples" / "custom_partitioner.py"
+    monkeypatch.setattr(sys, "argv", [str(example), bootstrap_servers, topic])
+    runpy.run_path(str(example))
+    assert "partition 2: 10 orders" in capsys.readouterr().out
+
+
 # -- nobody there
 
 
@@ -402,7 +419,7 @@ async def test_async_waits_for_room_without_blocking_the_loop(bootstrap_servers:
         nonlocal ticks
         while True:
             ticks += 1
-            await anyio.sleep(0)
+            await anyio.lowlevel.checkpoint()
 
     async with AsyncProducer(bootstrap_servers=bootstrap_servers, buffer_memory=20_000, batch_size=5000) as producer:
         async with anyio.create_task_group() as tasks:
@@ -443,11 +460,12 @@ async def test_async_failures_are_raised_by_close(bootstrap_servers: str, topic:
         await producer.send(topic, b"v")
 
 
-def test_a_full_buffer_blocks_and_then_says_so(bootstrap_servers: str, topic: str) -> None:
+def test_a_full_buffer_blocks_and_then_says_so(bootstrap_servers: str, topic: str, admin: Admin) -> None:
+    create(admin, topic)
     with Producer(
         bootstrap_servers=bootstrap_servers, buffer_memory=2000, batch_size=1000, max_block_ms=100
     ) as producer:
-        producer.partitions_for(topic)
+        producer.partitions_for(topic, timeout=SECONDS)
         core = producer._core
         stopped = threading.Event()
         held = threading.Event()
@@ -460,9 +478,7 @@ def test_a_full_buffer_blocks_and_then_says_so(bootstrap_servers: str, topic: st
         assert held.wait(SECONDS)
         try:
             with pytest.raises(BufferExhaustedError, match="2000"):
-                for _ in range(10):
-                    producer.send(topic, b"x" * 500)
+                producer.send_many(topic, [b"x" * 500] * 10)
         finally:
             stopped.set()
         assert producer.send(topic, b"x").result(SECONDS).offset >= 0
-    assert core.accumulator.sleeping_until <= NEVER

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import itertools
 import threading
 from collections import Counter
 from typing import Any
@@ -71,7 +72,7 @@ def test_keys_are_ignored_if_asked_for(twin: Any) -> None:
 def test_records_without_keys_stay_together_until_their_batch_is_full(twin: Any) -> None:
     model = Model(twin, [1] * 4, linger_ms=1000, batch_size=20_000, buffer_memory=1 << 30)
     partitions = [model.send(b"x" * 1000).partition for _ in range(400)]
-    changes = sum(before != after for before, after in zip(partitions, partitions[1:], strict=False))
+    changes = sum(before != after for before, after in itertools.pairwise(partitions))
     assert changes <= 400 / 19
     assert set(partitions) == {0, 1, 2, 3}
     full = [batch for queue in model.topic.partitions for batch in queue.ready]

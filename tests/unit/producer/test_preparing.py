@@ -1,0 +1,110 @@
+"""What happens to a record before it is appended: interceptors, serializers, checks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kclient.config import ProducerConfig
+from kclient.errors import SerializationError
+from kclient.producer.callbacks import Deliveries
+from kclient.producer.preparing import Preparation
+from kclient.producer.record import ProducerRecord
+
+
+class Immediate:
+    """Runs callbacks at once."""
+
+    busy = False
+
+    def dispatch(self, jobs: list[Any]) -> None:
+        for future, callback in jobs:
+            callback(future)
+
+    def barrier(self, function: Any) -> None:
+        function()
+
+    def close(self, timeout: float) -> None:
+        return None
+
+
+def preparation(**options: Any) -> Preparation:
+    config = ProducerConfig.from_options(options)
+    return Preparation(config, Deliveries(Immediate(), lambda: None, lambda: None))
+
+
+def test_bytes_like_values_become_bytes() -> None:
+    record = preparation().prepare("t", bytearray(b"v"), memoryview(b"k"), [("h", bytearray(b"1"))], 1, 2)
+    assert (record.value, record.key, record.headers) == (b"v", b"k", (("h", b"1"),))
+    assert (record.partition, record.timestamp) == (1, 2)
+    assert record.size >= 4
+
+
+@pytest.mark.parametrize(
+    ("part", "value", "error"),
+    [
+        ("value", "text", TypeError),
+        ("value", 5, TypeError),
+        ("key", object(), TypeError),
+        ("headers", [("h", "text")], TypeError),
+        ("headers", [("h",)], TypeError),
+        ("headers", [(b"h", b"v")], TypeError),
+        ("partition", 1.5, TypeError),
+        ("partition", -1, ValueError),
+        ("timestamp", -1, ValueError),
+        ("topic", None, TypeError),
+    ],
+)
+def test_what_does_not_fit_is_said(part: str, value: Any, error: type[Exception]) -> None:
+    arguments: dict[str, Any] = {
+        "topic": "t",
+        "value": b"v",
+        "key": None,
+        "headers": (),
+        "partition": None,
+        "timestamp": None,
+    }
+    with pytest.raises(error):
+        preparation().prepare(**{**arguments, part: value})
+
+
+def test_serializers_are_used_and_their_failures_named() -> None:
+    prepared = preparation(value_serializer=lambda value: str(value).encode(), key_serializer=lambda key: key[::-1])
+    record = prepared.prepare("t", 5, b"abc", (), None, None)
+    assert (record.value, record.key) == (b"5", b"cba")
+    with pytest.raises(SerializationError, match="key failed"):
+        prepared.prepare("t", 5, None, (), None, None)
+    with pytest.raises(SerializationError, match="returned int, not bytes"):
+        preparation(value_serializer=len).prepare("t", b"five!", None, (), None, None)
+
+
+def test_interceptors_change_records_in_turn_and_learn_of_failures() -> None:
+    told: list[Any] = []
+
+    class Upper:
+        def on_send(self, record: ProducerRecord) -> ProducerRecord:
+            record.value = record.value.upper()
+            return record
+
+        def on_acknowledgement(self, metadata: Any, error: Any) -> None:
+            told.append(error)
+            raise RuntimeError("an interceptor that fails is only logged")
+
+    class Elsewhere(Upper):
+        def on_send(self, record: ProducerRecord) -> ProducerRecord:
+            return ProducerRecord("elsewhere", record.value + b"!")
+
+    prepared = preparation(interceptors=[Upper(), Elsewhere()], value_serializer=bytes)
+    record = prepared.prepare("t", b"v", None, (), None, None)
+    assert (record.topic, record.value) == ("elsewhere", b"V!")
+    assert not prepared.is_plain
+    failing = preparation(interceptors=[Upper()], value_serializer=int)
+    with pytest.raises(SerializationError):
+        failing.prepare("t", b"v", None, (), None, None)
+    assert isinstance(told[0], SerializationError)
+
+
+def test_without_anything_of_the_user_s_it_is_plain() -> None:
+    assert preparation().is_plain
+    assert preparation().callback(None) is None

@@ -120,5 +120,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "producer methods": partial(_methods, "kclient", "Producer"),
     "consumer methods": partial(_methods, "kclient", "Consumer"),
     "admin methods": partial(_methods, "kclient", "Admin"),
+    "connection states": partial(_diagram, "kclient.net.connection"),
+    "link states": partial(_diagram, "kclient.net.link"),
     "consumer partition states": partial(_diagram, "kclient.consumer.partition_state"),
 }

@@ -69,7 +69,6 @@ class FakeCluster:
 @pytest.mark.parametrize("number", range(15))
 def test_the_view_never_goes_back_and_is_right_once_the_storm_is_over(number: int, rng: random.Random) -> None:
     seed = rng.randrange(2**32)
-    print(f"seed {seed}")
     simulation = Simulation(seed, STORMY)
     cluster = FakeCluster(simulation)
     engine = simulation.engine(ClientConfig(bootstrap_servers="boot:1", request_timeout_ms=5_000))

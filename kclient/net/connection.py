@@ -36,6 +36,7 @@ from kclient.protocol.frames import (
 
 SETUP_FRAME_LIMIT = 1 << 20
 """Bytes; no answer during set-up is that large, but what is no Kafka broker announces any size."""
+SILENT_ADVICE = "check that this is a plaintext listener of a Kafka broker, and that the broker is not overloaded"
 FRAME_LIMIT = 0x7FFFFFFF
 _LAST_CORRELATION_ID = 0x7FFFFFFF
 
@@ -374,8 +375,7 @@ class Connection:
         seconds = f"within {self._setup_timeout:.3g} s"
         if self.state is State.CONNECTING:
             return self._unreachable(f"no connection {seconds}")
-        advice = "check that this is a plaintext listener of a Kafka broker, and that the broker is not overloaded"
-        return self._unreachable(f"connected, but got no answer {seconds}", advice)
+        return self._unreachable(f"connected, but got no answer {seconds}", SILENT_ADVICE)
 
     def _unreachable(self, reason: object, advice: str | None = None) -> BrokerConnectionError:
         extra = {"advice": advice} if advice else {}

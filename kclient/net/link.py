@@ -19,7 +19,7 @@ from kclient.config import ClientConfig
 from kclient.errors import BrokerConnectionError, DisconnectedError, IllegalStateError, KafkaError, KafkaTimeoutError
 from kclient.metrics import Metrics
 from kclient.net.backoff import Backoff
-from kclient.net.connection import Connection, ConnectionMetrics, Peer
+from kclient.net.connection import SILENT_ADVICE, Connection, ConnectionMetrics, Peer, State
 from kclient.net.failures import api_name, error_for_request
 from kclient.net.handshake import Step
 from kclient.net.manager import NEVER, Request
@@ -169,6 +169,15 @@ class Link:
         self.waiting.append(waiting)
         self._waiting_deadline = min(self._waiting_deadline, waiting.deadline)
         self.connect_if_due(now)
+
+    def slow_error(self, now: float) -> KafkaError:
+        """What is to be said of an attempt that takes long, before it failed."""
+        seconds = f"for {now - self.trying_since:.3g} s"
+        if self.state is LinkState.RESOLVING:
+            return self._unreachable(f"its name is being looked up {seconds}")
+        if self.connection is not None and self.connection.state is State.SETTING_UP:
+            return self._unreachable(f"connected, but got no answer {seconds}", advice=SILENT_ADVICE)
+        return self._unreachable(f"no connection {seconds}")
 
     def may_connect(self, now: float) -> bool:
         """Whether `connect_if_due` would try."""

@@ -119,9 +119,12 @@ class ClusterNodes(Nodes):
 
     def last_error(self) -> KafkaError | None:
         """Why connecting failed the last time, while no broker is connected. Any thread."""
-        if any(link.is_ready for link in list(self._links.values())):
+        links = list(self._links.values())
+        if any(link.is_ready for link in links):
             return None
-        return self._last_error
+        slow_since = self._clock() - _PATIENCE
+        slow = [link for link in links if link.is_trying and link.trying_since <= slow_since]
+        return self._last_error or (slow[0].slow_error(self._clock()) if slow else None)
 
     # -- what the metadata manager says
 
@@ -254,7 +257,8 @@ class ClusterNodes(Nodes):
         return [self._links[node_id] for node_id in self._candidates]
 
     def _nobody_answered(self, waiting: Waiting) -> KafkaTimeoutError:
-        cause = f"; the last error: {self._last_error}" if self._last_error is not None else ""
+        error = self.last_error()
+        cause = f"; the last error: {error}" if error is not None else ""
         text = f"no broker could be asked within {waiting.timeout:g} s{cause}"
         return KafkaTimeoutError(text, api=api_name(waiting.request))
 

@@ -310,3 +310,16 @@ def test_a_request_for_any_broker_times_out_with_the_reason() -> None:
     assert isinstance(error, KafkaTimeoutError)
     assert "No route to host" in str(error)
     assert "No route to host" in str(rig.metadata.last_error)
+
+
+def test_a_peer_that_stays_silent_is_named_before_its_time_is_over() -> None:
+    rig = Rig()
+    rig.send(-1, timeout=3.0)
+    rig.channel.accept()
+    rig.settle()
+    assert rig.metadata.last_error is None
+    rig.advance(3.1)
+    (error,) = rig.results
+    assert isinstance(error, KafkaTimeoutError)
+    assert "connected, but got no answer" in str(error)
+    assert "boot:9092" in str(rig.metadata.last_error)

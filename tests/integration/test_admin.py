@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 
+import anyio
+import anyio.lowlevel
 import pytest
 
 from kclient import Admin, AsyncAdmin, NewPartitions, NewTopic, Producer, TopicPartition
-from kclient.admin import AlterConfig, ConfigResource, ConfigSource, OffsetSpec
+from kclient.admin import AlterConfig, ConfigEntry, ConfigResource, ConfigSource, OffsetSpec
 from kclient.errors import (
     AdminError,
     ClosedError,
@@ -37,6 +40,16 @@ def filled(admin: Admin, bootstrap_servers: str, topic: str) -> str:
         for number in range(10):
             producer.send(topic, b"value", partition=0, timestamp=1000 + number)
     return topic
+
+
+def settings_once(
+    admin: Admin, resource: ConfigResource, true: Callable[[dict[str, ConfigEntry]], bool]
+) -> dict[str, ConfigEntry]:
+    """The settings as soon as they are so: a broker learns of a change a moment after the controller made it."""
+    deadline = time.monotonic() + 10
+    while not true(entries := admin.describe_configs([resource])[resource]):
+        assert time.monotonic() < deadline, "the change did not show"
+    return entries
 
 
 def test_a_created_topic_can_be_used_at_once(admin: Admin, topic: str) -> None:
@@ -109,7 +122,7 @@ def test_settings_are_changed_one_by_one(admin: Admin, topic: str) -> None:
     admin.incremental_alter_configs(
         {resource: [AlterConfig.set("retention.ms", "1234"), AlterConfig.append("cleanup.policy", "compact")]}
     )
-    entries = admin.describe_configs([resource])[resource]
+    entries = settings_once(admin, resource, lambda entries: entries["retention.ms"].value == "1234")
     assert (entries["retention.ms"].value, entries["retention.ms"].source) == (
         "1234",
         ConfigSource.DYNAMIC_TOPIC_CONFIG,
@@ -117,7 +130,7 @@ def test_settings_are_changed_one_by_one(admin: Admin, topic: str) -> None:
     assert set((entries["cleanup.policy"].value or "").split(",")) == {"delete", "compact"}
     assert entries["segment.bytes"].is_default
     admin.incremental_alter_configs({resource: [AlterConfig.delete("retention.ms")]})
-    assert admin.describe_configs([resource])[resource]["retention.ms"].is_default
+    settings_once(admin, resource, lambda entries: entries["retention.ms"].is_default)
 
 
 def test_a_setting_that_does_not_fit_is_refused(admin: Admin, topic: str) -> None:
@@ -197,7 +210,9 @@ async def test_the_async_face_does_the_same(bootstrap_servers: str, topic: str) 
         assert (await admin.list_offsets({partition: OffsetSpec.LATEST}))[partition].offset == 0
         resource = ConfigResource.topic(topic)
         await admin.incremental_alter_configs({resource: [AlterConfig.set("retention.ms", "5")]})
-        assert (await admin.describe_configs([resource]))[resource]["retention.ms"].value == "5"
+        with anyio.fail_after(10):  # a broker learns of a change a moment after the controller made it
+            while (await admin.describe_configs([resource]))[resource]["retention.ms"].value != "5":
+                await anyio.lowlevel.checkpoint()
         await admin.create_partitions({topic: NewPartitions(3)})
         assert (await admin.describe_cluster()).cluster_id
         await admin.delete_records({partition: -1})

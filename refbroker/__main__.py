@@ -79,6 +79,10 @@ def _settings(options: argparse.Namespace) -> dict[str, str]:
     settings: dict[str, str] = {}
     if options.config is not None:
         settings.update(read_properties(options.config))
+    if options.port is not None or options.host is not None:
+        port = 9092 if options.port is None else options.port
+        settings.pop("advertised.listeners", None)
+        settings["listeners"] = f"{PLAINTEXT}://{options.host or LOOPBACK}:{port}"
     for text in options.settings:
         name, equals, value = text.partition("=")
         if not equals:
@@ -86,9 +90,6 @@ def _settings(options: argparse.Namespace) -> dict[str, str]:
         settings[name.strip()] = value.strip()
     if options.data_dir is not None:
         settings["log.dirs"] = options.data_dir
-    if options.port is not None or options.host is not None:
-        port = 9092 if options.port is None else options.port
-        settings["listeners"] = f"{PLAINTEXT}://{options.host or LOOPBACK}:{port}"
     if not settings.get("log.dirs") and not settings.get("log.dir"):
         raise ConfigError("where shall the data go? Give --data-dir, or log.dirs in --config")
     return settings

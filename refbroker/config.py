@@ -193,7 +193,7 @@ def parse_listener(text: str) -> Listener:
 
 
 def read_properties(path: Path) -> dict[str, str]:
-    """The settings in a file in the style of server.properties.
+    """The settings in a file in the style of server.properties; those that do not exist are logged and left out.
 
     Raises:
         ConfigError: the file cannot be read, or a line is no setting.
@@ -211,4 +211,10 @@ def read_properties(path: Path) -> dict[str, str]:
         if not equals:
             raise ConfigError(f"{path}:{number} is not a setting: {text!r}")
         settings[name.strip()] = value.strip()
+    known = broker_settings()
+    for name in [name for name in settings if name not in known]:
+        # A file for Apache Kafka may have settings of its plugins, which Kafka passes over as well.
+        like = nearest(name, known)
+        logger.warning("%s: there is no setting %s%s", path, name, f"; did you mean {like}?" if like else "")
+        del settings[name]
     return settings

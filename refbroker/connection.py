@@ -15,7 +15,7 @@ import logging
 import struct
 from typing import TYPE_CHECKING, Any
 
-from kclient.errors import KafkaError
+from kclient.errors import KafkaError, KafkaStorageError
 from refbroker.dispatch import Waiting
 from refbroker.log import FileRange
 
@@ -28,8 +28,12 @@ SMALL_BUFFER = 4096
 FIRST_GROWTH = 65536
 JOINED_BELOW = 16384
 """Bytes; smaller parts of a response are joined, since a system call costs more than the copy."""
-SENDFILE_FROM = 131072
-"""Bytes; file ranges of at least this size go by sendfile, smaller ones through a buffer."""
+SENDFILE_FROM = 196608
+"""Bytes; file ranges of at least this size go by sendfile, smaller ones through a buffer.
+
+Measured over loopback: at 128 KiB both take the same, at 256 KiB sendfile takes half the time, at
+1 MiB a third of the processor's.
+"""
 SEND_BUFFER_LIMIT = 1 << 20
 """Bytes that may wait to be sent before the connection is not read any more."""
 
@@ -187,16 +191,22 @@ class Connection(asyncio.BufferedProtocol):
 
     def _answered(self, waiting: Waiting) -> None:
         self._waiting = None
-        if self._closed or waiting.future.cancelled():
+        if self._closed:
             return
+        answered = False
         try:
-            answer = waiting.encode()
-            if answer is not None:
-                self._send(answer)
+            if not waiting.future.cancelled():
+                answer = waiting.encode()
+                if answer is not None:
+                    self._send(answer)
+                answered = True
         except KafkaError as error:
             self.close(str(error))
-        else:
-            self._go_on()
+        finally:
+            # Without an answer the client would wait for ever.
+            if not answered:
+                self.close()
+        self._go_on()
 
     def _go_on(self) -> None:
         """Handle what has arrived in the meantime, and read again."""
@@ -239,12 +249,19 @@ class Connection(asyncio.BufferedProtocol):
                 if part.size >= SENDFILE_FROM:
                     self.transport.write(b"".join(small))
                     small = []
-                    await self._loop.sendfile(self.transport, _RangeFile(part), part.position, part.size)  # type: ignore[arg-type]
+                    await self._send_file(part)
                     continue
                 part = part.read()
             small.append(part)
         if small:
             self.transport.write(b"".join(small))
+
+    async def _send_file(self, part: FileRange) -> None:
+        file: Any = _RangeFile(part)
+        sent = await self._loop.sendfile(self.transport, file, part.position, part.size)
+        if sent != part.size:
+            # The frame's size has been announced; what follows would be taken for the rest of it.
+            raise KafkaStorageError(f"the file gave {sent} of {part.size} bytes")
 
     def _streamed(self, task: asyncio.Task[None]) -> None:
         self._sending = None

@@ -68,6 +68,9 @@ class DelayedFetch:
             self.future.set_result(self._answer())
         except KafkaError as error:
             self.future.set_exception(error)
+        finally:
+            # An error that nobody has foreseen must not leave the client waiting.
+            self.future.cancel()
 
     def _forget(self, future: asyncio.Future[Message | None]) -> None:
         self._timer.cancel()

@@ -145,12 +145,16 @@ def test_the_listener_is_the_first_that_is_not_a_controllers() -> None:
         _ = BrokerConfig({"listeners": "127.0.0.1:9092"}).listener
 
 
-def test_a_properties_file_gives_settings(tmp_path: Path) -> None:
+def test_a_properties_file_gives_settings(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     file = tmp_path / "server.properties"
     file.write_text("# a comment\n\nnum.partitions = 3\nlog.dirs=/a,/b\n")
     settings = read_properties(file)
     assert settings == {"num.partitions": "3", "log.dirs": "/a,/b"}
     assert BrokerConfig(settings).data_directories == [Path("/a"), Path("/b")]
+    file.write_text("num.partitons=3\nmy.plugin.setting=1\n")
+    with caplog.at_level(logging.WARNING):
+        assert read_properties(file) == {}
+    assert "did you mean num.partitions?" in caplog.records[0].getMessage()
     file.write_text("what is this\n")
     with pytest.raises(ConfigError, match=r"server\.properties:1 is not a setting"):
         read_properties(file)

@@ -22,14 +22,14 @@ if TYPE_CHECKING:
     from kclient.producer.future import RecordFuture
 
 
-class BatchState(enum.Enum):
-    """See TRANSITIONS."""
+class BatchState(enum.IntEnum):
+    """See TRANSITIONS. Numbers, since they are looked up for every batch and a plain Enum hashes in Python."""
 
-    WAITING = "waiting"
-    IN_FLIGHT = "in_flight"
-    DELIVERED = "delivered"
-    FAILED = "failed"
-    REPLACED = "replaced"
+    WAITING = 1
+    IN_FLIGHT = 2
+    DELIVERED = 3
+    FAILED = 4
+    REPLACED = 5
 
 
 TRANSITIONS: dict[BatchState, frozenset[BatchState]] = {
@@ -80,6 +80,7 @@ class ProducerBatch:
         producer_id, producer_epoch, sequence: its idempotent identity, -1 before it has one.
         wire: its bytes as last built, None when they must be built (again).
         base_offset, log_append_time: the broker's answer; -1 when it has none.
+        settled: whether nothing will change any more here; the pieces of a replaced batch are on their own.
         error: why it failed. errors: by index, errors of single records that differ from `error`.
         last_error: why the last attempt failed.
         maybe_written: whether an earlier attempt may have put it into the log unnoticed.
@@ -116,6 +117,7 @@ class ProducerBatch:
         "queue",
         "retry_at",
         "sequence",
+        "settled",
         "state",
         "topic",
         "wire",
@@ -141,6 +143,7 @@ class ProducerBatch:
         self.sequence = -1
         self.wire: bytes | memoryview | None = None
         self.state = BatchState.WAITING
+        self.settled = False
         self.base_offset = -1
         self.log_append_time = -1
         self.error: BaseException | None = None
@@ -160,11 +163,6 @@ class ProducerBatch:
         """How many records it has."""
         return self._count if self.builder is None else self.builder.count
 
-    @property
-    def settled(self) -> bool:
-        """Whether nothing will change any more here; the pieces of a replaced batch are on their own."""
-        return not TRANSITIONS[self.state]
-
     def leader_moved(self, info: PartitionInfo) -> bool:
         """Whether there is another leader since the last attempt, for which no backoff need be waited."""
         return self.failed_leader is not None and (info.leader, info.leader_epoch) != (
@@ -179,7 +177,7 @@ class ProducerBatch:
             IllegalStateError: the table does not have this transition.
         """
         if state not in TRANSITIONS[self.state]:
-            raise IllegalStateError(f"a batch cannot go from {self.state.value} to {state.value}")
+            raise IllegalStateError(f"a batch cannot go from {self.state.name} to {state.name}")
         self.state = state
 
     def stamp(self, producer_id: int, producer_epoch: int, sequence: int) -> None:
@@ -222,6 +220,7 @@ class ProducerBatch:
         with self.outlet.lock:
             self._count = self.count
             self.move_to(state)
+            self.settled = True
             waiters, self._waiters = self._waiters, []
             callbacks, self._callbacks = self._callbacks, []
         self.builder = None

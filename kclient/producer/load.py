@@ -11,10 +11,6 @@ from collections.abc import Collection, Sequence
 from kclient.producer.accumulator import TopicQueue
 from kclient.types import PartitionInfo
 
-INTERVAL = 0.01
-"""Seconds between two looks at the queues of a topic."""
-
-
 class PartitionLoad:
     """Offers each topic's sticky partitioner its choices.
 
@@ -24,24 +20,21 @@ class PartitionLoad:
 
     def __init__(self, adaptive: bool) -> None:
         self._adaptive = adaptive
-        self._looked_at: dict[TopicQueue, float] = {}
         self._weighted: set[TopicQueue] = set()
 
     def forget(self, topic: TopicQueue) -> None:
         """The topic is gone."""
-        self._looked_at.pop(topic, None)
         self._weighted.discard(topic)
 
-    def look(self, topic: TopicQueue, partitions: Sequence[PartitionInfo], silent: Collection[int], now: float) -> None:
-        """Look at a topic's queues, if the last look was long enough ago.
+    def look(self, topic: TopicQueue, partitions: Sequence[PartitionInfo], silent: Collection[int]) -> None:
+        """Look at a topic's queues.
 
         Parameters:
             partitions: what the metadata says of them.
             silent: brokers that take nothing.
         """
-        if not self._adaptive or len(partitions) < 2 or now < self._looked_at.get(topic, 0.0) + INTERVAL:
+        if not self._adaptive or len(partitions) < 2:
             return
-        self._looked_at[topic] = now
         queues = topic.partitions
         led = [p.partition for p in partitions if p.leader is not None and p.partition < len(queues)]
         choices = [p for p in led if partitions[p].leader not in silent] or led

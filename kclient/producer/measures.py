@@ -21,7 +21,6 @@ class Measures:
         self._splits = metrics.counter("batch_split_total")
         self._batch_size = metrics.histogram("batch_size")
         self._queue_time = metrics.histogram("record_queue_time")
-        self._delivery_time = metrics.histogram("record_delivery_time")
         self._per_request = metrics.histogram("records_per_request")
         self._compression = metrics.histogram("compression_rate")
         self._throttle = metrics.histogram("produce_throttle_time")
@@ -30,28 +29,30 @@ class Measures:
 
     def sent(self, batch: ProducerBatch, size: int, now: float) -> None:
         """A batch of so many bytes goes out."""
+        builder = batch.builder
+        assert builder is not None
+        count = builder.count
         self._batch_size.record(size)
-        if batch.attempts == 1 and batch.builder is not None:
+        if batch.attempts == 1:
             self._queue_time.record(now - batch.created)
-            self._compression.record(size / batch.builder.size_in_bytes)
-        records, amount = self._topic(batch.topic)
-        records.add(batch.count)
-        amount.add(size)
-        self._records.add(batch.count)
-        self._bytes.add(size)
+            if builder.compression_type != "none":
+                self._compression.record(size / builder.size_in_bytes)
+        records, amount = self._by_topic.get(batch.topic) or self._topic(batch.topic)
+        # Added to directly: this stands between a record and the wire.
+        records.total += count
+        amount.total += size
+        self._records.total += count
+        self._bytes.total += size
 
-    def request(self, batches: int, records: int) -> None:
-        """A request goes out."""
+    def request(self, records: int) -> None:
+        """A request with so many records goes out."""
         self._per_request.record(records)
 
-    def latency(self, node: int, seconds: float, throttle_ms: int) -> None:
+    def latency(self, seconds: float, throttle_ms: int) -> None:
         """A response came."""
         self._latency.record(seconds)
-        self._throttle.record(throttle_ms / 1000)
-
-    def delivered(self, batch: ProducerBatch, now: float) -> None:
-        """A batch arrived."""
-        self._delivery_time.record(now - batch.created)
+        if throttle_ms:
+            self._throttle.record(throttle_ms / 1000)
 
     def retried(self, batch: ProducerBatch) -> None:
         """A batch has to be sent again."""
@@ -67,12 +68,10 @@ class Measures:
         self._splits.add()
 
     def _topic(self, topic: str) -> tuple[Counter, Counter]:
-        found = self._by_topic.get(topic)
-        if found is None:
-            found = self._by_topic[topic] = (
-                self._metrics.counter("record_send_total", topic=topic),
-                self._metrics.counter("byte_total", topic=topic),
-            )
+        found = self._by_topic[topic] = (
+            self._metrics.counter("record_send_total", topic=topic),
+            self._metrics.counter("byte_total", topic=topic),
+        )
         return found
 
     def forget(self, topic: str) -> None:

@@ -39,7 +39,7 @@ class Attempt:
         self._acks = acks
         self._timeout_ms = timeout_ms
         self._topic_ids: dict[str, UUID] = {}
-        for topic in {batch.topic for batch in batches}:
+        for topic in dict.fromkeys([batch.topic for batch in batches]):
             topic_id = cluster.topic_id(topic)
             if topic_id is None:
                 self.has_topic_ids = False

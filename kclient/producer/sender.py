@@ -37,6 +37,8 @@ from kclient.protocol.messages.produce import ProduceRequest, ProduceResponse
 from kclient.types import Node, TopicPartition
 
 SMALLEST_SPLIT = 4096
+WEIGHING_INTERVAL = 0.01
+"""Seconds between two looks at how long the queues are."""
 
 
 class Metadata(Clusters, Protocol):
@@ -89,6 +91,7 @@ class Sender(Manager):
         self._stuck_since: dict[int, float] = {}
         self._throttled_until: dict[int, float] = {}
         self._turn = 0
+        self._weighed_at = 0.0
         self._collator = Collator(config, accumulator, self.identity, metadata)
         self._id_question = IdQuestion(self.identity, self._backoff, self.stop)
 
@@ -153,8 +156,9 @@ class Sender(Manager):
             return retry_at if retry_at > now else NEVER
         self._stuck_since.pop(node, None)
         self._turn += 1
-        start = self._turn % len(queues)
-        queues = queues[start:] + queues[:start]
+        if len(queues) > 1:
+            start = self._turn % len(queues)
+            queues = queues[start:] + queues[:start]
         for _ in range(max(1, self._max_in_flight - self._nodes.in_flight(node))):
             batches = [batch for batch in self._collator.collate(queues, now) if self._prepare(batch, now)]
             if not batches:
@@ -165,6 +169,9 @@ class Sender(Manager):
 
     def _weigh(self, queues: list[PartitionQueue], now: float) -> None:
         """Tell the sticky partitioners of the topics at hand how long their queues are."""
+        if now < self._weighed_at + WEIGHING_INTERVAL:
+            return
+        self._weighed_at = now
         silent: set[int] = set()
         if self._availability_timeout:
             silent = {node for node, since in self._stuck_since.items() if now - since > self._availability_timeout}
@@ -172,7 +179,7 @@ class Sender(Manager):
             topic = self._accumulator.topics.get(name)
             partitions = self._metadata.cluster.partitions(name)
             if topic is not None and partitions is not None:
-                self._load.look(topic, partitions, silent, now)
+                self._load.look(topic, partitions, silent)
 
     def _prepare(self, batch: ProducerBatch, now: float) -> bool:
         """Number and build a batch; one that cannot be built fails for itself."""
@@ -199,7 +206,7 @@ class Sender(Manager):
     def _request(self, node: int, batches: list[ProducerBatch], now: float) -> Request:
         attempt = Attempt(node, batches, self._metadata.cluster, self._acks, self._request_timeout_ms, now)
         self._attempts[attempt] = None
-        self._measures.request(len(batches), sum(batch.count for batch in batches))
+        self._measures.request(sum(batch.count for batch in batches))
         return Request(
             node,
             ProduceRequest,
@@ -219,10 +226,9 @@ class Sender(Manager):
             for batch in attempt.batches.values():
                 self._settle(attempt, batch, ProduceResponse.PartitionProduceResponse(base_offset=-1), now)
             return
-        self._measures.latency(attempt.node, now - attempt.sent_at, response.throttle_time_ms)
         if response.throttle_time_ms > 0:
             self._throttled_until[attempt.node] = now + response.throttle_time_ms / 1000
-        left = dict(attempt.batches)
+        left = attempt.batches
         leaders: dict[TopicPartition, tuple[int, int]] = {}
         for topic in response.responses:
             name = topic.name or attempt.topic_names.get(topic.topic_id, "")
@@ -243,6 +249,7 @@ class Sender(Manager):
         if leaders:
             nodes = [Node(end.node_id, end.host, end.port, end.rack) for end in response.node_endpoints]
             self._metadata.update_leaders(leaders, nodes)
+        self._measures.latency(now - attempt.sent_at, response.throttle_time_ms)
 
     def _failed(self, attempt: Attempt, error: KafkaError, now: float) -> None:
         """There is no response and will be none."""
@@ -276,7 +283,6 @@ class Sender(Manager):
                 offset = -1 if answer.error_code else answer.base_offset
                 batch.deliver(offset, answer.log_append_time_ms)
                 self._release(batch)
-                self._measures.delivered(batch, now)
             return
         if batch.settled:
             return

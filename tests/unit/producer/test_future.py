@@ -118,7 +118,7 @@ def test_a_settled_batch_stays_as_it_is() -> None:
     batch = model.send().batch
     model.answer(model.one())
     assert batch.state is BatchState.DELIVERED
-    with pytest.raises(IllegalStateError, match="delivered to failed"):
+    with pytest.raises(IllegalStateError, match="DELIVERED to FAILED"):
         batch.fail(ValueError())
 
 

@@ -23,7 +23,7 @@ def test_longer_queues_are_chosen_less_often() -> None:
     fill(model, [0, 3, 1])
     partitions = model.metadata.cluster.partitions("t")
     assert partitions is not None
-    PartitionLoad(True).look(model.topic, partitions, (), 1.0)
+    PartitionLoad(True).look(model.topic, partitions, ())
     counts = chosen(model)
     assert 1850 < counts[0] < 2150
     assert 400 < counts[1] < 600
@@ -36,12 +36,10 @@ def test_equal_queues_are_chosen_equally_again() -> None:
     assert partitions is not None
     load = PartitionLoad(True)
     fill(model, [0, 9])
-    load.look(model.topic, partitions, (), 1.0)
+    load.look(model.topic, partitions, ())
     assert chosen(model)[0] > 3000
     fill(model, [9, 0])
-    load.look(model.topic, partitions, (), 1.001)
-    assert chosen(model)[0] > 3000
-    load.look(model.topic, partitions, (), 2.0)
+    load.look(model.topic, partitions, ())
     assert 1850 < chosen(model)[0] < 2150
 
 
@@ -49,7 +47,7 @@ def test_partitions_of_silent_brokers_and_without_leaders_are_left_out() -> None
     model = Model(leaders=[1, 2, None])
     partitions = model.metadata.cluster.partitions("t")
     assert partitions is not None
-    PartitionLoad(True).look(model.topic, partitions, {2}, 1.0)
+    PartitionLoad(True).look(model.topic, partitions, {2})
     assert set(chosen(model)) == {0}
 
 
@@ -58,7 +56,7 @@ def test_it_can_be_turned_off() -> None:
     fill(model, [0, 9])
     partitions = model.metadata.cluster.partitions("t")
     assert partitions is not None
-    PartitionLoad(False).look(model.topic, partitions, (), 1.0)
+    PartitionLoad(False).look(model.topic, partitions, ())
     assert 1850 < chosen(model)[0] < 2150
 
 

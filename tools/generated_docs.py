@@ -5,10 +5,12 @@ from __future__ import annotations
 import enum
 import importlib
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 
 from kclient import config, errors
+from refbroker.settings import Setting, broker_settings, topic_settings
+from refbroker.settings.documentation import documentation
 
 
 def generate(name: str) -> str:
@@ -43,6 +45,15 @@ def _options(of: type[config.ClientConfig], without: type[config.ClientConfig] |
     return _table(("option", "default", "range, unit", "what it does"), rows)
 
 
+def _broker_settings(settings: Callable[[], Mapping[str, Setting]], *, topic: bool) -> str:
+    rows = [
+        (f"`{name}`", f"`{setting.default}`" if setting.default else "", documentation(setting, topic=topic))
+        for name, setting in sorted(settings().items())
+        if setting.acted_on
+    ]
+    return _table(("setting", "default", "what it does"), rows)
+
+
 def _first_sentence(kind: type[errors.KafkaError]) -> str:
     return " ".join(inspect.getdoc(kind).partition("\n\n")[0].split())
 
@@ -67,10 +78,18 @@ def _broker_errors() -> str:
     )
 
 
-def _methods(module: str, name: str) -> str:
-    """The public methods of a class: how they are called, and the first paragraph of what they say."""
+def _methods(module: str, name: str, pure_base: str = "") -> str:
+    """The public methods of a class: how they are called, and the first paragraph of what they say.
+
+    A compiled base says nothing of itself; `pure_base` is its twin, as `module:class`.
+    """
+    twin: object = None
+    if pure_base:
+        base_module, _, base_name = pure_base.partition(":")
+        twin = getattr(importlib.import_module(base_module), base_name)
     rows = []
-    for method, function in inspect.getmembers(getattr(importlib.import_module(module), name)):
+    for method, found in inspect.getmembers(getattr(importlib.import_module(module), name)):
+        function = getattr(twin, method, found)
         if method.startswith("_") or not (inspect.isroutine(function) or isinstance(function, property)):
             continue
         text = " ".join((inspect.getdoc(function) or "").partition("\n\n")[0].split())
@@ -117,10 +136,13 @@ PARTS: dict[str, Callable[[], str]] = {
     "admin options": partial(_options, config.AdminConfig, without=config.ClientConfig),
     "own errors": _own_errors,
     "broker errors": _broker_errors,
-    "producer methods": partial(_methods, "kclient", "Producer"),
+    "producer methods": partial(_methods, "kclient", "Producer", "kclient.producer.accumulator:SendPath"),
     "consumer methods": partial(_methods, "kclient", "Consumer"),
     "admin methods": partial(_methods, "kclient", "Admin"),
     "connection states": partial(_diagram, "kclient.net.connection"),
     "link states": partial(_diagram, "kclient.net.link"),
+    "RefBroker methods": partial(_methods, "refbroker.testing", "RefBroker"),
+    "broker settings": partial(_broker_settings, broker_settings, topic=False),
+    "topic settings": partial(_broker_settings, topic_settings, topic=True),
     "consumer partition states": partial(_diagram, "kclient.consumer.partition_state"),
 }

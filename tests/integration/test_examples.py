@@ -39,6 +39,11 @@ def test_async_pair_sees_every_event(bootstrap_servers: str, topic: str, backend
     assert "100 events" in run("examples/async_pair.py", bootstrap_servers, topic, backend)
 
 
+def test_custom_partitioner_sees_every_order_placed(bootstrap_servers: str, topic: str) -> None:
+    placed = run("examples/custom_partitioner.py", bootstrap_servers, topic)
+    assert sum(map(int, re.findall(r"(\d+) orders", placed))) == 100
+
+
 @pytest.mark.refbroker_only
 def test_readme_program_runs_as_printed(tmp_path: Path) -> None:
     text = (PROJECT / "README.md").read_text(encoding="utf-8")

@@ -17,6 +17,7 @@ from refbroker.log import LogManager, PartitionLog
 from refbroker.metadata.image import ClusterImage, PartitionState
 
 NO_EPOCH = -1
+NO_OFFSET = -1
 
 
 class LocalPartition(NamedTuple):
@@ -26,6 +27,22 @@ class LocalPartition(NamedTuple):
     topic_id: UUID
     state: PartitionState
     log: PartitionLog
+
+    def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
+        """The largest leader epoch up to `epoch` that is known, and the offset after its last record.
+
+        The current epoch is known from its beginning, before it has a record; (-1, -1) for one that is
+        newer, and for one that is older than all the log knows.
+        """
+        current, written = self.state.leader_epoch, self.log.leader_epoch
+        if epoch > current:
+            return NO_EPOCH, NO_OFFSET
+        if epoch == current:
+            return epoch, self.log.log_end_offset
+        if epoch > written:
+            # Nothing was written in it or since.
+            return (epoch if written == NO_EPOCH else written), self.log.log_end_offset
+        return self.log.end_offset_for_epoch(epoch)
 
 
 class Partitions:

@@ -224,7 +224,7 @@ def _diverging_epoch(found: LocalPartition, wanted: FetchedPartition) -> FetchRe
     Raises:
         OffsetOutOfRangeError: this log knows nothing of so old an epoch.
     """
-    epoch, end_offset = found.log.end_offset_for_epoch(wanted.last_fetched_epoch)
+    epoch, end_offset = found.end_offset_for_epoch(wanted.last_fetched_epoch)
     if epoch == UNKNOWN_OFFSET or end_offset == UNKNOWN_OFFSET:
         raise OffsetOutOfRangeError(
             f"the leader epoch {wanted.last_fetched_epoch} is not known here",

@@ -31,9 +31,5 @@ def _find(context: Context, topic: str, wanted: OffsetForLeaderEpochRequest.Offs
         found = context.broker.partitions.find(topic, wanted.partition, wanted.current_leader_epoch)
     except KafkaError as error:
         return Result(partition=wanted.partition, error_code=code_of(error))
-    if wanted.leader_epoch == found.state.leader_epoch:
-        # The current epoch ends at the end of the log, even before its first record.
-        epoch, end_offset = wanted.leader_epoch, found.log.log_end_offset
-    else:
-        epoch, end_offset = found.log.end_offset_for_epoch(wanted.leader_epoch)
+    epoch, end_offset = found.end_offset_for_epoch(wanted.leader_epoch)
     return Result(partition=wanted.partition, leader_epoch=epoch, end_offset=end_offset)

@@ -432,7 +432,10 @@ async def test_the_end_of_an_epoch(harness: Harness) -> None:
     assert end(0) == (0, 0, 2)
     assert end(1) == (0, 1, 2)
     assert end(5) == (0, -1, -1)
-    assert end(0, current=0)[0] == errors.FencedLeaderEpochError.code
+    harness.restart()
+    harness.restart()
+    assert [end(epoch) for epoch in (0, 1, 2, 3, 4)] == [(0, 0, 2), (0, 0, 2), (0, 0, 2), (0, 3, 2), (0, -1, -1)]
+    assert end(0, current=1)[0] == errors.FencedLeaderEpochError.code
 
 
 # The rest

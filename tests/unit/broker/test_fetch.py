@@ -162,6 +162,17 @@ async def test_a_reader_of_another_history_is_told_where_the_two_part(harness: H
     assert (beyond.diverging_epoch.epoch, beyond.diverging_epoch.end_offset) == (0, 2)
 
 
+async def test_an_empty_partition_is_read_from_its_current_epoch(harness: Harness) -> None:
+    topic_id = harness.create("t")
+    for epoch in (0, 1, 2):
+        for earlier in range(epoch + 1):
+            data = partitions(fetch(harness, want(topic_id, 0, last_fetched_epoch=earlier)))[0]
+            assert (data.error_code, data.diverging_epoch.epoch) == (0, -1)
+        newer = partitions(fetch(harness, want(topic_id, 0, last_fetched_epoch=epoch + 1)))[0]
+        assert newer.error_code == OffsetOutOfRangeError.code
+        harness.restart()
+
+
 async def test_a_session_answers_with_what_changed(harness: Harness) -> None:
     topic_id = harness.create("t", 3)
     first = fetch(harness, want(topic_id, 0, 1, 2), session_epoch=0)

@@ -72,6 +72,7 @@ cdef enum:
     HANDOVER_BYTES = 65536
 
 cdef int STICKY_BYTES = _pure.STICKY_BYTES
+cdef Py_ssize_t SMALLEST = _pure.SMALLEST
 cdef object NO_TOPIC = object()
 
 
@@ -171,12 +172,14 @@ cdef class PartitionQueue:
     cdef public int64_t drained
     cdef public int muted
     cdef public Py_ssize_t batch_limit
+    cdef public Py_ssize_t target
 
     def __init__(self, str topic, int32_t partition, Py_ssize_t batch_limit):
         self.topic = topic
         self.partition = partition
         self.ready = deque()
         self.batch_limit = batch_limit
+        self.target = min(batch_limit, SMALLEST)
 
     def size(self):
         return len(self.ready) + (self.batch is not None)

@@ -18,6 +18,7 @@ from typing import Any
 
 from kclient.producer.batch import Callback, ProducerBatch
 from kclient.producer.future import RecordFuture
+from kclient.producer.sizing import SMALLEST
 from kclient.records import murmur2
 
 OnDelivery = Callable[..., None]
@@ -46,8 +47,8 @@ def plain_headers(headers: Any) -> bool:
 class PartitionQueue:
     """The batches of one partition: one open for records, and those that are full or due again, in order.
 
-    `entry`, `drained`, `muted` and `batch_limit` are the sender's: its sequence state, how many batches it
-    took, how many of them are under way if only one may be, and the most bytes a batch should have.
+    `entry`, `drained`, `muted`, `batch_limit` and `target` are the sender's: its sequence state, how many batches
+    it took, how many of them are under way, the most bytes a batch may have, and how many it should have.
     """
 
     __slots__ = (
@@ -61,6 +62,7 @@ class PartitionQueue:
         "muted",
         "partition",
         "ready",
+        "target",
         "topic",
     )
 
@@ -76,6 +78,7 @@ class PartitionQueue:
         self.drained = 0
         self.muted = 0
         self.batch_limit = batch_limit
+        self.target = min(batch_limit, SMALLEST)
 
     def size(self) -> int:
         """How many batches wait."""

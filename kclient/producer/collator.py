@@ -23,7 +23,11 @@ class Clusters(Protocol):
 
 
 class Collator:
-    """Takes the batches of one request at a time out of the queues."""
+    """Takes the batches of one request at a time out of the queues.
+
+    Attributes:
+        compression: what compression leaves of a batch, as a part of 1, smoothed over the last ones.
+    """
 
     def __init__(
         self, config: ProducerConfig, accumulator: Accumulator, identity: Identity, metadata: Clusters
@@ -34,8 +38,7 @@ class Collator:
         self._linger = config.linger_ms / 1000
         self._max_request_size = config.max_request_size
         self._one_at_a_time = config.max_in_flight_requests_per_connection == 1
-        # How small batches become, so that a request carries as many as fit once they are compressed.
-        self._compression = 1.0
+        self.compression = 1.0
 
     def collate(self, queues: Iterable[PartitionQueue], now: float) -> list[ProducerBatch]:
         """Take the next batch of each of these partitions that may send one."""
@@ -56,7 +59,7 @@ class Collator:
         builder = batch.builder
         if batch.attempts == 0 and builder is not None and builder.compression_type != "none":
             ratio = MARGIN * size / builder.size_in_bytes
-            self._compression = min(1.0, (1 - SMOOTHING) * self._compression + SMOOTHING * ratio)
+            self.compression = min(1.0, (1 - SMOOTHING) * self.compression + SMOOTHING * ratio)
 
     def _may_send(self, queue: PartitionQueue, now: float) -> bool:
         if self._one_at_a_time and queue.muted:
@@ -77,4 +80,4 @@ class Collator:
         if batch.wire is not None:
             return len(batch.wire)
         assert batch.builder is not None
-        return int(batch.builder.size_in_bytes * self._compression)
+        return int(batch.builder.size_in_bytes * self.compression)

@@ -107,7 +107,7 @@ class ProducerCore:
         topic = self.accumulator.topics.get(queue.topic)
         if topic is not None:
             topic.used_at = now
-        return self._new_batch(queue, now, now + self._delivery_timeout, queue.batch_limit)
+        return self._new_batch(queue, now, now + self._delivery_timeout, min(queue.batch_limit, queue.target))
 
     def _new_batch(self, queue: PartitionQueueType, created: float, deadline: float, limit: int) -> ProducerBatch:
         builder = BatchBuilder(self.config.compression_type, self._level, max_bytes=limit)

@@ -23,6 +23,7 @@ class Attempt:
         topic_names: by id, as they were when it was sent.
         sent_at, deadline: when it was sent, and when the first batch must be settled (driver's clock).
         has_topic_ids: whether the ids of all topics are known.
+        depth: how many were on their way to the broker, itself included.
     """
 
     def __init__(
@@ -34,6 +35,7 @@ class Attempt:
         self.deadline = min(batch.deadline for batch in batches)
         self.topic_names: dict[UUID, str] = {}
         self.has_topic_ids = True
+        self.depth = 1
         # The bytes as they are now: a batch may be given up, or numbered anew, before they are written.
         self._wires = [(batch.topic, batch.partition, batch.build()) for batch in batches]
         self._acks = acks

@@ -33,6 +33,7 @@ from kclient.producer.outcomes import Outcome, may_be_written, outcome
 from kclient.producer.produce_request import LAST_VERSION_WITH_NAMES, Attempt
 from kclient.producer.producer_id import IdQuestion
 from kclient.producer.replacing import split, without
+from kclient.producer.sizing import Sizing
 from kclient.protocol.messages.produce import ProduceRequest, ProduceResponse
 from kclient.types import Node, TopicPartition
 
@@ -92,6 +93,7 @@ class Sender(Manager):
         self._throttled_until: dict[int, float] = {}
         self._turn = 0
         self._weighed_at = 0.0
+        self._sizing = Sizing(config.batch_size)
         self._collator = Collator(config, accumulator, self.identity, metadata)
         self._id_question = IdQuestion(self.identity, self._backoff, self.stop)
 
@@ -160,7 +162,7 @@ class Sender(Manager):
             start = self._turn % len(queues)
             queues = queues[start:] + queues[:start]
         for _ in range(max(1, self._max_in_flight - self._nodes.in_flight(node))):
-            batches = [batch for batch in self._collator.collate(queues, now) if self._prepare(batch, now)]
+            batches = [batch for batch in self._collator.collate(queues, now) if self._prepare(batch, node, now)]
             if not batches:
                 break
             requests.append(self._request(node, batches, now))
@@ -181,7 +183,7 @@ class Sender(Manager):
             if topic is not None and partitions is not None:
                 self._load.look(topic, partitions, silent)
 
-    def _prepare(self, batch: ProducerBatch, now: float) -> bool:
+    def _prepare(self, batch: ProducerBatch, node: int, now: float) -> bool:
         """Number and build a batch; one that cannot be built fails for itself."""
         assert batch.builder is not None
         if batch.ordinal < 0:
@@ -196,6 +198,7 @@ class Sender(Manager):
             self._give_up(batch, error)
             return False
         self._collator.built(batch, len(wire))
+        batch.queue.target = self._sizing.size(node, self._collator.compression)
         batch.move_to(BatchState.IN_FLIGHT)
         batch.on_wire = True
         batch.attempts += 1
@@ -205,6 +208,7 @@ class Sender(Manager):
 
     def _request(self, node: int, batches: list[ProducerBatch], now: float) -> Request:
         attempt = Attempt(node, batches, self._metadata.cluster, self._acks, self._request_timeout_ms, now)
+        attempt.depth += sum(other.node == node for other in self._attempts)
         self._attempts[attempt] = None
         self._measures.request(sum(batch.count for batch in batches))
         return Request(
@@ -249,6 +253,7 @@ class Sender(Manager):
         if leaders:
             nodes = [Node(end.node_id, end.host, end.port, end.rack) for end in response.node_endpoints]
             self._metadata.update_leaders(leaders, nodes)
+        self._sizing.answered(attempt.node, now - attempt.sent_at, attempt.depth)
         self._measures.latency(now - attempt.sent_at, response.throttle_time_ms)
 
     def _failed(self, attempt: Attempt, error: KafkaError, now: float) -> None:

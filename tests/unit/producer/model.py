@@ -158,7 +158,8 @@ class Model:
         self.fatal = error
 
     def open_batch(self, queue: Any) -> ProducerBatch:
-        return self.new_batch(queue, self.now, self.now + self.config.delivery_timeout_ms / 1000, queue.batch_limit)
+        deadline = self.now + self.config.delivery_timeout_ms / 1000
+        return self.new_batch(queue, self.now, deadline, min(queue.batch_limit, queue.target))
 
     def new_batch(self, queue: Any, created: float, deadline: float, limit: int) -> ProducerBatch:
         builder = BatchBuilder(self.config.compression_type, max_bytes=limit)

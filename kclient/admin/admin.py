@@ -12,9 +12,9 @@ from kclient.admin.cluster import ClusterDescription
 from kclient.admin.configs import AlterConfig, ConfigEntry, ConfigResource
 from kclient.admin.core import AdminCore
 from kclient.admin.offsets import OffsetSpec
-from kclient.admin.operation import run
 from kclient.admin.topics import CreatedTopic, NewPartitions, NewTopic, TopicDescription, TopicListing
 from kclient.config import AdminConfig
+from kclient.net.operation import run
 from kclient.options import AdminOptions
 from kclient.types import OffsetAndTimestamp, TopicPartition
 
@@ -49,35 +49,35 @@ class Admin:
     def create_topics(
         self, new_topics: Iterable[NewTopic], *, validate_only: bool = False, timeout: float | None = None
     ) -> dict[str, CreatedTopic]:
-        """Create topics; returns once they have leaders in the answering broker's metadata.
+        """Create topics; returns once they have leaders and every reachable broker knows them.
 
         Errors by topic: TopicAlreadyExistsError, InvalidTopicError, InvalidReplicationFactorError,
         InvalidPartitionsError, InvalidConfigurationError, PolicyViolationError and others.
         """
         deadline = self._core.deadline("create_topics", timeout)
-        return run(topics.create_topics(self._core, new_topics, validate_only, deadline), deadline)
+        return run(topics.create_topics(self._core, new_topics, validate_only, deadline))
 
     def delete_topics(self, names: Iterable[str], *, timeout: float | None = None) -> dict[str, None]:
         """Delete topics with all their records. Errors by topic: UnknownTopicOrPartitionError and others."""
         deadline = self._core.deadline("delete_topics", timeout)
-        return run(topics.delete_topics(self._core, names, deadline), deadline)
+        return run(topics.delete_topics(self._core, names, deadline))
 
     def list_topics(self, *, include_internal: bool = False, timeout: float | None = None) -> dict[str, TopicListing]:
         """All topics by name."""
         deadline = self._core.deadline("list_topics", timeout)
-        return run(topics.list_topics(self._core, include_internal, deadline), deadline)
+        return run(topics.list_topics(self._core, include_internal, deadline))
 
     def describe_topics(self, names: Iterable[str], *, timeout: float | None = None) -> dict[str, TopicDescription]:
         """Topics with their partitions, leaders and replicas. Errors by topic: UnknownTopicOrPartitionError."""
         deadline = self._core.deadline("describe_topics", timeout)
-        return run(topics.describe_topics(self._core, names, deadline), deadline)
+        return run(topics.describe_topics(self._core, names, deadline))
 
     def create_partitions(
         self, new: Mapping[str, NewPartitions], *, validate_only: bool = False, timeout: float | None = None
     ) -> dict[str, None]:
         """Add partitions to topics. Errors by topic: InvalidPartitionsError, UnknownTopicOrPartitionError."""
         deadline = self._core.deadline("create_partitions", timeout)
-        return run(topics.create_partitions(self._core, new, validate_only, deadline), deadline)
+        return run(topics.create_partitions(self._core, new, validate_only, deadline))
 
     def describe_configs(
         self,
@@ -88,7 +88,7 @@ class Admin:
     ) -> dict[ConfigResource, dict[str, ConfigEntry]]:
         """The settings of each resource by name, with their sources."""
         deadline = self._core.deadline("describe_configs", timeout)
-        return run(configs.describe_configs(self._core, resources, include_documentation, deadline), deadline)
+        return run(configs.describe_configs(self._core, resources, include_documentation, deadline))
 
     def incremental_alter_configs(
         self,
@@ -99,7 +99,7 @@ class Admin:
     ) -> dict[ConfigResource, None]:
         """Change settings one by one (KIP-339). Errors by resource: InvalidConfigurationError and others."""
         deadline = self._core.deadline("incremental_alter_configs", timeout)
-        return run(configs.incremental_alter_configs(self._core, changes, validate_only, deadline), deadline)
+        return run(configs.incremental_alter_configs(self._core, changes, validate_only, deadline))
 
     def list_offsets(
         self,
@@ -113,7 +113,7 @@ class Admin:
         An offset of -1 says that no record is that young. `timestamp` is -1 for EARLIEST and LATEST.
         """
         deadline = self._core.deadline("list_offsets", timeout)
-        return run(offsets.list_offsets(self._core, wanted, isolation_level, deadline), deadline)
+        return run(offsets.list_offsets(self._core, wanted, isolation_level, deadline))
 
     def delete_records(
         self, before: Mapping[TopicPartition, int], *, timeout: float | None = None
@@ -123,12 +123,12 @@ class Admin:
         Errors by partition: OffsetOutOfRangeError, PolicyViolationError for compacted topics.
         """
         deadline = self._core.deadline("delete_records", timeout)
-        return run(offsets.delete_records(self._core, before, deadline), deadline)
+        return run(offsets.delete_records(self._core, before, deadline))
 
     def describe_cluster(self, *, timeout: float | None = None) -> ClusterDescription:
         """The cluster's id, controller and brokers."""
         deadline = self._core.deadline("describe_cluster", timeout)
-        return run(cluster.describe_cluster(self._core, deadline), deadline)
+        return run(cluster.describe_cluster(self._core, deadline))
 
     def metrics(self) -> dict[str, Any]:
         """What the client counted so far, by Kafka's names."""

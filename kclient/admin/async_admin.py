@@ -16,9 +16,9 @@ from kclient.admin.cluster import ClusterDescription
 from kclient.admin.configs import AlterConfig, ConfigEntry, ConfigResource
 from kclient.admin.core import AdminCore
 from kclient.admin.offsets import OffsetSpec
-from kclient.admin.operation import run_async
 from kclient.admin.topics import CreatedTopic, NewPartitions, NewTopic, TopicDescription, TopicListing
 from kclient.config import AdminConfig
+from kclient.net.operation import run_async
 from kclient.net.waiting import LoopBridge
 from kclient.options import AdminOptions
 from kclient.types import OffsetAndTimestamp, TopicPartition
@@ -47,33 +47,29 @@ class AsyncAdmin:
         self, new_topics: Iterable[NewTopic], *, validate_only: bool = False, timeout: float | None = None
     ) -> dict[str, CreatedTopic]:
         deadline = self._core.deadline("create_topics", timeout)
-        return await run_async(
-            topics.create_topics(self._core, new_topics, validate_only, deadline), deadline, self._bridge
-        )
+        return await run_async(topics.create_topics(self._core, new_topics, validate_only, deadline), self._bridge)
 
     async def delete_topics(self, names: Iterable[str], *, timeout: float | None = None) -> dict[str, None]:
         deadline = self._core.deadline("delete_topics", timeout)
-        return await run_async(topics.delete_topics(self._core, names, deadline), deadline, self._bridge)
+        return await run_async(topics.delete_topics(self._core, names, deadline), self._bridge)
 
     async def list_topics(
         self, *, include_internal: bool = False, timeout: float | None = None
     ) -> dict[str, TopicListing]:
         deadline = self._core.deadline("list_topics", timeout)
-        return await run_async(topics.list_topics(self._core, include_internal, deadline), deadline, self._bridge)
+        return await run_async(topics.list_topics(self._core, include_internal, deadline), self._bridge)
 
     async def describe_topics(
         self, names: Iterable[str], *, timeout: float | None = None
     ) -> dict[str, TopicDescription]:
         deadline = self._core.deadline("describe_topics", timeout)
-        return await run_async(topics.describe_topics(self._core, names, deadline), deadline, self._bridge)
+        return await run_async(topics.describe_topics(self._core, names, deadline), self._bridge)
 
     async def create_partitions(
         self, new: Mapping[str, NewPartitions], *, validate_only: bool = False, timeout: float | None = None
     ) -> dict[str, None]:
         deadline = self._core.deadline("create_partitions", timeout)
-        return await run_async(
-            topics.create_partitions(self._core, new, validate_only, deadline), deadline, self._bridge
-        )
+        return await run_async(topics.create_partitions(self._core, new, validate_only, deadline), self._bridge)
 
     async def describe_configs(
         self,
@@ -84,7 +80,7 @@ class AsyncAdmin:
     ) -> dict[ConfigResource, dict[str, ConfigEntry]]:
         deadline = self._core.deadline("describe_configs", timeout)
         return await run_async(
-            configs.describe_configs(self._core, resources, include_documentation, deadline), deadline, self._bridge
+            configs.describe_configs(self._core, resources, include_documentation, deadline), self._bridge
         )
 
     async def incremental_alter_configs(
@@ -96,7 +92,7 @@ class AsyncAdmin:
     ) -> dict[ConfigResource, None]:
         deadline = self._core.deadline("incremental_alter_configs", timeout)
         return await run_async(
-            configs.incremental_alter_configs(self._core, changes, validate_only, deadline), deadline, self._bridge
+            configs.incremental_alter_configs(self._core, changes, validate_only, deadline), self._bridge
         )
 
     async def list_offsets(
@@ -107,19 +103,17 @@ class AsyncAdmin:
         timeout: float | None = None,
     ) -> dict[TopicPartition, OffsetAndTimestamp]:
         deadline = self._core.deadline("list_offsets", timeout)
-        return await run_async(
-            offsets.list_offsets(self._core, wanted, isolation_level, deadline), deadline, self._bridge
-        )
+        return await run_async(offsets.list_offsets(self._core, wanted, isolation_level, deadline), self._bridge)
 
     async def delete_records(
         self, before: Mapping[TopicPartition, int], *, timeout: float | None = None
     ) -> dict[TopicPartition, int]:
         deadline = self._core.deadline("delete_records", timeout)
-        return await run_async(offsets.delete_records(self._core, before, deadline), deadline, self._bridge)
+        return await run_async(offsets.delete_records(self._core, before, deadline), self._bridge)
 
     async def describe_cluster(self, *, timeout: float | None = None) -> ClusterDescription:
         deadline = self._core.deadline("describe_cluster", timeout)
-        return await run_async(cluster.describe_cluster(self._core, deadline), deadline, self._bridge)
+        return await run_async(cluster.describe_cluster(self._core, deadline), self._bridge)
 
     def metrics(self) -> dict[str, Any]:
         return self._core.engine.metrics.snapshot()

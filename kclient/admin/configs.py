@@ -13,9 +13,10 @@ from typing import NamedTuple
 import msgspec
 
 from kclient.admin.core import AdminCore, Outcomes, controller_can_help
-from kclient.admin.operation import Deadline, Operation
+from kclient.admin.deadline import Deadline
 from kclient.errors import ConfigError, KafkaError, error_from_code
 from kclient.net.manager import ANY_NODE
+from kclient.net.operation import Operation
 from kclient.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResponse
 from kclient.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,

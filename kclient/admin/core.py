@@ -11,7 +11,7 @@ import random
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
-from kclient.admin.operation import Deadline, Operation, Pause
+from kclient.admin.deadline import Deadline
 from kclient.config import AdminConfig
 from kclient.errors import (
     AdminError,
@@ -22,8 +22,10 @@ from kclient.errors import (
     UnknownTopicOrPartitionError,
     error_from_code,
 )
+from kclient.net.backoff import retry_backoff
 from kclient.net.engine import Engine
 from kclient.net.manager import ANY_NODE
+from kclient.net.operation import Operation, Pause, Result
 from kclient.protocol import Message
 from kclient.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from kclient.types import TopicPartition
@@ -41,6 +43,7 @@ class AdminCore:
 
     def __init__(self, config: AdminConfig) -> None:
         self.config = config
+        self._backoff = retry_backoff(config, random.Random())
         self.engine = Engine(config, name="kclient-admin")
         self.engine.start()
 
@@ -61,7 +64,13 @@ class AdminCore:
         """Ask one broker (or ANY_NODE) once, when its address is known."""
         yield from self.known(node, deadline)
         timeout = min(deadline.remaining(), self.config.request_timeout_ms / 1000)
-        return (yield self.engine.call(node, request_type, build, timeout=timeout, minimum_version=minimum_version))
+        answer = self.engine.call(node, request_type, build, timeout=timeout, minimum_version=minimum_version)
+        try:
+            return (yield Result(answer, deadline.at))
+        except KafkaTimeoutError:
+            if deadline.passed:
+                raise deadline.error() from None
+            raise
 
     def ask(
         self, node: int, request_type: type[Message], build: Callable[[int], Message], deadline: Deadline
@@ -78,25 +87,24 @@ class AdminCore:
             except KafkaError as error:
                 if not error.retriable or isinstance(error, UnknownTopicOrPartitionError):
                     raise
-                yield from self.back_off(attempts, deadline, error)
                 attempts += 1
+                yield from self.back_off(attempts, deadline, error)
 
     def back_off(self, attempts: int, deadline: Deadline, error: KafkaError) -> Operation[None]:
-        """Wait before the next attempt (exponential, with jitter); raise when there is no time for one."""
+        """Wait after so many failed attempts; raise when there is no time for another one."""
         if deadline.passed:
             raise error if isinstance(error, KafkaTimeoutError) else deadline.error(error) from error
         if error.refreshes_metadata:
             self.engine.metadata.request_update()
-        first, last = self.config.retry_backoff_ms / 1000, self.config.retry_backoff_max_ms / 1000
-        yield Pause(min(last, first * 2 ** min(attempts, 10)) * random.uniform(0.8, 1.2))
+        yield Pause(min(self._backoff.seconds(attempts), deadline.remaining()))
 
     def known(self, node: int, deadline: Deadline) -> Operation[None]:
         """Wait until the metadata has the address of a broker."""
         attempts = 0
         while node >= 0 and node not in self.engine.metadata.cluster.brokers:
             self.engine.metadata.request_update()
-            yield from self.back_off(attempts, deadline, DisconnectedError(f"broker {node} is not in the metadata"))
             attempts += 1
+            yield from self.back_off(attempts, deadline, DisconnectedError(f"broker {node} is not in the metadata"))
 
     def controller(self) -> int:
         """Whom to ask for changes: the controller, as far as the metadata names one (with KRaft any broker will do)."""
@@ -125,7 +133,7 @@ class AdminCore:
         while pending:
             try:
                 if attempts:
-                    yield from self.back_off(attempts - 1, deadline, errors[pending[0]])
+                    yield from self.back_off(attempts, deadline, errors[pending[0]])
                 outcomes = yield from attempt(pending)
             except KafkaError as error:
                 if len(pending) == len(order):
@@ -200,13 +208,17 @@ class AdminCore:
         return by_leader, errors
 
     def metadata(self, topics: list[str] | None, deadline: Deadline) -> Operation[MetadataResponse]:
-        """Ask any broker about topics (None: all); never creates one."""
+        """Ask any broker about topics (None: all) until it answers; never creates one."""
+        return (yield from self.retrying(lambda: self.metadata_of(ANY_NODE, topics, deadline), deadline))
+
+    def metadata_of(self, node: int, topics: list[str] | None, deadline: Deadline) -> Operation[MetadataResponse]:
+        """What one broker knows of topics; asks once."""
 
         def build(version: int) -> MetadataRequest:
             wanted = None if topics is None else [MetadataRequest.MetadataRequestTopic(name=name) for name in topics]
             return MetadataRequest(topics=wanted, allow_auto_topic_creation=version < 4)
 
-        answer: MetadataResponse = yield from self.ask(ANY_NODE, MetadataRequest, build, deadline)
+        answer: MetadataResponse = yield from self.request(node, MetadataRequest, build, deadline)
         return answer
 
     def close(self, timeout: float) -> None:

@@ -10,8 +10,9 @@ from collections.abc import Mapping
 from enum import IntEnum
 
 from kclient.admin.core import AdminCore, Outcomes, moving
-from kclient.admin.operation import Deadline, Operation
+from kclient.admin.deadline import Deadline
 from kclient.errors import ConfigError, error_from_code
+from kclient.net.operation import Operation
 from kclient.protocol.messages.delete_records import DeleteRecordsRequest, DeleteRecordsResponse
 from kclient.protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
 from kclient.types import OffsetAndTimestamp, TopicPartition

@@ -1,7 +1,7 @@
 """Topics: create, delete, list, describe, add partitions.
 
-A change returns once the broker that answers shows it in its metadata, so that the next call through the
-same cluster finds what was just made (Java's client returns earlier). Leaves out reassignments.
+A change returns once every broker that can be reached shows it in its metadata, so that whoever asks next finds
+what was just made (Java's client returns earlier). Leaves out reassignments.
 """
 
 from __future__ import annotations
@@ -13,9 +13,10 @@ import msgspec
 
 from kclient.admin.configs import ConfigEntry, config_source
 from kclient.admin.core import AdminCore, Outcomes, controller_can_help
-from kclient.admin.operation import Deadline, Operation
+from kclient.admin.deadline import Deadline
 from kclient.errors import KafkaError, LeaderNotAvailableError, UnsupportedVersionError, error_from_code
 from kclient.net.manager import ANY_NODE
+from kclient.net.operation import Operation
 from kclient.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
 from kclient.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from kclient.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
@@ -229,15 +230,26 @@ def _until(
     satisfied: Callable[[MetadataResponse.MetadataResponseTopic], bool],
     deadline: Deadline,
 ) -> Operation[None]:
-    """Wait until a broker's metadata shows all the topics as they should be."""
+    """Wait until the metadata of every broker shows all the topics as they should be.
+
+    Brokers learn of a change one after the other; whoever asks next may ask any of them. One that cannot be
+    reached is left out: nobody else reaches it either.
+    """
+
+    def behind(node: int) -> Operation[Outcomes[int, bool]]:
+        answer = yield from core.metadata_of(node, names, deadline)
+        return {node: not all(satisfied(topic) for topic in answer.topics)}
+
     attempts = 0
-    while names:
-        answer = yield from core.metadata(names, deadline)
-        done = {topic.name for topic in answer.topics if satisfied(topic)}
-        names = [name for name in names if name not in done]
-        if names:
-            waiting = LeaderNotAvailableError("the change is made and not in the brokers' metadata yet", topic=names[0])
-            yield from core.back_off(attempts, deadline, waiting)
+    waiting = list(core.engine.metadata.cluster.brokers) if names else []
+    while waiting:
+        found = yield from core.gather({node: behind(node) for node in waiting}, {node: [node] for node in waiting})
+        waiting = [node for node, is_behind in found.items() if is_behind is True]
+        if waiting:
+            error = LeaderNotAvailableError(
+                "the change is made and not in every broker's metadata yet", topic=names[0], broker=waiting[0]
+            )
+            yield from core.back_off(attempts, deadline, error)
             attempts += 1
 
 

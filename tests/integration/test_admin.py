@@ -25,6 +25,8 @@ from kclient.errors import (
     UnknownTopicOrPartitionError,
 )
 
+START = 1_600_000_000_000
+
 
 @pytest.fixture
 def admin(bootstrap_servers: str) -> Iterator[Admin]:
@@ -34,11 +36,11 @@ def admin(bootstrap_servers: str) -> Iterator[Admin]:
 
 @pytest.fixture
 def filled(admin: Admin, bootstrap_servers: str, topic: str) -> str:
-    """A topic of two partitions; the first holds ten records, a millisecond apart from 1000 on."""
+    """A topic of two partitions; the first holds ten records, a millisecond apart from START on."""
     admin.create_topics([NewTopic(topic, num_partitions=2)])
     with Producer(bootstrap_servers=bootstrap_servers) as producer:
         for number in range(10):
-            producer.send(topic, b"value", partition=0, timestamp=1000 + number)
+            producer.send(topic, b"value", partition=0, timestamp=START + number)
     return topic
 
 
@@ -156,11 +158,11 @@ def test_offsets_by_name_and_by_time(admin: Admin, filled: str) -> None:
     assert admin.list_offsets({first: OffsetSpec.EARLIEST, second: OffsetSpec.LATEST})[first].offset == 0
     found = admin.list_offsets({first: OffsetSpec.LATEST, second: OffsetSpec.LATEST})
     assert (found[first].offset, found[second].offset) == (10, 0)
-    at = admin.list_offsets({first: 1005})[first]
-    assert (at.offset, at.timestamp) == (5, 1005)
-    assert admin.list_offsets({first: 2000})[first].offset == -1
+    at = admin.list_offsets({first: START + 5})[first]
+    assert (at.offset, at.timestamp) == (5, START + 5)
+    assert admin.list_offsets({first: START + 1000})[first].offset == -1
     newest = admin.list_offsets({first: OffsetSpec.MAX_TIMESTAMP})[first]
-    assert (newest.offset, newest.timestamp) == (9, 1009)
+    assert (newest.offset, newest.timestamp) == (9, START + 9)
 
 
 def test_offsets_of_what_does_not_exist(admin: Admin, filled: str) -> None:

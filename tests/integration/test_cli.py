@@ -12,6 +12,8 @@ import pytest
 
 from kclient import __version__, records
 
+START = 1_600_000_000_000
+
 
 class Cli:
     """Runs `kclient` with the cluster in its environment."""
@@ -56,7 +58,7 @@ def test_keys_headers_and_a_template(cli: Cli, topic: str) -> None:
 
 def test_json_survives_the_round_trip(cli: Cli, topic: str) -> None:
     records_in = [
-        {"key": "a", "value": "1", "headers": [{"name": "h", "value": "x"}], "timestamp": 1234, "partition": 0},
+        {"key": "a", "value": "1", "headers": [{"name": "h", "value": "x"}], "timestamp": START, "partition": 0},
         {"key": None, "value": None, "partition": 0},
         {"value_base64": "//4=", "partition": 0},
     ]
@@ -64,7 +66,7 @@ def test_json_survives_the_round_trip(cli: Cli, topic: str) -> None:
     lines = cli("consume", topic, "-e", "--json")
     again = [json.loads(line) for line in lines.splitlines()]
     assert [record["offset"] for record in again] == [0, 1, 2]
-    assert (again[0]["key"], again[0]["timestamp"], again[0]["headers"]) == ("a", 1234, [{"name": "h", "value": "x"}])
+    assert (again[0]["key"], again[0]["timestamp"], again[0]["headers"]) == ("a", START, [{"name": "h", "value": "x"}])
     assert (again[1]["value"], again[2]["value_base64"]) == (None, "//4=")
     cli("produce", f"{topic}-copy", "--json", stdin=lines)
     copied = [json.loads(line) for line in cli("consume", f"{topic}-copy", "-e", "--json").splitlines()]
@@ -73,10 +75,17 @@ def test_json_survives_the_round_trip(cli: Cli, topic: str) -> None:
 
 @pytest.mark.parametrize(
     ("where", "expected"),
-    [("beginning", b"0123456789"), ("7", b"789"), ("-2", b"89"), ("@1006", b"6789"), ("@9999", b""), ("end", b"")],
+    [
+        ("beginning", b"0123456789"),
+        ("7", b"789"),
+        ("-2", b"89"),
+        (f"@{START + 6}", b"6789"),
+        (f"@{START + 1000}", b""),
+        ("end", b""),
+    ],
 )
 def test_reading_starts_where_it_is_told_to(cli: Cli, topic: str, where: str, expected: bytes) -> None:
-    lines = [json.dumps({"value": str(number), "timestamp": 1000 + number, "partition": 0}) for number in range(10)]
+    lines = [json.dumps({"value": str(number), "timestamp": START + number, "partition": 0}) for number in range(10)]
     cli("produce", topic, "--json", stdin="\n".join(lines).encode())
     assert cli("consume", f"{topic}:0", f"--from={where}", "-e", "--format", "{value}") == expected
 
@@ -101,7 +110,9 @@ def test_a_reader_that_has_seen_enough_is_an_ordinary_end(cli: Cli, topic: str) 
 
 
 def test_topics_from_creation_to_deletion(cli: Cli, topic: str) -> None:
-    assert cli("topics", "create", topic, "--partitions", "2", "-c", "retention.ms=1000") == f"{topic}\t2\t1\n".encode()
+    assert cli("topics", "create", topic, "--partitions", "2", "-c", "retention.ms=1000").startswith(
+        f"{topic}\t2\t".encode()
+    )
     assert topic.encode() in cli("topics", "list").splitlines()
     cli("topics", "add-partitions", topic, "3")
     described = json.loads(cli("topics", "describe", topic, "--json"))

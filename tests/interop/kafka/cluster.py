@@ -214,6 +214,8 @@ class KafkaCluster:
             "auto.create.topics.enable": "true",
             "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
             "allow.everyone.if.no.acl.found": "true",
+            # Tests write records of any age: retention stays away from them.
+            "log.initial.task.delay.ms": 3_600_000,
             # A stopped node is noticed within seconds, so that a test of failover need not be slow.
             "broker.session.timeout.ms": 4000,
             "broker.heartbeat.interval.ms": 500,

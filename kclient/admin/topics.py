@@ -249,8 +249,8 @@ def _until(
             error = LeaderNotAvailableError(
                 "the change is made and not in every broker's metadata yet", topic=names[0], broker=waiting[0]
             )
-            yield from core.back_off(attempts, deadline, error)
             attempts += 1
+            yield from core.back_off(attempts, deadline, error)
 
 
 def _has_leaders(topic: MetadataResponse.MetadataResponseTopic) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from types import TracebackType
-from typing import Any, Self, Unpack
+from typing import Any, Self, TypeVar, Unpack
 
 import anyio
 import anyio.lowlevel
@@ -17,15 +17,18 @@ import anyio.to_thread
 
 from kclient.config import ConsumerConfig
 from kclient.consumer.consumer import checked_times
-from kclient.consumer.core import ConsumerCore, Pause, Steps, config_from, config_from_properties
+from kclient.consumer.core import ConsumerCore, config_from, config_from_properties
 from kclient.consumer.iterator import AsyncRecordIterator
 from kclient.consumer.records import Records
 from kclient.consumer.reset import EARLIEST, LATEST
 from kclient.errors import ConcurrentUseError
-from kclient.net.waiting import LoopBridge, LoopSignal, await_future
+from kclient.net.operation import Operation, run_async
+from kclient.net.waiting import LoopBridge, LoopSignal
 from kclient.options import ConsumerOptions
 from kclient.records import ConsumerRecord
 from kclient.types import OffsetAndMetadata, OffsetAndTimestamp, PartitionInfo, TopicPartition
+
+T = TypeVar("T")
 
 
 class AsyncConsumer:
@@ -77,7 +80,7 @@ class AsyncConsumer:
 
     async def poll(self, timeout: float = 0.5, max_records: int | None = None) -> Records:
         """Return records that were fetched, or wait for some: see `Consumer.poll`."""
-        return await self._run(self._core.poll, timeout, max_records)  # type: ignore[no-any-return]
+        return await self._run(self._core.poll(timeout, max_records))
 
     def __aiter__(self) -> AsyncIterator[ConsumerRecord]:
         """Iterate over records as they come, without end; after an exception or a `break` it goes on.
@@ -88,7 +91,7 @@ class AsyncConsumer:
 
     async def _refill(self) -> Iterator[ConsumerRecord]:
         await anyio.lowlevel.checkpoint()
-        return await self._run(self._core.next_chunk)  # type: ignore[no-any-return]
+        return await self._run(self._core.next_chunk())
 
     # -- what is read
 
@@ -141,30 +144,26 @@ class AsyncConsumer:
 
     async def position(self, partition: tuple[str, int], timeout: float | None = None) -> int:
         """The offset of the next record to be returned: see `Consumer.position`."""
-        return await self._run(self._core.position, partition, self._seconds(timeout))  # type: ignore[no-any-return]
+        return await self._run(self._core.position(partition, self._seconds(timeout)))
 
     async def beginning_offsets(
         self, partitions: Iterable[tuple[str, int]], timeout: float | None = None
     ) -> dict[TopicPartition, int]:
         """The first offset of each partition: see `Consumer.beginning_offsets`."""
-        return await self._run(  # type: ignore[no-any-return]
-            self._core.special_offsets, partitions, EARLIEST, self._seconds(timeout)
-        )
+        return await self._run(self._core.special_offsets(partitions, EARLIEST, self._seconds(timeout)))
 
     async def end_offsets(
         self, partitions: Iterable[tuple[str, int]], timeout: float | None = None
     ) -> dict[TopicPartition, int]:
         """The end of each partition: see `Consumer.end_offsets`."""
-        return await self._run(  # type: ignore[no-any-return]
-            self._core.special_offsets, partitions, LATEST, self._seconds(timeout)
-        )
+        return await self._run(self._core.special_offsets(partitions, LATEST, self._seconds(timeout)))
 
     async def offsets_for_times(
         self, times: Mapping[tuple[str, int], int], timeout: float | None = None
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
         """The first record of each partition at or after a point in time: see `Consumer.offsets_for_times`."""
         targets = checked_times(times)
-        return await self._run(self._core.lookup, targets, self._seconds(timeout))  # type: ignore[no-any-return]
+        return await self._run(self._core.lookup(targets, self._seconds(timeout)))
 
     def current_lag(self, partition: tuple[str, int]) -> int | None:
         """How many offsets lie between the position and the end, as of the last answer; None before one."""
@@ -174,12 +173,12 @@ class AsyncConsumer:
 
     async def partitions_for(self, topic: str, timeout: float | None = None) -> list[PartitionInfo]:
         """The partitions of a topic, fresh from a broker: see `Consumer.partitions_for`."""
-        found = await self._run(self._core.topics, [topic], self._seconds(timeout))
-        return found[topic]  # type: ignore[no-any-return]
+        found = await self._run(self._core.topics([topic], self._seconds(timeout)))
+        return found[topic]
 
     async def list_topics(self, timeout: float | None = None) -> dict[str, list[PartitionInfo]]:
         """All topics that this client may see, with their partitions; without internal ones."""
-        return await self._run(self._core.topics, None, self._seconds(timeout))  # type: ignore[no-any-return]
+        return await self._run(self._core.topics(None, self._seconds(timeout)))
 
     # -- the rest
 
@@ -218,25 +217,14 @@ class AsyncConsumer:
         self._core.engine.check_usable()
         return function(*arguments)
 
-    async def _run(self, function: Callable[..., Steps], *arguments: Any) -> Any:
+    async def _run(self, operation: Operation[T]) -> T:
         """Run what may wait, as the owner, awaiting where it does."""
         task = anyio.get_current_task().id
         outer = self._owner
         if outer is not None and outer != task:
             raise ConcurrentUseError
         self._owner = task
-        steps = function(*arguments)
         try:
-            result: Any = None
-            while True:
-                waiting = steps.send(result)
-                if isinstance(waiting, Pause):
-                    await self._signal.wait(waiting.seconds)
-                    result = None
-                else:
-                    result = await await_future(waiting.future, waiting.seconds, self._bridge)
-        except StopIteration as end:
-            return end.value
+            return await run_async(operation, self._bridge, self._signal)
         finally:
             self._owner = outer
-            steps.close()

@@ -10,18 +10,21 @@ import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import TracebackType
-from typing import Any, Self, Unpack
+from typing import Any, Self, TypeVar, Unpack
 
 from kclient.config import ConsumerConfig
-from kclient.consumer.core import ConsumerCore, Pause, Steps, config_from, config_from_properties
+from kclient.consumer.core import ConsumerCore, config_from, config_from_properties
 from kclient.consumer.iterator import RecordIterator
 from kclient.consumer.records import Records
 from kclient.consumer.reset import EARLIEST, LATEST
 from kclient.errors import ConcurrentUseError
-from kclient.net.waiting import ThreadSignal, wait_future
+from kclient.net.operation import Operation, run
+from kclient.net.waiting import ThreadSignal
 from kclient.options import ConsumerOptions
 from kclient.records import ConsumerRecord
 from kclient.types import OffsetAndMetadata, OffsetAndTimestamp, PartitionInfo, TopicPartition
+
+T = TypeVar("T")
 
 
 class Consumer:
@@ -95,7 +98,7 @@ class Consumer:
             WakeupError: `wakeup` was called.
             ConcurrentUseError: another thread is using this consumer.
         """
-        return self._run(self._core.poll, timeout, max_records)  # type: ignore[no-any-return]
+        return self._run(self._core.poll(timeout, max_records))
 
     def __iter__(self) -> Iterator[ConsumerRecord]:
         """Iterate over records as they come, without end.
@@ -106,7 +109,7 @@ class Consumer:
         return self._iterator
 
     def _refill(self) -> Iterator[ConsumerRecord]:
-        return self._run(self._core.next_chunk)  # type: ignore[no-any-return]
+        return self._run(self._core.next_chunk())
 
     # -- what is read
 
@@ -183,7 +186,7 @@ class Consumer:
             KafkaTimeoutError: it could not be looked up in time.
             IllegalStateError: the partition is not assigned.
         """
-        return self._run(self._core.position, partition, self._seconds(timeout))  # type: ignore[no-any-return]
+        return self._run(self._core.position(partition, self._seconds(timeout)))
 
     def beginning_offsets(
         self, partitions: Iterable[tuple[str, int]], timeout: float | None = None
@@ -194,9 +197,7 @@ class Consumer:
             KafkaTimeoutError: not all could be looked up within `timeout` seconds.
             UnknownTopicOrPartitionError: one does not exist.
         """
-        return self._run(  # type: ignore[no-any-return]
-            self._core.special_offsets, partitions, EARLIEST, self._seconds(timeout)
-        )
+        return self._run(self._core.special_offsets(partitions, EARLIEST, self._seconds(timeout)))
 
     def end_offsets(
         self, partitions: Iterable[tuple[str, int]], timeout: float | None = None
@@ -204,9 +205,7 @@ class Consumer:
         """The end of each partition: the high watermark, or with isolation_level "read_committed" the last
         stable offset. Raises as `beginning_offsets`.
         """
-        return self._run(  # type: ignore[no-any-return]
-            self._core.special_offsets, partitions, LATEST, self._seconds(timeout)
-        )
+        return self._run(self._core.special_offsets(partitions, LATEST, self._seconds(timeout)))
 
     def offsets_for_times(
         self, times: Mapping[tuple[str, int], int], timeout: float | None = None
@@ -221,7 +220,7 @@ class Consumer:
             None for a partition without so young a record. Raises as `beginning_offsets`.
         """
         targets = checked_times(times)
-        return self._run(self._core.lookup, targets, self._seconds(timeout))  # type: ignore[no-any-return]
+        return self._run(self._core.lookup(targets, self._seconds(timeout)))
 
     def current_lag(self, partition: tuple[str, int]) -> int | None:
         """How many offsets lie between the position and the end, as of the last answer; None before one."""
@@ -235,11 +234,11 @@ class Consumer:
         Raises:
             UnknownTopicOrPartitionError: the topic does not exist.
         """
-        return self._run(self._core.topics, [topic], self._seconds(timeout))[topic]  # type: ignore[no-any-return]
+        return self._run(self._core.topics([topic], self._seconds(timeout)))[topic]
 
     def list_topics(self, timeout: float | None = None) -> dict[str, list[PartitionInfo]]:
         """All topics that this client may see, with their partitions; without internal ones."""
-        return self._run(self._core.topics, None, self._seconds(timeout))  # type: ignore[no-any-return]
+        return self._run(self._core.topics(None, self._seconds(timeout)))
 
     # -- the rest
 
@@ -279,22 +278,12 @@ class Consumer:
         finally:
             self._owner.release()
 
-    def _run(self, function: Callable[..., Steps], *arguments: Any) -> Any:
+    def _run(self, operation: Operation[T]) -> T:
         """Run what may wait, as the owner, blocking where it does."""
         if not self._owner.acquire(blocking=False):
             raise ConcurrentUseError
         try:
-            steps = function(*arguments)
-            result: Any = None
-            while True:
-                waiting = steps.send(result)
-                if isinstance(waiting, Pause):
-                    self._signal.wait(waiting.seconds)
-                    result = None
-                else:
-                    result = wait_future(waiting.future, waiting.seconds)
-        except StopIteration as end:
-            return end.value
+            return run(operation, self._signal)
         finally:
             self._owner.release()
 

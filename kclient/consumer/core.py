@@ -1,8 +1,7 @@
 """The consumer without a face: what each call does, up to the point where it has to wait.
 
-A call that may wait is a generator: it yields a `Pause` (wait for a signal, at most so many
-seconds) or a `Result` (wait for a future) and is sent the future's result. The two faces drive
-them, one by blocking, one by awaiting; neither has logic of its own. Leaves out groups.
+A call that may wait is an operation (see `kclient.net.operation`), which the two faces drive, one by
+blocking, one by awaiting; neither has logic of its own. Leaves out groups.
 """
 
 from __future__ import annotations
@@ -10,10 +9,10 @@ from __future__ import annotations
 import os
 import random
 import time
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from kclient.config import ConsumerConfig, read_properties
 from kclient.consumer.collector import Collector, Taken
@@ -37,6 +36,7 @@ from kclient.errors import (
 )
 from kclient.net.engine import Engine
 from kclient.net.manager import ANY_NODE
+from kclient.net.operation import Operation, Pause, Result
 from kclient.net.waiting import Notifier
 from kclient.protocol.messages.metadata import MetadataRequest
 from kclient.records import ConsumerRecord
@@ -44,23 +44,6 @@ from kclient.types import OffsetAndMetadata, OffsetAndTimestamp, PartitionInfo, 
 
 ITERATION_RECORDS = 10_000
 """Iteration takes so many records at once: few entries into Python, and a wakeup is still noticed soon."""
-
-
-class Pause(NamedTuple):
-    """Wait for a signal, at most so long (seconds; None for ever)."""
-
-    seconds: float | None
-
-
-class Result(NamedTuple):
-    """Wait for a future, at most so long (seconds)."""
-
-    future: Future[Any]
-    seconds: float
-
-
-Waiting = Pause | Result
-Steps = Generator[Waiting, Any, Any]
 
 
 def config_from(options: Mapping[str, Any]) -> ConsumerConfig:
@@ -156,8 +139,8 @@ class ConsumerCore:
 
     # -- records
 
-    def poll(self, timeout: float, max_records: int | None) -> Steps:
-        """Returns Records; see the faces."""
+    def poll(self, timeout: float, max_records: int | None) -> Operation[Records]:
+        """See `Consumer.poll`."""
         count = self.config.max_poll_records if max_records is None else max_records
         if count < 1:
             raise ValueError(f"max_records must be at least 1, not {count}")
@@ -177,7 +160,7 @@ class ConsumerCore:
                 return Records()
             yield Pause(deadline - now)
 
-    def next_chunk(self) -> Steps:
+    def next_chunk(self) -> Operation[Iterator[ConsumerRecord]]:
         """Returns an iterator over the next chunk of an iteration; the one before counts as read."""
         if self._active is not None:
             self.collector.settle(self._active, self._active.end)
@@ -259,7 +242,7 @@ class ConsumerCore:
         """See `seek_by`."""
         self.seek_by(partitions, LATEST)
 
-    def position(self, tp: TopicPartition, timeout: float) -> Steps:
+    def position(self, tp: tuple[str, int], timeout: float) -> Operation[int]:
         """Returns the offset of the next record."""
         tp = TopicPartition(*tp)
         deadline = time.monotonic() + timeout
@@ -280,16 +263,19 @@ class ConsumerCore:
                 )
             yield Pause(deadline - now)
 
-    def lookup(self, targets: Mapping[TopicPartition, int], timeout: float) -> Steps:
+    def lookup(
+        self, targets: Mapping[TopicPartition, int], timeout: float
+    ) -> Operation[dict[TopicPartition, OffsetAndTimestamp | None]]:
         """Returns by partition an OffsetAndTimestamp, or None where there is none."""
         self.engine.check_usable()
         lookup = Lookup({TopicPartition(*tp): timestamp for tp, timestamp in targets.items()}, timeout)
         self.engine.submit(lambda: self.offsets.add(lookup))
-        # The lookup ends by itself at its deadline; the margin is for a network thread that is busy.
-        found: dict[TopicPartition, OffsetAndTimestamp | None] = yield Result(lookup.future, timeout + 1.0)
+        found: dict[TopicPartition, OffsetAndTimestamp | None] = yield _ends_itself(lookup.future, timeout)
         return found
 
-    def special_offsets(self, partitions: Iterable[tuple[str, int]], policy: ResetPolicy, timeout: float) -> Steps:
+    def special_offsets(
+        self, partitions: Iterable[tuple[str, int]], policy: ResetPolicy, timeout: float
+    ) -> Operation[dict[TopicPartition, int]]:
         """Returns by partition its first or its end offset."""
         timestamp = policy.timestamp(0)
         found = yield from self.lookup({TopicPartition(*tp): timestamp for tp in partitions}, timeout)
@@ -318,7 +304,7 @@ class ConsumerCore:
 
     # -- topics
 
-    def topics(self, names: list[str] | None, timeout: float) -> Steps:
+    def topics(self, names: list[str] | None, timeout: float) -> Operation[dict[str, list[PartitionInfo]]]:
         """Returns the partitions of these topics, or of all that may be seen."""
         topics = None if names is None else [MetadataRequest.MetadataRequestTopic(name=name) for name in names]
         auto_create = self.config.allow_auto_create_topics
@@ -330,7 +316,7 @@ class ConsumerCore:
             return message
 
         self.engine.check_usable()
-        response = yield Result(self.engine.call(ANY_NODE, MetadataRequest, build, timeout=timeout), timeout + 1.0)
+        response = yield _ends_itself(self.engine.call(ANY_NODE, MetadataRequest, build, timeout=timeout), timeout)
         found: dict[str, list[PartitionInfo]] = {}
         for topic in response.topics:
             if topic.error_code and names is not None:
@@ -408,6 +394,11 @@ class ConsumerCore:
         self._fetch_latency.record(1000 * seconds)
         if partitions:
             self._fetch_size.record(size)
+
+
+def _ends_itself(future: Future[Any], timeout: float) -> Result:
+    """Wait for what the network thread ends within so many seconds; the margin is for a thread that is busy."""
+    return Result(future, time.monotonic() + timeout + 1.0)
 
 
 def _wall_clock() -> int:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 import struct
-from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 from kclient.consumer.fetch_buffer import FetchedPiece, ResponseMemory
@@ -27,6 +26,7 @@ from kclient.types import Node, TopicPartition
 if TYPE_CHECKING:
     from uuid import UUID
 
+    from kclient.net.backoff import Backoff
     from kclient.net.metadata import MetadataManager
     from kclient.protocol.messages.fetch import FetchResponse
 
@@ -91,7 +91,7 @@ class FetchResults:
 
     Parameters:
         subscription, metadata: what is told.
-        backoff: how many seconds to wait after so many failures.
+        backoff: how long to wait after so many failures.
         replica_seconds: how long a preferred replica holds (KIP-392).
     """
 
@@ -99,7 +99,7 @@ class FetchResults:
         self,
         subscription: Subscription,
         metadata: MetadataManager,
-        backoff: Callable[[int], float],
+        backoff: Backoff,
         replica_seconds: float,
     ) -> None:
         self._subscription = subscription
@@ -212,8 +212,8 @@ class FetchResults:
                 self._subscription.fail(state, error)
         elif isinstance(error, _WAIT_AND_REFRESH):
             _log.log(logging.WARNING if state.failures else logging.DEBUG, "%s; fetching again after a pause", error)
-            state.retry_at = now + self._backoff(state.failures)
             state.failures += 1
+            state.retry_at = now + self._backoff.seconds(state.failures)
             self._metadata.request_update()
         else:
             self._subscription.fail(state, error)

@@ -27,6 +27,7 @@ from kclient.errors import (
     KafkaError,
     error_from_code,
 )
+from kclient.net.backoff import retry_backoff
 from kclient.net.manager import IDLE, NEVER, Manager, Nodes, Poll, Request
 from kclient.protocol.messages.fetch import FetchRequest, FetchResponse
 from kclient.types import TopicPartition
@@ -44,16 +45,6 @@ _LARGEST_USEFUL = 8 << 20
 _LEAST_AHEAD = 8 << 20
 """A partition with fewer unread bytes is fetched from; more ahead gains nothing, and falls out of the caches."""
 _SESSION_CODES = (FetchSessionIdNotFoundError.code, InvalidFetchSessionEpochError.code)
-
-
-def backoff_from(config: ConsumerConfig, random: Random) -> Callable[[int], float]:
-    """Seconds to wait after so many failures: exponential, with a fifth of jitter."""
-    first, most = config.retry_backoff_ms / 1000, config.retry_backoff_max_ms / 1000
-
-    def backoff(failures: int) -> float:
-        return min(most, first * 2.0 ** min(failures, 20)) * random.uniform(0.8, 1.2)
-
-    return backoff
 
 
 class Fetcher(Manager):
@@ -82,7 +73,7 @@ class Fetcher(Manager):
         self._metadata = metadata
         self._nodes = nodes
         self._config = config
-        self._backoff = backoff_from(config, random)
+        self._backoff = retry_backoff(config, random)
         self._results = FetchResults(subscription, metadata, self._backoff, config.metadata_max_age_ms / 1000)
         self._on_fetched = on_fetched
         self._isolation = 1 if config.isolation_level == "read_committed" else 0
@@ -302,9 +293,8 @@ class Fetcher(Manager):
             self._subscription.raise_soon(error)
 
     def _wait(self, node: int, now: float) -> None:
-        failures = self._node_failures.get(node, 0)
-        self._node_failures[node] = failures + 1
-        self._node_retry_at[node] = now + self._backoff(failures)
+        failures = self._node_failures[node] = self._node_failures.get(node, 0) + 1
+        self._node_retry_at[node] = now + self._backoff.seconds(failures)
 
     def _drop_replica(self, node: int) -> None:
         for state in self._subscription.partitions.values():

@@ -16,7 +16,6 @@ from random import Random
 from typing import TYPE_CHECKING, NamedTuple
 
 from kclient.config import ConsumerConfig
-from kclient.consumer.fetcher import backoff_from
 from kclient.consumer.partition_state import FetchState, PartitionState
 from kclient.consumer.reset import LATEST
 from kclient.consumer.subscription import Subscription
@@ -31,6 +30,7 @@ from kclient.errors import (
     UnsupportedForMessageFormatError,
     error_from_code,
 )
+from kclient.net.backoff import retry_backoff
 from kclient.net.manager import NEVER, Manager, Nodes, Poll, Request
 from kclient.protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
 from kclient.types import OffsetAndTimestamp, TopicPartition
@@ -96,7 +96,7 @@ class OffsetsManager(Manager):
         self._metadata = metadata
         self._nodes = nodes
         self._config = config
-        self._backoff = backoff_from(config, random)
+        self._backoff = retry_backoff(config, random)
         self._wall_clock = wall_clock
         self._isolation = 1 if config.isolation_level == "read_committed" else 0
         self._lookups: list[Lookup] = []
@@ -286,16 +286,16 @@ class OffsetsManager(Manager):
             self._metadata.request_update()
         if state is not None and state.generation == question.generation:
             _log.debug("%s: looking up where to start failed: %s", tp, error)
-            state.retry_at = now + self._backoff(state.failures)
             state.failures += 1
+            state.retry_at = now + self._backoff.seconds(state.failures)
             if not again:
                 self._subscription.fail(state, error)
         if lookup is not None:
             lookup.asked.discard(tp)
             lookup.last_error = error
             if again:
-                lookup.retry_at = now + self._backoff(lookup.failures)
                 lookup.failures += 1
+                lookup.retry_at = now + self._backoff.seconds(lookup.failures)
             else:
                 self._end(lookup, error)
 

@@ -14,10 +14,10 @@ from random import Random
 from typing import TYPE_CHECKING, NamedTuple
 
 from kclient.config import ConsumerConfig
-from kclient.consumer.fetcher import backoff_from
 from kclient.consumer.partition_state import FetchState, PartitionState
 from kclient.consumer.subscription import Subscription
 from kclient.errors import KafkaError, UnknownTopicOrPartitionError, error_from_code
+from kclient.net.backoff import retry_backoff
 from kclient.net.manager import NEVER, Manager, Nodes, Poll, Request
 from kclient.protocol.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse
 from kclient.types import TopicPartition
@@ -60,7 +60,7 @@ class ValidationManager(Manager):
         self._metadata = metadata
         self._nodes = nodes
         self._request_seconds = config.request_timeout_ms / 1000
-        self._backoff = backoff_from(config, random)
+        self._backoff = retry_backoff(config, random)
 
     def poll(self, now: float) -> Poll:
         """A request to each leader of partitions that wait for validation."""
@@ -156,8 +156,8 @@ class ValidationManager(Manager):
         if state.generation != question.generation:
             return
         _log.debug("%s: validating the position failed: %s", state.tp, error)
-        state.retry_at = now + self._backoff(state.failures)
         state.failures += 1
+        state.retry_at = now + self._backoff.seconds(state.failures)
         if error.retriable or error.refreshes_metadata:
             self._metadata.request_update()
         else:

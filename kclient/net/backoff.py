@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import random
 
+from kclient.config import ClientConfig
+
 
 class Backoff:
     """Waits that double with every failure.
@@ -26,3 +28,8 @@ class Backoff:
         """The wait after so many failures; 1 is the first."""
         wait: float = self._first * 2.0 ** min(max(failures - 1, 0), 50)
         return min(self._most, wait * self._random.uniform(1 - self._jitter, 1 + self._jitter))
+
+
+def retry_backoff(config: ClientConfig, random: random.Random) -> Backoff:
+    """The waits before a failed request is repeated, as the options retry_backoff_ms and retry_backoff_max_ms say."""
+    return Backoff(config.retry_backoff_ms / 1000, config.retry_backoff_max_ms / 1000, random=random)

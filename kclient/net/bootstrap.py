@@ -7,7 +7,9 @@ from collections.abc import Sequence
 
 from kclient.errors import ConfigError
 
-_SERVER = re.compile(r"(?:(?P<scheme>[A-Za-z_]+)://)?(?:\[(?P<v6>[0-9A-Fa-f:.%\w]+)\]|(?P<host>[^\[\]:/\s]+)):(?P<port>[0-9]+)")
+_SERVER = re.compile(
+    r"(?:(?P<scheme>[A-Za-z_]+)://)?(?:\[(?P<v6>[0-9A-Fa-f:.%\w]+)\]|(?P<host>[^\[\]:/\s]+)):(?P<port>[0-9]+)"
+)
 
 
 def parse_servers(servers: str | Sequence[str]) -> list[tuple[str, int]]:

@@ -101,9 +101,7 @@ class Cluster:
         left = {name: info for name, info in self.topics.items() if name not in gone}
         return Cluster(self.version + 1, self.cluster_id, self.controller_id, self.brokers, left)
 
-    def with_leaders(
-        self, leaders: Mapping[TopicPartition, tuple[int, int]], nodes: Iterable[Node]
-    ) -> Cluster | None:
+    def with_leaders(self, leaders: Mapping[TopicPartition, tuple[int, int]], nodes: Iterable[Node]) -> Cluster | None:
         """The snapshot after hints at new leaders (KIP-951): by partition, broker and epoch.
 
         Returns:

@@ -421,4 +421,3 @@ def describe_stranger(head: bytes) -> str:
     if len(head) >= 3 and head[0] in (0x15, 0x16) and head[1] == 0x03:
         return "a TLS record: this is a TLS port"
     return f"bytes that are not Kafka's protocol ({head[:16]!r})"
-

@@ -110,9 +110,7 @@ def find_versions(setup: Setup) -> Exchange:
     """Ask for the versions the broker accepts; with an older version of the question if it does not know this one."""
     version = ApiVersionsRequest.max_version
     while True:
-        request = ApiVersionsRequest(
-            client_software_name=SOFTWARE_NAME, client_software_version=setup.software_version
-        )
+        request = ApiVersionsRequest(client_software_name=SOFTWARE_NAME, client_software_version=setup.software_version)
         body = yield Ask(request, version)
         code = _error_code(body)
         if code == UnsupportedVersionError.code and version > 0:

@@ -23,7 +23,7 @@ from kclient.errors import (
     RebootstrapRequiredError,
     error_from_code,
 )
-from kclient.net.backoff import Backoff
+from kclient.net.backoff import retry_backoff
 from kclient.net.cluster import Cluster as Cluster
 from kclient.net.cluster import TopicInfo as TopicInfo
 from kclient.net.manager import ANY_NODE, IDLE, NEVER, Manager, Poll, Request
@@ -78,7 +78,7 @@ class MetadataManager(Manager):
         self._nodes = nodes
         self._wakeup = wakeup
         self._auto_create = auto_create
-        self._backoff = Backoff(config.retry_backoff_ms / 1000, config.retry_backoff_max_ms / 1000, random=random)
+        self._backoff = retry_backoff(config, random)
         self._max_age = config.metadata_max_age_ms / 1000
         self._rebootstraps = config.metadata_recovery_strategy == "rebootstrap"
         self._rebootstrap_after = config.metadata_recovery_rebootstrap_trigger_ms / 1000

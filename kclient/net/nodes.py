@@ -60,9 +60,7 @@ class ClusterNodes(Nodes):
         self._defer = defer
         self._request_timeout = config.request_timeout_ms / 1000
         self._settings = LinkSettings(config, transport, metrics, random, defer, steps, self.max_in_flight)
-        self._bootstrap = [
-            Node(FIRST_BOOTSTRAP_ID - index, host, port) for index, (host, port) in enumerate(servers)
-        ]
+        self._bootstrap = [Node(FIRST_BOOTSTRAP_ID - index, host, port) for index, (host, port) in enumerate(servers)]
         self._links: dict[int, Link] = {}
         self._retired: list[Link] = []
         self._candidates: tuple[int, ...] = ()

@@ -1,24 +1,19 @@
-"""How the two faces drive a call that may have to wait: by blocking, or by awaiting.
+"""How a producer's calls wait for news, of which the network thread has plenty and most calls want none.
 
-Such a call is a generator (see `core`) that yields a `Pause` when it has to wait for news: room in the
-buffer, metadata, a settled batch. Leaves out what is waited for.
+A call that goes through at once, as a send nearly always does, never makes a signal. Leaves out what is
+waited for (`core`) and how operations are driven (`kclient.net.operation`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from typing import Any, NamedTuple
+from typing import Any, TypeVar
 
+from kclient.net import operation
+from kclient.net.operation import Operation, Pause
 from kclient.net.waiting import LoopBridge, LoopSignal, Notifier, ThreadSignal
 
-
-class Pause(NamedTuple):
-    """Wait for news, for so many seconds at most."""
-
-    seconds: float
-
-
-Steps = Generator[Pause, None, Any]
+T = TypeVar("T")
+Steps = Operation[Any]
 
 
 class News:
@@ -35,6 +30,9 @@ class News:
         """Do not any more."""
         self._waiting.discard(notifier)
 
+    def __len__(self) -> int:
+        return len(self._waiting)
+
     def announce(self) -> None:
         """There is news."""
         if self._waiting:
@@ -42,40 +40,35 @@ class News:
                 notifier.notify()
 
 
-def run(steps: Steps, news: News) -> Any:
+def run(call: Operation[T], news: News) -> T:
     """Drive a call by blocking the thread; Ctrl-C interrupts it."""
     try:
-        next(steps)
+        next(call)
     except StopIteration as stop:
-        return stop.value
+        result: T = stop.value
+        return result
     signal = ThreadSignal()
     news.add(signal)
     try:
-        while True:
-            # Looked at once more, as there may have been news before the signal was in place.
-            pause = steps.send(None)
-            signal.wait(pause.seconds)
-    except StopIteration as stop:
-        return stop.value
+        # The first pause is skipped, as there may have been news before the signal was in place.
+        return operation.run(call, signal)
     finally:
         news.remove(signal)
-        steps.close()
 
 
-async def run_async(steps: Steps, news: News, bridge: LoopBridge) -> Any:
+async def run_async(call: Operation[T], news: News, bridge: LoopBridge) -> T:
     """Drive a call by awaiting, on asyncio or trio."""
     try:
-        next(steps)
+        next(call)
     except StopIteration as stop:
-        return stop.value
+        result: T = stop.value
+        return result
     signal = LoopSignal(bridge)
     news.add(signal)
     try:
-        while True:
-            pause = steps.send(None)
-            await signal.wait(pause.seconds)
-    except StopIteration as stop:
-        return stop.value
+        return await operation.run_async(call, bridge, signal)
     finally:
         news.remove(signal)
-        steps.close()
+
+
+__all__ = ["News", "Pause", "Steps", "run", "run_async"]

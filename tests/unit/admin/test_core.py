@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from kclient.admin.core import AdminCore
+from kclient.admin.deadline import Deadline
 from kclient.admin.offsets import OffsetSpec, list_offsets
-from kclient.admin.operation import Deadline, Operation, Pause
 from kclient.config import AdminConfig
 from kclient.errors import (
     AdminError,
@@ -20,6 +21,8 @@ from kclient.errors import (
     RequestTimedOutError,
     TopicAuthorizationError,
 )
+from kclient.net.backoff import retry_backoff
+from kclient.net.operation import Operation, Pause
 from kclient.types import TopicPartition
 
 
@@ -28,6 +31,7 @@ class Core(AdminCore):
 
     def __init__(self) -> None:
         self.config = AdminConfig.from_options({"bootstrap_servers": "localhost:9092"})
+        self._backoff = retry_backoff(self.config, random.Random(1))
 
 
 def finished(operation: Operation[Any]) -> Any:

@@ -63,9 +63,9 @@ class Server:
                 if size is not None and int(size) >= 0:
                     listening.setsockopt(socket.SOL_SOCKET, option, int(size))
             listening.bind(address)
-        except OSError:
+        except OSError as error:
             listening.close()
-            raise
+            raise OSError(error.errno, f"could not listen on {host}:{port}: {error.strerror}") from error
         self._socket = listening
         bound: int = listening.getsockname()[1]
         return bound

@@ -16,6 +16,7 @@ from random import Random
 from typing import TYPE_CHECKING, NamedTuple
 
 from kclient.config import ConsumerConfig
+from kclient.consumer.leaders import Leaders
 from kclient.consumer.partition_state import FetchState, PartitionState
 from kclient.consumer.reset import LATEST
 from kclient.consumer.subscription import Subscription
@@ -94,7 +95,7 @@ class OffsetsManager(Manager):
     ) -> None:
         self._subscription = subscription
         self._metadata = metadata
-        self._nodes = nodes
+        self._leaders = Leaders(metadata, nodes)
         self._config = config
         self._backoff = retry_backoff(config, random)
         self._wall_clock = wall_clock
@@ -130,23 +131,14 @@ class OffsetsManager(Manager):
         self._lookups.clear()
 
     def _collect_resets(self, by_node: dict[int, dict[TopicPartition, list[_Question]]], now: float) -> float:
-        deadline = NEVER
         with self._subscription.lock:
-            for tp, state in self._subscription.partitions.items():
-                if state.state is not FetchState.AWAITING_RESET or state.blocked:
-                    continue
-                if state.retry_at > now:
-                    deadline = min(deadline, state.retry_at)
-                    continue
-                node, look_at = self._leader(tp, now)
-                if node is None:
-                    deadline = min(deadline, look_at)
-                    continue
+            waiting, deadline = self._leaders.of_waiting(self._subscription, FetchState.AWAITING_RESET, now)
+            for state, node in waiting:
                 # Answered or not, the same reset is not asked for again before its request is over.
                 state.retry_at = now + 2 * self._config.request_timeout_ms / 1000
                 assert state.reset is not None
                 question = _Question(state.reset.timestamp(self._wall_clock()), state, state.generation, None)
-                by_node.setdefault(node, {}).setdefault(tp, []).append(question)
+                by_node.setdefault(node, {}).setdefault(state.tp, []).append(question)
         return deadline
 
     def _collect_lookups(self, by_node: dict[int, dict[TopicPartition, list[_Question]]], now: float) -> float:
@@ -170,7 +162,7 @@ class OffsetsManager(Manager):
                     if isinstance(error, AuthorizationError | InvalidTopicError):
                         self._end(lookup, error)
                         break
-                    node, look_at = self._leader(tp, now)
+                    node, look_at = self._leaders.reachable(tp, now)
                     if node is None:
                         deadline = min(deadline, look_at)
                         continue
@@ -180,18 +172,6 @@ class OffsetsManager(Manager):
             else:
                 self._lookups.remove(lookup)
         return deadline
-
-    def _leader(self, tp: TopicPartition, now: float) -> tuple[int | None, float]:
-        """The leader if it can be asked now, else when to look again."""
-        info = self._metadata.cluster.partition(tp.topic, tp.partition)
-        if info is None or info.leader is None:
-            self._metadata.request_update()
-            return None, NEVER
-        if not self._nodes.ready(info.leader, now):
-            if self._nodes.connection_error(info.leader) is not None:
-                self._metadata.request_update()
-            return None, self._nodes.retry_at(info.leader) or NEVER
-        return info.leader, now
 
     def _request(self, node: int, questions: dict[TopicPartition, _Question]) -> Request:
         return Request(

@@ -14,11 +14,12 @@ from random import Random
 from typing import TYPE_CHECKING, NamedTuple
 
 from kclient.config import ConsumerConfig
+from kclient.consumer.leaders import Leaders
 from kclient.consumer.partition_state import FetchState, PartitionState
 from kclient.consumer.subscription import Subscription
 from kclient.errors import KafkaError, UnknownTopicOrPartitionError, error_from_code
 from kclient.net.backoff import retry_backoff
-from kclient.net.manager import NEVER, Manager, Nodes, Poll, Request
+from kclient.net.manager import Manager, Nodes, Poll, Request
 from kclient.protocol.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse
 from kclient.types import TopicPartition
 
@@ -59,36 +60,22 @@ class ValidationManager(Manager):
         self._subscription = subscription
         self._metadata = metadata
         self._nodes = nodes
+        self._leaders = Leaders(metadata, nodes)
         self._request_seconds = config.request_timeout_ms / 1000
         self._backoff = retry_backoff(config, random)
 
     def poll(self, now: float) -> Poll:
         """A request to each leader of partitions that wait for validation."""
         by_node: dict[int, dict[TopicPartition, _Question]] = {}
-        deadline = NEVER
         with self._subscription.lock:
-            for tp, state in self._subscription.partitions.items():
-                if state.state is not FetchState.AWAITING_VALIDATION or state.blocked:
-                    continue
-                if state.retry_at > now:
-                    deadline = min(deadline, state.retry_at)
-                    continue
-                info = self._metadata.cluster.partition(tp.topic, tp.partition)
-                if info is None or info.leader is None:
-                    self._metadata.request_update()
-                    continue
-                if not self._nodes.ready(info.leader, now):
-                    deadline = min(deadline, self._nodes.retry_at(info.leader) or NEVER)
-                    if self._nodes.connection_error(info.leader) is not None:
-                        self._metadata.request_update()
-                    continue
-                version = self._nodes.api_version(info.leader, OffsetForLeaderEpochRequest)
+            waiting, deadline = self._leaders.of_waiting(self._subscription, FetchState.AWAITING_VALIDATION, now)
+            for state, node in waiting:
+                version = self._nodes.api_version(node, OffsetForLeaderEpochRequest)
                 if version is None or version < _FOR_CONSUMERS or state.fetch_epoch < 0:
                     self._subscription.validated(state, state.generation, _ANY_OFFSET, state.fetch_epoch)
                     continue
                 state.retry_at = now + 2 * self._request_seconds
-                question = _Question(state, state.generation, state.fetch_epoch)
-                by_node.setdefault(info.leader, {})[tp] = question
+                by_node.setdefault(node, {})[state.tp] = _Question(state, state.generation, state.fetch_epoch)
         return Poll([self._request(node, questions) for node, questions in by_node.items()], deadline)
 
     def _request(self, node: int, questions: dict[TopicPartition, _Question]) -> Request:

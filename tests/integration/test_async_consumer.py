@@ -1,3 +1,5 @@
+"""The async consumer on both loops: what is awaited, cancelled, interrupted and owned."""
+
 from __future__ import annotations
 
 from collections.abc import Iterator

@@ -1,3 +1,5 @@
+"""The consumer against a broker: places, polling, iteration, and every record exactly once."""
+
 from __future__ import annotations
 
 import os

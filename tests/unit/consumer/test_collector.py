@@ -1,3 +1,5 @@
+"""What leaves the fetch buffer: in turns, in order, and back where it came from when it was not read."""
+
 from __future__ import annotations
 
 from kclient.consumer.collector import Taken

@@ -1,3 +1,5 @@
+"""Fetched bytes are counted until they were read or dropped."""
+
 from __future__ import annotations
 
 import pytest

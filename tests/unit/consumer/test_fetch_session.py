@@ -1,3 +1,5 @@
+"""Fetch sessions (KIP-227): what a request leaves out, and when it starts over."""
+
 from __future__ import annotations
 
 import uuid

@@ -1,3 +1,5 @@
+"""Fetching against a model of brokers: who is asked, for how much, and what an answer leads to."""
+
 from __future__ import annotations
 
 import uuid

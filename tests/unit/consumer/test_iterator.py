@@ -1,3 +1,5 @@
+"""Iteration survives exceptions, and both twins do the same."""
+
 from __future__ import annotations
 
 import importlib

@@ -1,3 +1,5 @@
+"""What poll returns: iterated, by partition, to Arrow."""
+
 from __future__ import annotations
 
 import pytest

@@ -1,3 +1,5 @@
+"""The option auto_offset_reset in all its spellings."""
+
 from __future__ import annotations
 
 import pytest

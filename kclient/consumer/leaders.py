@@ -1,0 +1,59 @@
+"""Which partitions can be asked about now, and of which broker: what `offsets` and `validation` have in common.
+
+Leaves out fetching, which may ask a follower too.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kclient.net.manager import NEVER, Nodes
+from kclient.types import TopicPartition
+
+if TYPE_CHECKING:
+    from kclient.consumer.partition_state import FetchState, PartitionState
+    from kclient.consumer.subscription import Subscription
+    from kclient.net.metadata import MetadataManager
+
+
+class Leaders:
+    """The leaders of partitions, as far as they can be reached.
+
+    Parameters:
+        metadata, nodes: who leads what, and who can be reached.
+    """
+
+    def __init__(self, metadata: MetadataManager, nodes: Nodes) -> None:
+        self._metadata = metadata
+        self._nodes = nodes
+
+    def reachable(self, tp: TopicPartition, now: float) -> tuple[int | None, float]:
+        """The leader if it can be asked now, else when to look again; asks for fresh metadata where that may help."""
+        info = self._metadata.cluster.partition(tp.topic, tp.partition)
+        if info is None or info.leader is None:
+            self._metadata.request_update()
+            return None, NEVER
+        if not self._nodes.ready(info.leader, now):
+            if self._nodes.connection_error(info.leader) is not None:
+                self._metadata.request_update()
+            return None, self._nodes.retry_at(info.leader) or NEVER
+        return info.leader, now
+
+    def of_waiting(
+        self, subscription: Subscription, wanted: FetchState, now: float
+    ) -> tuple[list[tuple[PartitionState, int]], float]:
+        """The partitions in a state whose leader can be asked now, with its id, and when to look again (lock held)."""
+        found: list[tuple[PartitionState, int]] = []
+        deadline = NEVER
+        for tp, state in subscription.partitions.items():
+            if state.state is not wanted or state.blocked:
+                continue
+            if state.retry_at > now:
+                deadline = min(deadline, state.retry_at)
+                continue
+            leader, look_at = self.reachable(tp, now)
+            if leader is None:
+                deadline = min(deadline, look_at)
+            else:
+                found.append((state, leader))
+        return found, deadline

@@ -310,10 +310,16 @@ def _kinds(annotation: Any) -> tuple[Any, ...]:
 
 def _check(name: str, hint: Any, value: Any) -> None:
     option = _option(hint)
-    plain = {kind for kind in _kinds(hint.__origin__) if kind in (int, str, bool, types.NoneType)}
-    if plain and len(plain) == len(_kinds(hint.__origin__)) and type(value) not in plain:
+    kinds = _kinds(hint.__origin__)
+    plain = {kind for kind in kinds if kind in (int, str, bool, types.NoneType)}
+    if plain and len(plain) == len(kinds) and type(value) not in plain:
         expected = " or ".join(sorted("None" if kind is types.NoneType else kind.__name__ for kind in plain))
         raise ConfigError(f"{name} must be {expected}, not {value!r}")
+    # A .properties file written for Java has the names of classes here.
+    if any(typing.get_origin(kind) is Callable for kind in kinds) and not (value is None or callable(value)):
+        raise ConfigError(f"{name} must be a function or None, not {value!r}")
+    if typing.get_origin(hint.__origin__) is Sequence and isinstance(value, str):
+        raise ConfigError(f"{name} must be a list of objects, not {value!r}")
     if option.choices and value not in option.choices:
         raise ConfigError(f"{name} must be one of {', '.join(map(repr, option.choices))}, not {value!r}")
     if isinstance(value, int) and not option.choices:

@@ -58,6 +58,8 @@ def test_an_option_far_from_all_others_is_an_error_without_a_guess() -> None:
         ({"max_in_flight_requests_per_connection": 6}, "at most 5"),
         ({"delivery_timeout_ms": 1000}, "at least linger_ms"),
         ({"partitioner_ignore_keys": 1}, "must be bool"),
+        ({"key_serializer": "org.example.Serializer"}, "key_serializer must be a function or None, not 'org.example"),
+        ({"interceptors": "org.example.Audit"}, "interceptors must be a list of objects, not 'org.example"),
     ],
 )
 def test_a_wrong_value_says_what_would_be_right(wrong: dict[str, typing.Any], text: str) -> None:

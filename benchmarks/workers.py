@@ -2,7 +2,7 @@
 
 Each client does the same work in the loop its own users would write, with settings that are fair to
 it: MODE is `default` (what a user gets who sets nothing but what the work itself demands) or `tuned`.
-Prints one JSON object; leaves topics, brokers and comparison to `bench.py`.
+Prints one JSON object; leaves topics, brokers and comparison to `__main__`.
 """
 
 from __future__ import annotations

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import contextvars
 import shutil
 import tempfile
 import threading
@@ -158,7 +159,7 @@ class RefBroker:
         if thread is None or loop is None or broker is None:
             return
         try:
-            asyncio.run_coroutine_threadsafe(how(broker), loop).result()
+            _run_in(loop, how(broker))
         finally:
             loop.call_soon_threadsafe(self._ended.set)
             thread.join()
@@ -206,7 +207,7 @@ class RefBroker:
         async def run() -> T:
             return function(broker)
 
-        return asyncio.run_coroutine_threadsafe(run(), loop).result()
+        return _run_in(loop, run())
 
     def create_topic(self, name: str, partitions: int = 1, **configs: object) -> None:
         """Create a topic, without a client.
@@ -233,6 +234,11 @@ class RefBroker:
             UnknownTopicOrPartitionError: there is none.
         """
         return self.call(lambda broker: broker.partitions.find(topic, partition).log)
+
+
+def _run_in(loop: asyncio.AbstractEventLoop, steps: Coroutine[Any, Any, T]) -> T:
+    # In a context of its own: in the caller's, which may be trio's, anyio would not know asyncio's loop.
+    return contextvars.Context().run(asyncio.run_coroutine_threadsafe, steps, loop).result()
 
 
 def _text(value: object) -> str:

@@ -17,7 +17,7 @@ import anyio.to_thread
 
 from kclient.config import ConsumerConfig
 from kclient.consumer.consumer import checked_times
-from kclient.consumer.core import ConsumerCore, config_from, config_from_properties
+from kclient.consumer.core import ConsumerCore, config_from, config_from_properties, topic_names
 from kclient.consumer.iterator import AsyncRecordIterator
 from kclient.consumer.records import Records
 from kclient.consumer.reset import EARLIEST, LATEST
@@ -64,17 +64,14 @@ class AsyncConsumer:
         return consumer
 
     def _open(self, config: ConsumerConfig, topics: tuple[str, ...]) -> None:
+        names = topic_names(topics)  # before there is something to close
         self._bridge = LoopBridge()
         self._signal = LoopSignal(self._bridge)
         self._owner: int | None = None
         self._core = ConsumerCore(config, self._signal)
         self._iterator = self._core.iterator = AsyncRecordIterator(self._refill, self._core.leave_iteration)
-        if topics:
-            try:
-                self._core.subscribe(topics)
-            except BaseException:
-                self._core.close(0.0)
-                raise
+        if names:
+            self._core.subscribe(names)
 
     # -- reading
 

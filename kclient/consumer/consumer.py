@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack
 
 from kclient.config import ConsumerConfig
-from kclient.consumer.core import ConsumerCore, config_from, config_from_properties
+from kclient.consumer.core import ConsumerCore, config_from, config_from_properties, topic_names
 from kclient.consumer.iterator import RecordIterator
 from kclient.consumer.records import Records
 from kclient.consumer.reset import EARLIEST, LATEST
@@ -67,16 +67,13 @@ class Consumer:
         return consumer
 
     def _open(self, config: ConsumerConfig, topics: tuple[str, ...]) -> None:
+        names = topic_names(topics)  # before there is something to close
         self._signal = ThreadSignal()
         self._owner = threading.RLock()
         self._core = ConsumerCore(config, self._signal)
         self._iterator = self._core.iterator = RecordIterator(self._refill, self._core.leave_iteration)
-        if topics:
-            try:
-                self._core.subscribe(topics)
-            except BaseException:
-                self._core.close(0.0)
-                raise
+        if names:
+            self._core.subscribe(names)
 
     # -- reading
 

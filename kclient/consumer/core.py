@@ -46,6 +46,19 @@ ITERATION_RECORDS = 10_000
 """Iteration takes so many records at once: few entries into Python, and a wakeup is still noticed soon."""
 
 
+def topic_names(topics: str | Iterable[str]) -> list[str]:
+    """The topics a call names.
+
+    Raises:
+        TypeError: one is no name.
+    """
+    names: list[Any] = [topics] if isinstance(topics, str) else list(topics)
+    for name in names:
+        if not isinstance(name, str) or not name:
+            raise TypeError(f"a topic is a name, not {name!r} (several: Consumer('a', 'b'), subscribe(['a', 'b']))")
+    return names
+
+
 def config_from(options: Mapping[str, Any]) -> ConsumerConfig:
     """The options of a consumer, without those that come with groups."""
     if options.get("group_id") is not None:
@@ -109,9 +122,7 @@ class ConsumerCore:
 
     def subscribe(self, topics: Iterable[str]) -> None:
         """Read all partitions of these topics."""
-        names: list[Any] = [topics] if isinstance(topics, str) else list(topics)
-        if not all(isinstance(name, str) and name for name in names):
-            raise TypeError(f"topics are names, not {names!r}")
+        names = topic_names(topics)
         self.leave_iteration()
         if not names:
             self.subscription.unsubscribe()

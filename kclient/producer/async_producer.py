@@ -21,7 +21,7 @@ from kclient.producer.accumulator import OnDelivery
 from kclient.producer.callbacks import LoopDispatcher
 from kclient.producer.core import EXIT_SECONDS, ProducerCore
 from kclient.producer.future import RecordFuture
-from kclient.producer.producer import CLOSE_SECONDS
+from kclient.producer.producer import closing_seconds
 from kclient.producer.record import ProducerRecord
 from kclient.producer.waiting import run_async
 from kclient.types import PartitionInfo
@@ -133,9 +133,8 @@ class AsyncProducer:
         try:
             await run_async(core.begin_close(timeout), core.news, self._bridge)
         finally:
-            left = CLOSE_SECONDS if deadline is None else max(0.0, deadline - time.monotonic())
             with anyio.CancelScope(shield=True):
-                await anyio.to_thread.run_sync(core.end_close, left)
+                await anyio.to_thread.run_sync(core.end_close, closing_seconds(deadline))
         core.raise_failures()
 
     async def __aenter__(self) -> Self:

@@ -22,6 +22,8 @@ from kclient.types import PartitionInfo
 
 CLOSE_SECONDS = 10.0
 """How long an unlimited close() waits for the network thread once all records are settled."""
+LAST_SECONDS = 1.0
+"""How long a close() whose time is over still waits for the records left to fail, and their callbacks to run."""
 
 
 class Producer(SendPath):
@@ -142,8 +144,8 @@ class Producer(SendPath):
         """Deliver everything, run the callbacks, and stop; further calls raise ClosedError.
 
         Parameters:
-            timeout: seconds; what is not delivered by then fails with a ClosedError. None waits until all
-                is delivered or failed. Closing twice does nothing.
+            timeout: seconds; what is not delivered by then fails with a ClosedError, which may take a moment more.
+                None waits until all is delivered or failed. Closing twice does nothing.
 
         Raises:
             DeliveryError: records failed whose result nobody looked at.
@@ -155,8 +157,8 @@ class Producer(SendPath):
         try:
             run(core.begin_close(timeout), core.news)
         finally:
-            core.end_close(CLOSE_SECONDS if deadline is None else max(0.0, deadline - time.monotonic()))
-            self._dispatcher.close(CLOSE_SECONDS if deadline is None else max(0.0, deadline - time.monotonic()))
+            core.end_close(closing_seconds(deadline))
+            self._dispatcher.close(closing_seconds(deadline))
         core.raise_failures()
 
     def __enter__(self) -> Self:
@@ -182,3 +184,8 @@ class Producer(SendPath):
         core = getattr(self, "_core", None)
         if core is not None:
             core.warn_unclosed(self)
+
+
+def closing_seconds(deadline: float | None) -> float:
+    """How long the end of a close() may take whose time is over at the deadline, on the monotonic clock."""
+    return CLOSE_SECONDS if deadline is None else max(LAST_SECONDS, deadline - time.monotonic())

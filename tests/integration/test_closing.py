@@ -1,0 +1,67 @@
+"""Closing clients whose broker is gone: in time, and without losing a word about the records that are lost."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from kclient import AsyncProducer, Consumer, Producer
+from kclient.errors import ClosedError, DeliveryError
+from refbroker.testing import RefBroker
+
+pytestmark = pytest.mark.refbroker_only
+SECONDS = 20.0
+
+
+@pytest.fixture
+def broker() -> Iterator[RefBroker]:
+    with RefBroker() as running:
+        yield running
+
+
+def test_a_close_whose_time_is_over_raises_for_the_records_it_gives_up(
+    broker: RefBroker, caplog: pytest.LogCaptureFixture
+) -> None:
+    producer = Producer(bootstrap_servers=broker.bootstrap_servers)
+    producer.send("orders", b"1").result(SECONDS)
+    broker.stop()
+    producer.send("orders", b"2")
+    started = time.monotonic()
+    with pytest.raises(DeliveryError, match="closed before delivery"):
+        producer.close(timeout=0.2)
+    assert time.monotonic() - started < 5
+    assert "did not stop" not in caplog.text
+
+
+def test_a_close_whose_time_is_over_still_runs_the_callbacks(broker: RefBroker) -> None:
+    told: list[BaseException | None] = []
+    producer = Producer(bootstrap_servers=broker.bootstrap_servers)
+    producer.send("orders", b"1").result(SECONDS)
+    broker.stop()
+    producer.send("orders", b"2", on_delivery=lambda _, error: told.append(error))
+    producer.close(timeout=0.2)
+    assert [type(error) for error in told] == [ClosedError]
+
+
+@pytest.mark.anyio
+async def test_an_async_close_whose_time_is_over_raises_for_the_records_it_gives_up(
+    broker: RefBroker, caplog: pytest.LogCaptureFixture
+) -> None:
+    producer = AsyncProducer(bootstrap_servers=broker.bootstrap_servers)
+    await (await producer.send("orders", b"1"))
+    broker.stop()
+    await producer.send("orders", b"2")
+    with pytest.raises(DeliveryError, match="closed before delivery"):
+        await producer.close(timeout=0.2)
+    assert "did not stop" not in caplog.text
+
+
+def test_a_consumer_that_cannot_be_made_leaves_nothing_behind(
+    broker: RefBroker, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING), pytest.raises(TypeError, match=r"Consumer\('a', 'b'\)"):
+        Consumer(["a", "b"], bootstrap_servers=broker.bootstrap_servers)  # type: ignore[arg-type]
+    assert caplog.text == ""

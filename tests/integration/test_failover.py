@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 
 from kclient import Admin, Consumer, NewTopic, Producer, TopicPartition
 from kclient.errors import LogTruncationError
 from tests.interop.kafka.cluster import KafkaCluster
+from tests.waiting import wait_until
 
 pytestmark = [pytest.mark.kafka3, pytest.mark.slow, pytest.mark.timeout(180)]
 
 COUNT = 500
+CHANGE_SECONDS = 60.0
+"""How long three brokers may take to agree on a change."""
 
 
 @pytest.fixture
@@ -22,14 +25,6 @@ def cluster(broker: KafkaCluster) -> Iterator[KafkaCluster]:
     yield broker
     for node in broker.node_ids:
         broker.start(node)
-
-
-def wait_until(condition: Callable[[], bool], seconds: float = 60.0) -> None:
-    """Wait for a state of the cluster that others bring about."""
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "the cluster did not get there in time"
-        time.sleep(0.05)
 
 
 def leader_of(admin: Admin, topic: str) -> int | None:
@@ -44,7 +39,7 @@ def create(admin: Admin, topic: str, **settings: str) -> None:
     """A topic of one partition on all three brokers."""
     configs = {name.replace("_", "."): value for name, value in settings.items()}
     admin.create_topics([NewTopic(topic, num_partitions=1, replication_factor=3, configs=configs)])
-    wait_until(lambda: in_sync(admin, topic) == 3)
+    wait_until(lambda: in_sync(admin, topic) == 3, CHANGE_SECONDS)
 
 
 def send_numbers(producer: Producer, topic: str, numbers: range) -> None:
@@ -108,7 +103,7 @@ def test_consumer_is_told_of_truncated_records(cluster: KafkaCluster, topic: str
                 )
             ]
         )
-        wait_until(lambda: in_sync(admin, topic) == 2)
+        wait_until(lambda: in_sync(admin, topic) == 2, CHANGE_SECONDS)
         partition = TopicPartition(topic, 0)
         consumer.assign([partition])
         consumer.seek(partition, 0)
@@ -117,12 +112,12 @@ def test_consumer_is_told_of_truncated_records(cluster: KafkaCluster, topic: str
 
         # What the first alone has is lost when the second leads without it.
         cluster.stop(second, kill=True)
-        wait_until(lambda: in_sync(admin, topic) == 1)
+        wait_until(lambda: in_sync(admin, topic) == 1, CHANGE_SECONDS)
         send_numbers(producer, topic, range(COUNT, 2 * COUNT))
         assert read_numbers(consumer, COUNT) == list(range(COUNT, 2 * COUNT))
         cluster.stop(first, kill=True)
         cluster.start(second)
-        wait_until(lambda: leader_of(admin, topic) == second)
+        wait_until(lambda: leader_of(admin, topic) == second, CHANGE_SECONDS)
 
         with pytest.raises(LogTruncationError) as raised:
             read_numbers(consumer, 1)

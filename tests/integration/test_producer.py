@@ -37,6 +37,7 @@ from kclient.producer import ProducerRecord, RoundRobinPartitioner, partition_fo
 from kclient.protocol.messages.fetch import FetchRequest
 from kclient.protocol.messages.metadata import MetadataRequest
 from kclient.records import ConsumerRecord, read_batches
+from tests.waiting import wait_until
 
 SECONDS = 20.0
 
@@ -63,10 +64,8 @@ def read_all(bootstrap_servers: str, topic: str, count: int, partition: int = 0)
         (info,) = answer.topics
         leader = next(p.leader_id for p in info.partitions if p.partition_index == partition)
         engine.metadata.add_topic(topic)
+        wait_until(lambda: leader in engine.metadata.cluster.brokers)
         deadline = time.monotonic() + SECONDS
-        while leader not in engine.metadata.cluster.brokers:
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
         while len(found) < count:
             assert time.monotonic() < deadline, f"{len(found)} of {count} records came"
             wanted = FetchRequest.FetchPartition(

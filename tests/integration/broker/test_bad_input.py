@@ -8,8 +8,7 @@ import logging
 import random
 import socket
 import struct
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import psutil
 import pytest
@@ -19,6 +18,7 @@ from kclient.protocol.messages.api_versions import ApiVersionsRequest, ApiVersio
 from kclient.protocol.messages.metadata import MetadataRequest
 from refbroker.testing import RefBroker
 from tests.integration.broker.wire import Wire, frame
+from tests.waiting import wait_until
 
 CONNECTIONS = 10_000
 AT_ONCE = 200
@@ -32,13 +32,6 @@ def bystander(kafka: RefBroker) -> Iterator[Wire]:
         assert wire.ask(MetadataRequest(topics=[]), 12).brokers
         yield wire
         assert wire.ask(MetadataRequest(topics=[]), 12).brokers
-
-
-def wait_until(condition: Callable[[], bool], seconds: float = 10.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
 
 
 def lines_about(caplog: pytest.LogCaptureFixture, name: str) -> list[str]:

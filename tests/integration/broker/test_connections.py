@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import socket
-import time
 
 from kclient.protocol.frames import decode_response_header, peek_correlation_id
 from kclient.protocol.messages.api_versions import ApiVersionsRequest
@@ -15,6 +14,7 @@ from refbroker import connection
 from refbroker.broker import Broker
 from refbroker.testing import RefBroker
 from tests.integration.broker.wire import Wire, frame
+from tests.waiting import wait_until
 
 
 def produce_request(topic: str, value: bytes, acks: int = -1) -> ProduceRequest:
@@ -59,8 +59,7 @@ def test_what_comes_behind_a_long_poll_waits_for_it(kafka: RefBroker) -> None:
             + frame(produce_request("t", b"second"), 9, 2)
             + frame(MetadataRequest(topics=None), 12, 3)
         )
-        while not kafka.call(lambda broker: len(broker.delayed_fetches)):
-            time.sleep(0.002)
+        wait_until(lambda: kafka.call(lambda broker: len(broker.delayed_fetches)))
         assert other.ask(produce_request("t", b"first"), 9).responses[0].partition_responses[0].base_offset == 0
         correlation_id, body = decode_response_header(1, 11, waiting.read_frame())
         assert correlation_id == 1
@@ -72,11 +71,9 @@ def test_a_client_that_goes_while_it_waits_is_forgotten(kafka: RefBroker) -> Non
     kafka.create_topic("t")
     wire = Wire(kafka.bootstrap_servers)
     wire.send(fetch_request("t", wait_ms=60_000), 11)
-    while not kafka.call(lambda broker: len(broker.delayed_fetches)):
-        time.sleep(0.002)
+    wait_until(lambda: kafka.call(lambda broker: len(broker.delayed_fetches)))
     wire.socket.close()
-    while kafka.call(lambda broker: len(broker.delayed_fetches)):
-        time.sleep(0.002)
+    wait_until(lambda: not kafka.call(lambda broker: len(broker.delayed_fetches)))
 
 
 def test_acks_0_leaves_no_gap_among_the_answers(kafka: RefBroker) -> None:
@@ -127,8 +124,7 @@ def test_idle_connections_are_closed_and_busy_ones_are_not(kafka: RefBroker) -> 
     with Wire(kafka.bootstrap_servers) as idle, Wire(kafka.bootstrap_servers) as waiting:
         assert idle.ask(ApiVersionsRequest(), 0)
         waiting.send(fetch_request("t", wait_ms=60_000), 11)
-        while not kafka.call(lambda broker: len(broker.delayed_fetches)):
-            time.sleep(0.002)
+        wait_until(lambda: kafka.call(lambda broker: len(broker.delayed_fetches)))
 
         def time_passes(broker: Broker) -> None:
             server = broker.server

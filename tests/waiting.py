@@ -1,0 +1,17 @@
+"""Waiting for what others bring about: threads, brokers, clusters."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+SECONDS = 20.0
+_BETWEEN = 0.01
+
+
+def wait_until(condition: Callable[[], object], seconds: float = SECONDS) -> None:
+    """Return as soon as a condition holds; fail when it does not within so many seconds."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, f"it did not come about within {seconds:g} s"
+        time.sleep(_BETWEEN)

@@ -108,8 +108,9 @@ class AdminCore:
 
     def controller(self) -> int:
         """Whom to ask for changes: the controller, as far as the metadata names one (with KRaft any broker will do)."""
-        controller = self.engine.metadata.cluster.controller_id
-        return ANY_NODE if controller is None else controller
+        cluster = self.engine.metadata.cluster
+        controller = cluster.controller_id
+        return ANY_NODE if controller is None or controller not in cluster.brokers else controller
 
     def keyed(
         self,

@@ -1,7 +1,7 @@
 """Takes what was fetched, decodes it, and keeps the application's position: the owner's thread only.
 
 The lock is held around decisions, never while checksums are verified or batches decompressed; a
-partition that was moved in the meantime shows by its generation, and what was decoded for the old
+partition that was moved in the meantime shows by its `place`, and what was decoded for the old
 place is dropped. An error is raised when it is reached, and only if nothing was collected before
 it: else the records come first and the error with the next call.
 """
@@ -22,7 +22,7 @@ class Taken(NamedTuple):
     """Records taken from a partition; `end` is the position once all of them were read."""
 
     state: PartitionState
-    generation: int
+    place: int
     piece: FetchedPiece
     chunk: RecordChunk
     end: Position
@@ -76,7 +76,7 @@ class Collector:
                     self._buffer.waiting = True
                     return None
                 piece = state.pieces[0]
-                generation = state.generation
+                place = state.place
                 if piece.error is not None:
                     if not may_raise:
                         return None
@@ -88,11 +88,11 @@ class Collector:
             except (CorruptRecordError, DeserializationError) as error:
                 if not may_raise:
                     return None
-                if self._stopped_at(state, generation, cursor, error):
+                if self._stopped_at(state, place, cursor, error):
                     raise
                 continue
             with self._lock:
-                if state.generation != generation or not state.pieces or state.pieces[0] is not piece:
+                if state.place != place or not state.pieces or state.pieces[0] is not piece:
                     continue
                 end = Position(cursor.next_offset, -1 if cursor.leader_epoch is None else cursor.leader_epoch)
                 if cursor.exhausted:
@@ -101,19 +101,20 @@ class Collector:
                 if not len(chunk):
                     state.position = end
                     continue
-            return Taken(state, generation, piece, chunk, end)
+            return Taken(state, place, piece, chunk, end)
 
     def settle(self, taken: Taken, position: Position) -> None:
         """Records up to this position were handed to the application."""
         state = taken.state
-        if state.generation == taken.generation:
-            state.position = position
+        with self._lock:
+            if state.place == taken.place:
+                state.position = position
 
     def give_back(self, taken: Taken, position: Position) -> None:
         """The application stopped within a chunk: the rest of it is read again, from memory where it can be."""
         state, piece = taken.state, taken.piece
         with self._lock:
-            if state.generation != taken.generation:
+            if state.place != taken.place:
                 return
             state.position = position
             if position.offset >= taken.end.offset:
@@ -157,13 +158,13 @@ class Collector:
     def _stopped_at(
         self,
         state: PartitionState,
-        generation: int,
+        place: int,
         cursor: RecordCursor,
         error: CorruptRecordError | DeserializationError,
     ) -> bool:
         """Leave the position at the bad record; False if the partition was moved away from it meanwhile."""
         with self._lock:
-            if state.generation != generation:
+            if state.place != place:
                 return False
             position = Position(cursor.next_offset, -1 if cursor.leader_epoch is None else cursor.leader_epoch)
             if isinstance(error, CorruptRecordError):

@@ -116,7 +116,7 @@ class FetchBuffer:
         piece = state.pieces.popleft()
         state.unread -= piece.size
         self._release(piece)
-        if piece.error is not None:
+        if state.blocked and not state.pieces:
             state.blocked = False
             self.starved = True
         turns = self._turns
@@ -138,13 +138,14 @@ class FetchBuffer:
 
     def discard(self, state: PartitionState) -> None:
         """Forget everything of a partition: it was moved, unassigned, or needs the room (lock held)."""
+        state.place += 1
+        state.blocked = False
         if not state.pieces:
             return
         for piece in state.pieces:
             self._release(piece)
         state.pieces.clear()
         state.unread = 0
-        state.blocked = False
         self._turns.remove(state)
         self._room()
 

@@ -59,6 +59,8 @@ class PartitionState:
     Attributes:
         generation: grows whenever the place to fetch from moves otherwise than by fetching; an answer to
             a question of an older generation is dropped.
+        place: grows whenever what was fetched is dropped; records that were taken for an older place are not read
+            on. A leader change alone starts a generation, but leaves the place as it is.
         fetch_offset, fetch_epoch: where the next fetch starts, and the epoch of the batch before it.
         topic_id: of the topic that is read; another one under the same name has another id.
         leader_epoch: the leader's epoch for which the position is known to be valid.
@@ -82,6 +84,7 @@ class PartitionState:
         "log_start_offset",
         "paused",
         "pieces",
+        "place",
         "position",
         "preferred_replica",
         "preferred_until",
@@ -101,6 +104,7 @@ class PartitionState:
         self.fetch_epoch = -1
         self.leader_epoch = -1
         self.generation = 0
+        self.place = 0
         self.paused = False
         self.blocked = False
         self.reset: ResetPolicy | None = None

@@ -118,3 +118,56 @@ def test_committed_records_that_were_given_back_come_again_and_aborted_ones_do_n
     model.collector.give_back(taken, Position(5, 0))
     model.run()
     assert offsets(model) == [5, 6, 11, 12]
+
+
+class MovesWhileDecoding:
+    """A lock that lets something happen just before the collector looks again at what it decoded."""
+
+    def __init__(self, model: Model, times: int) -> None:
+        self._lock = model.subscription.lock
+        self._model = model
+        self._left = times
+        self._entered = 0
+
+    def __enter__(self) -> None:
+        self._entered += 1
+        if self._entered % 2 == 0 and self._left:
+            self._left -= 1
+            elect(self._model)
+        self._lock.acquire()
+
+    def __exit__(self, *error: object) -> None:
+        self._lock.release()
+
+
+def elect(model: Model) -> None:
+    """Another leader, whom the consumer asks whether its place is still valid."""
+    log = model.logs[T0]
+    log.move(2 if log.leader == 1 else 1)
+    model.refresh()
+
+
+def test_leader_change_while_records_are_decoded_loses_none() -> None:
+    model = model_with(10)
+    model.collector._lock = MovesWhileDecoding(model, 2)  # type: ignore[assignment]
+    assert offsets(model, 3) == [0, 1, 2]
+    assert position(model) == Position(3, 0)
+    assert offsets(model) == list(range(3, 10))
+
+
+def test_leader_change_within_a_chunk_keeps_its_rest() -> None:
+    model = model_with(10)
+    taken = taken_by_iteration(model, 7)
+    elect(model)
+    model.collector.give_back(taken, Position(3, 0))
+    assert position(model) == Position(3, 0)
+    model.run()
+    assert offsets(model) == list(range(3, 10))
+
+
+def test_leader_change_within_a_chunk_keeps_the_position_moving() -> None:
+    model = model_with(10)
+    taken = taken_by_iteration(model, 7)
+    elect(model)
+    model.collector.settle(taken, taken.end)
+    assert position(model) == Position(7, 0)

@@ -196,14 +196,29 @@ cdef class BinaryColumn:
         )
 
 
+cdef list measured_segments(list chunks, Totals* totals, bint with_headers):
+    """The segments of all chunks; `totals` grows by what they hold."""
+    cdef list segments = []
+    cdef Segment segment, walker
+    cdef RecordChunk chunk
+    cdef bint ok
+    for chunk in chunks:
+        for segment in chunk.segments:
+            segments.append(segment)
+            walker = segment.copy()
+            with nogil:
+                ok = measure(walker, totals, with_headers) == 0 and walker.visible == 0
+            if not ok:
+                raise BufferError("the fetched bytes changed while they were read")
+    return segments
+
+
 def arrow_arrays(pyarrow, list chunks, columns) -> list:
     """The records of the compiled twin's `chunks` as one Arrow array per column."""
     cdef Totals totals
     cdef Numbers numbers
     cdef Segment segment, walker
-    cdef RecordChunk chunk
-    cdef list segments = []
-    cdef list counts = []
+    cdef list segments
     cdef bint with_headers = "headers" in columns
     cdef BinaryColumn keys, values, names, header_values
     cdef Binary* key_column = NULL
@@ -217,15 +232,7 @@ def arrow_arrays(pyarrow, list chunks, columns) -> list:
     memset(&totals, 0, sizeof(totals))
     memset(&numbers, 0, sizeof(numbers))
 
-    for chunk in chunks:
-        for segment in chunk.segments:
-            segments.append(segment)
-            counts.append(segment.visible)
-            walker = segment.copy()
-            with nogil:
-                ok = measure(walker, &totals, with_headers) == 0 and walker.visible == 0
-            if not ok:
-                raise BufferError("the fetched bytes changed while they were read")
+    segments = measured_segments(chunks, &totals, with_headers)
     numbers.length = totals.records
     if "key" in columns:
         keys = BinaryColumn(pyarrow, totals.records, totals.key_bytes, totals.key_nulls)
@@ -276,7 +283,7 @@ def arrow_arrays(pyarrow, list chunks, columns) -> list:
             nulls = totals.timestamp_nulls if column == "timestamp" else 0
             arrays.append(pyarrow.Array.from_buffers(types[column], totals.records, made[column], nulls))
         else:
-            arrays.append(constant_runs(pyarrow, types[column], column, segments, counts))
+            arrays.append(constant_runs(pyarrow, types[column], column, segments))
     return arrays
 
 
@@ -292,25 +299,28 @@ cdef text_array(pyarrow, BinaryColumn column, bint check):
         )
 
 
-cdef constant_runs(pyarrow, of_type, str column, list segments, list counts):
+cdef constant_runs(pyarrow, of_type, str column, list segments):
     """A column whose value is the same for all records of a batch."""
     cdef Buffers buffers = Buffers(pyarrow)
-    cdef int64_t length = sum(counts)
-    cdef int32_t* numbers = <int32_t*>buffers.room(length * 4, False)
+    cdef int64_t length = 0
+    cdef int32_t* numbers
     cdef int64_t position = 0
     cdef int64_t end
     cdef int32_t number
     cdef dict places = {}
     cdef Segment segment
     cdef bint nulls = False
-    for segment, count in zip(segments, counts):
+    for segment in segments:
+        length += segment.visible
+    numbers = <int32_t*>buffers.room(length * 4, False)
+    for segment in segments:
         value = getattr(segment.context, column)
         if column == "topic":
             number = places.setdefault(value, len(places))
         else:
             number = -1 if value is None else value
         nulls = nulls or value is None
-        end = position + count
+        end = position + segment.visible
         while position < end:
             numbers[position] = number
             position += 1

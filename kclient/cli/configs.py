@@ -6,9 +6,10 @@ from typing import Annotated
 
 import typer
 
-from kclient.admin import AlterConfig, ConfigResource
+from kclient.admin import Admin, AlterConfig, ConfigResource, ResourceType
 from kclient.cli import output
-from kclient.cli.connection import Json, Properties, Servers, admin
+from kclient.cli.connection import Json, Properties, Servers, Settings, admin
+from kclient.errors import BrokerNotAvailableError
 
 app = typer.Typer(help="Describe and change the settings of topics and brokers.", no_args_is_help=True)
 
@@ -30,6 +31,16 @@ def _resource(topic: str | None, broker: str | None) -> ConfigResource:
     return ConfigResource.broker(int(broker))
 
 
+def _check_broker(client: Admin, resource: ConfigResource) -> None:
+    """Say at once that there is no such broker; the call itself would wait for it to come up."""
+    if resource.type is not ResourceType.BROKER or not resource.name:
+        return
+    brokers = client.describe_cluster().brokers
+    if int(resource.name) not in brokers:
+        there = ", ".join(map(str, sorted(brokers)))
+        raise BrokerNotAvailableError(f"the cluster has no broker {resource.name}; there is {there}")
+
+
 @app.command()
 def describe(
     topic: Topic = None,
@@ -37,11 +48,13 @@ def describe(
     everything: Annotated[bool, typer.Option("--all", help="Also what nobody has set.")] = False,
     servers: Servers = None,
     properties: Properties = None,
+    settings: Settings = None,
     json: Json = False,
 ) -> None:
     """The settings of a topic or broker, and where each value comes from."""
     resource = _resource(topic, broker)
-    with admin(servers, properties) as client:
+    with admin(servers, properties, settings) as client:
+        _check_broker(client, resource)
         found = client.describe_configs([resource])[resource]
     shown = {name: entry for name, entry in found.items() if everything or not entry.is_default}
     if json:
@@ -56,20 +69,21 @@ def describe(
 
 @app.command("set")
 def set_configs(
-    settings: Annotated[list[str], typer.Argument(metavar="NAME=VALUE...", show_default=False)],
+    values: Annotated[list[str], typer.Argument(metavar="NAME=VALUE...", show_default=False)],
     topic: Topic = None,
     broker: Broker = None,
     servers: Servers = None,
     properties: Properties = None,
+    settings: Settings = None,
 ) -> None:
     """Change settings; the others stay as they are."""
     changes = []
-    for text in settings:
+    for text in values:
         name, separator, value = text.partition("=")
         if not separator:
             raise typer.BadParameter(f"{text!r} is not NAME=VALUE")
         changes.append(AlterConfig.set(name, value))
-    _alter(_resource(topic, broker), changes, servers, properties)
+    _alter(_resource(topic, broker), changes, servers, properties, settings)
 
 
 @app.command("delete")
@@ -79,12 +93,20 @@ def delete_configs(
     broker: Broker = None,
     servers: Servers = None,
     properties: Properties = None,
+    settings: Settings = None,
 ) -> None:
     """Put settings back to their defaults."""
-    _alter(_resource(topic, broker), [AlterConfig.delete(name) for name in names], servers, properties)
+    _alter(_resource(topic, broker), [AlterConfig.delete(name) for name in names], servers, properties, settings)
 
 
-def _alter(resource: ConfigResource, changes: list[AlterConfig], servers: Servers, properties: Properties) -> None:
-    with admin(servers, properties) as client:
+def _alter(
+    resource: ConfigResource,
+    changes: list[AlterConfig],
+    servers: Servers,
+    properties: Properties,
+    settings: Settings,
+) -> None:
+    with admin(servers, properties, settings) as client:
+        _check_broker(client, resource)
         client.incremental_alter_configs({resource: changes})
     output.remark(f"changed {len(changes)} setting{'s' if len(changes) > 1 else ''} of {resource}")

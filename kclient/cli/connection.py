@@ -9,7 +9,7 @@ from typing import Annotated, Any, TypeVar
 import typer
 
 from kclient.admin import Admin
-from kclient.config import ClientConfig, dotted_name, read_properties
+from kclient.config import AdminConfig, ClientConfig, dotted_name, read_properties
 
 C = TypeVar("C")
 
@@ -29,7 +29,7 @@ Properties = Annotated[
 ]
 Settings = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="OPTION=VALUE", help="One client option, as linger.ms=50; may be repeated."),
+    typer.Option("--set", metavar="OPTION=VALUE", help="A client option, as request.timeout.ms=5000; may be repeated."),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
@@ -53,8 +53,6 @@ def options(
     return found
 
 
-def admin(servers: str | None, properties: Path | None) -> Admin:
+def admin(servers: str | None, properties: Path | None, settings: Iterable[str] | None) -> Admin:
     """An admin client for one command."""
-    from kclient.config import AdminConfig
-
-    return Admin.from_properties(options(AdminConfig, servers, properties, None))
+    return Admin.from_properties(options(AdminConfig, servers, properties, settings))

@@ -16,10 +16,11 @@ import msgspec
 import typer
 
 from kclient.cli import output
-from kclient.cli.connection import Properties, Servers, options
+from kclient.cli.connection import Properties, Servers, Settings, options
 from kclient.cli.text import unescaped
 from kclient.config import ConsumerConfig
 from kclient.consumer import Consumer
+from kclient.errors import UnknownTopicOrPartitionError
 from kclient.types import ConsumerRecord, TopicPartition
 
 POLL_RECORDS = 10_000
@@ -34,9 +35,7 @@ def consume(
     topics: Annotated[list[str], typer.Argument(metavar="TOPIC[:PARTITION]...", show_default=False)],
     servers: Servers = None,
     properties: Properties = None,
-    settings: Annotated[
-        list[str] | None, typer.Option("--set", metavar="OPTION=VALUE", help="A consumer option; may be repeated.")
-    ] = None,
+    settings: Settings = None,
     start: Annotated[
         str,
         typer.Option(
@@ -57,7 +56,10 @@ def consume(
     """Print the records of topics."""
     seek = _start(start)
     show = _json_line if json else _printer(template) if template else _value
-    with Consumer.from_properties(options(ConsumerConfig, servers, properties, settings)) as consumer:
+    chosen = options(ConsumerConfig, servers, properties, settings)
+    # A misspelt name is an error, not a new topic.
+    chosen.setdefault("allow.auto.create.topics", "false")
+    with Consumer.from_properties(chosen) as consumer:
         partitions = _partitions(consumer, topics)
         consumer.assign(partitions)
         # Before the positions: what arrives in between is then still read.
@@ -94,10 +96,13 @@ def _partitions(consumer: Consumer, topics: list[str]) -> list[TopicPartition]:
         topic, separator, number = text.partition(":")
         if separator and not number.isdecimal():
             raise typer.BadParameter(f"{text!r} is not TOPIC or TOPIC:PARTITION")
-        if separator:
-            found.append(TopicPartition(topic, int(number)))
-        else:
-            found += (TopicPartition(topic, info.partition) for info in consumer.partitions_for(topic))
+        existing = [TopicPartition(topic, info.partition) for info in consumer.partitions_for(topic)]
+        chosen = [partition for partition in existing if not separator or partition.partition == int(number)]
+        if not chosen:
+            raise UnknownTopicOrPartitionError(
+                f"the topic has no partition {int(number)}, only 0 to {len(existing) - 1}", topic=topic
+            )
+        found += chosen
     return found
 
 

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import sys
 
-from kclient.errors import AdminError, KafkaError
+from kclient.errors import AdminError, ConfigError, KafkaError
+
+WRONG_COMMAND_LINE = 2
 
 
 def main() -> None:
@@ -25,10 +27,12 @@ def main() -> None:
         app()
     except AdminError as error:
         _fail("\n".join(f"{key}: {each}" for key, each in error.errors.items()))
+    except ConfigError as error:
+        _fail(str(error), WRONG_COMMAND_LINE)
     except (KafkaError, OSError) as error:
         _fail(str(error))
 
 
-def _fail(text: str) -> None:
+def _fail(text: str, code: int = 1) -> None:
     print(f"kclient: {text}", file=sys.stderr)
-    sys.exit(1)
+    sys.exit(code)

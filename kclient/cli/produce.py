@@ -16,7 +16,7 @@ import msgspec
 import typer
 
 from kclient.cli import output
-from kclient.cli.connection import Properties, Servers, options
+from kclient.cli.connection import Properties, Servers, Settings, options
 from kclient.cli.text import unescaped
 from kclient.config import ProducerConfig
 from kclient.producer import Producer
@@ -66,9 +66,7 @@ def produce(
     ] = None,
     servers: Servers = None,
     properties: Properties = None,
-    settings: Annotated[
-        list[str] | None, typer.Option("--set", metavar="OPTION=VALUE", help="A producer option; may be repeated.")
-    ] = None,
+    settings: Settings = None,
     key_separator: Annotated[
         str | None, typer.Option("--key-separator", "-K", help="What stands between key and value in a line.")
     ] = None,
@@ -121,7 +119,8 @@ def _lines(source: BinaryIO, separator: bytes | None) -> Iterator[Line]:
             continue
         key, found, value = text.partition(separator)
         if not found:
-            raise typer.BadParameter(f"line {number} has no key separator {separator!r}", param_hint="--key-separator")
+            wanted = separator.decode(errors="backslashreplace")
+            raise typer.BadParameter(f"line {number} has no key separator {wanted!r}", param_hint="--key-separator")
         yield Line(value, key)
 
 

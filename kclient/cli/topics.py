@@ -8,7 +8,7 @@ import typer
 
 from kclient.admin import NewPartitions, NewTopic
 from kclient.cli import output
-from kclient.cli.connection import Json, Properties, Servers, admin
+from kclient.cli.connection import Json, Properties, Servers, Settings, admin
 
 app = typer.Typer(help="List, create, delete, describe topics; add partitions.", no_args_is_help=True)
 
@@ -19,11 +19,12 @@ Names = Annotated[list[str], typer.Argument(metavar="TOPIC...", show_default=Fal
 def list_topics(
     servers: Servers = None,
     properties: Properties = None,
+    settings: Settings = None,
     internal: Annotated[bool, typer.Option("--internal", help="Kafka's own topics as well.")] = False,
     json: Json = False,
 ) -> None:
     """All topics of the cluster."""
-    with admin(servers, properties) as client:
+    with admin(servers, properties, settings) as client:
         found = client.list_topics(include_internal=internal)
     if json:
         output.as_json(found)
@@ -36,6 +37,7 @@ def create(
     topics: Names,
     servers: Servers = None,
     properties: Properties = None,
+    settings: Settings = None,
     partitions: Annotated[int, typer.Option("--partitions", "-p", help="-1: the broker's default.")] = -1,
     replication_factor: Annotated[int, typer.Option("--replication-factor", help="-1: the broker's default.")] = -1,
     config: Annotated[
@@ -46,7 +48,7 @@ def create(
     """Create topics."""
     configs = dict(_setting(text) for text in config or ())
     wanted = [NewTopic(name, partitions, replication_factor, configs=dict(configs)) for name in topics]
-    with admin(servers, properties) as client:
+    with admin(servers, properties, settings) as client:
         created = client.create_topics(wanted)
     if json:
         output.as_json(created)
@@ -56,16 +58,18 @@ def create(
 
 
 @app.command()
-def delete(topics: Names, servers: Servers = None, properties: Properties = None) -> None:
+def delete(topics: Names, servers: Servers = None, properties: Properties = None, settings: Settings = None) -> None:
     """Delete topics and all their records."""
-    with admin(servers, properties) as client:
+    with admin(servers, properties, settings) as client:
         output.table(["deleted"], ([name] for name in client.delete_topics(topics)))
 
 
 @app.command()
-def describe(topics: Names, servers: Servers = None, properties: Properties = None, json: Json = False) -> None:
+def describe(
+    topics: Names, servers: Servers = None, properties: Properties = None, settings: Settings = None, json: Json = False
+) -> None:
     """The partitions of topics: leader, replicas, and which of them are in sync."""
-    with admin(servers, properties) as client:
+    with admin(servers, properties, settings) as client:
         found = client.describe_topics(topics)
     if json:
         output.as_json(found)
@@ -92,9 +96,10 @@ def add_partitions(
     total: Annotated[int, typer.Argument(help="How many partitions the topic shall have in all.", show_default=False)],
     servers: Servers = None,
     properties: Properties = None,
+    settings: Settings = None,
 ) -> None:
     """Give a topic more partitions."""
-    with admin(servers, properties) as client:
+    with admin(servers, properties, settings) as client:
         client.create_partitions({topic: NewPartitions(total)})
     output.table(["topic", "partitions"], [(topic, total)], numbers=["partitions"])
 

@@ -135,11 +135,16 @@ def test_settings_are_described_set_and_deleted(cli: Cli, topic: str) -> None:
     ("arguments", "code", "text"),
     [
         (["topics", "describe", "there-is-no-such-topic"], 1, "UNKNOWN_TOPIC_OR_PARTITION"),
-        (["produce", "t", "--set", "lingerms=3"], 1, "did you mean 'linger.ms'"),
+        (["produce", "t", "--set", "lingerms=3"], 2, "did you mean 'linger.ms'"),
         (["produce", "t", "--set", "linger.ms"], 2, "OPTION=VALUE"),
         (["consume", "t", "--from", "somewhere"], 2, "@TIME"),
         (["consume", "t", "--format", "{nothing}"], 2, "there is no field"),
         (["configs", "describe"], 2, "either --topic or --broker"),
+        (["consume", "there-is-no-such-topic", "-e"], 1, "UNKNOWN_TOPIC_OR_PARTITION"),
+        (["consume", "there-is-no-such-topic:0", "-e"], 1, "UNKNOWN_TOPIC_OR_PARTITION"),
+        (["configs", "describe", "--broker", "4711"], 1, "no broker 4711"),
+        (["topics", "list", "-b", "localhost"], 2, '"host:port"'),
+        (["topics", "list", "--set", "retries=3"], 2, "there is no option 'retries'"),
     ],
 )
 def test_what_is_wrong_is_said_in_a_line_and_an_exit_code(cli: Cli, arguments: list[str], code: int, text: str) -> None:
@@ -147,6 +152,24 @@ def test_what_is_wrong_is_said_in_a_line_and_an_exit_code(cli: Cli, arguments: l
     assert (done.returncode, done.stdout) == (code, b"")
     assert text in " ".join(done.stderr.decode().replace("│", " ").split())
     assert b"Traceback" not in done.stderr
+
+
+def test_a_misspelt_topic_is_not_created(cli: Cli, topic: str) -> None:
+    assert cli.run("consume", topic, "-e").returncode == 1
+    assert topic.encode() not in cli("topics", "list").splitlines()
+
+
+def test_a_partition_that_is_not_there_is_an_error(cli: Cli, topic: str) -> None:
+    cli("topics", "create", topic, "--partitions", "2")
+    done = cli.run("consume", f"{topic}:2", "-e")
+    assert (done.returncode, done.stdout) == (1, b"")
+    assert b"no partition 2, only 0 to 1" in done.stderr
+
+
+def test_a_line_without_a_key_is_named(cli: Cli, topic: str) -> None:
+    done = cli.run("produce", topic, "-K", ":", stdin=b"k:v\nv\n")
+    assert done.returncode == 2
+    assert b"line 2 has no key separator ':'" in done.stderr
 
 
 def test_the_version_names_the_implementation(cli: Cli) -> None:

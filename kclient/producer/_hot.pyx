@@ -72,7 +72,7 @@ cdef enum:
     HANDOVER_BYTES = 65536
 
 cdef int STICKY_BYTES = _pure.STICKY_BYTES
-cdef Py_ssize_t SMALLEST = _pure.SMALLEST
+cdef Py_ssize_t REQUEST = _pure.REQUEST
 cdef object NO_TOPIC = object()
 
 
@@ -179,7 +179,7 @@ cdef class PartitionQueue:
         self.partition = partition
         self.ready = deque()
         self.batch_limit = batch_limit
-        self.target = min(batch_limit, SMALLEST)
+        self.target = min(batch_limit, REQUEST)
 
     def size(self):
         return len(self.ready) + (self.batch is not None)
@@ -311,14 +311,12 @@ cdef class Accumulator:
         self.fresh = []
         self.last_topic = NO_TOPIC
 
-    def try_append(self, topic, value=None, key=None, headers=(), partition=None, timestamp=None, callback=None):
-        cdef RecordFuture future = self.attempt(topic, value, key, headers, partition, timestamp)
-        if future is not None and callback is not None:
-            future.batch.add_callback(future, callback)
-        return future
+    def try_append(self, topic, value=None, key=None, headers=(), partition=None, timestamp=None, on_delivery=None):
+        return self.attempt(topic, value, key, headers, partition, timestamp, on_delivery)
 
     cdef RecordFuture attempt(
-        self, object topic, object value, object key, object headers, object partition, object timestamp
+        self, object topic, object value, object key, object headers, object partition, object timestamp,
+        object on_delivery,
     ):
         cdef PyObject* found
         cdef const char* key_data = NULL
@@ -374,14 +372,16 @@ cdef class Accumulator:
         elif key_size >= 0 and not self.ignore_keys:
             number = (murmur2_c(key_data, key_size) & 0x7FFFFFFF) % <uint32_t>PyList_GET_SIZE(queue.partitions)
         return self.put(
-            queue, number, when, key_data, key_size, value_data, value_size, headers if with_headers else None
+            queue, number, when, key_data, key_size, value_data, value_size, headers if with_headers else None,
+            on_delivery,
         )
 
     cdef RecordFuture put(
         self, TopicQueue queue, int32_t number, int64_t when, const char* key, Py_ssize_t key_size, const char* value,
-        Py_ssize_t value_size, object headers,
+        Py_ssize_t value_size, object headers, object on_delivery,
     ):
         cdef PartitionQueue target
+        cdef list deliveries
         cdef RecordFuture future
         cdef object spare = None
         cdef Py_ssize_t before, grown
@@ -424,6 +424,11 @@ cdef class Accumulator:
         future.timestamp = when
         future.key_size = <int32_t>key_size
         future.value_size = <int32_t>value_size
+        if on_delivery is not None:
+            # Two items rather than a tuple of them: see the module on what may be allocated here.
+            deliveries = future.batch.deliveries
+            deliveries.append(future)
+            deliveries.append(on_delivery)
         if index == 0 or rolled:
             if rolled or future.batch.created + self.linger < self.sleeping_until:
                 self.wake()
@@ -473,8 +478,15 @@ cdef class SendPath:
 
     def send(self, topic, value=None, key=None, headers=(), partition=None, timestamp=None, on_delivery=None):
         cdef RecordFuture future
-        if self.accumulator.plain and on_delivery is None:
-            future = self.accumulator.attempt(topic, value, key, headers, partition, timestamp)
+        if self.accumulator.plain:
+            future = self.accumulator.attempt(topic, value, key, headers, partition, timestamp, on_delivery)
             if future is not None:
                 return future
         return self._send_slowly(topic, value, key, headers, partition, timestamp, on_delivery)
+
+
+# What users read in `help` is written once, in the twins.
+for _ours, _theirs in ((SendPath, _pure.SendPath), (RecordFuture, _future.RecordFuture)):
+    for _name, _method in vars(_theirs).items():
+        if getattr(_method, "__doc__", None) and not _name.startswith("_") and hasattr(_method, "__call__"):
+            getattr(_ours, _name).__doc__ = _method.__doc__

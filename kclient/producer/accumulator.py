@@ -16,9 +16,9 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from kclient.producer.batch import Callback, ProducerBatch
+from kclient.producer.batch import ProducerBatch
 from kclient.producer.future import RecordFuture
-from kclient.producer.sizing import SMALLEST
+from kclient.producer.sizing import REQUEST
 from kclient.records import murmur2
 
 OnDelivery = Callable[..., None]
@@ -78,7 +78,7 @@ class PartitionQueue:
         self.drained = 0
         self.muted = 0
         self.batch_limit = batch_limit
-        self.target = min(batch_limit, SMALLEST)
+        self.target = min(batch_limit, REQUEST)
 
     def size(self) -> int:
         """How many batches wait."""
@@ -227,13 +227,14 @@ class Accumulator:
         headers: Any = (),
         partition: int | None = None,
         timestamp: int | None = None,
-        callback: Callback | None = None,
+        on_delivery: OnDelivery | None = None,
     ) -> RecordFuture | None:
         """Append a record if nothing stands in the way.
 
         Parameters:
             value, key: bytes or None.
             headers: pairs of str and bytes or None, or nothing.
+            on_delivery: to be told of the result.
 
         Returns:
             Its future; None when topic or partition is not known, there is no room, a value is not plain bytes
@@ -269,15 +270,15 @@ class Accumulator:
                     index = target.builder.append(timestamp, key, value, headers)
                     if index >= 0:
                         self._count(queue, target, target.builder.size_in_bytes - before, partition is None)
+                        future = RecordFuture(batch, index, timestamp, key_size, value_size)
+                        if on_delivery is not None:
+                            batch.deliveries += (future, on_delivery)
                         break
                     target._roll()
                     rolled = True
             spare = self._new_batch(target)
         if rolled or (index == 0 and batch.created + self._linger < self.sleeping_until):
             self._wake()
-        future = RecordFuture(batch, index, timestamp, key_size, value_size)
-        if callback is not None:
-            batch.add_callback(future, callback)
         return future
 
     def _target(self, queue: TopicQueue, partition: int | None, size: int) -> PartitionQueue | None:
@@ -374,8 +375,8 @@ class SendPath:
             UnknownTopicOrPartitionError, InvalidTopicError, TopicAuthorizationError: the topic's own error.
             ClosedError, ForkError, or what made the producer fail for good.
         """
-        if self.accumulator.plain and on_delivery is None:
-            future = self.accumulator.try_append(topic, value, key, headers, partition, timestamp)
+        if self.accumulator.plain:
+            future = self.accumulator.try_append(topic, value, key, headers, partition, timestamp, on_delivery)
             if future is not None:
                 return future
         return self._send_slowly(topic, value, key, headers, partition, timestamp, on_delivery)

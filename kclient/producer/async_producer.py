@@ -76,12 +76,16 @@ class AsyncProducer:
             self._sends = 0
             await anyio.lowlevel.checkpoint()
         core = self._core
-        if core.accumulator.plain and on_delivery is None:
-            future = core.accumulator.try_append(topic, value, key, headers, partition, timestamp)
+        if core.accumulator.plain:
+            future = core.accumulator.try_append(topic, value, key, headers, partition, timestamp, on_delivery)
             if future is not None:
                 return future
-        steps = core.send(topic, value, key, headers, partition, timestamp, on_delivery)
-        made: RecordFuture = await run_async(steps, core.news, self._bridge)
+        record = core.prepare(topic, value, key, headers, partition, timestamp)
+        told = core.preparation.on_delivery(on_delivery)
+        future = core.try_append(record, told)
+        if future is not None:
+            return future
+        made: RecordFuture = await run_async(core.append_in_time(record, told), core.news, self._bridge)
         return made
 
     async def send_many(

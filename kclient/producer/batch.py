@@ -85,6 +85,7 @@ class ProducerBatch:
         last_error: why the last attempt failed.
         maybe_written: whether an earlier attempt may have put it into the log unnoticed.
         pieces: where the records of a replaced batch went.
+        deliveries: futures and the functions to tell of their results, in turn: f1, on_delivery1, f2, on_delivery2.
         accounted: bytes of buffer_memory that it holds.
         on_wire: whether a request that carries it is unanswered; it may have failed by its deadline meanwhile.
     """
@@ -100,6 +101,7 @@ class ProducerBatch:
         "builder",
         "created",
         "deadline",
+        "deliveries",
         "error",
         "errors",
         "failed_epoch",
@@ -153,6 +155,7 @@ class ProducerBatch:
         self.pieces: list[Piece] = []
         self.accounted = 0
         self.on_wire = False
+        self.deliveries: list[Any] = []
         self._count = 0
         self._waiters: list[Callable[[], None]] = []
         self._callbacks: list[tuple[RecordFuture, Callback]] = []
@@ -227,6 +230,9 @@ class ProducerBatch:
         self.wire = None
         if self.pieces:
             callbacks = [pair for pair in callbacks if not self._pass_on(*pair)]
+            self._pass_on_deliveries()
+        elif state is BatchState.FAILED:
+            self._seen.update(future.index for future in self.deliveries[::2])
         for wake in waiters:
             wake()
         self.outlet.settled(self, callbacks)
@@ -242,6 +248,14 @@ class ProducerBatch:
                 return True
         self.outlet.call_back(future, callback)
         return True
+
+    def _pass_on_deliveries(self) -> None:
+        own: list[Any] = []
+        for future, on_delivery in zip(self.deliveries[::2], self.deliveries[1::2], strict=True):
+            batch, index = self.locate(future.index)
+            batch._seen.add(index)
+            (own if batch is self else batch.deliveries).extend((future, on_delivery))
+        self.deliveries = own
 
     # -- what futures ask
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from kclient.errors import DeliveryError
 from kclient.net.waiting import LoopBridge
 from kclient.producer.batch import Callback, ProducerBatch
+from kclient.producer.future import outcome_of
 
 if TYPE_CHECKING:
     from kclient.producer.future import RecordFuture
@@ -110,6 +111,17 @@ def _run_all(jobs: list[Job]) -> None:
             _log.exception("a delivery callback failed")
 
 
+def deliver(batch: ProducerBatch) -> None:
+    """Call every `on_delivery` of a settled batch."""
+    pairs = iter(batch.deliveries)
+    for future, on_delivery in zip(pairs, pairs, strict=True):
+        result, error = outcome_of(future)
+        try:
+            on_delivery(result, error)
+        except Exception:  # noqa: BLE001 - user code; the other callbacks have to run
+            _log.exception("a delivery callback failed")
+
+
 class Failures:
     """Batches that failed and whose results nobody has looked at, until somebody is told of them."""
 
@@ -172,6 +184,8 @@ class Deliveries:
             self.failures.add(batch)
         if callbacks:
             self.dispatcher.dispatch([*callbacks])
+        if batch.deliveries:
+            self.dispatcher.dispatch([(None, lambda _: deliver(batch))])
         self._on_settled()
 
     def call_back(self, future: RecordFuture, callback: Callback) -> None:

@@ -29,7 +29,7 @@ from kclient.net.cluster import Cluster
 from kclient.net.engine import Engine
 from kclient.producer.accumulator import RECORD_OVERHEAD, OnDelivery
 from kclient.producer.accumulator import PartitionQueue as PartitionQueueType
-from kclient.producer.batch import Callback, ProducerBatch
+from kclient.producer.batch import ProducerBatch
 from kclient.producer.callbacks import Deliveries, Dispatcher
 from kclient.producer.future import RecordFuture
 from kclient.producer.implementation import Accumulator
@@ -43,6 +43,9 @@ from kclient.types import PartitionInfo
 
 EXIT_SECONDS = 5.0
 """How long an interpreter that ends waits for the records of producers that nobody closed."""
+
+ROOM_PART = 4
+"""A full buffer takes records again once this part of it is free; woken for every batch, callers would do no work."""
 
 LONGEST_PAUSE = 1.0
 """Waiting calls look this often whether the network thread is still there."""
@@ -67,8 +70,9 @@ class ProducerCore:
         self._level = compression_level(config)
         self._delivery_timeout = config.delivery_timeout_ms / 1000
         self._max_block = config.max_block_ms / 1000
+        self._room_again = config.buffer_memory - config.buffer_memory // ROOM_PART
         self.engine = engine = Engine(config, name="kclient-producer")
-        self.deliveries = Deliveries(dispatcher, engine.check_usable, self.news.announce)
+        self.deliveries = Deliveries(dispatcher, engine.check_usable, self._on_settled)
         self.preparation = Preparation(config, self.deliveries)
         self.accumulator = Accumulator(
             self._open_batch,
@@ -96,6 +100,7 @@ class ProducerCore:
             random=random.Random(),
         )
         engine.add(self.sender)
+        engine.on_failure(self.sender.stop)
         engine.metadata.add_listener(self._on_metadata)
         engine.start()
         _open_producers.add(self)
@@ -113,6 +118,12 @@ class ProducerCore:
         builder = BatchBuilder(self.config.compression_type, self._level, max_bytes=limit)
         return ProducerBatch(queue, builder, created, deadline, self.deliveries)
 
+    def _on_settled(self) -> None:
+        accumulator = self.accumulator
+        for_room_only = len(accumulator.blocked) == len(self.news)
+        if not for_room_only or accumulator.used <= self._room_again:
+            self.news.announce()
+
     # -- sending
 
     def check(self) -> None:
@@ -123,26 +134,22 @@ class ProducerCore:
         if self.fatal is not None:
             raise self.fatal.with_traceback(None)
 
-    def send(
-        self,
-        topic: str,
-        value: Any,
-        key: Any,
-        headers: Any,
-        partition: int | None,
-        timestamp: int | None,
-        on_delivery: OnDelivery | None,
-    ) -> Steps:
-        """Returns a RecordFuture; see Producer.send."""
+    def prepare(
+        self, topic: str, value: Any, key: Any, headers: Any, partition: int | None, timestamp: int | None
+    ) -> Prepared:
+        """What `send` does first: checks, interceptors, serializers."""
         self.check()
         record = self.preparation.prepare(topic, value, key, headers, partition, timestamp)
         self._check_size(record)
-        callback = self.preparation.callback(on_delivery)
+        return record
+
+    def append_in_time(self, record: Prepared, on_delivery: OnDelivery | None) -> Steps:
+        """Returns a RecordFuture, once there is room and the topic is known; see Producer.send."""
         deadline = time.monotonic() + self._max_block
         version = self.engine.metadata.cluster.version
         try:
             while True:
-                future = self._try_append(record, callback)
+                future = self.try_append(record, on_delivery)
                 if future is not None:
                     return future
                 self.check()
@@ -156,7 +163,8 @@ class ProducerCore:
         finally:
             self.accumulator.blocked.discard(record)
 
-    def _try_append(self, record: Prepared, callback: Callback | None) -> RecordFuture | None:
+    def try_append(self, record: Prepared, on_delivery: OnDelivery | None) -> RecordFuture | None:
+        """Append if nothing is missing."""
         partition = record.partition
         if partition is None and self._partitioner is not None:
             infos = self.engine.metadata.cluster.partitions(record.topic)
@@ -167,7 +175,7 @@ class ProducerCore:
             if partition is not None and not 0 <= partition < len(infos):
                 raise ValueError(f"the partitioner chose {partition}, and {record.topic} has {len(infos)} partitions")
         return self.accumulator.try_append(
-            record.topic, record.value, record.key, record.headers, partition, record.timestamp, callback
+            record.topic, record.value, record.key, record.headers, partition, record.timestamp, on_delivery
         )
 
     def _check_size(self, record: Prepared) -> None:

@@ -154,6 +154,13 @@ def metadata(future: RecordFuture, batch: ProducerBatch, index: int) -> RecordMe
     )
 
 
+def outcome_of(future: RecordFuture) -> tuple[RecordMetadata | None, BaseException | None]:
+    """The RecordMetadata and None, or None and the error, of a record that is settled."""
+    batch, index = future.batch.locate(future.index)
+    error = batch.error_of(index)
+    return (None, error) if error is not None else (metadata(future, batch, index), None)
+
+
 def describe(future: RecordFuture) -> str:
     """What a future looks like in a debugger."""
     batch, index = future.batch.locate(future.index)

@@ -11,6 +11,7 @@ from collections.abc import Collection, Sequence
 from kclient.producer.accumulator import TopicQueue
 from kclient.types import PartitionInfo
 
+
 class PartitionLoad:
     """Offers each topic's sticky partitioner its choices.
 

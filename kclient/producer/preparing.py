@@ -13,11 +13,10 @@ from typing import Any
 from kclient.config import ProducerConfig
 from kclient.errors import SerializationError
 from kclient.producer.accumulator import OnDelivery
-from kclient.producer.batch import Callback
 from kclient.producer.callbacks import Deliveries
-from kclient.producer.future import RecordFuture, metadata
 from kclient.producer.record import ProducerInterceptor, ProducerRecord
 from kclient.serialization import serialize
+from kclient.types import RecordMetadata
 
 _log = logging.getLogger(__name__)
 
@@ -112,25 +111,17 @@ class Preparation:
             except Exception:  # noqa: BLE001 - user code; the other interceptors and the callback have to run
                 _log.exception("on_acknowledgement of %r failed", interceptor)
 
-    def callback(self, on_delivery: OnDelivery | None) -> Callback | None:
-        """What is to run when the record's result is there: interceptors, then the caller's function."""
-        if on_delivery is None and not self._interceptors:
-            return None
+    def on_delivery(self, own: OnDelivery | None) -> OnDelivery | None:
+        """What is to be told of the record's result: interceptors, then the caller's function."""
+        if not self._interceptors:
+            return own
 
-        def call(future: RecordFuture) -> None:
-            result, error = outcome_of(future)
+        def tell(result: RecordMetadata | None, error: BaseException | None) -> None:
             self._acknowledge(result, error)
-            if on_delivery is not None:
-                on_delivery(result, error)
+            if own is not None:
+                own(result, error)
 
-        return call
-
-
-def outcome_of(future: RecordFuture) -> tuple[Any, BaseException | None]:
-    """The RecordMetadata and None, or None and the error, of a record that is settled."""
-    batch, index = future.batch.locate(future.index)
-    error = batch.error_of(index)
-    return (None, error) if error is not None else (metadata(future, batch, index), None)
+        return tell
 
 
 def _bytes(part: str, data: Any, serializer: Callable[[Any], bytes | None] | None, topic: str) -> bytes | None:

@@ -73,7 +73,11 @@ class Producer(SendPath):
         on_delivery: OnDelivery | None,
     ) -> RecordFuture:
         core = self._core
-        future: RecordFuture = run(core.send(topic, value, key, headers, partition, timestamp, on_delivery), core.news)
+        record = core.prepare(topic, value, key, headers, partition, timestamp)
+        told = core.preparation.on_delivery(on_delivery)
+        future = core.try_append(record, told)
+        if future is None:
+            future = run(core.append_in_time(record, told), core.news)
         return future
 
     def send_many(

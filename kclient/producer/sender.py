@@ -162,9 +162,12 @@ class Sender(Manager):
             start = self._turn % len(queues)
             queues = queues[start:] + queues[:start]
         for _ in range(max(1, self._max_in_flight - self._nodes.in_flight(node))):
-            batches = [batch for batch in self._collator.collate(queues, now) if self._prepare(batch, node, now)]
+            batches = [batch for batch in self._collator.collate(queues, now) if self._prepare(batch, now)]
             if not batches:
                 break
+            size = self._sizing.size(node, len(queues), self._collator.compression)
+            for batch in batches:
+                batch.queue.target = size
             requests.append(self._request(node, batches, now))
         self._weigh(queues, now)
         return NEVER
@@ -183,7 +186,7 @@ class Sender(Manager):
             if topic is not None and partitions is not None:
                 self._load.look(topic, partitions, silent)
 
-    def _prepare(self, batch: ProducerBatch, node: int, now: float) -> bool:
+    def _prepare(self, batch: ProducerBatch, now: float) -> bool:
         """Number and build a batch; one that cannot be built fails for itself."""
         assert batch.builder is not None
         if batch.ordinal < 0:
@@ -198,7 +201,6 @@ class Sender(Manager):
             self._give_up(batch, error)
             return False
         self._collator.built(batch, len(wire))
-        batch.queue.target = self._sizing.size(node, self._collator.compression)
         batch.move_to(BatchState.IN_FLIGHT)
         batch.on_wire = True
         batch.attempts += 1

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from kclient.errors import IllegalStateError, KafkaTimeoutError, RecordTooLargeError
+from kclient.errors import IllegalStateError, KafkaTimeoutError, RecordTooLargeError, TopicAuthorizationError
 from kclient.producer.batch import BatchState
-from kclient.producer.callbacks import Failures, ThreadDispatcher
+from kclient.producer.callbacks import Failures, ThreadDispatcher, deliver
 from kclient.producer.future import RecordFuture
 from tests.unit.producer.model import Model, implementations
 
@@ -80,6 +80,21 @@ def test_callbacks_come_once_in_order_and_also_late(model: Model) -> None:
     assert called == [0, 1, 2]
     futures[0].add_done_callback(lambda _: called.append(3))
     assert called == [0, 1, 2, 3]
+
+
+def test_on_delivery_is_told_through_a_split(model: Model) -> None:
+    told: list[Any] = []
+    for number in range(4):
+        model.send(b"%d" % number * 30, on_delivery=lambda result, error: told.append((result, error)))
+    model.answer(model.one(), code=10)
+    assert [batch.deliveries for batch in model.outlet.done] == [[]]
+    model.answer(model.one(), offset=0)
+    model.answer(model.one(), code=29)
+    for batch in model.outlet.done:
+        deliver(batch)
+        assert batch.unseen_failures() == []
+    assert [result.offset for result, _ in told[:2]] == [0, 1]
+    assert [type(error) for _, error in told[2:]] == [TopicAuthorizationError] * 2
 
 
 def test_failures_count_until_somebody_looks(model: Model) -> None:

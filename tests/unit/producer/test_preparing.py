@@ -107,4 +107,4 @@ def test_interceptors_change_records_in_turn_and_learn_of_failures() -> None:
 
 def test_without_anything_of_the_user_s_it_is_plain() -> None:
     assert preparation().is_plain
-    assert preparation().callback(None) is None
+    assert preparation().on_delivery(None) is None

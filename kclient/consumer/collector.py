@@ -95,9 +95,14 @@ class Collector:
                 if state.place != place or not state.pieces or state.pieces[0] is not piece:
                     continue
                 end = Position(cursor.next_offset, -1 if cursor.leader_epoch is None else cursor.leader_epoch)
+                leads_nowhere = cursor.exhausted and not len(chunk) and piece.end_offset <= piece.offset
+                if leads_nowhere and not may_raise:
+                    return None
                 if cursor.exhausted:
                     end = Position(max(end.offset, piece.end_offset), end.epoch)
                     self._buffer.finish(state)
+                if leads_nowhere:
+                    raise _no_progress(state, piece)
                 if not len(chunk):
                     state.position = end
                     continue
@@ -173,3 +178,13 @@ class Collector:
             else:
                 state.position = position
             return True
+
+
+def _no_progress(state: PartitionState, piece: FetchedPiece) -> CorruptRecordError:
+    # As Java says it. Without an error the same answer would be asked for again and again, in silence.
+    return CorruptRecordError(
+        f"the broker answered with {piece.size} bytes in which no record at or after the offset asked for is complete",
+        topic=state.tp.topic,
+        partition=state.tp.partition,
+        offset=piece.offset,
+    )

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 from kclient.consumer.collector import Taken
 from kclient.consumer.partition_state import Position
+from kclient.errors import CorruptRecordError
 from kclient.records import ABORT, COMMIT, control_batch
 from kclient.types import TopicPartition
 from tests.unit.consumer.model import Batch, Log, Model, make_batch
@@ -171,3 +174,53 @@ def test_leader_change_within_a_chunk_keeps_the_position_moving() -> None:
     elect(model)
     model.collector.settle(taken, taken.end)
     assert position(model) == Position(7, 0)
+
+
+@pytest.mark.parametrize("records", [b"\0" * 10, make_batch(0, [b"0", b"1"], 0).data], ids=["cut off", "before"])
+def test_answer_that_leads_nowhere_is_an_error_and_the_partition_goes_on(records: bytes) -> None:
+    model = model_with(4)
+    model.subscription.seek(T0, 2)
+    answer = model.answer
+
+    def nonsense(request: object) -> object:
+        response = answer(request)  # type: ignore[arg-type]
+        for topic in response.responses:
+            for partition in topic.partitions:
+                partition.records = records
+        return response
+
+    model.answer = nonsense  # type: ignore[method-assign]
+    model.run()
+    for _ in range(2):
+        with pytest.raises(CorruptRecordError, match=r"no record at or after the offset") as caught:
+            offsets(model)
+        assert (caught.value.topic, caught.value.partition, caught.value.offset) == ("t", 0, 2)
+        model.run()
+    model.answer = answer  # type: ignore[method-assign]
+    with pytest.raises(CorruptRecordError):
+        offsets(model)
+    model.run()
+    assert offsets(model) == [2, 3]
+
+
+def test_records_before_an_answer_that_leads_nowhere_come_first() -> None:
+    model = Model()
+    first, second = model.add_topic("t", 2)
+    first.append(b"0")
+    second.append(b"0")
+    model.assign(T0, ("t", 1))
+    answer = model.answer
+
+    def nonsense(request: object) -> object:
+        response = answer(request)  # type: ignore[arg-type]
+        for topic in response.responses:
+            for partition in topic.partitions:
+                if partition.partition_index and hasattr(partition, "records"):
+                    partition.records = b"1234"
+        return response
+
+    model.answer = nonsense  # type: ignore[method-assign]
+    model.run(3)
+    assert model.read() == [("t", 0, 0, b"0")]
+    with pytest.raises(CorruptRecordError):
+        model.read()

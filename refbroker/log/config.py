@@ -1,7 +1,7 @@
 """The settings a log acts on, typed, with Kafka's names and defaults, each in this one place.
 
-`LogConfig` is made from the strings that topics and brokers keep in their configuration; which of
-topic, broker or default applies is decided by who calls `from_topic_configs`. Settings that other
+`LogConfig` is made from the strings that a topic's configuration holds; which of topic, broker or
+default applies is decided by who calls `with_topic_configs`. Settings that other
 parts of the broker act on (retention, quotas, remote storage) are not here.
 """
 
@@ -55,9 +55,8 @@ def _policies(text: str) -> tuple[str, ...]:
     return policies
 
 
-def _setting(topic_name: str, default: Any, parse: Callable[[str], Any], broker_name: str | None) -> Any:
-    metadata = {"topic_name": topic_name, "parse": parse, "broker_name": broker_name}
-    return field(default=default, metadata=metadata)
+def _setting(name: str, default: Any, parse: Callable[[str], Any]) -> Any:
+    return field(default=default, metadata={"name": name, "parse": parse})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,37 +78,25 @@ class LogConfig:
         preallocate: make segment files at their full size at once.
         flush_messages: fsync after this many records; `flush_ms`: after this many milliseconds.
         cleanup_policy: `delete` and/or `compact`; a compacted topic refuses records without key.
-        file_delete_delay_ms: how long a deleted file stays.
     """
 
-    segment_bytes: int = _setting("segment.bytes", 2**30, _integer(14, INT32_MAX), "log.segment.bytes")
-    segment_ms: int = _setting("segment.ms", 7 * 24 * 3600 * 1000, _integer(1), "log.roll.ms")
-    segment_jitter_ms: int = _setting("segment.jitter.ms", 0, _integer(0), "log.roll.jitter.ms")
-    segment_index_bytes: int = _setting(
-        "segment.index.bytes", 10 * 2**20, _integer(4, INT32_MAX), "log.index.size.max.bytes"
-    )
-    index_interval_bytes: int = _setting(
-        "index.interval.bytes", 4096, _integer(0, INT32_MAX), "log.index.interval.bytes"
-    )
-    max_message_bytes: int = _setting("max.message.bytes", 2**20 + 12, _integer(0, INT32_MAX), "message.max.bytes")
-    message_timestamp_type: str = _setting(
-        "message.timestamp.type", "CreateTime", _one_of(*TIMESTAMP_TYPES), "log.message.timestamp.type"
-    )
-    message_timestamp_before_max_ms: int = _setting(
-        "message.timestamp.before.max.ms", INT64_MAX, _integer(0), "log.message.timestamp.before.max.ms"
-    )
-    message_timestamp_after_max_ms: int = _setting(
-        "message.timestamp.after.max.ms", 3_600_000, _integer(0), "log.message.timestamp.after.max.ms"
-    )
-    compression_type: str = _setting("compression.type", "producer", _one_of(*COMPRESSION_TYPES), "compression.type")
-    compression_gzip_level: int = _setting("compression.gzip.level", -1, _integer(-1, 9), "compression.gzip.level")
-    compression_lz4_level: int = _setting("compression.lz4.level", 9, _integer(1, 17), "compression.lz4.level")
-    compression_zstd_level: int = _setting("compression.zstd.level", 3, _integer(-131072, 22), "compression.zstd.level")
-    preallocate: bool = _setting("preallocate", False, _boolean, "log.preallocate")
-    flush_messages: int = _setting("flush.messages", INT64_MAX, _integer(1), "log.flush.interval.messages")
-    flush_ms: int = _setting("flush.ms", INT64_MAX, _integer(0), "log.flush.interval.ms")
-    cleanup_policy: tuple[str, ...] = _setting("cleanup.policy", ("delete",), _policies, "log.cleanup.policy")
-    file_delete_delay_ms: int = _setting("file.delete.delay.ms", 60_000, _integer(0), "log.segment.delete.delay.ms")
+    segment_bytes: int = _setting("segment.bytes", 2**30, _integer(14, INT32_MAX))
+    segment_ms: int = _setting("segment.ms", 7 * 24 * 3600 * 1000, _integer(1))
+    segment_jitter_ms: int = _setting("segment.jitter.ms", 0, _integer(0))
+    segment_index_bytes: int = _setting("segment.index.bytes", 10 * 2**20, _integer(4, INT32_MAX))
+    index_interval_bytes: int = _setting("index.interval.bytes", 4096, _integer(0, INT32_MAX))
+    max_message_bytes: int = _setting("max.message.bytes", 2**20 + 12, _integer(0, INT32_MAX))
+    message_timestamp_type: str = _setting("message.timestamp.type", "CreateTime", _one_of(*TIMESTAMP_TYPES))
+    message_timestamp_before_max_ms: int = _setting("message.timestamp.before.max.ms", INT64_MAX, _integer(0))
+    message_timestamp_after_max_ms: int = _setting("message.timestamp.after.max.ms", 3_600_000, _integer(0))
+    compression_type: str = _setting("compression.type", "producer", _one_of(*COMPRESSION_TYPES))
+    compression_gzip_level: int = _setting("compression.gzip.level", -1, _integer(-1, 9))
+    compression_lz4_level: int = _setting("compression.lz4.level", 9, _integer(1, 17))
+    compression_zstd_level: int = _setting("compression.zstd.level", 3, _integer(-131072, 22))
+    preallocate: bool = _setting("preallocate", False, _boolean)
+    flush_messages: int = _setting("flush.messages", INT64_MAX, _integer(1))
+    flush_ms: int = _setting("flush.ms", INT64_MAX, _integer(0))
+    cleanup_policy: tuple[str, ...] = _setting("cleanup.policy", ("delete",), _policies)
 
     @property
     def compacted(self) -> bool:
@@ -138,21 +125,9 @@ class LogConfig:
         Raises:
             InvalidConfigurationError: a value is not what the setting can have.
         """
-        return self._with(configs, "topic_name")
-
-    @classmethod
-    def from_broker_configs(cls, configs: Mapping[str, str]) -> LogConfig:
-        """The defaults of a broker from its own settings, under the names of server.properties.
-
-        Raises:
-            InvalidConfigurationError: a value is not what the setting can have.
-        """
-        return cls()._with(configs, "broker_name")
-
-    def _with(self, configs: Mapping[str, str], kind: str) -> LogConfig:
         changes: dict[str, Any] = {}
         for item in dataclasses.fields(self):
-            name = item.metadata[kind]
+            name = item.metadata["name"]
             text = configs.get(name)
             if text is None:
                 continue

@@ -121,10 +121,6 @@ class LogManager:
     def logs(self) -> list[PartitionLog]:
         return list(self._by_name.values())
 
-    def directory_of(self, topic: str, partition: int) -> LogDirectory | None:
-        """The data directory a log is in."""
-        return self._directory_of.get((topic, partition))
-
     def create(self, topic: str, partition: int, topic_id: uuid.UUID, config: LogConfig | None = None) -> PartitionLog:
         """Make an empty log in the directory that has the fewest.
 

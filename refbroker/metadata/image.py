@@ -28,7 +28,6 @@ from kclient.protocol.messages.records.metadata_log import (
     UnregisterBrokerRecord,
 )
 
-NO_LEADER = -1
 NO_LEADER_CHANGE = -2
 TOPIC_RESOURCE = 2
 BROKER_RESOURCE = 4

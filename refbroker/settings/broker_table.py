@@ -158,7 +158,7 @@ log.roll.jitter.hours int 0 0.. A
 log.roll.jitter.ms long null * AD
 log.roll.ms long null * AD
 log.segment.bytes int 1073741824 1048576.. AD
-log.segment.delete.delay.ms long 60000 0.. AD
+log.segment.delete.delay.ms long 60000 0.. D
 max.connection.creation.rate int 2147483647 0.. D
 max.connections int 2147483647 0.. AD
 max.connections.per.ip int 2147483647 0.. D

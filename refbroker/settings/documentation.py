@@ -15,7 +15,6 @@ _TOPIC = {
     "compression.lz4.level": "The level when compression.type is lz4.",
     "compression.type": "The codec batches are stored with; producer keeps what the producer chose.",
     "compression.zstd.level": "The level when compression.type is zstd.",
-    "file.delete.delay.ms": "How long a deleted segment's file is kept, in milliseconds.",
     "flush.messages": "After how many records the log is flushed to the disk.",
     "flush.ms": "After how many milliseconds the log is flushed to the disk.",
     "index.interval.bytes": "An index entry is made about every so many bytes.",

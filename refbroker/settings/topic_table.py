@@ -12,7 +12,7 @@ compression.lz4.level int 9 1..17 AD
 compression.type string producer uncompressed|zstd|lz4|snappy|gzip|producer AD
 compression.zstd.level int 3 -131072..22 AD
 delete.retention.ms long 86400000 0.. D
-file.delete.delay.ms long 60000 0.. AD
+file.delete.delay.ms long 60000 0.. D
 flush.messages long 9223372036854775807 1.. AD
 flush.ms long 9223372036854775807 0.. AD
 follower.replication.throttled.replicas list "" * D

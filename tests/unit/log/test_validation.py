@@ -201,7 +201,7 @@ def test_the_metadata_log_is_not_subject_to_topic_settings(store: Store) -> None
 
 
 def test_settings_come_from_kafkas_names() -> None:
-    broker = LogConfig.from_broker_configs({"log.segment.bytes": "2048", "log.roll.ms": "5", "num.partitions": "3"})
+    broker = LogConfig().with_topic_configs({"segment.bytes": "2048", "segment.ms": "5", "retention.ms": "3"})
     assert (broker.segment_bytes, broker.segment_ms, broker.segment_index_bytes) == (2048, 5, 10485760)
     topic = broker.with_topic_configs({"cleanup.policy": "compact,delete", "preallocate": "true", "segment.ms": "7"})
     assert (topic.segment_bytes, topic.segment_ms, topic.compacted, topic.preallocate) == (2048, 7, True, True)

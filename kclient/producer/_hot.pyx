@@ -65,10 +65,13 @@ cdef extern from *:
 cdef extern from "Python.h":
     int PyGC_Disable()
     int PyGC_Enable()
+    const char* PyUnicode_AsUTF8AndSize(object text, Py_ssize_t* size)
+    void PyErr_Clear()
 
 cdef enum:
     BATCH_OVERHEAD = 61
     RECORD_OVERHEAD = 97
+    HEADER_OVERHEAD = 10
     HANDOVER_BYTES = 65536
 
 cdef int STICKY_BYTES = _pure.STICKY_BYTES
@@ -126,24 +129,31 @@ cdef class RecordFuture:
         return _future.describe(self)
 
 
-cdef bint plain_headers(object headers):
-    cdef Py_ssize_t index, count
+cdef Py_ssize_t plain_headers_size(object headers):
+    cdef Py_ssize_t index, count, length
+    cdef Py_ssize_t size = 0
     cdef PyObject* item
     cdef PyObject* value
     cdef bint is_tuple = PyTuple_CheckExact(headers)
     if not is_tuple and not PyList_CheckExact(headers):
-        return False
+        return -1
     count = PyTuple_GET_SIZE(headers) if is_tuple else PyList_GET_SIZE(headers)
     for index in range(count):
         item = <PyObject*>PyTuple_GET_ITEM(headers, index) if is_tuple else <PyObject*>PyList_GET_ITEM(headers, index)
         if not PyTuple_CheckExact(<object>item) or PyTuple_GET_SIZE(<object>item) != 2:
-            return False
+            return -1
         if not PyUnicode_CheckExact(<object>PyTuple_GET_ITEM(<object>item, 0)):
-            return False
+            return -1
+        if PyUnicode_AsUTF8AndSize(<object>PyTuple_GET_ITEM(<object>item, 0), &length) == NULL:
+            PyErr_Clear()
+            return -1
+        size += HEADER_OVERHEAD + length
         value = <PyObject*>PyTuple_GET_ITEM(<object>item, 1)
-        if <object>value is not None and not PyBytes_CheckExact(<object>value):
-            return False
-    return True
+        if <object>value is not None:
+            if not PyBytes_CheckExact(<object>value):
+                return -1
+            size += PyBytes_GET_SIZE(<object>value)
+    return size
 
 
 cdef int put_with_headers(
@@ -323,6 +333,7 @@ cdef class Accumulator:
         cdef const char* value_data = NULL
         cdef Py_ssize_t key_size = -1, value_size = -1
         cdef int64_t when
+        cdef Py_ssize_t headers_size = 0
         cdef int32_t number = -1
         cdef bint with_headers
         cdef TopicQueue queue
@@ -350,10 +361,12 @@ cdef class Accumulator:
             key_size = PyBytes_GET_SIZE(key)
         elif key is not None:
             return None
-        if key_size + value_size > self.largest:
-            return None
         with_headers = not (headers is None or (PyTuple_CheckExact(headers) and PyTuple_GET_SIZE(headers) == 0))
-        if with_headers and not plain_headers(headers):
+        if with_headers:
+            headers_size = plain_headers_size(headers)
+            if headers_size < 0:
+                return None
+        if key_size + value_size + headers_size > self.largest or PyList_GET_SIZE(queue.partitions) == 0:
             return None
         if timestamp is None:
             when = kclient_recent_ms()
@@ -373,12 +386,12 @@ cdef class Accumulator:
             number = (murmur2_c(key_data, key_size) & 0x7FFFFFFF) % <uint32_t>PyList_GET_SIZE(queue.partitions)
         return self.put(
             queue, number, when, key_data, key_size, value_data, value_size, headers if with_headers else None,
-            on_delivery,
+            headers_size, on_delivery,
         )
 
     cdef RecordFuture put(
         self, TopicQueue queue, int32_t number, int64_t when, const char* key, Py_ssize_t key_size, const char* value,
-        Py_ssize_t value_size, object headers, object on_delivery,
+        Py_ssize_t value_size, object headers, Py_ssize_t headers_size, object on_delivery,
     ):
         cdef PartitionQueue target
         cdef list deliveries
@@ -389,7 +402,9 @@ cdef class Accumulator:
         cdef int index
         cdef bint rolled = False
         while True:
-            if queue.retired or self.used + key_size + value_size + RECORD_OVERHEAD > self.buffer_memory:
+            if queue.retired:
+                return None
+            if self.used + key_size + value_size + headers_size + RECORD_OVERHEAD > self.buffer_memory:
                 return None
             chosen = queue.current_partition() if number < 0 else number
             if chosen >= PyList_GET_SIZE(queue.partitions):

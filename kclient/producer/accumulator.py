@@ -34,14 +34,25 @@ RECORD_OVERHEAD = 97
 """The most that a record without headers, alone in its batch, takes beyond its key and value."""
 
 
-def plain_headers(headers: Any) -> bool:
-    """Whether headers can be encoded without running code of the user's."""
+HEADER_OVERHEAD = 10
+"""The most that a header takes beyond its name and value."""
+
+
+def plain_headers_size(headers: Any) -> int:
+    """The most that headers take; -1 if they cannot be encoded without running code of the user's, or at all."""
     if type(headers) is not tuple and type(headers) is not list:
-        return False
-    return all(
-        type(item) is tuple and len(item) == 2 and type(item[0]) is str and (item[1] is None or type(item[1]) is bytes)
-        for item in headers
-    )
+        return -1
+    size = 0
+    for item in headers:
+        if type(item) is not tuple or len(item) != 2 or type(item[0]) is not str:
+            return -1
+        if item[1] is not None and type(item[1]) is not bytes:
+            return -1
+        try:
+            size += HEADER_OVERHEAD + len(item[0].encode()) + len(item[1] or b"")
+        except UnicodeEncodeError:
+            return -1
+    return size
 
 
 class PartitionQueue:
@@ -244,9 +255,14 @@ class Accumulator:
         key_size = -1 if key is None else len(key) if type(key) is bytes else -2
         value_size = -1 if value is None else len(value) if type(value) is bytes else -2
         size = key_size + value_size
-        if not self.usable or queue is None or key_size == -2 or value_size == -2 or size > self._largest:
+        if not self.usable or queue is None or not queue.partitions or key_size == -2 or value_size == -2:
             return None
-        if headers and not plain_headers(headers):
+        if headers:
+            headers_size = plain_headers_size(headers)
+            if headers_size < 0:
+                return None
+            size += headers_size
+        if size > self._largest:
             return None
         if timestamp is None:
             timestamp = time.time_ns() // 1_000_000

@@ -12,15 +12,13 @@ from typing import Any
 
 from kclient.config import ProducerConfig
 from kclient.errors import SerializationError
-from kclient.producer.accumulator import OnDelivery
+from kclient.producer.accumulator import HEADER_OVERHEAD, OnDelivery
 from kclient.producer.callbacks import Deliveries
 from kclient.producer.record import ProducerInterceptor, ProducerRecord
 from kclient.serialization import serialize
 from kclient.types import RecordMetadata
 
 _log = logging.getLogger(__name__)
-
-HEADER_OVERHEAD = 10
 
 
 class Prepared:

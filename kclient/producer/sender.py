@@ -122,7 +122,9 @@ class Sender(Manager):
 
     def _look(self, queue: PartitionQueue, now: float, by_leader: dict[int, list[PartitionQueue]]) -> float:
         """Put a queue that has something due to its leader; returns when to look again."""
-        self._expire_waiting(queue, now)
+        if self._expire_waiting(queue, now):
+            # What comes behind may have to be numbered anew, which is decided before a turn's first look.
+            return now
         if queue.ready:
             head = queue.ready[0]
             expires = head.deadline
@@ -154,6 +156,8 @@ class Sender(Manager):
         if not self._nodes.ready(node, now):
             self._stuck_since.setdefault(node, now)
             self._weigh(queues, now)
+            if node not in self._metadata.cluster.brokers:
+                self._metadata.request_update()
             retry_at = self._nodes.retry_at(node)
             return retry_at if retry_at > now else NEVER
         self._stuck_since.pop(node, None)
@@ -162,9 +166,13 @@ class Sender(Manager):
             start = self._turn % len(queues)
             queues = queues[start:] + queues[:start]
         for _ in range(max(1, self._max_in_flight - self._nodes.in_flight(node))):
-            batches = [batch for batch in self._collator.collate(queues, now) if self._prepare(batch, now)]
-            if not batches:
+            taken = self._collator.collate(queues, now)
+            if not taken:
                 break
+            batches = [batch for batch in taken if self._prepare(batch, now)]
+            if not batches:
+                # None of them could be built; what is behind them has its turn at once.
+                return now
             size = self._sizing.size(node, len(queues), self._collator.compression)
             for batch in batches:
                 batch.queue.target = size
@@ -288,8 +296,8 @@ class Sender(Manager):
             self.identity.delivered(batch)
             if not batch.settled:
                 offset = -1 if answer.error_code else answer.base_offset
-                batch.deliver(offset, answer.log_append_time_ms)
                 self._release(batch)
+                batch.deliver(offset, answer.log_append_time_ms)
             return
         if batch.settled:
             return
@@ -378,8 +386,8 @@ class Sender(Manager):
             self._accumulator.release(-part.accounted)
         self.identity.replaced(batch, parts)
         self._put_back(batch.queue, parts)
-        replace()
         self._release(batch)
+        replace()
 
     # -- the end of batches
 
@@ -388,21 +396,26 @@ class Sender(Manager):
     ) -> None:
         self.identity.failed(batch, certain=not batch.maybe_written and not batch.on_wire)
         self._measures.failed(batch.topic, batch.count)
-        batch.fail(error, errors)
         self._release(batch)
+        batch.fail(error, errors)
 
     def _release(self, batch: ProducerBatch) -> None:
+        """Give back a batch's room; before anybody is told that it settled, as whoever waits for room looks then."""
         self._accumulator.release(batch.accounted)
         batch.accounted = 0
 
-    def _expire_waiting(self, queue: PartitionQueue, now: float) -> None:
+    def _expire_waiting(self, queue: PartitionQueue, now: float) -> bool:
+        """Fail the batches that waited for too long; whether there were any."""
         opened = -1.0 if queue.ready else queue.open_since()
         if opened >= 0.0 and opened + self._delivery_timeout <= now:
             queue.seal()
+        expired = False
         while queue.ready and queue.ready[0].deadline <= now:
             batch = queue.ready.popleft()
             self._account(batch)
             self._give_up(batch, self._too_late(batch))
+            expired = True
+        return expired
 
     def _account(self, batch: ProducerBatch) -> None:
         if batch.ordinal < 0 and batch.builder is not None:
@@ -460,7 +473,12 @@ class Sender(Manager):
 
     def fail_all(self, error: BaseException) -> None:
         """Everything that is not settled fails."""
-        for batch in self.take_all():
-            self._account(batch)
-            batch.queue.ready.clear()
+        under_way = [batch for batch in self.take_all() if batch.on_wire]
+        # One at a time, since a thread that was sending meanwhile may still add a batch.
+        for queue in self._active:
+            while queue.ready:
+                batch = queue.ready.popleft()
+                self._account(batch)
+                self._give_up(batch, error)
+        for batch in under_way:
             self._give_up(batch, error)

@@ -218,3 +218,23 @@ def test_the_twins_have_the_same_methods() -> None:
                 if not method.startswith("_"):
                     parameters = list(inspect.signature(function).parameters)
                     assert list(inspect.signature(getattr(theirs, method)).parameters) == parameters, method
+
+
+@pytest.mark.parametrize("headers", [[("h", b"x" * 2000)], [("h" * 2000, None)], [("\ud800", b"not UTF-8")]])
+def test_headers_that_need_a_closer_look_are_not_appended(twin: Any, headers: Any) -> None:
+    model = Model(twin, max_request_size=1500)
+    assert model.accumulator.try_append("t", b"v", None, headers) is None
+    assert model.accumulator.used == 0
+
+
+def test_headers_count_before_they_are_let_into_the_buffer(twin: Any) -> None:
+    model = Model(twin, buffer_memory=2000)
+    model.send(b"v" * 1000)
+    assert model.accumulator.try_append("t", b"v", None, [("h", b"x" * 1000)]) is None
+    assert model.accumulator.used < 2000
+
+
+def test_a_topic_without_partitions_takes_nothing(twin: Any) -> None:
+    model = Model(twin)
+    model.accumulator.add_topic("empty", 0)
+    assert model.accumulator.try_append("empty", b"v", b"k", partition=0) is None

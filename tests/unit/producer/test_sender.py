@@ -17,6 +17,7 @@ from kclient.errors import (
     TopicAuthorizationError,
     UnsupportedVersionError,
 )
+from kclient.producer.batch import ProducerBatch
 from kclient.producer.outcomes import Outcome, outcome
 from kclient.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from kclient.protocol.messages.produce import ProduceResponse
@@ -435,3 +436,65 @@ def test_a_batch_that_cannot_be_built_fails_alone(monkeypatch: pytest.MonkeyPatc
     assert model.poll() == []
     assert isinstance(future.exception(0), OSError)
     assert model.accumulator.used == 0
+
+
+def test_room_is_free_before_anybody_is_told_of_a_settled_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = Model()
+    used: list[int] = []
+    monkeypatch.setattr(model.outlet, "settled", lambda batch, callbacks: used.append(model.accumulator.used))
+    model.send(b"delivered")
+    model.answer(model.one())
+    model.send(b"refused")
+    model.answer(model.one(), code=TopicAuthorizationError.code)
+    assert used == [0, 0]
+
+
+def test_what_is_behind_a_batch_that_cannot_be_built_is_sent_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = Model()
+    bad = model.send(b"bad")
+    model.topic.partitions[0].seal()
+    good = model.send(b"good")
+    build = ProducerBatch.build
+
+    def build_or_fail(batch: ProducerBatch) -> Any:
+        if batch is bad.batch:
+            raise MemoryError("no room to compress")
+        return build(batch)
+
+    monkeypatch.setattr(ProducerBatch, "build", build_or_fail)
+    assert model.poll() == []
+    assert model.deadline <= model.now
+    request = model.one()
+    assert values(model, request) == [b"good"]
+    assert isinstance(bad.exception(0), MemoryError)
+    model.answer(request)
+    assert good.result(0).offset == 0
+
+
+def test_what_is_behind_a_batch_that_expired_before_its_retry_is_sent_at_once() -> None:
+    model = Model(delivery_timeout_ms=40_000)
+    first = model.send(b"first")
+    model.lose(model.one(), DisconnectedError("gone"))
+    first.batch.retry_at = first.batch.deadline
+    model.now += 1.0
+    second = model.send(b"second")
+    assert model.poll() == []
+    model.now = first.batch.deadline
+    requests = model.poll()
+    assert isinstance(first.exception(0), KafkaTimeoutError)
+    if not requests:
+        assert model.deadline <= model.now
+        requests = model.poll()
+    (batch,) = model.batches(requests[0]).values()
+    assert (batch.producer_epoch, batch.base_sequence) == (1, 0)
+    model.answer(requests[0], offset=3)
+    assert second.result(0).offset == 3
+
+
+def test_a_leader_that_the_metadata_does_not_name_is_asked_for() -> None:
+    model = Model()
+    model.nodes.down.add(1)
+    model.metadata.cluster.brokers.clear()
+    model.send()
+    assert model.poll() == []
+    assert model.metadata.updates == 1

@@ -90,6 +90,9 @@ class ClientConfig(msgspec.Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         hints = _hints(type(self))
+        servers = self.bootstrap_servers
+        if not isinstance(servers, Sequence):
+            raise ConfigError(f'bootstrap_servers must be "host:port,host:port" or a sequence of such, not {servers!r}')
         for name in self.__struct_fields__:
             _check(name, hints[name], getattr(self, name))
 
@@ -298,8 +301,26 @@ def _option(hint: Any) -> Option:
     return next(extra for extra in hint.__metadata__ if isinstance(extra, Option))
 
 
+_NOT_YET = {
+    "TLS and SASL": ("security_protocol", "sasl_", "ssl_"),
+    "transactions": ("transactional_id", "transaction_timeout_ms"),
+    "consumer groups": (
+        "group_",
+        "enable_auto_commit",
+        "auto_commit_interval_ms",
+        "session_timeout_ms",
+        "heartbeat_interval_ms",
+        "max_poll_interval_ms",
+        "partition_assignment_strategy",
+    ),
+}
+
+
 def _unknown(name: str, known: typing.Iterable[str]) -> str:
-    nearest = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
+    for feature, prefixes in _NOT_YET.items():
+        if name.replace(".", "_").startswith(prefixes):
+            return f"there is no option {name!r}: {feature} are not available in this version"
+    nearest = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)
     return f"there is no option {name!r}" + (f"; did you mean {nearest[0]!r}?" if nearest else "")
 
 
@@ -318,7 +339,7 @@ def _check(name: str, hint: Any, value: Any) -> None:
     # A .properties file written for Java has the names of classes here.
     if any(typing.get_origin(kind) is Callable for kind in kinds) and not (value is None or callable(value)):
         raise ConfigError(f"{name} must be a function or None, not {value!r}")
-    if typing.get_origin(hint.__origin__) is Sequence and isinstance(value, str):
+    if typing.get_origin(hint.__origin__) is Sequence and (isinstance(value, str) or not isinstance(value, Sequence)):
         raise ConfigError(f"{name} must be a list of objects, not {value!r}")
     if option.choices and value not in option.choices:
         raise ConfigError(f"{name} must be one of {', '.join(map(repr, option.choices))}, not {value!r}")

@@ -93,7 +93,9 @@ class AdminCore:
     def back_off(self, attempts: int, deadline: Deadline, error: KafkaError) -> Operation[None]:
         """Wait after so many failed attempts; raise when there is no time for another one."""
         if deadline.passed:
-            raise error if isinstance(error, KafkaTimeoutError) else deadline.error(error) from error
+            if isinstance(error, KafkaTimeoutError):
+                raise error
+            raise deadline.error(error) from error
         if error.refreshes_metadata:
             self.engine.metadata.request_update()
         yield Pause(min(self._backoff.seconds(attempts), deadline.remaining()))

@@ -83,6 +83,10 @@ class TopicDescription(msgspec.Struct, frozen=True):
 def create_topics(
     core: AdminCore, topics: Iterable[NewTopic], validate_only: bool, deadline: Deadline
 ) -> Operation[dict[str, CreatedTopic]]:
+    topics = list(topics)
+    for topic in topics:
+        if not isinstance(topic, NewTopic):
+            raise TypeError(f"create_topics takes NewTopic objects, not {topic!r}")
     wanted = {topic.name: topic for topic in topics}
 
     def attempt(names: list[str]) -> Operation[Outcomes[str, CreatedTopic]]:
@@ -127,9 +131,14 @@ def delete_topics(core: AdminCore, topics: Iterable[str], deadline: Deadline) ->
             for topic in answer.responses
         }
 
-    deleted = yield from core.keyed(topics, attempt, deadline, repeat=controller_can_help)
+    deleted = yield from core.keyed(_names(topics), attempt, deadline, repeat=controller_can_help)
     yield from _until(core, list(deleted), lambda topic: not topic.partitions and bool(topic.error_code), deadline)
     return deleted
+
+
+def _names(topics: Iterable[str]) -> Iterable[str]:
+    # A text is a sequence of letters, each the name of a topic that may exist.
+    return [topics] if isinstance(topics, str) else topics
 
 
 def create_partitions(
@@ -185,7 +194,7 @@ def describe_topics(
             answer = yield from core.metadata(names, deadline)
             return {topic.name or "": _described(topic, topic.partitions) for topic in answer.topics}
 
-    return (yield from core.keyed(topics, attempt, deadline, repeat=controller_can_help))
+    return (yield from core.keyed(_names(topics), attempt, deadline, repeat=controller_can_help))
 
 
 def _describe_by_pages(

@@ -172,8 +172,8 @@ class ProducerCore:
                 return None
             available = [info.partition for info in infos if info.leader is not None]
             partition = self._partitioner.partition(record.topic, record.key, record.value, len(infos), available)
-            if partition is not None and not 0 <= partition < len(infos):
-                raise ValueError(f"the partitioner chose {partition}, and {record.topic} has {len(infos)} partitions")
+            if partition is not None and partition not in range(len(infos)):
+                raise ValueError(f"the partitioner chose {partition!r}, and {record.topic} has {len(infos)} partitions")
         return self.accumulator.try_append(
             record.topic, record.value, record.key, record.headers, partition, record.timestamp, on_delivery
         )

@@ -109,6 +109,19 @@ def test_a_deleted_topic_is_gone(admin: Admin, topic: str) -> None:
         admin.describe_topics([topic])
 
 
+def test_a_text_is_the_name_of_one_topic_and_not_its_letters(admin: Admin, topic: str) -> None:
+    admin.create_topics([NewTopic(topic), NewTopic(topic[0])])
+    assert set(admin.describe_topics(topic)) == {topic}
+    assert admin.delete_topics(topic) == {topic: None}
+    assert topic[0] in admin.list_topics()
+    admin.delete_topics([topic[0]])
+
+
+def test_names_alone_create_nothing(admin: Admin, topic: str) -> None:
+    with pytest.raises(TypeError, match=f"NewTopic objects, not '{topic}'"):
+        admin.create_topics([topic])  # type: ignore[list-item]
+
+
 def test_partitions_can_be_added_but_not_taken_away(admin: Admin, topic: str) -> None:
     admin.create_topics([NewTopic(topic, num_partitions=2)])
     admin.create_partitions({topic: NewPartitions(5)})
@@ -198,8 +211,12 @@ def test_a_closed_admin_says_so(bootstrap_servers: str) -> None:
 
 
 def test_nobody_at_the_address_ends_at_the_timeout() -> None:
-    with Admin(bootstrap_servers="127.0.0.1:1") as admin, pytest.raises(KafkaTimeoutError, match="list_topics"):
+    with (
+        Admin(bootstrap_servers="127.0.0.1:1") as admin,
+        pytest.raises(KafkaTimeoutError, match="list_topics") as caught,
+    ):
         admin.list_topics(timeout=0.3)
+    assert caught.value.__cause__ is not caught.value
 
 
 @pytest.mark.anyio

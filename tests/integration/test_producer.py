@@ -151,6 +151,22 @@ def test_other_partitioners_choose(bootstrap_servers: str, topic: str, admin: Ad
         assert sorted(producer.send(topic, b"v").result(SECONDS).partition for _ in range(3)) == [0, 1, 2]
 
 
+@pytest.mark.parametrize("choice", [3, "1"])
+def test_a_partition_that_cannot_be_is_the_partitioners_error(
+    bootstrap_servers: str, topic: str, admin: Admin, choice: Any
+) -> None:
+    class Wrong:
+        def partition(self, topic: str, key: Any, value: Any, partitions: int, available: Any) -> Any:
+            return choice
+
+    create(admin, topic, 3)
+    with (
+        Producer(bootstrap_servers=bootstrap_servers, partitioner=Wrong()) as producer,
+        pytest.raises(ValueError, match=f"the partitioner chose {choice!r}, and {topic} has 3 partitions"),
+    ):
+        producer.send(topic, b"v")
+
+
 def test_partitions_for_says_what_there_is(bootstrap_servers: str, topic: str, admin: Admin) -> None:
     create(admin, topic, 4)
     with Producer(bootstrap_servers=bootstrap_servers) as producer:

@@ -39,6 +39,22 @@ def test_an_unknown_option_names_the_nearest_one() -> None:
         ProducerConfig.from_options({"lingerms": 3})
 
 
+@pytest.mark.parametrize(
+    ("option", "feature"),
+    [
+        ("security_protocol", "TLS and SASL"),
+        ("sasl.mechanism", "TLS and SASL"),
+        ("ssl_ca_location", "TLS and SASL"),
+        ("transactional_id", "transactions"),
+        ("group.instance.id", "consumer groups"),
+        ("enable_auto_commit", "consumer groups"),
+    ],
+)
+def test_an_option_of_what_is_not_there_yet_says_so_and_guesses_nothing(option: str, feature: str) -> None:
+    with pytest.raises(ConfigError, match=rf"^there is no option '{option}': {feature} are not available"):
+        ConsumerConfig.from_options({option: 3})
+
+
 def test_an_option_far_from_all_others_is_an_error_without_a_guess() -> None:
     with pytest.raises(ConfigError, match=r"^there is no option 'zzzzqqq'$"):
         ProducerConfig.from_options({"zzzzqqq": 3})
@@ -59,6 +75,11 @@ def test_an_option_far_from_all_others_is_an_error_without_a_guess() -> None:
         ({"delivery_timeout_ms": 1000}, "at least linger_ms"),
         ({"partitioner_ignore_keys": 1}, "must be bool"),
         ({"key_serializer": "org.example.Serializer"}, "key_serializer must be a function or None, not 'org.example"),
+        (
+            {"bootstrap_servers": 9092},
+            'bootstrap_servers must be "host:port,host:port" or a sequence of such, not 9092',
+        ),
+        ({"interceptors": int}, "interceptors must be a list of objects, not <class 'int'>"),
         ({"interceptors": "org.example.Audit"}, "interceptors must be a list of objects, not 'org.example"),
     ],
 )

@@ -19,6 +19,9 @@ import msgspec
 
 from kclient.errors import ConfigError
 
+ISOLATION_LEVELS = {"read_uncommitted": 0, "read_committed": 1}
+"""Whether aborted transactions show, by name, and as the protocol has it."""
+
 
 class Option(msgspec.Struct, frozen=True):
     """What is known of an option besides its type and default.
@@ -239,14 +242,19 @@ class ConsumerConfig(ClientConfig, frozen=True, kw_only=True):
     ] = 67_108_864
     max_poll_records: Annotated[int, Option("The most records one poll() returns.", minimum=1, maximum=INT_MAX)] = 500
     check_crcs: Annotated[bool, Option("Verify each batch's checksum.")] = True
-    isolation_level: Annotated[
-        str, Option("Whether aborted transactions show.", choices=("read_uncommitted", "read_committed"))
-    ] = "read_uncommitted"
+    isolation_level: Annotated[str, Option("Whether aborted transactions show.", choices=tuple(ISOLATION_LEVELS))] = (
+        "read_uncommitted"
+    )
     client_rack: Annotated[str, Option("Where this client is, to read from a near replica (KIP-392).")] = ""
     default_api_timeout_ms: Annotated[int, _milliseconds("The timeout of calls that are given none.")] = 60_000
     key_deserializer: Annotated[Deserializer | None, Option("Makes a key of its bytes; None leaves bytes.")] = None
     value_deserializer: Annotated[Deserializer | None, Option("Makes a value of its bytes; None leaves bytes.")] = None
     allow_auto_create_topics: Annotated[bool, Option("Let the broker create a topic that is asked for.")] = True
+
+    @property
+    def reads_committed(self) -> bool:
+        """Whether the records of aborted and open transactions are left out."""
+        return self.isolation_level == "read_committed"
 
 
 class AdminConfig(ClientConfig, frozen=True, kw_only=True):

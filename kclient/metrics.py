@@ -2,8 +2,9 @@
 
 Names are Kafka's own with underscores (`record_send_total`, `request_latency_avg`,
 `records_lag_max`); labels say which topic, partition or broker. A counter named `x_total` also
-shows as `x_rate`, a histogram `x` as `x_avg`, `x_max`, `x_p50`, `x_p99` and `x_count`. Recording
-takes no lock: each metric is written by one thread, as a rule the network thread.
+shows as `x_rate` (per second), a histogram `x` as `x_avg`, `x_max`, `x_p50`, `x_p99` and `x_count`.
+Times are in milliseconds, as Kafka's, where the name does not say otherwise. Recording takes no lock:
+each metric is written by one thread, as a rule the network thread.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ _WINDOW = 30.0
 """Seconds; a rate is that of the last one to two windows. Histograms cover the client's whole life."""
 
 _BOUNDS = tuple(round(mantissa * 10.0**power, 9) for power in range(-6, 4) for mantissa in (1, 1.5, 2, 3, 5, 7))
-"""The upper bounds of a histogram's buckets: a few per decade, from a microsecond to hours when it counts seconds."""
+"""The upper bounds of a histogram's buckets: a few per decade; milliseconds from a nanosecond to seven seconds."""
 
 Labels = tuple[tuple[str, str], ...]
 Hook = Callable[[dict[str, float]], None]
@@ -64,7 +65,7 @@ class Gauge:
 
 
 class Histogram:
-    """The distribution of a quantity (seconds, bytes, records), in fixed buckets of about a fifth of a decade."""
+    """The distribution of a quantity (milliseconds, bytes, records), in fixed buckets of about a fifth of a decade."""
 
     __slots__ = ("_buckets", "count", "maximum", "total")
 

@@ -11,6 +11,7 @@ from enum import IntEnum
 
 from kclient.admin.core import AdminCore, Outcomes, moving
 from kclient.admin.deadline import Deadline
+from kclient.config import ISOLATION_LEVELS
 from kclient.errors import ConfigError, error_from_code
 from kclient.net.operation import Operation
 from kclient.protocol.messages.delete_records import DeleteRecordsRequest, DeleteRecordsResponse
@@ -18,7 +19,6 @@ from kclient.protocol.messages.list_offsets import ListOffsetsRequest, ListOffse
 from kclient.types import OffsetAndTimestamp, TopicPartition
 
 HIGH_WATERMARK = -1
-ISOLATION_LEVELS = {"read_uncommitted": 0, "read_committed": 1}
 
 
 class OffsetSpec(IntEnum):

@@ -15,6 +15,7 @@ from kclient.admin.configs import ConfigEntry, config_source
 from kclient.admin.core import AdminCore, Outcomes, controller_can_help
 from kclient.admin.deadline import Deadline
 from kclient.errors import KafkaError, LeaderNotAvailableError, UnsupportedVersionError, error_from_code
+from kclient.net.cluster import partition_info
 from kclient.net.manager import ANY_NODE
 from kclient.net.operation import Operation
 from kclient.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
@@ -320,18 +321,7 @@ def _described(
     name = topic.name or ""
     if topic.error_code:
         return error_from_code(topic.error_code, topic=name)
-    infos = (
-        PartitionInfo(
-            name,
-            partition.partition_index,
-            leader=None if partition.leader_id < 0 else partition.leader_id,
-            leader_epoch=None if partition.leader_epoch < 0 else partition.leader_epoch,
-            replicas=tuple(partition.replica_nodes),
-            in_sync_replicas=tuple(partition.isr_nodes),
-            offline_replicas=tuple(partition.offline_replicas),
-        )
-        for partition in partitions
-    )
+    infos = (partition_info(name, partition) for partition in partitions)
     return TopicDescription(
         name, topic.topic_id, topic.is_internal, tuple(sorted(infos, key=lambda info: info.partition))
     )

@@ -41,7 +41,7 @@ class Collector:
         self._buffer = subscription.buffer
         self._lock = subscription.lock
         self._check = config.check_crcs
-        self._committed = config.isolation_level == "read_committed"
+        self._committed = config.reads_committed
         self._key_deserializer = config.key_deserializer
         self._value_deserializer = config.value_deserializer
 

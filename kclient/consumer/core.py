@@ -34,6 +34,7 @@ from kclient.errors import (
     WakeupError,
     raise_for_code,
 )
+from kclient.net.cluster import partition_info
 from kclient.net.engine import Engine
 from kclient.net.manager import ANY_NODE
 from kclient.net.operation import Operation, Pause, Result
@@ -311,7 +312,7 @@ class ConsumerCore:
         """Offsets between the position and the end, as far as the last answer knew."""
         with self.subscription.lock:
             state = self.subscription.state(TopicPartition(*tp))
-            return state.lag(self.config.isolation_level == "read_committed")
+            return state.lag(self.config.reads_committed)
 
     # -- topics
 
@@ -335,18 +336,7 @@ class ConsumerCore:
             if topic.error_code or topic.name is None or (names is None and topic.is_internal):
                 continue
             found[topic.name] = sorted(
-                (
-                    PartitionInfo(
-                        topic.name,
-                        partition.partition_index,
-                        partition.leader_id if partition.leader_id >= 0 else None,
-                        partition.leader_epoch if partition.leader_epoch >= 0 else None,
-                        tuple(partition.replica_nodes),
-                        tuple(partition.isr_nodes),
-                        tuple(partition.offline_replicas),
-                    )
-                    for partition in topic.partitions
-                ),
+                (partition_info(topic.name, partition) for partition in topic.partitions),
                 key=lambda info: info.partition,
             )
         return found
@@ -383,7 +373,7 @@ class ConsumerCore:
     def metrics(self) -> dict[str, float]:
         """All metrics of this client, with each partition's `records_lag` and the `records_lag_max` of all."""
         metrics = self.engine.metrics
-        committed = self.config.isolation_level == "read_committed"
+        committed = self.config.reads_committed
         with self.subscription.lock:
             lags = {tp: state.lag(committed) for tp, state in self.subscription.partitions.items()}
         for tp, lag in lags.items():

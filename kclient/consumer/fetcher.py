@@ -16,7 +16,7 @@ from random import Random
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from kclient.config import ConsumerConfig
+from kclient.config import ISOLATION_LEVELS, ConsumerConfig
 from kclient.consumer.fetch_results import Asked, FetchResults
 from kclient.consumer.fetch_session import FetchSession, FetchTarget, SessionRequest, build_fetch
 from kclient.consumer.partition_state import FetchState, PartitionState
@@ -76,7 +76,7 @@ class Fetcher(Manager):
         self._backoff = retry_backoff(config, random)
         self._results = FetchResults(subscription, metadata, self._backoff, config.metadata_max_age_ms / 1000)
         self._on_fetched = on_fetched
-        self._isolation = 1 if config.isolation_level == "read_committed" else 0
+        self._isolation = ISOLATION_LEVELS[config.isolation_level]
         self._enough = max(2 * config.max_partition_fetch_bytes, _LEAST_AHEAD)
         self._timeout = (config.request_timeout_ms + config.fetch_max_wait_ms) / 1000
         self._sessions: dict[int, FetchSession] = {}

@@ -15,7 +15,7 @@ from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, NamedTuple
 
-from kclient.config import ConsumerConfig
+from kclient.config import ISOLATION_LEVELS, ConsumerConfig
 from kclient.consumer.leaders import Leaders
 from kclient.consumer.partition_state import FetchState, PartitionState
 from kclient.consumer.reset import LATEST
@@ -99,7 +99,7 @@ class OffsetsManager(Manager):
         self._config = config
         self._backoff = retry_backoff(config, random)
         self._wall_clock = wall_clock
-        self._isolation = 1 if config.isolation_level == "read_committed" else 0
+        self._isolation = ISOLATION_LEVELS[config.isolation_level]
         self._lookups: list[Lookup] = []
 
     def add(self, lookup: Lookup) -> None:

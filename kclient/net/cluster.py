@@ -8,12 +8,15 @@ deleted and created again, which its id tells (KIP-516), starts afresh. Left out
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from uuid import UUID
 
 from kclient.errors import KafkaError, UnknownTopicOrPartitionError, error_from_code
 from kclient.protocol.messages.metadata import MetadataResponse
 from kclient.types import Node, PartitionInfo, TopicPartition
+
+if TYPE_CHECKING:
+    from kclient.protocol.messages.describe_topic_partitions import DescribeTopicPartitionsResponse
 
 NO_ID = UUID(int=0)
 
@@ -137,15 +140,7 @@ class Cluster:
         same = before is not None and (before.topic_id == topic.topic_id or NO_ID in (before.topic_id, topic.topic_id))
         found = []
         for entry in topic.partitions:
-            new = PartitionInfo(
-                name,
-                entry.partition_index,
-                entry.leader_id if entry.leader_id >= 0 else None,
-                entry.leader_epoch if entry.leader_epoch >= 0 else None,
-                tuple(entry.replica_nodes),
-                tuple(entry.isr_nodes),
-                tuple(entry.offline_replicas),
-            )
+            new = partition_info(name, entry)
             known = self.partition(name, entry.partition_index) if same else None
             # A broker that lags behind the controller may still tell of an earlier leader.
             found.append(known if known is not None and -1 < _epoch(new) < _epoch(known) else new)
@@ -155,3 +150,20 @@ class Cluster:
 
 def _epoch(info: PartitionInfo) -> int:
     return -1 if info.leader_epoch is None else info.leader_epoch
+
+
+def partition_info(
+    topic: str,
+    entry: MetadataResponse.MetadataResponsePartition
+    | DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponsePartition,
+) -> PartitionInfo:
+    """A partition as a broker describes it."""
+    return PartitionInfo(
+        topic,
+        entry.partition_index,
+        leader=entry.leader_id if entry.leader_id >= 0 else None,
+        leader_epoch=entry.leader_epoch if entry.leader_epoch >= 0 else None,
+        replicas=tuple(entry.replica_nodes),
+        in_sync_replicas=tuple(entry.isr_nodes),
+        offline_replicas=tuple(entry.offline_replicas),
+    )

@@ -85,8 +85,7 @@ class AsyncProducer:
         future = core.try_append(record, told)
         if future is not None:
             return future
-        made: RecordFuture = await run_async(core.append_in_time(record, told), core.news, self._bridge)
-        return made
+        return await run_async(core.append_in_time(record, told), core.news, self._bridge)
 
     async def send_many(
         self, topic: str | None, values: Iterable[Any], *, on_delivery: OnDelivery | None = None
@@ -120,8 +119,7 @@ class AsyncProducer:
         """The partitions of a topic. See `Producer.partitions_for`."""
         self._check_loop()
         steps = self._core.partitions_for(topic, timeout)
-        infos: list[PartitionInfo] = await run_async(steps, self._core.news, self._bridge)
-        return infos
+        return await run_async(steps, self._core.news, self._bridge)
 
     def metrics(self) -> dict[str, float]:
         """What the producer counts. See `Producer.metrics`."""

@@ -1,6 +1,6 @@
 """The producer without a face: what each call does, up to the point where it has to wait.
 
-A call that may wait is a generator, which the faces drive (see `waiting`). The fast path of `send`
+A call that may wait is an operation (see `kclient.net.operation`), which the faces drive. The fast path of `send`
 does not pass here: it appends straight to the accumulator, and comes here when something is missing.
 """
 
@@ -27,6 +27,7 @@ from kclient.errors import (
 )
 from kclient.net.cluster import Cluster
 from kclient.net.engine import Engine
+from kclient.net.operation import Operation, Pause
 from kclient.producer.accumulator import RECORD_OVERHEAD, OnDelivery
 from kclient.producer.accumulator import PartitionQueue as PartitionQueueType
 from kclient.producer.batch import ProducerBatch
@@ -37,7 +38,7 @@ from kclient.producer.measures import Measures
 from kclient.producer.partitioners import make_partitioner
 from kclient.producer.preparing import Preparation, Prepared
 from kclient.producer.sender import Sender
-from kclient.producer.waiting import News, Pause, Steps
+from kclient.producer.waiting import News
 from kclient.records import BatchBuilder
 from kclient.types import PartitionInfo
 
@@ -143,7 +144,7 @@ class ProducerCore:
         self._check_size(record)
         return record
 
-    def append_in_time(self, record: Prepared, on_delivery: OnDelivery | None) -> Steps:
+    def append_in_time(self, record: Prepared, on_delivery: OnDelivery | None) -> Operation[RecordFuture]:
         """Returns a RecordFuture, once there is room and the topic is known; see Producer.send."""
         deadline = time.monotonic() + self._max_block
         version = self.engine.metadata.cluster.version
@@ -263,7 +264,7 @@ class ProducerCore:
 
     # -- other calls
 
-    def partitions_for(self, topic: str, timeout: float | None) -> Steps:
+    def partitions_for(self, topic: str, timeout: float | None) -> Operation[list[PartitionInfo]]:
         """Returns the topic's partitions; see Producer.partitions_for."""
         self.check()
         seconds = self._max_block if timeout is None else timeout
@@ -281,7 +282,7 @@ class ProducerCore:
                 raise self.engine.metadata.fatal_error
             yield Pause(min(LONGEST_PAUSE, deadline - now))
 
-    def flush(self, timeout: float | None) -> Steps:
+    def flush(self, timeout: float | None) -> Operation[None]:
         """Returns when everything sent so far is settled; see Producer.flush."""
         self.check()
         yield from self._until_settled(timeout)
@@ -293,7 +294,7 @@ class ProducerCore:
         if error is not None:
             raise error
 
-    def _until_settled(self, timeout: float | None) -> Steps:
+    def _until_settled(self, timeout: float | None) -> Operation[None]:
         deadline = None if timeout is None else time.monotonic() + timeout
         waiting_for: list[ProducerBatch] = []
         taken: list[bool] = []
@@ -326,7 +327,7 @@ class ProducerCore:
 
     # -- the end
 
-    def begin_close(self, timeout: float | None) -> Steps:
+    def begin_close(self, timeout: float | None) -> Operation[None]:
         """Take no more records, and wait until those there are were delivered or the time is over."""
         self.closed = True
         self.accumulator.usable = False

@@ -1,6 +1,6 @@
 """What the producer counts, under Kafka's names, by topic and broker where Kafka does so too.
 
-Recorded on the network thread, once per batch or request.
+Times are in milliseconds, as Kafka's. Recorded on the network thread, once per batch or request.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Measures:
         count = builder.count
         self._batch_size.record(size)
         if batch.attempts == 1:
-            self._queue_time.record(now - batch.created)
+            self._queue_time.record((now - batch.created) * 1000)
             if builder.compression_type != "none":
                 self._compression.record(size / builder.size_in_bytes)
         records, amount = self._by_topic.get(batch.topic) or self._topic(batch.topic)
@@ -50,9 +50,9 @@ class Measures:
 
     def latency(self, seconds: float, throttle_ms: int) -> None:
         """A response came."""
-        self._latency.record(seconds)
+        self._latency.record(seconds * 1000)
         if throttle_ms:
-            self._throttle.record(throttle_ms / 1000)
+            self._throttle.record(throttle_ms)
 
     def retried(self, batch: ProducerBatch) -> None:
         """A batch has to be sent again."""

@@ -137,8 +137,7 @@ class Producer(SendPath):
             KafkaTimeoutError: no metadata came.
             UnknownTopicOrPartitionError, InvalidTopicError, TopicAuthorizationError: the topic's own error.
         """
-        infos: list[PartitionInfo] = run(self._core.partitions_for(topic, timeout), self._core.news)
-        return infos
+        return run(self._core.partitions_for(topic, timeout), self._core.news)
 
     def metrics(self) -> dict[str, float]:
         """What the producer counts: by Kafka's names, with labels for topic and broker."""

@@ -6,14 +6,13 @@ waited for (`core`) and how operations are driven (`kclient.net.operation`).
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from kclient.net import operation
-from kclient.net.operation import Operation, Pause
+from kclient.net.operation import Operation
 from kclient.net.waiting import LoopBridge, LoopSignal, Notifier, ThreadSignal
 
 T = TypeVar("T")
-Steps = Operation[Any]
 
 
 class News:
@@ -69,6 +68,3 @@ async def run_async(call: Operation[T], news: News, bridge: LoopBridge) -> T:
         return await operation.run_async(call, bridge, signal)
     finally:
         news.remove(signal)
-
-
-__all__ = ["News", "Pause", "Steps", "run", "run_async"]

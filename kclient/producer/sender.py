@@ -21,7 +21,7 @@ from kclient.errors import (
     ProtocolError,
     error_from_code,
 )
-from kclient.net.backoff import Backoff
+from kclient.net.backoff import retry_backoff
 from kclient.net.manager import NEVER, Manager, Nodes, Poll, Request
 from kclient.producer.accumulator import Accumulator, PartitionQueue, TopicQueue
 from kclient.producer.batch import BatchState, ProducerBatch
@@ -84,7 +84,7 @@ class Sender(Manager):
         self._delivery_timeout = config.delivery_timeout_ms / 1000
         self._request_timeout_ms = config.request_timeout_ms
         self._max_in_flight = config.max_in_flight_requests_per_connection
-        self._backoff = Backoff(config.retry_backoff_ms / 1000, config.retry_backoff_max_ms / 1000, random=random)
+        self._backoff = retry_backoff(config, random)
         self._load = PartitionLoad(config.partitioner_adaptive_partitioning_enable)
         self._availability_timeout = config.partitioner_availability_timeout_ms / 1000
         self._active: dict[PartitionQueue, None] = {}

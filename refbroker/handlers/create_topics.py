@@ -2,20 +2,21 @@
 
 Each topic for itself: one that cannot be made does not hold up the others. The answer comes when the
 topics' logs exist, so they can be used at once and `timeout_ms` does not matter. Version 5 and later
-return the settings, 7 the id. A name that is in the request twice is INVALID_REQUEST. Left out:
-creation policies, throttling (KIP-599).
+return the settings, 7 the id. A name that is in the request twice is INVALID_REQUEST; with more than 10,000
+partitions in all, every topic of the request is POLICY_VIOLATION. Left out: creation policies, throttling
+(KIP-599).
 """
 
 from __future__ import annotations
 
 from collections import Counter
 
-from kclient.errors import InvalidRequestError, KafkaError
+from kclient.errors import InvalidRequestError, KafkaError, PolicyViolationError
 from kclient.protocol import Message
 from kclient.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from refbroker.dispatch import Change, Context
 from refbroker.handlers.answers import code_of
-from refbroker.metadata.topics import NewTopic, TopicPlan, plan_topic
+from refbroker.metadata.topics import BROKERS_CHOICE, MOST_PARTITIONS, NewTopic, TopicPlan, plan_topic
 from refbroker.settings.effective import topic_values
 
 Result = CreateTopicsResponse.CreatableTopicResult
@@ -24,12 +25,15 @@ Result = CreateTopicsResponse.CreatableTopicResult
 def handle(context: Context, request: CreateTopicsRequest) -> CreateTopicsResponse | Change:
     """Carry out a CreateTopics request."""
     counts = Counter(topic.name for topic in request.topics)
+    too_many = sum(_partitions(context, topic) for topic in request.topics) > MOST_PARTITIONS
     records: list[Message] = []
     results: list[Result] = []
     for name, count in counts.items():
         try:
             if count > 1:
                 raise InvalidRequestError("Duplicate topic name.")
+            if too_many:
+                raise PolicyViolationError("Excessively large number of partitions per request.")
             wanted = next(topic for topic in request.topics if topic.name == name)
             plan = plan_topic(context.broker, _new_topic(wanted))
         except KafkaError as error:
@@ -39,6 +43,15 @@ def handle(context: Context, request: CreateTopicsRequest) -> CreateTopicsRespon
             results.append(_result(context, name, plan))
     response = CreateTopicsResponse(topics=results)
     return response if request.validate_only else Change(records, lambda: response)
+
+
+def _partitions(context: Context, topic: CreateTopicsRequest.CreatableTopic) -> int:
+    """How many partitions a topic would have."""
+    if topic.assignments:
+        return len(topic.assignments)
+    if topic.num_partitions == BROKERS_CHOICE:
+        return context.broker.config.integer("num.partitions")
+    return max(topic.num_partitions, 0)
 
 
 def _new_topic(topic: CreateTopicsRequest.CreatableTopic) -> NewTopic:

@@ -19,12 +19,14 @@ from kclient.errors import (
     InvalidReplicationFactorError,
     InvalidRequestError,
     InvalidTopicError,
+    PolicyViolationError,
     TopicExistsError,
     UnknownTopicOrPartitionError,
 )
 from kclient.protocol import Message
 from kclient.protocol.messages.records.metadata_log import ConfigRecord, PartitionRecord, TopicRecord
 from refbroker.metadata.image import TOPIC_RESOURCE, ClusterImage
+from refbroker.metadata.log import TOPIC as METADATA_TOPIC
 from refbroker.settings.definitions import topic_settings
 
 if TYPE_CHECKING:
@@ -32,6 +34,9 @@ if TYPE_CHECKING:
 
 LONGEST_NAME = 249
 BROKERS_CHOICE = -1
+MOST_PARTITIONS = 10_000
+"""How many partitions one request may make: Kafka's limit, which it has for its memory's sake."""
+
 _NAME = re.compile(r"[a-zA-Z0-9._-]+")
 
 
@@ -87,9 +92,13 @@ def plan_topic(broker: Broker, topic: NewTopic) -> TopicPlan:
 
     Raises:
         InvalidTopicError, TopicExistsError, InvalidPartitionsError, InvalidReplicationFactorError,
-        InvalidReplicaAssignmentError, InvalidRequestError, InvalidConfigurationError: it cannot be.
+        InvalidReplicaAssignmentError, InvalidRequestError, InvalidConfigurationError, PolicyViolationError: it
+            cannot be.
     """
     image = broker.metadata.image
+    if topic.name == METADATA_TOPIC:
+        # Its log is the cluster's state: nobody else may write there, or delete it.
+        raise InvalidRequestError(f"Creation of internal topic {METADATA_TOPIC} is prohibited.")
     _check_new_name(image, topic.name)
     configs = check_configs(topic.configs)
     assignments = _assign(broker, topic)
@@ -113,7 +122,8 @@ def plan_partitions(
         assignments: the brokers of each new one, when they are placed by hand.
 
     Raises:
-        UnknownTopicOrPartitionError, InvalidPartitionsError, InvalidReplicaAssignmentError: it cannot be.
+        UnknownTopicOrPartitionError, InvalidPartitionsError, InvalidReplicaAssignmentError, PolicyViolationError: it
+            cannot be.
     """
     topic = broker.metadata.image.topics.get(name)
     if topic is None:
@@ -125,6 +135,8 @@ def plan_partitions(
         raise InvalidPartitionsError(
             f"The topic {name} currently has {present} partition(s); {count} would not be an increase."
         )
+    if count - present > MOST_PARTITIONS:
+        raise PolicyViolationError("Unable to perform excessively large batch operation.")
     if assignments is None:
         placed = [_place(broker, len(topic.partitions[0].replicas)) for _ in range(count - present)]
     else:

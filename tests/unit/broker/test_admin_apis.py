@@ -95,6 +95,7 @@ def new(name: str, partitions: int = 1, replicas: int = 1, placed: Any = (), **c
         (new("bad name!"), errors.InvalidTopicError, "contains one or more characters other than ASCII"),
         (new("umläut"), errors.InvalidTopicError, "contains one or more characters other than ASCII"),
         (new("there"), errors.TopicExistsError, "Topic 'there' already exists."),
+        (new("__cluster_metadata"), errors.InvalidRequestError, "internal topic __cluster_metadata is prohibited"),
         (new("t", 0), errors.InvalidPartitionsError, "non-positive"),
         (new("t", -2), errors.InvalidPartitionsError, "non-positive"),
         (new("t", 1, 0), errors.InvalidReplicationFactorError, "must be larger than 0"),
@@ -121,6 +122,21 @@ async def test_a_topic_that_cannot_be_made(
     assert text in (message or "")
     assert results["fine"] == (0, None)
     assert topic.name in ("there",) or topic.name not in harness.broker.metadata.image.topics
+
+
+async def test_more_partitions_than_a_request_may_make_are_refused_before_they_take_memory(harness: Harness) -> None:
+    code = errors.PolicyViolationError.code
+    text = "Excessively large number of partitions per request."
+    assert create(harness, new("a", 2**31 - 1)) == {"a": (code, text)}
+    assert create(harness, new("a", 9_999), new("b", 2)) == {"a": (code, text), "b": (code, text)}
+    assert not harness.broker.metadata.image.topics
+    harness.create("t")
+    more = CreatePartitionsRequest(topics=[CreatePartitionsRequest.CreatePartitionsTopic(name="t", count=2**31 - 1)])
+    (answer,) = harness.send(more, 3).results
+    assert (answer.error_code, answer.error_message) == (
+        code,
+        "Unable to perform excessively large batch operation.",
+    )
 
 
 async def test_a_topic_wished_for_twice_is_not_made(harness: Harness) -> None:
@@ -233,7 +249,8 @@ async def test_a_missing_topic_is_made_if_both_sides_allow_it(harness: Harness) 
 
 async def test_a_name_that_cannot_be_is_not_made(harness: Harness) -> None:
     assert ask(harness, "bad name").topics[0].error_code == errors.InvalidTopicError.code
-    assert ask(harness, "__consumer_offsets").topics[0].error_code == errors.UnknownTopicOrPartitionError.code
+    for internal in ("__consumer_offsets", "__cluster_metadata"):
+        assert ask(harness, internal).topics[0].error_code == errors.UnknownTopicOrPartitionError.code
 
 
 async def test_all_topics_none_and_by_id(harness: Harness) -> None:

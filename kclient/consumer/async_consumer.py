@@ -18,7 +18,7 @@ import anyio.to_thread
 from kclient.config import ConsumerConfig
 from kclient.consumer.consumer import checked_times
 from kclient.consumer.core import ConsumerCore, config_from, config_from_properties, topic_names
-from kclient.consumer.iterator import AsyncRecordIterator
+from kclient.consumer.implementation import AsyncRecordIterator
 from kclient.consumer.records import Records
 from kclient.consumer.reset import EARLIEST, LATEST
 from kclient.errors import ConcurrentUseError

@@ -14,7 +14,7 @@ from typing import Any, Self, TypeVar, Unpack
 
 from kclient.config import ConsumerConfig
 from kclient.consumer.core import ConsumerCore, config_from, config_from_properties, topic_names
-from kclient.consumer.iterator import RecordIterator
+from kclient.consumer.implementation import RecordIterator
 from kclient.consumer.records import Records
 from kclient.consumer.reset import EARLIEST, LATEST
 from kclient.errors import ConcurrentUseError

@@ -18,7 +18,7 @@ from kclient.config import ConsumerConfig, read_properties
 from kclient.consumer.collector import Collector, Taken
 from kclient.consumer.fetch_buffer import FetchBuffer
 from kclient.consumer.fetcher import Fetcher
-from kclient.consumer.iterator import AsyncRecordIterator, RecordIterator
+from kclient.consumer.implementation import AsyncRecordIterator, RecordIterator
 from kclient.consumer.offsets import Lookup, OffsetsManager
 from kclient.consumer.partition_state import Position
 from kclient.consumer.records import Records

@@ -1,14 +1,11 @@
 """Iteration over a consumer: objects that survive an exception, and know the record they gave last.
 
-The twin in plain Python of `_iterator`, which is used where it was compiled; KCLIENT_PURE=1 uses
-this one.
+The twin in plain Python of `_iterator`; which one runs is said in `implementation`.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Awaitable, Callable, Iterator
-from typing import TYPE_CHECKING
 
 from kclient.records import ConsumerRecord
 
@@ -93,10 +90,3 @@ class AsyncRecordIterator:
         """Forget the rest of the current chunk."""
         self._active = None
         self.last = None
-
-
-if not TYPE_CHECKING and os.environ.get("KCLIENT_PURE", "") in ("", "0"):
-    try:
-        from kclient.consumer._iterator import AsyncRecordIterator, RecordIterator
-    except ImportError:
-        pass

@@ -7,30 +7,14 @@ send the parts of a frame, wait for events. Left out: what the frames mean.
 from __future__ import annotations
 
 import ipaddress
-import os
 import socket
 import threading
 from collections import deque
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from kclient.net.events import RESOLVED, Event, Handler
-
-if TYPE_CHECKING:
-    from kclient.net.io import Poller
-
-    IMPLEMENTATION: str
-else:
-    try:
-        if os.environ.get("KCLIENT_PURE", "") not in ("", "0"):
-            raise ImportError("KCLIENT_PURE is set")
-        from kclient.net._io import Poller
-
-        IMPLEMENTATION = "compiled"
-    except ImportError:
-        from kclient.net.io import Poller
-
-        IMPLEMENTATION = "pure"
+from kclient.net.implementation import Poller
 
 
 class Address(NamedTuple):

@@ -8,19 +8,12 @@ from typing import Any
 
 import pytest
 
+from kclient.consumer import iterator
 from kclient.records import ConsumerRecord
 
 
 def twins() -> list[Any]:
-    found = []
-    source = importlib.util.find_spec("kclient.consumer.iterator")
-    assert source is not None
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("KCLIENT_PURE", "1")
-        pure = importlib.util.module_from_spec(source)
-        assert source.loader is not None
-        source.loader.exec_module(pure)
-    found.append(pytest.param(pure, id="pure"))
+    found = [pytest.param(iterator, id="pure")]
     try:
         found.append(pytest.param(importlib.import_module("kclient.consumer._iterator"), id="compiled"))
     except ImportError:

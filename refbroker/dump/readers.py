@@ -39,8 +39,10 @@ def reader_for(path: Path) -> Reader:
     """The reader of a file, by its name.
 
     Raises:
-        ConfigError: it is none of a broker's files.
+        ConfigError: it is none of a broker's files, or a folder.
     """
+    if path.is_dir():
+        raise ConfigError(f"{path} is a folder; name the files in it, as {path}/*.log")
     reader = _BY_SUFFIX.get(path.suffix) or _BY_NAME.get(path.name)
     if reader is None:
         known = ", ".join([*_BY_SUFFIX, *_BY_NAME])

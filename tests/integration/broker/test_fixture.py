@@ -139,6 +139,7 @@ def test_mistakes_on_the_command_line_are_one_line_and_status_2(tmp_path: Path) 
         (("run", "--data-dir", data, "--set", "num.partitions"), "takes NAME=VALUE"),
         (("run", "--data-dir", data, "--config", str(tmp_path / "none")), "could not read"),
         (("run", "--data-dir", data, "--host", "192.0.2.1", "--port", "1"), "annot assign requested address"),
+        (("dump-log", str(tmp_path)), "is a folder; name the files in it"),
         (("dump-log", str(tmp_path / "what.txt")), "none of the files that can be shown"),
     ):
         done = run(*arguments)

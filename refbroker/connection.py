@@ -188,6 +188,10 @@ class Connection(asyncio.BufferedProtocol):
                 self._send(answer)
         except KafkaError as error:
             self.close(str(error))
+        except Exception:
+            # Wherever this was called from: a connection that is left open would wait for an answer for ever.
+            logger.exception("a request of %s could not be handled", self.peer)
+            self.close("its request could not be handled")
 
     def _answered(self, waiting: Waiting) -> None:
         self._waiting = None

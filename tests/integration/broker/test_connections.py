@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import socket
+from typing import Any
+
+import pytest
 
 from kclient.protocol.frames import decode_response_header, peek_correlation_id
 from kclient.protocol.messages.api_versions import ApiVersionsRequest
@@ -164,3 +167,26 @@ def test_one_connection_too_many_is_closed() -> None:
         with Wire(kafka.bootstrap_servers) as three:
             assert three.is_closed()
         assert one.ask(ApiVersionsRequest(), 0)
+
+
+def test_a_handler_that_fails_behind_a_long_poll_closes_its_connection_alone(
+    kafka: RefBroker, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    kafka.create_topic("t")
+    dispatcher = kafka.call(lambda broker: broker.server.dispatcher)
+    handle = dispatcher.handle
+
+    def fail_for_metadata(connection: Any, frame: memoryview) -> Any:
+        if frame[:2] == b"\x00\x03":
+            raise ZeroDivisionError("a bug")
+        return handle(connection, frame)
+
+    monkeypatch.setattr(dispatcher, "handle", fail_for_metadata)
+    with Wire(kafka.bootstrap_servers) as waiting, Wire(kafka.bootstrap_servers) as other:
+        waiting.write(frame(fetch_request("t", wait_ms=20_000), 11, 1) + frame(MetadataRequest(topics=None), 12, 2))
+        wait_until(lambda: kafka.call(lambda broker: len(broker.delayed_fetches)))
+        other.ask(produce_request("t", b"v"), 9)
+        assert peek_correlation_id(waiting.read_frame()) == 1
+        assert waiting.is_closed()
+        assert waiting.name in caplog.text
+        other.ask(produce_request("t", b"v"), 9)

@@ -123,7 +123,7 @@ class PartitionState:
     def __repr__(self) -> str:
         return f"<PartitionState {self.tp} {self.state.value} at {self.position}>"
 
-    def enter(self, state: FetchState) -> None:
+    def move_to(self, state: FetchState) -> None:
         """Change the state.
 
         Raises:

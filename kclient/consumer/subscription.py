@@ -191,7 +191,7 @@ class Subscription:
             if state.generation != generation or state.state is not FetchState.AWAITING_VALIDATION:
                 return
             if end_offset >= state.fetch_offset:
-                state.enter(FetchState.FETCHING)
+                state.move_to(FetchState.FETCHING)
                 state.retry_at = 0.0
                 state.failures = 0
                 self._changed()
@@ -246,7 +246,7 @@ class Subscription:
                 state.leader_epoch = epoch
                 if state.state is FetchState.FETCHING and state.fetch_epoch >= 0 and not first_seen:
                     state.generation += 1
-                    state.enter(FetchState.AWAITING_VALIDATION)
+                    state.move_to(FetchState.AWAITING_VALIDATION)
                 state.retry_at = 0.0
             self._changed()
             # There may be something to raise, or to start.
@@ -293,7 +293,7 @@ class Subscription:
         self._changed()
 
     def _move(self, state: PartitionState, position: Position, target: FetchState) -> None:
-        state.enter(target)
+        state.move_to(target)
         self.buffer.discard(state)
         state.generation += 1
         state.position = position
@@ -304,7 +304,7 @@ class Subscription:
         self._changed()
 
     def _request_reset(self, state: PartitionState, policy: ResetPolicy) -> None:
-        state.enter(FetchState.AWAITING_RESET)
+        state.move_to(FetchState.AWAITING_RESET)
         self.buffer.discard(state)
         state.generation += 1
         state.reset = policy

@@ -163,11 +163,11 @@ class Connection:
         self._setup_timeout = timeout
         self.deadline = now + timeout
         self.last_used = now
-        self._go(State.CONNECTING)
+        self._move_to(State.CONNECTING)
         try:
             self._channel = connect(address, self)
         except OSError:
-            self._go(State.CLOSED)
+            self._move_to(State.CLOSED)
             raise
         self._channel.frame_limit = SETUP_FRAME_LIMIT
 
@@ -235,7 +235,7 @@ class Connection:
         if self.state is State.CLOSED:
             return
         error.broker = error.broker or self.peer.name
-        self._go(State.CLOSED)
+        self._move_to(State.CLOSED)
         if self._channel is not None:
             self._channel.close()
         pending = [entry.request for entry in (*self.in_flight, *self.unsent)]
@@ -267,7 +267,7 @@ class Connection:
             for entry in sent:
                 entry.request.on_response(None, now)
         elif event == CONNECTED:
-            self._go(State.SETTING_UP)
+            self._move_to(State.SETTING_UP)
             self._next_step(now)
         elif event == CLOSED:
             self.close(self._why_closed(value), now)
@@ -317,7 +317,7 @@ class Connection:
     def _next_step(self, now: float) -> None:
         step = next(self._steps, None)
         if step is None:
-            self._go(State.READY)
+            self._move_to(State.READY)
             self.deadline = NEVER
             if self._channel is not None:
                 self._channel.frame_limit = FRAME_LIMIT
@@ -407,7 +407,7 @@ class Connection:
         text = f"{reason}" if isinstance(reason, PeerClosed) else f"the connection was lost: {reason}"
         return DisconnectedError(text, broker=self.peer.name)
 
-    def _go(self, state: State) -> None:
+    def _move_to(self, state: State) -> None:
         if state not in TRANSITIONS[self.state]:
             raise IllegalStateError(f"a connection cannot go from {self.state.value} to {state.value}")
         self.state = state

@@ -187,7 +187,7 @@ class Link:
         """Connect, unless that is under way or it is too early."""
         if not self.may_connect(now):
             return
-        self._go(LinkState.RESOLVING)
+        self._move_to(LinkState.RESOLVING)
         self.trying_since = now
         settings = self._settings
         self._lookup = _Lookup(self)
@@ -267,7 +267,7 @@ class Link:
 
     def connection_ready(self, connection: Connection, now: float) -> None:
         """See Owner."""
-        self._go(LinkState.READY)
+        self._move_to(LinkState.READY)
         self.failures = 0
         self.error = None
         self._addresses.clear()
@@ -298,7 +298,7 @@ class Link:
         settings = self._settings
         while self._addresses:
             address = self._addresses.popleft()
-            self._go(LinkState.CONNECTING)
+            self._move_to(LinkState.CONNECTING)
             connection = self._new_connection()
             timeout = settings.setup_timeout.seconds(self.failures + 1)
             try:
@@ -333,7 +333,7 @@ class Link:
     def _attempt_failed(self, error: KafkaError, now: float) -> None:
         first = self.error is None or self.error.message != error.message
         lost = self.state is LinkState.READY
-        self._go(LinkState.BACKOFF)
+        self._move_to(LinkState.BACKOFF)
         self.failures += 1
         self.retry_at = now + self._settings.reconnect.seconds(self.failures)
         self.error = error
@@ -352,7 +352,7 @@ class Link:
         connection, self.connection = self.connection, None
         self._addresses.clear()
         if self.state is not LinkState.IDLE:
-            self._go(LinkState.IDLE)
+            self._move_to(LinkState.IDLE)
         if connection is not None:
             connection.close(error, now, tell_owner=False)
             self._settings.metrics.counter("connection_close_total").add()
@@ -375,7 +375,7 @@ class Link:
     def _unreachable(self, reason: object, **advice: Any) -> BrokerConnectionError:
         return BrokerConnectionError(self.node.host, self.node.port, reason, broker=self.name, **advice)
 
-    def _go(self, state: LinkState) -> None:
+    def _move_to(self, state: LinkState) -> None:
         if state not in TRANSITIONS[self.state]:
             raise IllegalStateError(f"a link cannot go from {self.state.value!r} to {state.value!r}")
         self.state = state

@@ -131,6 +131,6 @@ def test_room_is_told_only_to_who_was_held_back() -> None:
 def test_nothing_goes_back_to_initializing() -> None:
     assert all(FetchState.INITIALIZING not in targets for targets in TRANSITIONS.values())
     state = partition(0)
-    state.enter(FetchState.AWAITING_RESET)
+    state.move_to(FetchState.AWAITING_RESET)
     with pytest.raises(IllegalStateError, match="initializing"):
-        state.enter(FetchState.INITIALIZING)
+        state.move_to(FetchState.INITIALIZING)

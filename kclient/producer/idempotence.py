@@ -155,6 +155,8 @@ class Identity:
         self.state = IdentityState.UNKNOWN
         self.producer_id = -1
         self.epoch = -1
+        # Kept when a queue is forgotten: the broker remembers a partition's numbers for a day.
+        self._entries: dict[tuple[str, int], PartitionSequence] = {}
         self._open: dict[PartitionSequence, None] = {}
 
     def move_to(self, state: IdentityState) -> None:
@@ -186,9 +188,7 @@ class Identity:
             return True
         if self.state is not IdentityState.READY:
             return False
-        entry: PartitionSequence | None = queue.entry
-        if entry is None:
-            return True
+        entry = self.entry(queue)
         if batch is not None and batch.sequence >= 0:
             return entry.unsettled[0] is batch and entry.is_before_gap(batch)
         if entry.unresolved or entry.gap is not None:
@@ -213,9 +213,11 @@ class Identity:
 
     def entry(self, queue: PartitionQueue) -> PartitionSequence:
         """Where a partition stands."""
-        if queue.entry is None:
-            queue.entry = PartitionSequence()
-        found: PartitionSequence = queue.entry
+        found: PartitionSequence | None = queue.entry
+        if found is None:
+            key = (queue.topic, queue.partition)
+            found = queue.entry = self._entries.get(key) or PartitionSequence()
+            self._entries[key] = found
         return found
 
     # -- what came of it

@@ -498,3 +498,17 @@ def test_a_leader_that_the_metadata_does_not_name_is_asked_for() -> None:
     model.send()
     assert model.poll() == []
     assert model.metadata.updates == 1
+
+
+def test_numbers_go_on_where_they_were_when_a_topic_was_forgotten_for_a_while() -> None:
+    model = Model()
+    model.send(b"first")
+    model.answer(model.one())
+    assert model.poll() == []
+    assert model.accumulator.remove_topic("t")
+    model.sender.forget(model.topic)
+    model.topic = model.accumulator.add_topic("t", 1)
+    model.send(b"second")
+    # Numbered from 0 again it would be taken for the first one, and thrown away.
+    (batch,) = model.batches(model.one()).values()
+    assert (batch.producer_id, batch.producer_epoch, batch.base_sequence) == (9, 0, 1)

@@ -144,6 +144,10 @@ class Cluster:
             known = self.partition(name, entry.partition_index) if same else None
             # A broker that lags behind the controller may still tell of an earlier leader.
             found.append(known if known is not None and -1 < _epoch(new) < _epoch(known) else new)
+        if before is not None and before.topic_id == topic.topic_id != NO_ID and len(before.partitions) > len(found):
+            # A topic never loses partitions: this broker has not heard yet of those that were added.
+            told = {info.partition for info in found}
+            found += [info for info in before.partitions if info.partition not in told]
         found.sort(key=lambda info: info.partition)
         return TopicInfo(name, topic.topic_id, tuple(found), topic.is_internal, None)
 

@@ -162,6 +162,14 @@ def test_a_topic_made_again_under_the_same_name_starts_afresh() -> None:
     assert view.topic_names == {NEW: "t"}
 
 
+def test_partitions_never_get_fewer_for_the_same_topic() -> None:
+    view = Cluster().updated(_with(cluster(), topic("t", 3, topic_id=OLD)), asked=["t"], keep=[])
+    behind = view.updated(_with(cluster(), topic("t", 1, topic_id=OLD)), asked=["t"], keep=[])
+    assert behind.partitions("t") == view.partitions("t")
+    anew = view.updated(_with(cluster(), topic("t", 1, topic_id=NEW)), asked=["t"], keep=[])
+    assert [entry.partition for entry in anew.partitions("t") or ()] == [0]
+
+
 def test_hints_at_new_leaders_are_taken_when_they_are_newer() -> None:
     rig = Rig()
     rig.start(1, t=2)

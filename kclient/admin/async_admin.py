@@ -129,6 +129,11 @@ class AsyncAdmin:
     ) -> None:
         await self.close()
 
+    def __del__(self) -> None:
+        core = getattr(self, "_core", None)
+        if core is not None:
+            core.drop("AsyncAdmin")
+
 
 def _adopt_descriptions() -> None:
     """What a call does is written once, at `Admin`; help() on the async twin shows it as well."""

@@ -8,6 +8,7 @@ or one AdminError carries results and errors. Leaves out every single API.
 from __future__ import annotations
 
 import random
+import warnings
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
@@ -226,6 +227,13 @@ class AdminCore:
 
     def close(self, timeout: float) -> None:
         self.engine.close(timeout)
+
+    def drop(self, face: str) -> None:
+        """The face is gone: stop without waiting, and warn if nobody closed it."""
+        was_open = not self.engine.closed
+        self.engine.close(0.0)
+        if was_open and self.engine.closed:  # not so in a forked child, whose parent may well close it
+            warnings.warn(f"{face} {self.config.client_id!r} was not closed", ResourceWarning, stacklevel=3)
 
 
 class _Finished:

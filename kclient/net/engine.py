@@ -187,7 +187,7 @@ class Engine:
         Functions submitted before still run. Returns by the deadline whatever the network does.
 
         Parameters:
-            timeout: seconds.
+            timeout: seconds; 0 waits for nothing.
         """
         if self._pid != os.getpid():
             return
@@ -205,7 +205,7 @@ class Engine:
         if thread is threading.current_thread():
             return
         thread.join(max(0.0, timeout))
-        if thread.is_alive():
+        if timeout > 0 and thread.is_alive():
             _log.warning("%s: the network thread did not stop within %g s", self.name, timeout)
 
     def run_turn(self, longest: float) -> float:

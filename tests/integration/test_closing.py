@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import time
 from collections.abc import Iterator
 
 import pytest
 
-from kclient import AsyncProducer, Consumer, Producer
+from kclient import Admin, AsyncProducer, Consumer, Producer
 from kclient.errors import ClosedError, DeliveryError
 from refbroker.testing import RefBroker
 
@@ -65,3 +66,16 @@ def test_a_consumer_that_cannot_be_made_leaves_nothing_behind(
     with caplog.at_level(logging.WARNING), pytest.raises(TypeError, match=r"Consumer\('a', 'b'\)"):
         Consumer(["a", "b"], bootstrap_servers=broker.bootstrap_servers)  # type: ignore[arg-type]
     assert caplog.text == ""
+
+
+def test_an_admin_that_nobody_closed_warns_and_stops(broker: RefBroker, caplog: pytest.LogCaptureFixture) -> None:
+    admin = Admin(bootstrap_servers=broker.bootstrap_servers)
+    assert admin.list_topics() == {}
+    engine = admin._core.engine
+    owner: list[object] = [admin]
+    owner.append(owner)  # a cycle, so that the collector alone ends it, where the test looks
+    del admin, owner
+    with pytest.warns(ResourceWarning, match="Admin 'kclient' was not closed"):
+        gc.collect()
+    assert engine.closed
+    assert "did not stop" not in caplog.text

@@ -72,7 +72,7 @@ def consume(
 def _copy(consumer: Consumer, show: Printer, count: int | None, ends: dict[TopicPartition, int]) -> None:
     stdout = sys.stdout.buffer
     seen = 0
-    with output.progress() as progress:
+    with output.progress(sys.stdout) as progress:
         task = progress.add_task("consume", total=None)
         while count is None or seen < count:
             if ends and all(consumer.position(partition) >= end for partition, end in ends.items()):
@@ -85,9 +85,8 @@ def _copy(consumer: Consumer, show: Printer, count: int | None, ends: dict[Topic
                 stdout.write(show(record))
                 seen += 1
             stdout.flush()
-            if not sys.stdout.isatty():
-                progress.update(task, completed=seen)
-    output.remark(f"{seen:,} records")
+            progress.update(task, completed=seen)
+    output.remark(output.counted(seen))
 
 
 def _partitions(consumer: Consumer, topics: list[str]) -> list[TopicPartition]:

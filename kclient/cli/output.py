@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import Enum
-from typing import Any
+from typing import IO, Any
 
 import msgspec
 from rich.console import Console
@@ -61,10 +61,21 @@ def remark(text: str) -> None:
         Console(stderr=True).print(text, style="dim", highlight=False)
 
 
-def progress() -> Progress:
-    """A line on stderr that counts records while they go by; nothing in a pipe."""
+def counted(number: int) -> str:
+    """So many records, in words."""
+    return f"{number:,} record{'' if number == 1 else 's'}"
+
+
+def progress(beside: IO[Any]) -> Progress:
+    """A line on stderr that counts records while they go by; nothing in a pipe.
+
+    Parameters:
+        beside: where the records come from or go to; at a terminal the line would run into them, and is left out.
+    """
     columns = (SpinnerColumn(), TextColumn("{task.completed:,} records"), TimeElapsedColumn())
-    return Progress(*columns, console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty())
+    return Progress(
+        *columns, console=Console(stderr=True), transient=True, disable=beside.isatty() or not sys.stderr.isatty()
+    )
 
 
 def _cell(value: object) -> str:

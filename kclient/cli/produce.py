@@ -86,8 +86,10 @@ def produce(
     with (
         open(file, "rb") if file else _standard_input() as source,
         Producer.from_properties(chosen) as producer,
-        output.progress() as progress,
+        output.progress(source) as progress,
     ):
+        if source.isatty():
+            output.remark("a record per line; Ctrl-D ends")
         task = progress.add_task("produce", total=None)
         count = 0
         for line in _json_lines(source) if json else _lines(source, separator):
@@ -103,7 +105,7 @@ def produce(
             if count % PROGRESS_EVERY == 0:
                 progress.update(task, completed=count)
         producer.flush()
-    output.remark(f"{count:,} records produced to {topic}")
+    output.remark(f"{output.counted(count)} produced to {topic}")
 
 
 def _standard_input() -> BinaryIO:

@@ -172,5 +172,21 @@ def test_a_line_without_a_key_is_named(cli: Cli, topic: str) -> None:
     assert b"line 2 has no key separator ':'" in done.stderr
 
 
+def test_at_a_terminal_records_stand_alone_in_their_lines(cli: Cli, topic: str) -> None:
+    cli("produce", topic, stdin=b"one\ntwo\n")
+    screen, terminal = os.openpty()
+    program = "from kclient.cli.main import main; main()"
+    arguments = [sys.executable, "-c", program, "consume", topic, "-e"]
+    try:
+        done = subprocess.run(arguments, stdout=terminal, stderr=terminal, env=cli.environment, timeout=50, check=False)
+        shown = os.read(screen, 65536)
+    finally:
+        os.close(screen)
+        os.close(terminal)
+    assert done.returncode == 0
+    assert shown.startswith(b"one\r\ntwo\r\n")
+    assert b"2 records" in shown
+
+
 def test_the_version_names_the_implementation(cli: Cli) -> None:
     assert cli("--version").decode().strip() == f"kclient {__version__} ({records.IMPLEMENTATION} records)"

@@ -51,16 +51,17 @@ import json, sys, time
 from kclient import Admin, Consumer, TopicPartition
 servers, size = sys.argv[1], int(sys.argv[2])
 expected = quiet = 0
+longest = 60  # a machine under load may pause for seconds; whatever stops for longer has stopped
 with (
     Consumer(bootstrap_servers=servers, auto_offset_reset="earliest") as consumer,
     Admin(bootstrap_servers=servers) as admin,
 ):
-    while quiet < 10:
+    while quiet < longest:
         topic = f"soak-{expected // size}"
         if expected % size == 0:
             if topic not in admin.list_topics():
                 quiet += 1
-                time.sleep(0.5)
+                time.sleep(1.0)
                 continue
             consumer.assign([TopicPartition(topic, 0)])
             if expected:

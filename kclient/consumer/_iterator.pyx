@@ -40,6 +40,7 @@ cdef class RecordIterator:
     cdef object _active
     cdef public bint interrupted
     cdef readonly object last
+    cdef object __weakref__
 
     def __init__(self, refill, leave):
         self._refill = refill
@@ -126,6 +127,7 @@ cdef class AsyncRecordIterator:
     cdef object _active
     cdef public bint interrupted
     cdef readonly object last
+    cdef object __weakref__
 
     def __init__(self, refill, leave):
         self._refill = refill

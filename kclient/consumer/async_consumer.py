@@ -201,6 +201,11 @@ class AsyncConsumer:
     ) -> None:
         await self.close()
 
+    def __del__(self) -> None:
+        core = getattr(self, "_core", None)
+        if core is not None:
+            core.drop("AsyncConsumer")
+
     def __repr__(self) -> str:
         return f"<AsyncConsumer {self._core.config.client_id!r} of {self._core.subscription.describe()}>"
 

@@ -259,6 +259,11 @@ class Consumer:
     ) -> None:
         self.close()
 
+    def __del__(self) -> None:
+        core = getattr(self, "_core", None)
+        if core is not None:
+            core.drop("Consumer")
+
     def __repr__(self) -> str:
         return f"<Consumer {self._core.config.client_id!r} of {self._core.subscription.describe()}>"
 

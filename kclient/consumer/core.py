@@ -9,6 +9,8 @@ from __future__ import annotations
 import os
 import random
 import time
+import warnings
+import weakref
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from pathlib import Path
@@ -113,11 +115,20 @@ class ConsumerCore:
             engine.add(manager)
         engine.metadata.add_listener(self.subscription.update_metadata)
         engine.on_failure(lambda error: notifier.notify())
-        self.iterator: RecordIterator | AsyncRecordIterator | None = None
+        self._iterator: weakref.ref[RecordIterator | AsyncRecordIterator] | None = None
         self._active: Taken | None = None
         self._woken = False
         self._started_version = -1
         engine.start()
+
+    @property
+    def iterator(self) -> RecordIterator | AsyncRecordIterator | None:
+        """What the face iterates with. It knows its face, which the network thread must not keep alive."""
+        return None if self._iterator is None else self._iterator()
+
+    @iterator.setter
+    def iterator(self, iterator: RecordIterator | AsyncRecordIterator) -> None:
+        self._iterator = weakref.ref(iterator)
 
     # -- what is read
 
@@ -191,10 +202,11 @@ class ConsumerCore:
         taken = self._active
         if taken is None:
             return
-        assert self.iterator is not None
-        last = self.iterator.last
+        iterator = self.iterator
+        assert iterator is not None
+        last = iterator.last
         self._active = None
-        self.iterator.drop()
+        iterator.drop()
         self.collector.give_back(taken, self._reached(taken, last))
 
     def _reached(self, taken: Taken, last: ConsumerRecord | None) -> Position:
@@ -260,9 +272,9 @@ class ConsumerCore:
         deadline = time.monotonic() + timeout
         while True:
             self.check()
-            active = self._active
-            if active is not None and active.state.tp == tp and self.iterator is not None:
-                return self._reached(active, self.iterator.last).offset
+            active, iterator = self._active, self.iterator
+            if active is not None and active.state.tp == tp and iterator is not None:
+                return self._reached(active, iterator.last).offset
             with self.buffer.lock:
                 state = self.subscription.state(tp)
                 if state.position is not None:
@@ -346,8 +358,9 @@ class ConsumerCore:
     def wakeup(self) -> None:
         """Interrupt the owner's waiting call, or its next one (any thread)."""
         self._woken = True
-        if self.iterator is not None:
-            self.iterator.interrupted = True
+        iterator = self.iterator
+        if iterator is not None:
+            iterator.interrupted = True
         self.notifier.notify()
 
     def close(self, timeout: float) -> None:
@@ -355,8 +368,9 @@ class ConsumerCore:
         if self.engine.closed:
             return
         self._active = None
-        if self.iterator is not None:
-            self.iterator.drop()
+        iterator = self.iterator
+        if iterator is not None:
+            iterator.drop()
 
         def last_words() -> None:
             self.offsets.fail_all(ClosedError("the consumer was closed"))
@@ -369,6 +383,13 @@ class ConsumerCore:
         with self.buffer.lock:
             for state in self.subscription.partitions.values():
                 self.buffer.discard(state)
+
+    def drop(self, face: str) -> None:
+        """The face is gone: stop without waiting, and warn if nobody closed it."""
+        was_open = not self.engine.closed
+        self.engine.close(0.0)
+        if was_open and self.engine.closed:  # not so in a forked child, whose parent may well close it
+            warnings.warn(f"{face} {self.config.client_id!r} was not closed", ResourceWarning, stacklevel=3)
 
     def metrics(self) -> dict[str, float]:
         """All metrics of this client, with each partition's `records_lag` and the `records_lag_max` of all."""

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from kclient import Admin, AsyncProducer, Consumer, Producer
+from kclient import Admin, AsyncConsumer, AsyncProducer, Consumer, Producer
 from kclient.errors import ClosedError, DeliveryError
 from refbroker.testing import RefBroker
 
@@ -79,3 +79,36 @@ def test_an_admin_that_nobody_closed_warns_and_stops(broker: RefBroker, caplog: 
         gc.collect()
     assert engine.closed
     assert "did not stop" not in caplog.text
+
+
+def test_a_consumer_that_nobody_closed_warns_and_stops(broker: RefBroker, caplog: pytest.LogCaptureFixture) -> None:
+    consumer = Consumer("orders", bootstrap_servers=broker.bootstrap_servers)
+    assert not consumer.poll(timeout=0.1)
+    engine = consumer._core.engine
+    del consumer  # it and its iterator know each other, so that the collector alone ends it, where the test looks
+    with pytest.warns(ResourceWarning, match="Consumer 'kclient' was not closed"):
+        gc.collect()
+    assert engine.closed
+    assert "did not stop" not in caplog.text
+
+
+@pytest.mark.anyio
+async def test_an_async_consumer_that_nobody_closed_warns_and_stops(broker: RefBroker) -> None:
+    consumer = AsyncConsumer("orders", bootstrap_servers=broker.bootstrap_servers)
+    assert not await consumer.poll(timeout=0.1)
+    engine = consumer._core.engine
+    del consumer
+    with pytest.warns(ResourceWarning, match="AsyncConsumer 'kclient' was not closed"):
+        gc.collect()
+    assert engine.closed
+
+
+def test_an_iterator_keeps_its_consumer(broker: RefBroker) -> None:
+    with Producer(bootstrap_servers=broker.bootstrap_servers) as producer:
+        producer.send("orders", b"1").result(SECONDS)
+    iterator = iter(Consumer("orders", bootstrap_servers=broker.bootstrap_servers, auto_offset_reset="earliest"))
+    gc.collect()
+    assert next(iterator).value == b"1"
+    del iterator
+    with pytest.warns(ResourceWarning, match="was not closed"):
+        gc.collect()

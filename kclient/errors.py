@@ -19,6 +19,7 @@ from kclient._error_base import KafkaError as KafkaError
 from kclient._error_base import KafkaTimeoutError as KafkaTimeoutError
 from kclient._error_codes import *  # noqa: F403 - the whole table is public here
 from kclient._error_codes import UnknownServerError
+from kclient._text import address
 
 
 class ProtocolError(KafkaError, ValueError, name="PROTOCOL_ERROR"):
@@ -53,7 +54,7 @@ class BrokerConnectionError(KafkaError, ConnectionError, name="CONNECTION_FAILED
         **context: Any,
     ) -> None:
         cause = str(reason) or type(reason).__name__
-        super().__init__(f"could not connect to {host}:{port}: {cause}; {advice}", **context)
+        super().__init__(f"could not connect to {address(host, port)}: {cause}; {advice}", **context)
         self.host = host
         self.port = port
         self.reason = cause

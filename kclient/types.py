@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from kclient._text import address
 from kclient.records import ConsumerRecord
 
 __all__ = [
@@ -80,7 +81,7 @@ class Node(msgspec.Struct, frozen=True):
     rack: str | None = None
 
     def __str__(self) -> str:
-        return f"broker {self.node_id} at {self.host}:{self.port}"
+        return f"broker {self.node_id} at {address(self.host, self.port)}"
 
 
 class PartitionInfo(msgspec.Struct, frozen=True):

@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol
 
+from kclient._text import address
 from kclient.errors import (
     BrokerConnectionError,
     DisconnectedError,
@@ -383,7 +384,7 @@ class Connection:
 
     def _not_kafka(self, what: str) -> NotKafkaError:
         return NotKafkaError(
-            f"{self.peer.host}:{self.peer.port} is not a plaintext listener of a Kafka broker: it sent {what}; "
+            f"{address(self.peer.host, self.peer.port)} is not a plaintext listener of a Kafka broker: it sent {what}; "
             "check host and port",
             broker=self.peer.name,
         )

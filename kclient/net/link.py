@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from kclient import __version__
+from kclient._text import address
 from kclient.config import ClientConfig
 from kclient.errors import BrokerConnectionError, DisconnectedError, IllegalStateError, KafkaError, KafkaTimeoutError
 from kclient.metrics import Metrics
@@ -137,7 +138,7 @@ class Link:
     @property
     def name(self) -> str:
         """How errors call the broker."""
-        where = f"{self.node.host}:{self.node.port}"
+        where = address(self.node.host, self.node.port)
         return f"{where} (bootstrap)" if self._is_bootstrap else f"{self.node.node_id} ({where})"
 
     @property

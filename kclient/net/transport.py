@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol
 
+from kclient._text import address
 from kclient.net.events import RESOLVED, Event, Handler
 from kclient.net.implementation import Poller
 
@@ -25,7 +26,7 @@ class Address(NamedTuple):
 
     def __str__(self) -> str:
         host, port = self.sockaddr[:2]
-        return f"[{host}]:{port}" if ":" in str(host) else f"{host}:{port}"
+        return address(str(host), port)
 
 
 class Channel(Protocol):

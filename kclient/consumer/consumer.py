@@ -181,6 +181,7 @@ class Consumer:
 
         Raises:
             KafkaTimeoutError: it could not be looked up in time.
+            UnknownTopicOrPartitionError: the same, and the cluster does not know the partition.
             IllegalStateError: the partition is not assigned.
         """
         return self._run(self._core.position(partition, self._seconds(timeout)))

@@ -21,6 +21,7 @@ from kclient.consumer.collector import Collector, Taken
 from kclient.consumer.fetch_buffer import FetchBuffer
 from kclient.consumer.fetcher import Fetcher
 from kclient.consumer.implementation import AsyncRecordIterator, RecordIterator
+from kclient.consumer.leaders import why_missing
 from kclient.consumer.offsets import Lookup, OffsetsManager
 from kclient.consumer.partition_state import Position
 from kclient.consumer.records import Records
@@ -32,6 +33,7 @@ from kclient.errors import (
     ClosedError,
     ConfigError,
     IllegalStateError,
+    KafkaError,
     KafkaTimeoutError,
     WakeupError,
     raise_for_code,
@@ -282,10 +284,18 @@ class ConsumerCore:
                 self.buffer.waiting = True
             now = time.monotonic()
             if now >= deadline:
-                raise KafkaTimeoutError(
-                    f"the position was not known within {timeout:g} s", topic=tp.topic, partition=tp.partition
-                )
+                raise self._position_unknown(tp, timeout)
             yield Pause(deadline - now)
+
+    def _position_unknown(self, tp: TopicPartition, timeout: float) -> KafkaError:
+        metadata = self.engine.metadata
+        error = why_missing(metadata, tp)
+        if error is not None:
+            return error.with_traceback(None)
+        because = f"; the last error: {metadata.last_error}" if metadata.last_error is not None else ""
+        return KafkaTimeoutError(
+            f"the position was not known within {timeout:g} s{because}", topic=tp.topic, partition=tp.partition
+        )
 
     def lookup(
         self, targets: Mapping[TopicPartition, int], timeout: float

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kclient._text import partition_count
+from kclient.errors import KafkaError, UnknownTopicOrPartitionError
 from kclient.net.manager import NEVER, Nodes
 from kclient.types import TopicPartition
 
@@ -14,6 +16,19 @@ if TYPE_CHECKING:
     from kclient.consumer.partition_state import FetchState, PartitionState
     from kclient.consumer.subscription import Subscription
     from kclient.net.metadata import MetadataManager
+
+
+def why_missing(metadata: MetadataManager, partition: tuple[str, int]) -> KafkaError | None:
+    """Why a partition cannot be read as far as the metadata knows; None if it sees no reason. Any thread."""
+    topic, number = partition
+    error = metadata.topic_error(topic)
+    if error is not None:
+        return error
+    cluster = metadata.cluster
+    known = cluster.partitions(topic)
+    if known is None or cluster.partition(topic, number) is not None:
+        return None
+    return UnknownTopicOrPartitionError(partition_count(len(known)), topic=topic, partition=number)
 
 
 class Leaders:

@@ -16,7 +16,7 @@ from random import Random
 from typing import TYPE_CHECKING, NamedTuple
 
 from kclient.config import ISOLATION_LEVELS, ConsumerConfig
-from kclient.consumer.leaders import Leaders
+from kclient.consumer.leaders import Leaders, why_missing
 from kclient.consumer.partition_state import FetchState, PartitionState
 from kclient.consumer.reset import LATEST
 from kclient.consumer.subscription import Subscription
@@ -292,14 +292,10 @@ class OffsetsManager(Manager):
     def _too_late(self, lookup: Lookup) -> KafkaError:
         missing = [tp for tp in lookup.targets if tp not in lookup.results]
         for tp in missing:
-            error = self._metadata.topic_error(tp.topic)
+            error = why_missing(self._metadata, tp)
             if error is not None:
                 return error
-            known = self._metadata.cluster.partitions(tp.topic)
-            if known is not None and self._metadata.cluster.partition(tp.topic, tp.partition) is None:
-                return UnknownTopicOrPartitionError(
-                    f"the topic has {len(known)} partitions", topic=tp.topic, partition=tp.partition
-                )
         names = ", ".join(map(str, missing[:5])) + (f" and {len(missing) - 5} more" if len(missing) > 5 else "")
-        because = f"; the last error: {lookup.last_error}" if lookup.last_error else ""
+        last = lookup.last_error or self._metadata.last_error
+        because = f"; the last error: {last}" if last else ""
         return KafkaTimeoutError(f"no answer within {lookup.timeout:g} s about the offsets of {names}{because}")

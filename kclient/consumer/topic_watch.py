@@ -10,8 +10,9 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
+from kclient.consumer.leaders import why_missing
 from kclient.consumer.subscription import Subscription
-from kclient.errors import KafkaError, KafkaTimeoutError, UnknownTopicOrPartitionError
+from kclient.errors import KafkaError, KafkaTimeoutError
 from kclient.net.manager import IDLE, NEVER, Manager, Poll
 
 if TYPE_CHECKING:
@@ -70,13 +71,9 @@ class TopicWatch(Manager):
         self._next_look = min(missing.values(), default=NEVER) + self._patience
 
     def _patience_ended(self, topic: str, partition: int, error: KafkaError | None) -> KafkaError:
+        error = error or why_missing(self._metadata, (topic, partition))
         if error is not None:
             return error
-        known = self._metadata.cluster.partitions(topic)
-        if known:
-            return UnknownTopicOrPartitionError(
-                f"the topic has only {len(known)} partitions", topic=topic, partition=partition
-            )
         last = self._metadata.last_error
         because = f"; the last error: {last}" if last is not None else ""
         return KafkaTimeoutError(

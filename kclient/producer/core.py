@@ -15,6 +15,7 @@ import warnings
 import weakref
 from typing import Any
 
+from kclient._text import partition_count
 from kclient.config import ProducerConfig
 from kclient.errors import (
     BufferExhaustedError,
@@ -204,9 +205,7 @@ class ProducerCore:
             return self._missing_topic(topic)
         if record.partition is not None and record.partition >= len(queue.partitions):
             metadata.request_update()
-            error = UnknownTopicOrPartitionError(
-                f"the topic has {len(infos)} partitions, numbered from 0", topic=topic, partition=record.partition
-            )
+            error = UnknownTopicOrPartitionError(partition_count(len(infos)), topic=topic, partition=record.partition)
             if metadata.cluster.version > version:
                 raise error
             return error

@@ -45,6 +45,9 @@ WEIGHING_INTERVAL = 0.01
 class Metadata(Clusters, Protocol):
     """What the sender wants of the metadata."""
 
+    @property
+    def last_error(self) -> KafkaError | None: ...
+
     def request_update(self) -> None: ...
 
     def update_leaders(self, leaders: dict[TopicPartition, tuple[int, int]], nodes: Iterable[Node]) -> None: ...
@@ -435,15 +438,16 @@ class Sender(Manager):
 
     def _too_late(self, batch: ProducerBatch) -> KafkaTimeoutError:
         why = "no broker has taken them yet" if batch.attempts == 0 else "no answer came"
-        if batch.last_error is not None:
-            why = f"the last error was: {batch.last_error}"
+        last = batch.last_error or self._metadata.last_error
+        if last is not None:
+            why += f"; the last error was: {last}"
         error = KafkaTimeoutError(
             f"{batch.count} record(s) were not delivered within delivery_timeout_ms "
             f"({self._delivery_timeout * 1000:.0f}): {why}",
             topic=batch.topic,
             partition=batch.partition,
         )
-        error.__cause__ = batch.last_error
+        error.__cause__ = last
         return error
 
     # -- on request of the faces (network thread)

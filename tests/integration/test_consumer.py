@@ -450,12 +450,30 @@ def test_closed_consumer_says_so(open_consumer: Opener, seed: Seeder, topic: str
         next(iter(consumer))
 
 
+def test_a_position_that_is_not_known_says_why(open_consumer: Opener, seed: Seeder, topic: str) -> None:
+    seed.create(topic)
+    consumer = open_consumer()
+    consumer.assign([(topic, 0), (topic, 7)])
+    assert consumer.position((topic, 0)) == 0
+    with pytest.raises(UnknownTopicOrPartitionError, match="the topic has 1 partition, numbered from 0"):
+        consumer.position(TopicPartition(topic, 7), timeout=0.2)
+
+
+def test_a_position_that_nobody_tells_says_why() -> None:
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        with Consumer(bootstrap_servers=f"127.0.0.1:{unused.getsockname()[1]}") as consumer:
+            consumer.assign([("t", 0)])
+            with pytest.raises(KafkaTimeoutError, match="last error: could not connect to "):
+                consumer.position(("t", 0), timeout=0.5)
+
+
 def test_close_returns_by_its_deadline_with_no_broker_there() -> None:
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         consumer = Consumer("t", bootstrap_servers=f"127.0.0.1:{unused.getsockname()[1]}", default_api_timeout_ms=200)
         assert len(consumer.poll(0.05)) == 0
-        with pytest.raises(KafkaTimeoutError):
+        with pytest.raises(KafkaTimeoutError, match="last error: could not connect to "):
             consumer.end_offsets([("t", 0)])
         with pytest.raises(KafkaTimeoutError, match="bootstrap_servers"):
             read(consumer, 1)

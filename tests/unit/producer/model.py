@@ -63,6 +63,7 @@ class FakeMetadata:
 
     def __init__(self, topic: str, leaders: list[int | None]) -> None:
         self.updates = 0
+        self.last_error: KafkaError | None = None
         self.hints: dict[Any, tuple[int, int]] = {}
         self.topic = topic
         self.set_leaders(leaders, [0] * len(leaders))

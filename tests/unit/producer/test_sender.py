@@ -208,6 +208,20 @@ def test_retries_can_be_limited() -> None:
     assert isinstance(future.exception(0), NotLeaderOrFollowerError)
 
 
+def test_a_batch_that_no_broker_took_says_why_none_could_be_reached() -> None:
+    model = Model(delivery_timeout_ms=31_000)
+    model.nodes.down.add(model.metadata.cluster.partition("t", 0).leader)  # type: ignore[union-attr,arg-type]
+    model.metadata.last_error = DisconnectedError("refused")
+    future = model.send()
+    assert model.poll() == []
+    model.now += 31
+    model.poll()
+    error = future.exception(0)
+    assert isinstance(error, KafkaTimeoutError)
+    assert "no broker has taken them yet; the last error was: refused" in str(error)
+    assert error.__cause__ is model.metadata.last_error
+
+
 def test_a_batch_whose_answer_never_comes_expires() -> None:
     model = Model(delivery_timeout_ms=31_000)
     future = model.send()

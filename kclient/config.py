@@ -183,7 +183,7 @@ class ProducerConfig(ClientConfig, frozen=True, kw_only=True):
         None
     )
     interceptors: Annotated[
-        Sequence[Any], Option("Objects with on_send and on_acknowledgement.", kafka="interceptor.classes")
+        Sequence[Any], Option("Objects with on_send, on_acknowledgement or both.", kafka="interceptor.classes")
     ] = ()
     metadata_max_idle_ms: Annotated[
         int, _milliseconds("A topic not produced to for this long is forgotten.", 5_000)
@@ -191,6 +191,9 @@ class ProducerConfig(ClientConfig, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        for interceptor in self.interceptors:
+            if not (hasattr(interceptor, "on_send") or hasattr(interceptor, "on_acknowledgement")):
+                raise ConfigError(f"an interceptor has on_send, on_acknowledgement or both, not {interceptor!r}")
         if self.enable_idempotence:
             if self.acks not in (-1, "all"):
                 raise ConfigError(f'enable_idempotence=True needs acks="all", not {self.acks!r}')

@@ -11,6 +11,7 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_GET_SI
 from cpython.dict cimport PyDict_GetItem
 from cpython.list cimport PyList_CheckExact, PyList_GET_ITEM, PyList_GET_SIZE
 from cpython.long cimport PyLong_CheckExact
+from cpython.object cimport PyCallable_Check
 from cpython.ref cimport PyObject
 from cpython.tuple cimport PyTuple_CheckExact, PyTuple_GET_ITEM, PyTuple_GET_SIZE
 from cpython.unicode cimport PyUnicode_CheckExact
@@ -367,6 +368,8 @@ cdef class Accumulator:
             if headers_size < 0:
                 return None
         if key_size + value_size + headers_size > self.largest or PyList_GET_SIZE(queue.partitions) == 0:
+            return None
+        if on_delivery is not None and not PyCallable_Check(on_delivery):
             return None
         if timestamp is None:
             when = kclient_recent_ms()

@@ -249,7 +249,7 @@ class Accumulator:
 
         Returns:
             Its future; None when topic or partition is not known, there is no room, a value is not plain bytes
-            or is too large, or the producer is not usable: `core` finds out which.
+            or is too large, on_delivery cannot be called, or the producer is not usable: `core` finds out which.
         """
         queue = self.topics.get(topic)
         key_size = -1 if key is None else len(key) if type(key) is bytes else -2
@@ -262,7 +262,7 @@ class Accumulator:
             if headers_size < 0:
                 return None
             size += headers_size
-        if size > self._largest:
+        if size > self._largest or not (on_delivery is None or callable(on_delivery)):
             return None
         if timestamp is None:
             timestamp = time.time_ns() // 1_000_000
@@ -384,7 +384,8 @@ class SendPath:
 
         Raises:
             SerializationError: a serializer failed; nothing was sent.
-            TypeError: a key, value or header that is not bytes-like, without a serializer.
+            TypeError: a key, value or header that is not bytes-like, without a serializer; an on_delivery that cannot
+                be called.
             RecordTooLargeError: the record is larger than max_request_size or buffer_memory.
             BufferExhaustedError: buffer_memory stayed full for max_block_ms.
             KafkaTimeoutError: the topic's metadata did not come within max_block_ms.

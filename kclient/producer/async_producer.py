@@ -80,8 +80,8 @@ class AsyncProducer:
             future = core.accumulator.try_append(topic, value, key, headers, partition, timestamp, on_delivery)
             if future is not None:
                 return future
-        record = core.prepare(topic, value, key, headers, partition, timestamp)
         told = core.preparation.on_delivery(on_delivery)
+        record = core.prepare(topic, value, key, headers, partition, timestamp)
         future = core.try_append(record, told)
         if future is not None:
             return future

@@ -53,6 +53,8 @@ class Preparation:
         self._key_serializer = config.key_serializer
         self._value_serializer = config.value_serializer
         self._interceptors: tuple[ProducerInterceptor, ...] = tuple(config.interceptors)
+        self._before = [each for each in self._interceptors if hasattr(each, "on_send")]
+        self._after = [each for each in self._interceptors if hasattr(each, "on_acknowledgement")]
         self._deliveries = deliveries
 
     @property
@@ -69,7 +71,7 @@ class Preparation:
             SerializationError: a serializer failed; interceptors are told.
             TypeError, ValueError: a part of the record is of the wrong type or out of range.
         """
-        if self._interceptors:
+        if self._before:
             record = self._intercept(ProducerRecord(topic, value, key, headers or (), partition, timestamp))
             topic, value, key = record.topic, record.value, record.key
             headers, partition, timestamp = record.headers, record.partition, record.timestamp
@@ -91,7 +93,7 @@ class Preparation:
         )
 
     def _intercept(self, record: ProducerRecord) -> ProducerRecord:
-        for interceptor in self._interceptors:
+        for interceptor in self._before:
             try:
                 record = interceptor.on_send(record)
             except Exception:  # noqa: BLE001 - user code; as with Java, the record goes on without it
@@ -99,19 +101,25 @@ class Preparation:
         return record
 
     def _tell_interceptors(self, error: BaseException) -> None:
-        if self._interceptors:
+        if self._after:
             self._deliveries.dispatcher.dispatch([(None, lambda _: self._acknowledge(None, error))])
 
     def _acknowledge(self, result: Any, error: BaseException | None) -> None:
-        for interceptor in self._interceptors:
+        for interceptor in self._after:
             try:
                 interceptor.on_acknowledgement(result, error)
             except Exception:  # noqa: BLE001 - user code; the other interceptors and the callback have to run
                 _log.exception("on_acknowledgement of %r failed", interceptor)
 
     def on_delivery(self, own: OnDelivery | None) -> OnDelivery | None:
-        """What is to be told of the record's result: interceptors, then the caller's function."""
-        if not self._interceptors:
+        """What is to be told of the record's result: interceptors, then the caller's function.
+
+        Raises:
+            TypeError: that is none.
+        """
+        if own is not None and not callable(own):
+            raise TypeError(f"on_delivery is a function or None, not {own!r}")
+        if not self._after:
             return own
 
         def tell(result: RecordMetadata | None, error: BaseException | None) -> None:

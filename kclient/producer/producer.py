@@ -73,8 +73,8 @@ class Producer(SendPath):
         on_delivery: OnDelivery | None,
     ) -> RecordFuture:
         core = self._core
-        record = core.prepare(topic, value, key, headers, partition, timestamp)
         told = core.preparation.on_delivery(on_delivery)
+        record = core.prepare(topic, value, key, headers, partition, timestamp)
         future = core.try_append(record, told)
         if future is None:
             future = run(core.append_in_time(record, told), core.news)

@@ -211,6 +211,18 @@ def test_callbacks_run_in_order_in_a_thread_of_their_own(bootstrap_servers: str,
     assert {name for _, name in seen} == {"kclient-producer-callbacks"}
 
 
+def test_a_callback_that_cannot_be_called_is_refused_before_anything_is_sent(
+    bootstrap_servers: str, topic: str, admin: Admin
+) -> None:
+    create(admin, topic)
+    with Producer(bootstrap_servers=bootstrap_servers) as producer:
+        for _ in range(2):  # before the topic is known, and after
+            with pytest.raises(TypeError, match="on_delivery is a function or None, not 5"):
+                producer.send(topic, b"v", on_delivery=5)  # type: ignore[arg-type]
+            producer.partitions_for(topic, timeout=SECONDS)
+        assert producer.send(topic, b"v").result(SECONDS).offset == 0
+
+
 def test_interceptors_see_records_and_results(bootstrap_servers: str, topic: str) -> None:
     acknowledged: list[Any] = []
 

@@ -80,6 +80,7 @@ def test_an_option_far_from_all_others_is_an_error_without_a_guess() -> None:
             'bootstrap_servers must be "host:port,host:port" or a sequence of such, not 9092',
         ),
         ({"interceptors": int}, "interceptors must be a list of objects, not <class 'int'>"),
+        ({"interceptors": [object()]}, "an interceptor has on_send, on_acknowledgement or both, not <object"),
         ({"interceptors": "org.example.Audit"}, "interceptors must be a list of objects, not 'org.example"),
     ],
 )

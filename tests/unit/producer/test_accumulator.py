@@ -121,6 +121,7 @@ def test_a_low_rate_changes_partitions_between_batches(twin: Any) -> None:
         {"partition": -1},
         {"timestamp": -1},
         {"value": b"x" * 2_000_000},
+        {"on_delivery": 5},
     ],
     ids=str,
 )

@@ -105,6 +105,39 @@ def test_interceptors_change_records_in_turn_and_learn_of_failures() -> None:
     assert isinstance(told[0], SerializationError)
 
 
+class OnSend:
+    """An interceptor that changes nothing."""
+
+    def on_send(self, record: ProducerRecord) -> ProducerRecord:
+        return record
+
+
+def test_an_interceptor_may_leave_out_one_of_its_methods(caplog: pytest.LogCaptureFixture) -> None:
+    told: list[Any] = []
+
+    class Changes:
+        def on_send(self, record: ProducerRecord) -> ProducerRecord:
+            return ProducerRecord("elsewhere", record.value)
+
+    class Counts:
+        def on_acknowledgement(self, metadata: Any, error: Any) -> None:
+            told.append(error)
+
+    prepared = preparation(interceptors=[Changes(), Counts()])
+    assert prepared.prepare("t", b"v", None, (), None, None).topic == "elsewhere"
+    tell = prepared.on_delivery(None)
+    assert tell is not None
+    tell(None, KeyError())
+    assert len(told) == 1
+    assert caplog.text == ""
+
+
+@pytest.mark.parametrize("interceptors", [[], [OnSend()]])
+def test_what_cannot_be_called_is_no_delivery_callback(interceptors: list[Any]) -> None:
+    with pytest.raises(TypeError, match="on_delivery is a function or None, not 5"):
+        preparation(interceptors=interceptors).on_delivery(5)  # type: ignore[arg-type]
+
+
 def test_without_anything_of_the_user_s_it_is_plain() -> None:
     assert preparation().is_plain
     assert preparation().on_delivery(None) is None

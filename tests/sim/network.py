@@ -173,6 +173,9 @@ class Simulation:
     def run(self, seconds: float, *, until: Callable[[], bool] = lambda: False) -> None:
         """Let time pass, until a condition is met or for so many seconds of the simulation's clock."""
         end = self.now + seconds
+        # What a test does to a client, before this or as an action, it does between turns; a real client would be
+        # woken within `wait`.
+        self._due = dict.fromkeys(self._due, self.now)
         while not until():
             self._make_turns()
             following = min(self._actions[0][0] if self._actions else NEVER, *self._due.values())
@@ -182,6 +185,7 @@ class Simulation:
             self.now = max(self.now, following)
             while self._actions and self._actions[0][0] <= self.now:
                 heapq.heappop(self._actions)[2]()
+                self._due = dict.fromkeys(self._due, self.now)
 
     def _make_turns(self) -> None:
         for engine, transport in self._clients:

@@ -23,6 +23,9 @@ from kclient.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsResponse,
 )
 
+ConfigValue = str | int | float | bool
+"""What a setting may be given as; on the wire it is text, 3 is "3" and True is "true"."""
+
 
 class ResourceType(IntEnum):
     """What a setting belongs to, by Kafka's number."""
@@ -117,10 +120,10 @@ class AlterConfig(NamedTuple):
 
     name: str
     operation: int
-    value: str | None = None
+    value: ConfigValue | None = None
 
     @classmethod
-    def set(cls, name: str, value: str) -> AlterConfig:
+    def set(cls, name: str, value: ConfigValue) -> AlterConfig:
         return cls(name, 0, value)
 
     @classmethod
@@ -129,14 +132,29 @@ class AlterConfig(NamedTuple):
         return cls(name, 1)
 
     @classmethod
-    def append(cls, name: str, value: str) -> AlterConfig:
+    def append(cls, name: str, value: ConfigValue) -> AlterConfig:
         """Add elements to a list."""
         return cls(name, 2, value)
 
     @classmethod
-    def subtract(cls, name: str, value: str) -> AlterConfig:
+    def subtract(cls, name: str, value: ConfigValue) -> AlterConfig:
         """Take elements out of a list."""
         return cls(name, 3, value)
+
+
+def config_text(name: str, value: ConfigValue | None) -> str | None:
+    """The value of a setting as Kafka writes it; None stays None.
+
+    Raises:
+        ConfigError: it is of a type that no setting has.
+    """
+    if value is None or isinstance(value, str):
+        return value
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (int, float)):
+        return str(value)
+    raise ConfigError(f"the value of {name} is a text, a number or a bool, not {value!r}")
 
 
 def config_source(number: int) -> ConfigSource:
@@ -194,7 +212,9 @@ def incremental_alter_configs(
                     resource_name=resource.name,
                     configs=[
                         IncrementalAlterConfigsRequest.AlterableConfig(
-                            name=change.name, config_operation=change.operation, value=change.value
+                            name=change.name,
+                            config_operation=change.operation,
+                            value=config_text(change.name, change.value),
                         )
                         for change in wanted[resource]
                     ],

@@ -11,7 +11,7 @@ from uuid import UUID
 
 import msgspec
 
-from kclient.admin.configs import ConfigEntry, config_source
+from kclient.admin.configs import ConfigEntry, ConfigValue, config_source, config_text
 from kclient.admin.core import AdminCore, Outcomes, controller_can_help
 from kclient.admin.deadline import Deadline
 from kclient.errors import KafkaError, LeaderNotAvailableError, UnsupportedVersionError, error_from_code
@@ -37,14 +37,14 @@ class NewTopic(msgspec.Struct, frozen=True):
     Parameters:
         num_partitions, replication_factor: -1 takes the broker's default.
         replica_assignment: broker ids of each partition, instead of the two above.
-        configs: topic settings by Kafka's names, as {"retention.ms": "3600000"}.
+        configs: topic settings by Kafka's names, as {"retention.ms": 3600000}; numbers and bools become Kafka's text.
     """
 
     name: str
     num_partitions: int = -1
     replication_factor: int = -1
     replica_assignment: Mapping[int, Sequence[int]] | None = None
-    configs: Mapping[str, str | None] = {}
+    configs: Mapping[str, ConfigValue | None] = {}
 
 
 class NewPartitions(msgspec.Struct, frozen=True):
@@ -88,12 +88,12 @@ def create_topics(
     for topic in topics:
         if not isinstance(topic, NewTopic):
             raise TypeError(f"create_topics takes NewTopic objects, not {topic!r}")
-    wanted = {topic.name: topic for topic in topics}
+    wanted = {topic.name: _creatable(topic) for topic in topics}
 
     def attempt(names: list[str]) -> Operation[Outcomes[str, CreatedTopic]]:
         def build(version: int) -> CreateTopicsRequest:
             return CreateTopicsRequest(
-                topics=[_creatable(wanted[name]) for name in names],
+                topics=[wanted[name] for name in names],
                 timeout_ms=int(deadline.remaining() * 1000),
                 validate_only=validate_only,
             )
@@ -282,7 +282,8 @@ def _creatable(topic: NewTopic) -> CreateTopicsRequest.CreatableTopic:
             for partition, brokers in assignment.items()
         ],
         configs=[
-            CreateTopicsRequest.CreatableTopicConfig(name=name, value=value) for name, value in topic.configs.items()
+            CreateTopicsRequest.CreatableTopicConfig(name=name, value=config_text(name, value))
+            for name, value in topic.configs.items()
         ],
     )
 

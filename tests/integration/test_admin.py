@@ -148,6 +148,22 @@ def test_settings_are_changed_one_by_one(admin: Admin, topic: str) -> None:
     settings_once(admin, resource, lambda entries: entries["retention.ms"].is_default)
 
 
+def test_numbers_and_bools_become_text(admin: Admin, topic: str) -> None:
+    settings = {"retention.ms": 3_600_000, "preallocate": True, "min.cleanable.dirty.ratio": 0.25}
+    admin.create_topics([NewTopic(topic, configs=settings)])
+    resource = ConfigResource.topic(topic)
+    entries = admin.describe_configs([resource])[resource]
+    assert {name: entries[name].value for name in settings} == {
+        "retention.ms": "3600000",
+        "preallocate": "true",
+        "min.cleanable.dirty.ratio": "0.25",
+    }
+    admin.incremental_alter_configs({resource: [AlterConfig.set("preallocate", False)]})
+    assert admin.describe_configs([resource])[resource]["preallocate"].value == "false"
+    with pytest.raises(ConfigError, match=r"the value of retention\.ms is a text"):
+        admin.create_topics([NewTopic(f"{topic}-2", configs={"retention.ms": [3]})])  # type: ignore[dict-item]
+
+
 def test_a_setting_that_does_not_fit_is_refused(admin: Admin, topic: str) -> None:
     admin.create_topics([NewTopic(topic, num_partitions=1)])
     resource = ConfigResource.topic(topic)

@@ -70,7 +70,13 @@ def __getattr__(name: str) -> Any:
     home = _HOMES.get(name)
     if home is None:
         raise AttributeError(f"module 'kclient' has no attribute {name!r}")
-    value = getattr(importlib.import_module(f"kclient.{home}"), name)
+    try:
+        value = getattr(importlib.import_module(f"kclient.{home}"), name)
+    except AttributeError as error:
+        # As it is, `from kclient import ...` would take it for a name that does not exist.
+        raise ImportError(
+            f"kclient.{home} could not be loaded: {error} (are its compiled modules older than the rest?)"
+        ) from error
     globals()[name] = value
     return value
 

@@ -24,7 +24,7 @@ from kclient.records import murmur2
 OnDelivery = Callable[..., None]
 """Called with (RecordMetadata, None) or (None, error)."""
 
-STICKY_BYTES = 16_384
+STICKY_BYTES = 65_536
 """Records without a key stay on a partition for so many bytes at least, and while its batch is open."""
 
 BATCH_OVERHEAD = 61

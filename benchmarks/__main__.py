@@ -205,6 +205,14 @@ def start(bench: Bench, directory: Path) -> None:
         bench.add(title, unit, ours, "Apache Kafka", theirs, goal)
 
 
+def warm_up(bench: Bench, bootstrap: str) -> None:
+    """Let a broker's code get hot before anything counts: a JVM is slow in its first seconds."""
+    bench.console.print("warming up", bootstrap)
+    topic = bench.fresh(bootstrap, 1)()
+    bench.worker("produce", CONFLUENT, bootstrap, topic, bench.count, "tuned")
+    bench.worker("consume", CONFLUENT, bootstrap, topic, bench.count, "tuned")
+
+
 def table(rows: list[Row]) -> Table:
     made = Table("what", "unit", "kclient / refbroker", "peer", "its figure", "ratio", "goal", "")
     for column in (2, 4, 5, 6):
@@ -235,6 +243,8 @@ def main() -> None:
         if bench.wants("start"):
             start(bench, directory)
         with brokers.apache_kafka(directory / "kafka") as (kafka, _), brokers.refbroker(directory / "ref") as (ref, _):
+            warm_up(bench, kafka)
+            warm_up(bench, ref)
             for broker, bootstrap in (("Apache Kafka", kafka), ("refbroker", ref)):
                 for partitions in (1,) if arguments.quick else (1, 100):
                     if bench.wants("produce"):

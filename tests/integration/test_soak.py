@@ -89,7 +89,9 @@ def start(program: str, *arguments: str) -> subprocess.Popen[str]:
 @pytest.mark.soak
 @pytest.mark.timeout(SECONDS + 300)
 def test_memory_stays_flat_at_full_rate(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with BrokerProcess(tmp_path / "data", settings={"log.segment.bytes": str(64 * MEBIBYTE)}) as broker:
+    # Else the producer's next refresh of its metadata would make the topics anew that were deleted.
+    settings = {"log.segment.bytes": str(64 * MEBIBYTE), "auto.create.topics.enable": "false"}
+    with BrokerProcess(tmp_path / "data", settings=settings) as broker:
         servers = broker.bootstrap_servers
         producer = start(PRODUCE, servers, str(SECONDS), str(ROUND))
         consumer = start(CONSUME, servers, str(ROUND))
@@ -106,7 +108,11 @@ def test_memory_stays_flat_at_full_rate(tmp_path: Path, capsys: pytest.CaptureFi
             except psutil.NoSuchProcess:
                 break
             samples.append({"seconds": time.monotonic() - started, **sizes})
-        sent, received = (json.loads(process.communicate(timeout=240)[0]) for process in (producer, consumer))
+        try:
+            sent, received = (json.loads(process.communicate(timeout=240)[0]) for process in (producer, consumer))
+        finally:
+            producer.kill()
+            consumer.kill()
     with capsys.disabled():
         print(f"\n{sent:,} records sent, {received:,} received in {SECONDS:.0f} s\n{table(samples)}")  # noqa: T201 - the figures are the point
     assert sent == received

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from kclient.admin.core import AdminCore, Outcomes, controller_can_help
+from kclient.admin.core import AdminCore, Outcomes
 from kclient.admin.deadline import Deadline
 from kclient.errors import ConfigError, KafkaError, error_from_code
 from kclient.net.manager import ANY_NODE
@@ -193,7 +193,7 @@ def describe_configs(
         by_node = _by_node(pending)
         return (yield from core.gather({node: ask(node, asked) for node, asked in by_node.items()}, by_node))
 
-    return (yield from core.keyed(resources, attempt, deadline, repeat=controller_can_help))
+    return (yield from core.keyed(resources, attempt, deadline))
 
 
 def incremental_alter_configs(
@@ -235,7 +235,7 @@ def incremental_alter_configs(
         by_node = _by_node(pending)
         return (yield from core.gather({node: ask(node, asked) for node, asked in by_node.items()}, by_node))
 
-    return (yield from core.keyed(wanted, attempt, deadline, repeat=controller_can_help))
+    return (yield from core.keyed(wanted, attempt, deadline))
 
 
 def _by_node(resources: Iterable[ConfigResource]) -> dict[int, list[ConfigResource]]:

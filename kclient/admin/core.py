@@ -19,7 +19,6 @@ from kclient.errors import (
     DisconnectedError,
     KafkaError,
     KafkaTimeoutError,
-    NotControllerError,
     UnknownTopicOrPartitionError,
     error_from_code,
 )
@@ -86,7 +85,7 @@ class AdminCore:
             try:
                 return (yield from attempt())
             except KafkaError as error:
-                if not error.retriable or isinstance(error, UnknownTopicOrPartitionError):
+                if not can_pass(error):
                     raise
                 attempts += 1
                 yield from self.back_off(attempts, deadline, error)
@@ -120,10 +119,8 @@ class AdminCore:
         keys: Iterable[K],
         attempt: Callable[[list[K]], Operation[Outcomes[K, R]]],
         deadline: Deadline,
-        *,
-        repeat: Callable[[KafkaError], bool] = lambda error: error.retriable,
     ) -> Operation[dict[K, R]]:
-        """Run `attempt` for the keys, and again for those whose error `repeat` accepts.
+        """Run `attempt` for the keys, and again for those whose error can pass.
 
         Raises:
             AdminError: some keys failed; it has the results of the others.
@@ -154,7 +151,7 @@ class AdminCore:
                     errors.pop(key, None)
                     continue
                 errors[key] = outcome
-                if repeat(outcome) and not deadline.passed:
+                if can_pass(outcome) and not deadline.passed:
                     again.append(key)
             pending = again
         if errors:
@@ -252,16 +249,9 @@ def _advance(call: Operation[Any], answer: Any) -> Any:
         return _Finished(error)
 
 
-def controller_can_help(error: KafkaError) -> bool:
-    """Whether a change is worth repeating: its answer never came, or came from a broker that cannot make it.
+def can_pass(error: KafkaError) -> bool:
+    """Whether an error can pass by itself: an answer that never came, a leader or a controller that moves.
 
-    A topic that is missing, or there already, stays so: repeating would only hide it until the timeout.
+    A topic that is missing stays so: repeating would only hide it until the timeout.
     """
-    return (error.retriable and not isinstance(error, UnknownTopicOrPartitionError)) or isinstance(
-        error, NotControllerError
-    )
-
-
-def moving(error: KafkaError) -> bool:
-    """Whether a partition's error can pass by itself, as while its leader moves."""
     return error.retriable and not isinstance(error, UnknownTopicOrPartitionError)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import IntEnum
 
-from kclient.admin.core import AdminCore, Outcomes, moving
+from kclient.admin.core import AdminCore, Outcomes
 from kclient.admin.deadline import Deadline
 from kclient.config import ISOLATION_LEVELS
 from kclient.errors import ConfigError, error_from_code
@@ -77,7 +77,7 @@ def list_offsets(
         found = yield from core.gather({node: ask(node, asked) for node, asked in by_leader.items()}, by_leader)
         return {**errors, **found}
 
-    return (yield from core.keyed(wanted, attempt, deadline, repeat=moving))
+    return (yield from core.keyed(wanted, attempt, deadline))
 
 
 def delete_records(
@@ -117,4 +117,4 @@ def delete_records(
         found = yield from core.gather({node: ask(node, asked) for node, asked in by_leader.items()}, by_leader)
         return {**errors, **found}
 
-    return (yield from core.keyed(before, attempt, deadline, repeat=moving))
+    return (yield from core.keyed(before, attempt, deadline))

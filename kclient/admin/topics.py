@@ -12,7 +12,7 @@ from uuid import UUID
 import msgspec
 
 from kclient.admin.configs import ConfigEntry, ConfigValue, config_source, config_text
-from kclient.admin.core import AdminCore, Outcomes, controller_can_help
+from kclient.admin.core import AdminCore, Outcomes
 from kclient.admin.deadline import Deadline
 from kclient.errors import KafkaError, LeaderNotAvailableError, UnsupportedVersionError, error_from_code
 from kclient.net.cluster import partition_info
@@ -107,7 +107,7 @@ def create_topics(
         }
 
     try:
-        created = yield from core.keyed(wanted, attempt, deadline, repeat=controller_can_help)
+        created = yield from core.keyed(wanted, attempt, deadline)
     finally:
         core.engine.metadata.request_update()
     if not validate_only:
@@ -132,7 +132,7 @@ def delete_topics(core: AdminCore, topics: Iterable[str], deadline: Deadline) ->
             for topic in answer.responses
         }
 
-    deleted = yield from core.keyed(_names(topics), attempt, deadline, repeat=controller_can_help)
+    deleted = yield from core.keyed(_names(topics), attempt, deadline)
     yield from _until(core, list(deleted), lambda topic: not topic.partitions and bool(topic.error_code), deadline)
     return deleted
 
@@ -163,7 +163,7 @@ def create_partitions(
             for topic in answer.results
         }
 
-    grown = yield from core.keyed(new, attempt, deadline, repeat=controller_can_help)
+    grown = yield from core.keyed(new, attempt, deadline)
     if not validate_only:
         yield from _until(
             core,
@@ -195,7 +195,7 @@ def describe_topics(
             answer = yield from core.metadata(names, deadline)
             return {topic.name or "": _described(topic, topic.partitions) for topic in answer.topics}
 
-    return (yield from core.keyed(_names(topics), attempt, deadline, repeat=controller_can_help))
+    return (yield from core.keyed(_names(topics), attempt, deadline))
 
 
 def _describe_by_pages(

@@ -13,21 +13,20 @@ import asyncio
 import logging
 import random
 import uuid
-from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
-import anyio
 import anyio.to_thread
 
 from kclient.errors import KafkaStorageError
 from kclient.protocol import Message
+from refbroker.background import Background
+from refbroker.clock import Clock
 from refbroker.config import BrokerConfig
 from refbroker.delayed_fetch import DelayedFetches
 from refbroker.dispatch import Dispatcher
 from refbroker.fetch_sessions import FetchSessions
 from refbroker.log import Files, LogManager
-from refbroker.log.manager import system_clock_ms
 from refbroker.metadata.log import MetadataLog
 from refbroker.metadata.publisher import Publisher
 from refbroker.metadata.registration import bootstrap_records, registration_records
@@ -37,9 +36,10 @@ from refbroker.server import Server
 
 logger = logging.getLogger(__name__)
 
-SWEEP_SECONDS = 5.0
-FLUSH_SECONDS = 1.0
-EXPIRE_PRODUCERS_SECONDS = 600.0
+SWEEP_MS = 5_000
+FLUSH_MS = 1_000
+EXPIRE_PRODUCERS_MS = 600_000
+DELETE_FILES_MS = 1_000
 
 
 class Broker:
@@ -47,31 +47,31 @@ class Broker:
 
     Parameters:
         config: its settings.
-        clock: milliseconds since the epoch.
+        clock: what it goes by.
         files: the disk.
         rng: for ids.
 
     Attributes:
         host, port: what it listens on, once it serves.
-        logs, metadata, partitions, sessions, producer_ids, delayed_fetches, server: its parts.
+        logs, metadata, partitions, sessions, producer_ids, delayed_fetches, background, server: its parts.
     """
 
     def __init__(
         self,
         config: BrokerConfig,
         *,
-        clock: Callable[[], int] = system_clock_ms,
+        clock: Clock | None = None,
         files: Files | None = None,
         rng: random.Random | None = None,
     ) -> None:
         self.config = config
-        self.clock = clock
+        self.clock = clock or Clock()
         self.node_id = config.node_id
         self.rng = rng or random.SystemRandom()
         self.host = ""
         self.port = 0
         self._files = files or Files()
-        self._background: asyncio.Task[None] | None = None
+        self.background = Background(self.clock)
         self.logs: LogManager
         self.metadata: MetadataLog
         self.partitions: Partitions
@@ -117,7 +117,8 @@ class Broker:
             self.server.abort()
             raise
         await self.server.start()
-        self._background = asyncio.create_task(self._work(), name="refbroker-background")
+        self._plan_background()
+        self.background.start()
         logger.info("node %d of cluster %s serves on %s:%d", self.node_id, self.cluster_id, self.host, self.port)
 
     def open(self) -> None:
@@ -166,21 +167,15 @@ class Broker:
         """
         self.delayed_fetches.close()
         await self.server.close()
-        await self._stop_background()
+        await self.background.stop()
         self.logs.close()
 
     async def kill(self) -> None:
         """Let go of everything as a crash would: nothing is flushed or written any more."""
         self.server.abort()
         self.delayed_fetches.close()
-        await self._stop_background()
+        await self.background.stop()
         self.logs.abandon()
-
-    async def _stop_background(self) -> None:
-        if self._background is not None:
-            self._background.cancel()
-            await asyncio.wait([self._background])
-            self._background = None
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -193,36 +188,24 @@ class Broker:
 
     # Background work
 
-    async def _work(self) -> None:
-        checkpoint_seconds = self.config.integer("log.flush.offset.checkpoint.interval.ms") / 1000
-        async with anyio.create_task_group() as group:
-            group.start_soon(self._every, SWEEP_SECONDS, self._sweep)
-            group.start_soon(self._flush)
-            group.start_soon(self._every, checkpoint_seconds, self.logs.checkpoint)
-            group.start_soon(self._every, EXPIRE_PRODUCERS_SECONDS, self._expire_producers)
-
-    async def _every(self, seconds: float, do: Callable[[], None]) -> None:
-        while True:
-            await anyio.sleep(seconds)
-            try:
-                do()
-            except KafkaStorageError as error:
-                logger.error("%s", error)
-
-    def _sweep(self) -> None:
-        self.server.sweep()
+    def _plan_background(self) -> None:
+        every, integer = self.background.every, self.config.integer
+        every("connection sweep", lambda: SWEEP_MS, self.server.sweep)
+        every("log flush", lambda: FLUSH_MS, self._flush)
+        every("checkpoints", lambda: integer("log.flush.offset.checkpoint.interval.ms"), self.logs.checkpoint)
+        every("producer expiry", lambda: EXPIRE_PRODUCERS_MS, self._expire_producers)
+        every("log retention", lambda: integer("log.retention.check.interval.ms"), self.logs.apply_retention)
+        every("file deletion", lambda: DELETE_FILES_MS, self.logs.delete_due_files)
 
     def _expire_producers(self) -> None:
         self.logs.remove_expired_producers(self.clock())
 
     async def _flush(self) -> None:
-        while True:
-            await anyio.sleep(FLUSH_SECONDS)
-            for log, flush in self.logs.pending_flushes(self.clock()):
-                try:
-                    with log.health.guard(f"flush {log.directory}", log.topic, log.partition):
-                        await anyio.to_thread.run_sync(flush.sync)
-                except KafkaStorageError as error:
-                    logger.error("%s", error)
-                else:
-                    log.finish_flush(flush)
+        for log, flush in self.logs.pending_flushes(self.clock()):
+            try:
+                with log.health.guard(f"flush {log.directory}", log.topic, log.partition):
+                    await anyio.to_thread.run_sync(flush.sync)
+            except KafkaStorageError as error:
+                logger.error("%s", error)
+            else:
+                log.finish_flush(flush)

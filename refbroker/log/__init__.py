@@ -6,13 +6,14 @@ file is explained in the module that writes it. Records are stored as they came 
 
 from __future__ import annotations
 
+from refbroker.log.appending import AppendResult
 from refbroker.log.config import LogConfig
 from refbroker.log.file_range import FetchSlice, FileRange, Isolation, OffsetAndTimestamp
 from refbroker.log.files import Files
 from refbroker.log.flush import Flush
 from refbroker.log.log_dir import LogDirectory
 from refbroker.log.manager import LogManager
-from refbroker.log.partition_log import AppendResult, PartitionLog
+from refbroker.log.partition_log import PartitionLog
 from refbroker.log.validation import Origin, RecordError, RejectedRecordsError, RejectedTimestampsError
 
 __all__ = [

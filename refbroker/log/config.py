@@ -2,7 +2,7 @@
 
 `LogConfig` is made from the strings that a topic's configuration holds; which of topic, broker or
 default applies is decided by who calls `with_topic_configs`. Settings that other
-parts of the broker act on (retention, quotas, remote storage) are not here.
+parts of the broker act on (replication quotas, remote storage) are not here.
 """
 
 from __future__ import annotations
@@ -29,6 +29,13 @@ def _integer(lowest: int, highest: int = INT64_MAX) -> Callable[[str], int]:
         return value
 
     return parse
+
+
+def _ratio(text: str) -> float:
+    value = float(text)
+    if not 0 <= value <= 1:
+        raise ValueError("must be from 0 to 1")
+    return value
 
 
 def _boolean(text: str) -> bool:
@@ -77,7 +84,14 @@ class LogConfig:
         compression_gzip_level, compression_lz4_level, compression_zstd_level: for that.
         preallocate: make segment files at their full size at once.
         flush_messages: fsync after this many records; `flush_ms`: after this many milliseconds.
-        cleanup_policy: `delete` and/or `compact`; a compacted topic refuses records without key.
+        cleanup_policy: `delete` and/or `compact`; a compacted topic refuses records without key. With neither,
+            everything is kept.
+        retention_ms, retention_bytes: what is older, or beyond this size, may go; -1 for no limit.
+        file_delete_delay_ms: how long a file stays once its segment or log is deleted.
+        min_cleanable_dirty_ratio: the part of a log that must be new before it is compacted.
+        min_compaction_lag_ms, max_compaction_lag_ms: a record is left alone for the one, and compacted after
+            the other whatever the ratio is.
+        delete_retention_ms: how long compaction keeps tombstones and transaction markers that it could drop.
     """
 
     segment_bytes: int = _setting("segment.bytes", 2**30, _integer(14, INT32_MAX))
@@ -97,6 +111,18 @@ class LogConfig:
     flush_messages: int = _setting("flush.messages", INT64_MAX, _integer(1))
     flush_ms: int = _setting("flush.ms", INT64_MAX, _integer(0))
     cleanup_policy: tuple[str, ...] = _setting("cleanup.policy", ("delete",), _policies)
+    retention_ms: int = _setting("retention.ms", 7 * 24 * 3600 * 1000, _integer(-1))
+    retention_bytes: int = _setting("retention.bytes", -1, _integer(-INT64_MAX))
+    file_delete_delay_ms: int = _setting("file.delete.delay.ms", 60_000, _integer(0))
+    min_cleanable_dirty_ratio: float = _setting("min.cleanable.dirty.ratio", 0.5, _ratio)
+    min_compaction_lag_ms: int = _setting("min.compaction.lag.ms", 0, _integer(0))
+    max_compaction_lag_ms: int = _setting("max.compaction.lag.ms", INT64_MAX, _integer(1))
+    delete_retention_ms: int = _setting("delete.retention.ms", 24 * 3600 * 1000, _integer(0))
+
+    @property
+    def deletes(self) -> bool:
+        """Whether old records go by time and size."""
+        return "delete" in self.cleanup_policy
 
     @property
     def compacted(self) -> bool:

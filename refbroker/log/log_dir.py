@@ -17,10 +17,13 @@ import uuid
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+import anyio.to_thread
+
 from kclient.errors import KafkaError, KafkaStorageError
 from refbroker.log import checkpoints
 from refbroker.log.checkpoints import MetaProperties
 from refbroker.log.config import LogConfig
+from refbroker.log.deletions import Deletions
 from refbroker.log.files import Files, OpenFile, storage_errors
 from refbroker.log.flush import DiskHealth
 from refbroker.log.partition_log import PartitionLog
@@ -61,6 +64,7 @@ class LogDirectory:
         clean: whether it was closed cleanly the last time.
         health: whether it can be used.
         logs: its logs by topic and partition.
+        deletions: files and logs that wait to be removed.
     """
 
     def __init__(
@@ -75,6 +79,7 @@ class LogDirectory:
         self.path = path
         self.health = DiskHealth()
         self.logs: dict[tuple[str, int], PartitionLog] = {}
+        self.deletions = Deletions(clock)
         self.clean = False
         self.directory_id = uuid.UUID(int=0)
         self.cluster_id = ""
@@ -209,6 +214,7 @@ class LogDirectory:
             clock=self._clock,
             roll_jitter=self._roll_jitter,
             health=self.health,
+            deletions=self.deletions,
         )
 
     def delete(self, keys: Iterable[tuple[str, int]]) -> None:
@@ -228,6 +234,16 @@ class LogDirectory:
         self.checkpoint()
         for log in doomed:
             log.delete()
+
+    async def delete_due_files(self) -> None:
+        """Remove the files whose time has come, in a worker thread.
+
+        Raises:
+            KafkaStorageError: the disk fails.
+        """
+        for deletion in self.deletions.take_due():
+            with self.health.guard(f"remove files in {self.path}"):
+                await anyio.to_thread.run_sync(deletion.carry_out, self._files)
 
     def checkpoint(self) -> None:
         """Write recovery points, log start offsets and high watermarks.

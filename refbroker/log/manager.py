@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
+import logging
 import random
-import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from kclient.errors import KafkaError, KafkaStorageError, TopicExistsError, UnknownTopicOrPartitionError
+from refbroker.clock import system_clock_ms
 from refbroker.log.config import LogConfig
 from refbroker.log.files import Files
 from refbroker.log.flush import Flush
-from refbroker.log.log_dir import LogDirectory
+from refbroker.log.log_dir import METADATA_TOPIC, LogDirectory
 from refbroker.log.partition_log import PartitionLog
 from refbroker.log.producer_state import PRODUCER_ID_EXPIRATION_MS
+from refbroker.log.retention import delete_old_segments
 
-
-def system_clock_ms() -> int:
-    """The time in milliseconds since the epoch."""
-    return time.time_ns() // 1_000_000
+logger = logging.getLogger(__name__)
 
 
 class LogManager:
@@ -31,10 +30,13 @@ class LogManager:
         defaults: the settings of a log whose topic sets none.
     """
 
-    def __init__(self, directories: list[LogDirectory], cluster_id: str, defaults: LogConfig) -> None:
+    def __init__(
+        self, directories: list[LogDirectory], cluster_id: str, defaults: LogConfig, clock: Callable[[], int]
+    ) -> None:
         self.directories = directories
         self.cluster_id = cluster_id
         self.defaults = defaults
+        self._clock = clock
         self._by_id: dict[tuple[uuid.UUID, int], PartitionLog] = {}
         self._by_name: dict[tuple[str, int], PartitionLog] = {}
         self._directory_of: dict[tuple[str, int], LogDirectory] = {}
@@ -85,7 +87,7 @@ class LogManager:
                 cluster_id = directory.cluster_id
             if cluster_id is None:
                 raise KafkaStorageError("a broker needs at least one data directory")
-            manager = cls(opened, cluster_id, config)
+            manager = cls(opened, cluster_id, config, clock)
             for directory in opened:
                 directory.load(config)
                 manager._adopt(directory)
@@ -194,6 +196,30 @@ class LogManager:
         for directory in self.directories:
             if directory.health.failure is None:
                 directory.checkpoint()
+
+    def apply_retention(self) -> None:
+        """Delete what the settings of each log let go; the metadata log goes by its snapshots instead.
+
+        A log that is being compacted has its turn the next time.
+        """
+        now = self._clock()
+        for log in self.logs():
+            if log.topic == METADATA_TOPIC or log.being_cleaned or log.health.failure is not None:
+                continue
+            try:
+                delete_old_segments(log, now)
+            except KafkaStorageError as error:
+                # It has taken its own directory offline; those of others go on.
+                logger.error("retention: %s", error)
+
+    async def delete_due_files(self) -> None:
+        """Remove the deleted files whose time has come, in every directory that can be used."""
+        for directory in self.directories:
+            if directory.health.failure is None:
+                try:
+                    await directory.delete_due_files()
+                except KafkaStorageError as error:
+                    logger.error("%s", error)
 
     def remove_expired_producers(self, now_ms: int) -> None:
         """Forget the producers that have been idle for too long, in every log."""

@@ -6,56 +6,44 @@ given). With a single replica the high watermark follows the log end. Everything
 appending writes to the page cache and does not wait for the disk, and a flush can be taken elsewhere
 (`begin_flush`). After a failure of the disk every call raises KafkaStorageError.
 
-Left out: retention, compaction, transactions, truncation to a leader's log.
+How batches are checked and stamped is in `appending`, look-ups are in `reading`, what may go in `retention`.
+Left out: truncation to a leader's log.
 """
 
 from __future__ import annotations
 
-import dataclasses
+import logging
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 
-from kclient.errors import (
-    InvalidTxnStateError,
-    KafkaStorageError,
-    OffsetOutOfRangeError,
-    RecordBatchTooLargeError,
+from kclient.errors import KafkaStorageError, OffsetOutOfRangeError, RecordBatchTooLargeError
+from refbroker.log.appending import (
+    AppendResult,
+    check_producers,
+    find_duplicate,
+    stamp_batches,
+    update_producers,
 )
-from kclient.records import BatchHeader
 from refbroker.log.checkpoints import write_topic_id
 from refbroker.log.config import LogConfig
+from refbroker.log.deletions import Deletions
 from refbroker.log.file_range import FetchSlice, FileRange, Isolation, OffsetAndTimestamp
 from refbroker.log.files import BytesLike, Files
 from refbroker.log.flush import DiskHealth, Flush
 from refbroker.log.leader_epochs import EpochEntry
 from refbroker.log.producer_snapshot import snapshot_path, write_snapshot
 from refbroker.log.producer_state import ProducerEntry, ProducerStates
-from refbroker.log.recovery import LoadedLog, replay_batch
-from refbroker.log.segment import Segment
-from refbroker.log.validation import Origin, StampedBatch, Stamper, check_records, keep_offsets
+from refbroker.log.reading import find_max_timestamp, find_range, find_timestamp
+from refbroker.log.recovery import LoadedLog
+from refbroker.log.segment import DELETED_SUFFIX, SEGMENT_SUFFIXES, Segment
+from refbroker.log.validation import Origin, Stamper, check_records
+
+logger = logging.getLogger(__name__)
 
 # A directory's name may have this many bytes.
 _LONGEST_NAME = 255
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class AppendResult:
-    """Where the records went.
-
-    Attributes:
-        base_offset, last_offset: of the first and last record.
-        log_append_time_ms: the broker's timestamp, -1 with CreateTime.
-        log_start_offset: of the log.
-        duplicate: they had been stored before, there; nothing was written.
-    """
-
-    base_offset: int
-    last_offset: int
-    log_append_time_ms: int
-    log_start_offset: int
-    duplicate: bool = False
 
 
 class PartitionLog:
@@ -70,9 +58,11 @@ class PartitionLog:
         clock: milliseconds since the epoch.
         roll_jitter: a number from 0 to 1 for each new segment, for `segment.jitter.ms`.
         health: of the data directory.
+        deletions: where files go that are to be removed.
 
     Attributes:
         on_append: called with the log after each append, so that waiting fetches wake.
+        being_cleaned: whether compaction reads its segments just now, which must stay until it is done.
         high_watermark_follows_end: whether this is the only replica.
     """
 
@@ -89,6 +79,7 @@ class PartitionLog:
         clock: Callable[[], int],
         roll_jitter: Callable[[], float] = lambda: 0.0,
         health: DiskHealth | None = None,
+        deletions: Deletions | None = None,
     ) -> None:
         self.topic = topic
         self.partition = partition
@@ -103,7 +94,9 @@ class PartitionLog:
         self.log_end_offset = loaded.log_end_offset
         self.high_watermark = loaded.log_end_offset
         self.recovery_point = loaded.recovery_point
+        self.being_cleaned = False
         self.health = health or DiskHealth()
+        self._deletions = Deletions(clock) if deletions is None else deletions
         self._files = files
         self._producers: ProducerStates = loaded.producers
         self._snapshot_offset = loaded.snapshot_offset
@@ -167,9 +160,12 @@ class PartitionLog:
         """
         self._check_usable()
         headers = check_records(records, self.config, origin, self.topic, self.partition)
-        if origin is Origin.CLIENT and (duplicate := self._duplicate(headers[0])) is not None:
-            return duplicate
-        batches = self._stamp(headers, origin, leader_epoch, now_ms)
+        if origin is Origin.CLIENT:
+            duplicate = find_duplicate(self._producers, headers[0], self.log_start_offset)
+            if duplicate is not None:
+                return duplicate
+        stamper = Stamper(self.config, self.topic, self.partition, leader_epoch, now_ms, origin)
+        batches = stamp_batches(headers, origin, self.log_end_offset, stamper)
         size = sum(batch.size for batch in batches)
         if size > self.config.segment_bytes:
             raise RecordBatchTooLargeError(
@@ -179,7 +175,7 @@ class PartitionLog:
             )
         first, last = batches[0], batches[-1]
         if origin is not Origin.REPLICATION:
-            self._check_producers(batches, origin)
+            check_producers(self._producers, batches, origin)
         with self._guard("append"):
             for batch in batches:
                 if batch.leader_epoch != self.epochs.latest_epoch:
@@ -188,7 +184,7 @@ class PartitionLog:
             segment.append(batches)
             appended_from = segment.size - size
             self.log_end_offset = last.last_offset + 1
-            self._update_producers(batches, segment, appended_from)
+            update_producers(self._producers, batches, segment, appended_from)
             if self.high_watermark_follows_end:
                 self.high_watermark = self.log_end_offset
             if self.log_end_offset - self.recovery_point >= self.config.flush_messages:
@@ -197,62 +193,6 @@ class PartitionLog:
         for callback in self.on_append:
             callback(self)
         return AppendResult(first.base_offset, last.last_offset, append_time, self.log_start_offset)
-
-    def _duplicate(self, header: BatchHeader) -> AppendResult | None:
-        if not header.has_producer_id:
-            return None
-        stored = self._producers.find_duplicate(header)
-        if stored is None:
-            return None
-        return AppendResult(
-            stored.first_offset, stored.last_offset, stored.timestamp, self.log_start_offset, duplicate=True
-        )
-
-    def _stamp(self, headers: list[BatchHeader], origin: Origin, leader_epoch: int, now_ms: int) -> list[StampedBatch]:
-        offset = self.log_end_offset
-        if origin is Origin.REPLICATION:
-            batches = [keep_offsets(header) for header in headers]
-            for batch in batches:
-                if batch.base_offset < offset:
-                    raise OffsetOutOfRangeError(
-                        f"The batch to be replicated has offset {batch.base_offset}, the log ends at {offset} already",
-                        topic=self.topic,
-                        partition=self.partition,
-                    )
-                offset = batch.last_offset + 1
-            return batches
-        stamper = Stamper(self.config, self.topic, self.partition, leader_epoch, now_ms, origin)
-        batches = []
-        for header in headers:
-            batch = stamper.stamp(header, offset)
-            batches.append(batch)
-            offset = batch.last_offset + 1
-        return batches
-
-    def _check_producers(self, batches: list[StampedBatch], origin: Origin) -> None:
-        for batch in batches:
-            header = batch.header
-            if not header.has_producer_id:
-                continue
-            self._producers.check(header, batch.base_offset, sequences=origin is Origin.CLIENT)
-            if header.is_transactional and origin is Origin.CLIENT:
-                entry = self._producers.get(header.producer_id)
-                if entry is None or entry.current_txn_first_offset < 0:
-                    raise InvalidTxnStateError(
-                        "Record was not part of an ongoing transaction", topic=self.topic, partition=self.partition
-                    )
-
-    def _update_producers(self, batches: list[StampedBatch], segment: Segment, position: int) -> None:
-        for batch in batches:
-            header = batch.header
-            if header.has_producer_id:
-                if header.is_control:
-                    stored = next(segment.headers(position, position + batch.size))
-                    replay_batch(self._producers, segment, stored)
-                else:
-                    self._producers.update(header, batch.base_offset, batch.last_offset, batch.max_timestamp)
-            position += batch.size
-        self._producers.end_offset = self.log_end_offset
 
     # Roll
 
@@ -335,21 +275,11 @@ class PartitionLog:
         if offset >= limit:
             records = FileRange(self._files, None, 0, 0)
         else:
+            stop = limit if limit < self.log_end_offset else None
             with self._guard("read"):
-                records = self._find_range(offset, limit, max_bytes, min_one_batch)
+                found = find_range(self.segments, offset, stop, max_bytes, min_one_batch=min_one_batch)
+            records = found or FileRange(self._files, None, 0, 0)
         return FetchSlice(records, self.high_watermark, stable, self.log_start_offset, () if committed else None)
-
-    def _find_range(self, offset: int, limit: int, max_bytes: int, min_one_batch: bool) -> FileRange:
-        for segment in self.segments.from_offset(offset):
-            header = segment.find(offset)
-            if header is None:
-                continue
-            end = segment.size
-            if limit < self.log_end_offset and (beyond := segment.find(limit)) is not None:
-                end = beyond.position
-            wanted = max(max_bytes, header.size_in_bytes) if min_one_batch else max_bytes
-            return segment.range(header.position, max(min(wanted, end - header.position), 0))
-        return FileRange(self._files, None, 0, 0)
 
     def offset_for_timestamp(self, timestamp_ms: int) -> OffsetAndTimestamp | None:
         """The first record that is not older than `timestamp_ms`, None when all are older.
@@ -359,12 +289,7 @@ class PartitionLog:
         """
         self._check_usable()
         with self._guard("search by time"):
-            for segment in self.segments.from_offset(self.log_start_offset):
-                if segment.max_timestamp.timestamp >= timestamp_ms:
-                    found = segment.find_timestamp(timestamp_ms, self.log_start_offset)
-                    if found is not None:
-                        return found
-        return None
+            return find_timestamp(self.segments, self.log_start_offset, timestamp_ms)
 
     def offset_of_max_timestamp(self) -> OffsetAndTimestamp | None:
         """The first record with the largest timestamp of the log, None when no record has one.
@@ -374,8 +299,7 @@ class PartitionLog:
         """
         self._check_usable()
         with self._guard("search by time"):
-            segments = self.segments.from_offset(self.log_start_offset)
-            return max(segments, key=lambda segment: segment.max_timestamp.timestamp).find_max_timestamp()
+            return find_max_timestamp(self.segments, self.log_start_offset)
 
     def end_offset_for_epoch(self, leader_epoch: int) -> EpochEntry:
         """The largest epoch at or below `leader_epoch`, and the offset after its last record; (-1, -1) if unknown."""
@@ -410,11 +334,57 @@ class PartitionLog:
                 partition=self.partition,
                 offset=target,
             )
-        if target > self.log_start_offset:
-            self.log_start_offset = target
-            with self._guard("write the leader epochs"):
-                self.epochs.truncate_from_start(target)
+        self._advance_log_start(target)
         return self.log_start_offset
+
+    def _advance_log_start(self, offset: int) -> None:
+        if offset > self.log_start_offset:
+            self.log_start_offset = offset
+            with self._guard("write the leader epochs"):
+                self.epochs.truncate_from_start(offset)
+
+    def delete_segments(self, segments: Sequence[Segment], reason: str) -> int:
+        """Take the oldest segments out of the log, with a new one first when it would have none left.
+
+        Their files are renamed, and removed after `file.delete.delay.ms`; who reads from one can finish.
+
+        Parameters:
+            segments: the first ones of the log, in order.
+            reason: for the log line.
+
+        Returns:
+            How many they were.
+
+        Raises:
+            KafkaStorageError: the disk fails.
+        """
+        if not segments:
+            return 0
+        self._check_usable()
+        bases = [segment.base_offset for segment in segments]
+        logger.info("Deleting the segments %s of %s-%d, since %s", bases, self.topic, self.partition, reason)
+        if len(segments) == len(self.segments):
+            self.roll()
+        self._advance_log_start(self.segments[len(segments)].base_offset)
+        with self._guard("delete segments"):
+            for segment in segments:
+                self.segments.remove(segment)
+            self._retire(segments)
+            self._files.fsync_directory(self.directory)
+        return len(segments)
+
+    def _retire(self, segments: Iterable[Segment]) -> None:
+        """Rename the files of segments that are in the log no more, and have them removed."""
+        doomed: list[Path] = []
+        for segment in segments:
+            segment.change_suffix(DELETED_SUFFIX, sync=False)
+            doomed += [segment.file_path(kind) for kind in SEGMENT_SUFFIXES]
+            snapshot = snapshot_path(self.directory, segment.base_offset)
+            if segment.base_offset not in self.segments.base_offsets and self._files.exists(snapshot):
+                deleted = snapshot.with_name(snapshot.name + DELETED_SUFFIX)
+                self._files.rename(snapshot, deleted, sync=False)
+                doomed.append(deleted)
+        self._deletions.schedule(doomed, self.config.file_delete_delay_ms)
 
     def update_high_watermark(self, offset: int) -> None:
         """Set what consumers may see; it stays within the log."""
@@ -494,7 +464,7 @@ class PartitionLog:
             segment.release()
 
     def delete(self) -> None:
-        """Remove the log: its directory is renamed, so that it is gone at once, and then removed.
+        """Take the log away: its directory is renamed at once, and removed after `file.delete.delay.ms`.
 
         Raises:
             KafkaStorageError: the disk fails.
@@ -504,8 +474,8 @@ class PartitionLog:
         self.abandon()
         with self._guard("delete"):
             self._files.rename(self.directory, doomed)
-            self._files.remove_tree(doomed)
         self.directory = doomed
+        self._deletions.schedule([doomed], self.config.file_delete_delay_ms)
 
     def _check_usable(self) -> None:
         if self._closed:

@@ -3,7 +3,9 @@
 `<base offset, 20 digits>.log` holds batches one after the other, exactly as they go over the wire
 (their layout is in `kclient.records.batch`), the first record at or after the base offset. Beside it
 lie `.index` and `.timeindex`. Only the last segment of a log, the active one, is written to. With
-`preallocate` the active file is as large as it may become, and zero behind its batches.
+`preallocate` the active file is as large as it may become, and zero behind its batches. All files of a segment
+that is on its way in or out have a suffix more: `.cleaned` and `.swap` while compaction puts it in another's
+place, `.deleted` while it waits to be removed.
 
 Files of segments that are not active are opened on first use.
 """
@@ -27,6 +29,9 @@ LOG_SUFFIX = ".log"
 INDEX_SUFFIX = ".index"
 TIME_INDEX_SUFFIX = ".timeindex"
 TXN_INDEX_SUFFIX = ".txnindex"
+CLEANED_SUFFIX = ".cleaned"
+SWAP_SUFFIX = ".swap"
+DELETED_SUFFIX = ".deleted"
 SEGMENT_SUFFIXES = (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX)
 
 
@@ -45,6 +50,7 @@ class Segment:
         config: for the sizes of the indexes and how dense they are.
         created_ms: the clock when it was made, for rolling while it has no timestamps.
         create: whether it is new; what a file of this name holds is dropped then.
+        suffix: of its files, behind what says which file it is.
 
     Attributes:
         size: bytes of whole batches in the file.
@@ -59,9 +65,11 @@ class Segment:
         *,
         created_ms: int,
         create: bool = False,
+        suffix: str = "",
     ) -> None:
         self.base_offset = base_offset
-        self.path = segment_path(directory, base_offset, LOG_SUFFIX)
+        self.suffix = suffix
+        self._directory = directory
         self.created_ms = created_ms
         self.index_interval_bytes = config.index_interval_bytes
         self._max_index_bytes = config.segment_index_bytes
@@ -92,22 +100,43 @@ class Segment:
     # Files
 
     @property
+    def path(self) -> Path:
+        """The file of the batches."""
+        return self.file_path(LOG_SUFFIX)
+
+    def file_path(self, kind: str) -> Path:
+        """One of its files, by what follows the base offset in the name."""
+        return segment_path(self._directory, self.base_offset, kind + self.suffix)
+
+    def change_suffix(self, suffix: str, *, sync: bool = True) -> None:
+        """Rename all its files; ranges that are held stay readable.
+
+        Parameters:
+            sync: make the new names durable.
+        """
+        self.release()
+        for kind in SEGMENT_SUFFIXES:
+            old = self.file_path(kind)
+            if self._files.exists(old):
+                self._files.rename(old, segment_path(self._directory, self.base_offset, kind + suffix), sync=False)
+        self.suffix = suffix
+        if sync:
+            self._files.fsync_directory(self._directory)
+
+    @property
     def file(self) -> OpenFile:
         if self._open_file is None:
             self._open_file = self._files.open(self.path)
         return self._open_file
 
-    def _index_path(self, suffix: str) -> Path:
-        return self.path.with_name(self.path.name.replace(LOG_SUFFIX, suffix, 1))
-
     def _open_indexes(self) -> tuple[OffsetIndex, TimeIndex]:
         if self._offset_index is None or self._time_index is None:
             self._offset_index = OffsetIndex(
-                self._files, self._index_path(INDEX_SUFFIX), self.base_offset, self._max_index_bytes,
+                self._files, self.file_path(INDEX_SUFFIX), self.base_offset, self._max_index_bytes,
                 active=self._active, fresh=self._fresh,
             )  # fmt: skip
             self._time_index = TimeIndex(
-                self._files, self._index_path(TIME_INDEX_SUFFIX), self.base_offset, self._max_index_bytes,
+                self._files, self.file_path(TIME_INDEX_SUFFIX), self.base_offset, self._max_index_bytes,
                 active=self._active, fresh=self._fresh,
             )  # fmt: skip
         return self._offset_index, self._time_index
@@ -122,7 +151,7 @@ class Segment:
 
     def has_indexes(self) -> bool:
         """Whether the index files are there; without them the segment must be recovered."""
-        return all(self._files.exists(self._index_path(suffix)) for suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX))
+        return all(self._files.exists(self.file_path(suffix)) for suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX))
 
     def open_files(self) -> list[OpenFile]:
         """The files to flush."""
@@ -145,6 +174,11 @@ class Segment:
     def takes(self, offset: int) -> bool:
         """Whether the offset is close enough to the base offset for the index."""
         return self.offset_index.takes(offset)
+
+    def largest_timestamp(self) -> int:
+        """How young it is, which is what retention goes by: its largest timestamp, else when its file was written."""
+        timestamp = self.max_timestamp.timestamp
+        return timestamp if timestamp >= 0 else self._files.modified_ms(self.path)
 
     def time_waited_ms(self, now_ms: int, timestamp: int) -> int:
         """How much time its records span up to one with `timestamp`; without timestamps, its age by the clock."""
@@ -303,4 +337,4 @@ class Segment:
         """Remove the files; ranges that are held stay readable."""
         self.release()
         for suffix in SEGMENT_SUFFIXES:
-            self._files.unlink(self._index_path(suffix))
+            self._files.unlink(self.file_path(suffix))

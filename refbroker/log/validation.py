@@ -178,6 +178,8 @@ class Stamper:
         self.leader_epoch = leader_epoch
         self.now_ms = now_ms
         self.origin = origin
+        self.topic = topic
+        self.partition = partition
         self._where: dict[str, Any] = {"topic": topic, "partition": partition}
 
     def stamp(self, header: BatchHeader, base_offset: int) -> StampedBatch:

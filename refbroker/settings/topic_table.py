@@ -12,7 +12,7 @@ compression.lz4.level int 9 1..17 AD
 compression.type string producer uncompressed|zstd|lz4|snappy|gzip|producer AD
 compression.zstd.level int 3 -131072..22 AD
 delete.retention.ms long 86400000 0.. D
-file.delete.delay.ms long 60000 0.. D
+file.delete.delay.ms long 60000 0.. AD
 flush.messages long 9223372036854775807 1.. AD
 flush.ms long 9223372036854775807 0.. AD
 follower.replication.throttled.replicas list "" * D
@@ -32,8 +32,8 @@ preallocate boolean false * AD
 remote.log.copy.disable boolean false * D
 remote.log.delete.on.disable boolean false * D
 remote.storage.enable boolean false * D
-retention.bytes long -1 * D
-retention.ms long 604800000 -1.. D
+retention.bytes long -1 * AD
+retention.ms long 604800000 -1.. AD
 segment.bytes int 1073741824 1048576.. AD
 segment.index.bytes int 10485760 4.. AD
 segment.jitter.ms long 0 0.. AD

@@ -14,19 +14,12 @@ from kclient.protocol.messages.create_topics import CreateTopicsRequest
 from kclient.protocol.messages.produce import ProduceRequest
 from kclient.records import BatchBuilder
 from refbroker.broker import Broker
+from refbroker.clock import Clock
 from refbroker.config import BrokerConfig
 from refbroker.dispatch import Dispatcher, Waiting
 from refbroker.log import FileRange, Files
 
-
-class Clock:
-    """Milliseconds that only move when they are told to."""
-
-    def __init__(self) -> None:
-        self.now = 1_700_000_000_000
-
-    def __call__(self) -> int:
-        return self.now
+START_MS = 1_700_000_000_000
 
 
 class Harness:
@@ -35,6 +28,7 @@ class Harness:
     def __init__(self, directory: Path, **settings: str) -> None:
         self.directory = directory
         self.clock = Clock()
+        self.clock.hold(START_MS)
         named = {name.replace("_", "."): value for name, value in settings.items()}
         self.settings = {"log.dirs": str(directory), "listeners": "PLAINTEXT://127.0.0.1:9092", **named}
         self.open()
@@ -96,7 +90,7 @@ class Harness:
         self, topic: str, *values: bytes, partition: int = 0, acks: int = -1, timestamp: int | None = None
     ) -> ProduceRequestResult:
         """Append a batch, and give the partition's answer."""
-        records = batch(*values, timestamp=self.clock.now if timestamp is None else timestamp)
+        records = batch(*values, timestamp=self.clock() if timestamp is None else timestamp)
         return self.produce_bytes(topic, records, partition=partition, acks=acks)
 
     def produce_bytes(

@@ -108,6 +108,10 @@ async def test_logs_follow_the_topics(harness: Harness, tmp_path: Path) -> None:
     names = {path.name for path in harness.directory.iterdir() if path.is_dir()}
     assert names == {"__cluster_metadata-0", "a-0", "a-1"}
     harness.broker.metadata.append([RemoveTopicRecord(topic_id=topic_id)])
+    left = {path.name.partition(".")[0] for path in harness.directory.iterdir() if not path.name.endswith("-delete")}
+    assert not left & {"a-0", "a-1"}
+    harness.clock.step(60_000)
+    await harness.broker.logs.delete_due_files()
     assert {path.name for path in harness.directory.iterdir() if path.is_dir()} == {"__cluster_metadata-0"}
 
 

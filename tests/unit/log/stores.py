@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from kclient.records import BatchBuilder, read_batches
+from refbroker.clock import Clock
 from refbroker.log import Files, LogConfig, LogManager, PartitionLog
 
 START_MS = 1_700_000_000_000
@@ -15,14 +16,6 @@ TOPIC_ID = uuid.UUID("12345678-1234-4234-8234-123456789abc")
 
 # Small enough that a few dozen batches roll a segment, and that most batches get an index entry.
 SMALL = LogConfig(segment_bytes=4096, index_interval_bytes=100, segment_index_bytes=1200)
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now_ms = START_MS
-
-    def __call__(self) -> int:
-        return self.now_ms
 
 
 class Disk(Files):
@@ -61,6 +54,7 @@ class Store:
     def __init__(self, root: Path) -> None:
         self.root = root
         self.clock = Clock()
+        self.clock.hold(START_MS)
         self.disk = Disk()
         self.directory = root / "data"
         self.manager: LogManager | None = None

@@ -1,0 +1,106 @@
+"""What becomes of batches on their way into a log: their offsets, and what their producers may do.
+
+The batches' own checks are in `validation`, what is remembered of producers in `producer_state`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from kclient.errors import InvalidTxnStateError, OffsetOutOfRangeError
+from kclient.records import BatchHeader
+from refbroker.log.producer_state import ProducerStates
+from refbroker.log.recovery import replay_batch
+from refbroker.log.segment import Segment
+from refbroker.log.validation import Origin, StampedBatch, Stamper, keep_offsets
+
+
+@dataclass(frozen=True, slots=True)
+class AppendResult:
+    """Where the records went.
+
+    Attributes:
+        base_offset, last_offset: of the first and last record.
+        log_append_time_ms: the broker's timestamp, -1 with CreateTime.
+        log_start_offset: of the log.
+        duplicate: they had been stored before, there; nothing was written.
+    """
+
+    base_offset: int
+    last_offset: int
+    log_append_time_ms: int
+    log_start_offset: int
+    duplicate: bool = False
+
+
+def find_duplicate(producers: ProducerStates, header: BatchHeader, log_start_offset: int) -> AppendResult | None:
+    """Where a batch of an idempotent producer was stored before, None when it is new."""
+    stored = producers.find_duplicate(header) if header.has_producer_id else None
+    if stored is None:
+        return None
+    return AppendResult(stored.first_offset, stored.last_offset, stored.timestamp, log_start_offset, duplicate=True)
+
+
+def stamp_batches(headers: Sequence[BatchHeader], origin: Origin, offset: int, stamper: Stamper) -> list[StampedBatch]:
+    """The batches as they go into the log, the first at `offset`; replicated ones keep what they have.
+
+    Raises:
+        OffsetOutOfRangeError: a replicated batch lies before `offset`.
+    """
+    batches = []
+    for header in headers:
+        if origin is Origin.REPLICATION:
+            batch = keep_offsets(header)
+            if batch.base_offset < offset:
+                raise OffsetOutOfRangeError(
+                    f"The batch to be replicated has offset {batch.base_offset}, the log ends at {offset} already",
+                    topic=stamper.topic,
+                    partition=stamper.partition,
+                )
+        else:
+            batch = stamper.stamp(header, offset)
+        batches.append(batch)
+        offset = batch.last_offset + 1
+    return batches
+
+
+def check_producers(producers: ProducerStates, batches: Sequence[StampedBatch], origin: Origin) -> None:
+    """See that the producers of batches may append them.
+
+    Raises:
+        OutOfOrderSequenceError, InvalidProducerEpochError, InvalidTxnStateError: see `producer_state`.
+    """
+    for batch in batches:
+        header = batch.header
+        if not header.has_producer_id:
+            continue
+        producers.check(header, batch.base_offset, sequences=origin is Origin.CLIENT)
+        if header.is_transactional and origin is Origin.CLIENT:
+            entry = producers.get(header.producer_id)
+            if entry is None or entry.current_txn_first_offset < 0:
+                raise InvalidTxnStateError(
+                    "Record was not part of an ongoing transaction",
+                    topic=producers.topic,
+                    partition=producers.partition,
+                )
+
+
+def update_producers(
+    producers: ProducerStates, batches: Sequence[StampedBatch], segment: Segment, position: int
+) -> None:
+    """Take note of batches that have been written.
+
+    Parameters:
+        segment, position: where the first of them starts.
+    """
+    for batch in batches:
+        header = batch.header
+        if header.has_producer_id:
+            if header.is_control:
+                replay_batch(producers, segment, next(segment.headers(position, position + batch.size)))
+            else:
+                producers.update(header, batch.base_offset, batch.last_offset, batch.max_timestamp)
+        position += batch.size
+    if batches:
+        producers.end_offset = batches[-1].last_offset + 1

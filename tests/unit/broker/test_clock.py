@@ -1,0 +1,121 @@
+"""The broker's clock, and the work that is done by it."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from kclient.errors import KafkaStorageError
+from refbroker.background import Background
+from refbroker.clock import Clock
+
+
+class Source:
+    """Where a clock's time comes from; it moves when it is told to."""
+
+    def __init__(self) -> None:
+        self.now_ms = 1000
+
+    def __call__(self) -> int:
+        return self.now_ms
+
+
+async def settle() -> None:
+    """Let whoever has been woken run."""
+    for _ in range(10):
+        await asyncio.sleep(0)
+
+
+def test_it_follows_its_source_until_it_is_held_and_goes_on_from_where_it_was() -> None:
+    source = Source()
+    clock = Clock(source)
+    assert (clock(), clock.is_held) == (1000, False)
+    source.now_ms += 5
+    assert clock() == 1005
+    clock.hold()
+    source.now_ms += 100
+    assert (clock(), clock.is_held) == (1005, True)
+    clock.step(20)
+    assert clock() == 1025
+    clock.run()
+    source.now_ms += 3
+    assert (clock(), clock.is_held) == (1028, False)
+    clock.step(1000)
+    assert clock() == 2028
+    clock.hold(at_ms=7)
+    assert clock() == 7
+
+
+async def test_sleepers_wake_in_order_when_it_is_stepped() -> None:
+    clock = Clock()
+    clock.hold(0)
+    woken: list[int] = []
+
+    async def sleep(ms: int) -> None:
+        await clock.sleep(ms)
+        woken.append(ms)
+
+    tasks = [asyncio.create_task(sleep(ms)) for ms in (300, 100, 200)]
+    await settle()
+    clock.step(99)
+    await settle()
+    assert woken == []
+    clock.step(101)
+    await settle()
+    assert woken == [100, 200]
+    clock.step(-1000)
+    clock.step(1100)
+    await asyncio.gather(*tasks)
+    assert woken == [100, 200, 300]
+
+
+async def test_sleepers_wake_by_themselves_while_it_runs() -> None:
+    clock = Clock()
+    await asyncio.wait_for(clock.sleep(1), 10)
+    clock.hold()
+    sleeper = asyncio.create_task(clock.sleep(2))
+    await settle()
+    assert not sleeper.done()
+    clock.run()
+    await asyncio.wait_for(sleeper, 10)
+
+
+async def test_a_sleeper_that_is_cancelled_is_forgotten() -> None:
+    clock = Clock()
+    clock.hold(0)
+    sleeper = asyncio.create_task(clock.sleep(10))
+    await settle()
+    sleeper.cancel()
+    await settle()
+    clock.step(10)
+    await clock.sleep(0)
+
+
+async def test_work_is_repeated_at_its_interval_and_outlives_its_failures(caplog: pytest.LogCaptureFixture) -> None:
+    clock = Clock()
+    clock.hold(0)
+    background = Background(clock)
+    rounds: list[int] = []
+    troubles: list[Exception] = [ValueError("nobody foresaw it"), KafkaStorageError("the disk is gone")]
+
+    async def work() -> None:
+        rounds.append(clock())
+        if troubles:
+            raise troubles.pop()
+
+    background.every("the work", lambda: 50, work)
+    background.start()
+    await settle()
+    for _ in range(4):
+        clock.step(50)
+        await settle()
+    assert rounds == [50, 100, 150, 200]
+    assert [record.getMessage() for record in caplog.records] == [
+        "the work: KAFKA_STORAGE_ERROR (56, retriable): the disk is gone",
+        "the work went wrong",
+    ]
+    await background.stop()
+    clock.step(1000)
+    await settle()
+    assert len(rounds) == 4

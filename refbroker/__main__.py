@@ -1,38 +1,26 @@
-"""The command line: `refbroker run` and `refbroker dump-log`.
+"""The command line: `refbroker COMMAND`; the commands are in `commands`.
 
-`run` prints `refbroker ready on HOST:PORT` when it serves, stops cleanly on SIGTERM and SIGINT, and finds
-everything again after SIGKILL. Errors of the user's go to standard error, with exit status 2.
+Errors of the user's go to standard error, with exit status 2.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
-from pathlib import Path
+
+from refbroker.commands import dump_log, run
+
+COMMANDS = (run, dump_log)
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="refbroker", description="A reference broker for Kafka's protocol.")
     parser.add_argument("--version", action="store_true", help="print the version and exit")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
-
-    run = commands.add_parser("run", help="run a broker", description="Run a broker until it is told to stop.")
-    run.add_argument("--port", type=int, help="port to listen on; 0 picks a free one (default: 9092)")
-    run.add_argument("--host", help="address to listen on (default: 127.0.0.1)")
-    run.add_argument("--data-dir", metavar="DIR", help="where the data is kept (sets log.dirs)")
-    run.add_argument("--config", metavar="FILE", type=Path, help="settings in the style of server.properties")
-    run.add_argument(
-        "--set", metavar="NAME=VALUE", dest="settings", action="append", default=[], help="a setting, in Kafka's name"
-    )
-    run.add_argument("--log-level", default="warning", choices=("debug", "info", "warning", "error"))
-
-    dump = commands.add_parser(
-        "dump-log", help="show what is in a broker's files", description="Show what is in a broker's files."
-    )
-    dump.add_argument("files", metavar="FILE", nargs="+", type=Path)
-    dump.add_argument("--records", action="store_true", help="the records of segments too, not only batches")
-    dump.add_argument("--json", action="store_true", help="one JSON object a line")
+    for command in COMMANDS:
+        command.add_parser(commands)
     return parser
 
 
@@ -51,65 +39,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     from kclient.errors import KafkaError
 
     try:
-        if options.command == "run":
-            return _run(options)
-        from refbroker.dump import dump_files
-
-        return dump_files(options.files, records=options.records, as_json=options.json)
+        status: int = options.do(options)
+        sys.stdout.flush()
+        return status
+    except BrokenPipeError:
+        # Whoever read the output has seen enough; Python must not stumble over it again at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
     except (KafkaError, OSError) as error:
         print(f"refbroker: {error}", file=sys.stderr)
         return 2
-
-
-def _run(options: argparse.Namespace) -> int:
-    import asyncio
-    import logging
-
-    logging.basicConfig(
-        level=options.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stderr
-    )
-    return asyncio.run(_serve(_settings(options)))
-
-
-def _settings(options: argparse.Namespace) -> dict[str, str]:
-    """The settings from the file and the command line, which goes first."""
-    from kclient.errors import ConfigError
-    from refbroker.config import LOOPBACK, PLAINTEXT, read_properties
-
-    settings: dict[str, str] = {}
-    if options.config is not None:
-        settings.update(read_properties(options.config))
-    if options.port is not None or options.host is not None:
-        port = 9092 if options.port is None else options.port
-        settings.pop("advertised.listeners", None)
-        settings["listeners"] = f"{PLAINTEXT}://{options.host or LOOPBACK}:{port}"
-    for text in options.settings:
-        name, equals, value = text.partition("=")
-        if not equals:
-            raise ConfigError(f"--set takes NAME=VALUE, not {text!r}")
-        settings[name.strip()] = value.strip()
-    if options.data_dir is not None:
-        settings["log.dirs"] = options.data_dir
-    if not settings.get("log.dirs") and not settings.get("log.dir"):
-        raise ConfigError("where shall the data go? Give --data-dir, or log.dirs in --config")
-    return settings
-
-
-async def _serve(settings: dict[str, str]) -> int:
-    import asyncio
-    import signal
-
-    from refbroker.broker import Broker
-    from refbroker.config import BrokerConfig
-
-    stopped = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stopped.set)
-    async with Broker(BrokerConfig(settings)) as broker:
-        print(f"refbroker ready on {broker.host}:{broker.port}", flush=True)
-        await stopped.wait()
-    return 0
 
 
 if __name__ == "__main__":

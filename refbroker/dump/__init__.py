@@ -1,11 +1,13 @@
 """`refbroker dump-log`: shows what is in a broker's files, in the shape of Kafka's DumpLogSegments, or as JSON.
 
-Segments (of `__cluster_metadata` with their records decoded), offset and time indexes, producer
-snapshots, checkpoints and properties, told apart by their names. Nothing is written or repaired.
+Segments, snapshots of the metadata log, indexes, producer snapshots, checkpoints and properties, told apart by
+their names, whether this broker wrote them or Apache Kafka. Nothing is written or repaired; of a file that is
+damaged what can be read is shown. Left out: decoder classes, share group state and tiered storage.
 """
 
 from __future__ import annotations
 
 from refbroker.dump.command import dump_files
+from refbroker.dump.entries import DumpOptions
 
-__all__ = ["dump_files"]
+__all__ = ["DumpOptions", "dump_files"]

@@ -1,77 +1,55 @@
-"""Goes through files, and prints what the readers find, line by line."""
+"""Goes through files, and prints what their readers find; complaints go to standard error, as in Kafka's tool."""
 
 from __future__ import annotations
 
-import base64
-import json
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
-from uuid import UUID
 
 from kclient.errors import KafkaError
-from refbroker.dump.readers import Entry, reader_for
-from refbroker.log.checkpoints import encode_uuid
+from refbroker.dump.entries import DumpOptions, Findings
+from refbroker.dump.readers import reader_for
+from refbroker.dump.rendering import json_line, text_line
 
 
-def dump_files(paths: Sequence[Path], *, records: bool, as_json: bool) -> int:
-    """Print what is in files; returns 1 when one of them could not be read to its end, else 0.
+def dump_files(paths: Sequence[Path], options: DumpOptions) -> int:
+    """Print what is in files; returns 1 when something is wrong with one of them, else 0.
 
     Parameters:
-        records: show the records of segments, not only their batches.
-        as_json: one JSON object a line.
+        paths: of files, or of folders, of which the files are shown that are a broker's.
+        options: what is to be shown.
     """
-    status = 0
-    for path in paths:
-        print_line = _print_json if as_json else _print_text
-        if not as_json:
+    findings = Findings()
+    for path in _files(paths):
+        if not options.as_json:
             sys.stdout.write(f"Dumping {path}\n")
+        reader = reader_for(path)
+        if reader is None:
+            _complain(f"Ignoring unknown file {path}")
+            findings.damage = True
+            continue
         try:
-            for entry in _entries(path, records):
-                print_line(path, entry)
+            for entry in reader(path, options, findings):
+                sys.stdout.write((json_line(path, entry) if options.as_json else text_line(entry)) + "\n")
+        except BrokenPipeError:
+            raise
         except (KafkaError, ValueError, OSError) as error:
-            sys.stdout.flush()
-            sys.stderr.write(f"refbroker: {path}: {error}\n")
-            status = 1
-    return status
+            _complain(f"refbroker: {path}: {error}")
+            findings.damage = True
+    for line in findings.lines():
+        _complain(line)
+    return 1 if findings.serious else 0
 
 
-def _entries(path: Path, records: bool) -> Iterator[Entry]:
-    yield from reader_for(path)(path, records)
+def _files(paths: Sequence[Path]) -> Iterator[Path]:
+    for path in paths:
+        if path.is_dir():
+            inside = sorted(path.iterdir())
+            yield from (each for each in inside if each.is_file() and reader_for(each) is not None)
+        else:
+            yield path
 
 
-def _print_json(path: Path, entry: Entry) -> None:
-    sys.stdout.write(json.dumps({"file": str(path), **entry.fields}, default=plain, separators=(",", ":")) + "\n")
-
-
-def _print_text(path: Path, entry: Entry) -> None:
-    indent = "| " if entry.nested else ""
-    sys.stdout.write(indent + " ".join(f"{name}: {_shown(value)}" for name, value in entry.fields.items()) + "\n")
-
-
-def _shown(value: Any) -> str:
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, dict):
-        return json.dumps(value, default=plain, separators=(",", ":"))
-    if isinstance(value, list | tuple):
-        return "[" + ",".join(map(_shown, value)) + "]"
-    if isinstance(value, bytes | memoryview):
-        return repr(bytes(value))[2:-1]
-    return str(plain(value)) if isinstance(value, UUID) else str(value)
-
-
-def plain(value: object) -> object:
-    """A value as JSON can hold it: ids in Kafka's form, bytes as text where they are text, else as base64."""
-    if isinstance(value, UUID):
-        return encode_uuid(value)
-    if isinstance(value, bytes | memoryview):
-        data = bytes(value)
-        try:
-            return data.decode()
-        except UnicodeDecodeError:
-            return base64.b64encode(data).decode()
-    if isinstance(value, Iterable):
-        return list(value)
-    raise TypeError(f"{type(value).__name__} is not shown")
+def _complain(line: str) -> None:
+    sys.stdout.flush()
+    sys.stderr.write(line + "\n")

@@ -1,0 +1,78 @@
+"""`refbroker run`: one broker, until it is told to stop.
+
+It prints `refbroker ready on HOST:PORT` when it serves, stops cleanly on SIGTERM and SIGINT, and finds
+everything again after SIGKILL.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Any
+
+
+def add_parser(commands: Any) -> None:
+    """Declare the command's options."""
+    run = commands.add_parser("run", help="run a broker", description="Run a broker until it is told to stop.")
+    run.add_argument("--port", type=int, help="port to listen on; 0 picks a free one (default: 9092)")
+    run.add_argument("--host", help="address to listen on (default: 127.0.0.1)")
+    run.add_argument("--data-dir", metavar="DIR", help="where the data is kept (sets log.dirs)")
+    run.add_argument("--config", metavar="FILE", type=Path, help="settings in the style of server.properties")
+    run.add_argument(
+        "--set", metavar="NAME=VALUE", dest="settings", action="append", default=[], help="a setting, in Kafka's name"
+    )
+    run.add_argument("--log-level", default="warning", choices=("debug", "info", "warning", "error"))
+    run.set_defaults(do=run_broker)
+
+
+def run_broker(options: argparse.Namespace) -> int:
+    """Run the broker; returns the exit status."""
+    import asyncio
+    import logging
+
+    logging.basicConfig(
+        level=options.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stderr
+    )
+    return asyncio.run(_serve(settings_from(options), options))
+
+
+def settings_from(options: argparse.Namespace) -> dict[str, str]:
+    """The settings from the file and the command line, which goes first."""
+    from kclient.errors import ConfigError
+    from refbroker.config import LOOPBACK, PLAINTEXT, read_properties
+
+    settings: dict[str, str] = {}
+    if options.config is not None:
+        settings.update(read_properties(options.config))
+    if options.port is not None or options.host is not None:
+        port = 9092 if options.port is None else options.port
+        settings.pop("advertised.listeners", None)
+        settings["listeners"] = f"{PLAINTEXT}://{options.host or LOOPBACK}:{port}"
+    for text in options.settings:
+        name, equals, value = text.partition("=")
+        if not equals:
+            raise ConfigError(f"--set takes NAME=VALUE, not {text!r}")
+        settings[name.strip()] = value.strip()
+    if options.data_dir is not None:
+        settings["log.dirs"] = options.data_dir
+    if not settings.get("log.dirs") and not settings.get("log.dir"):
+        raise ConfigError("where shall the data go? Give --data-dir, or log.dirs in --config")
+    return settings
+
+
+async def _serve(settings: dict[str, str], options: argparse.Namespace) -> int:
+    import asyncio
+    import signal
+
+    from refbroker.broker import Broker
+    from refbroker.config import BrokerConfig
+
+    stopped = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stopped.set)
+    async with Broker(BrokerConfig(settings)) as broker:
+        print(f"refbroker ready on {broker.host}:{broker.port}", flush=True)
+        await stopped.wait()
+    return 0

@@ -1,0 +1,206 @@
+"""Segments of logs (`.log`) and snapshots of the metadata log (`.checkpoint`): their batches and records.
+
+A batch's line shows its header as it stands and whether the checksum holds; records are decoded either way, as
+far as that goes. Batches are read one at a time, and a size that reaches beyond the end of the file is the end.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from kclient.errors import CorruptRecordError, ProtocolError
+from kclient.protocol import Message
+from kclient.protocol.messages.records.control import (
+    KRaftVersionRecord,
+    LeaderChangeMessage,
+    SnapshotFooterRecord,
+    SnapshotHeaderRecord,
+    VotersRecord,
+)
+from kclient.records import BatchHeader, parse_control_record, read_batches
+from kclient.records.codecs import NAMES
+from refbroker.dump.decoders import Decoder, decoder_for
+from refbroker.dump.entries import Damaged, DumpOptions, Entry, Findings, OptionalLong, base_offset
+from refbroker.dump.kafka_json import as_json, json_text
+from refbroker.dump.rendering import pairs
+from refbroker.log import Files
+from refbroker.log.batches import scan_batches
+
+BOOTSTRAP_CHECKPOINT = "bootstrap.checkpoint"
+
+_SNAPSHOT_NAME = re.compile(r"([0-9]{20})-([0-9]{10})\.checkpoint", re.ASCII)
+_COMPRESSION_MASK = 0x07
+_TIMESTAMP_TYPES = {-1: "NoTimestampType", 0: "CreateTime", 1: "LogAppendTime"}
+_END_MARKERS = {0: "ABORT", 1: "COMMIT"}
+# KRaft's own control records by type: how the tool calls them, and their message, always at version 0.
+_KRAFT_CONTROLS: dict[int, tuple[str, type[Message]]] = {
+    2: ("LeaderChange:", LeaderChangeMessage),
+    3: ("SnapshotHeader", SnapshotHeaderRecord),
+    4: ("SnapshotFooter", SnapshotFooterRecord),
+    5: ("KRaftVersion", KRaftVersionRecord),
+    6: ("KRaftVoters", VotersRecord),
+}
+
+
+def read_segment(path: Path, options: DumpOptions, findings: Findings) -> Iterator[Entry]:
+    """A segment's batches, and their records when they are asked for.
+
+    Raises:
+        Damaged: what follows the last batch that was shown is none.
+    """
+    yield _title(path)
+    files = Files()
+    file = files.open(path, writable=False)
+    try:
+        size = files.size(file)
+        end = size if options.max_bytes is None else min(size, options.max_bytes)
+        walk = _Records(path, options, findings)
+        valid_bytes = 0
+        try:
+            for batch in scan_batches(files, file, 0, end):
+                yield Entry(_batch_fields(batch))
+                if options.deep_iteration or options.print_data_log:
+                    yield from walk.of(batch)
+                valid_bytes += batch.size_in_bytes
+        except CorruptRecordError as error:
+            raise Damaged(error.message) from error
+        if end > valid_bytes and options.max_bytes is None:
+            findings.damage = True
+            text = f"Found {end - valid_bytes} invalid bytes at the end of {path.name}"
+            yield Entry({"invalidBytes": end - valid_bytes, "position": valid_bytes}, text=text)
+    finally:
+        file.close()
+
+
+def _title(path: Path) -> Entry:
+    if ".checkpoint" not in path.name:
+        return Entry({"Log starting offset": base_offset(path)})
+    if path.name.startswith(BOOTSTRAP_CHECKPOINT):
+        return Entry({"snapshot": "bootstrap"}, text="KRaft bootstrap snapshot")
+    found = _SNAPSHOT_NAME.match(path.name)
+    if found is None:
+        raise Damaged("a snapshot's name is its end offset, with 20 digits, a dash and its epoch, with 10")
+    offset, epoch = int(found[1]), int(found[2])
+    return Entry(
+        {"snapshot": "metadata", "endOffset": offset, "epoch": epoch},
+        text=f"Snapshot end offset: {offset}, epoch: {epoch}",
+    )
+
+
+def _batch_fields(batch: BatchHeader) -> dict[str, Any]:
+    if batch.magic == 2:
+        horizon = batch.base_timestamp if batch.has_delete_horizon else -1
+        fields: dict[str, Any] = {
+            "baseOffset": batch.base_offset,
+            "lastOffset": batch.last_offset,
+            "count": batch.record_count,
+            "baseSequence": batch.base_sequence,
+            "lastSequence": batch.last_sequence,
+            "producerId": batch.producer_id,
+            "producerEpoch": batch.producer_epoch,
+            "partitionLeaderEpoch": batch.partition_leader_epoch,
+            "isTransactional": batch.is_transactional,
+            "isControl": batch.is_control,
+            "deleteHorizonMs": OptionalLong.of(horizon),
+        }
+    else:
+        fields = {"offset": batch.last_offset}
+    codec = batch.attributes & _COMPRESSION_MASK
+    return fields | {
+        "position": batch.position,
+        _TIMESTAMP_TYPES[batch.timestamp_type]: batch.max_timestamp,
+        "size": batch.size_in_bytes,
+        "magic": batch.magic,
+        "compresscodec": NAMES[codec] if codec < len(NAMES) else f"unknown({codec})",
+        "crc": batch.checksum,
+        "isvalid": batch.is_valid(),
+    }
+
+
+class _Records:
+    """Goes through the records of one file, batch by batch, and sees whether each offset follows the last."""
+
+    def __init__(self, path: Path, options: DumpOptions, findings: Findings) -> None:
+        self._path = path
+        self._with_metadata = not options.skip_record_metadata
+        self._decode: Decoder | None = decoder_for(options.decoder, path) if options.print_data_log else None
+        self._findings = findings
+        self._last_offset = -1
+
+    def of(self, batch: BatchHeader) -> Iterator[Entry]:
+        """The records of a batch.
+
+        Raises:
+            CorruptRecordError: they cannot be decoded.
+        """
+        [whole] = read_batches(batch.raw, verify_checksum=False)
+        for record in whole.records():
+            self._follow(record.offset)
+            fields = _record_fields(batch, record) if self._with_metadata else {}
+            parts = [pairs(fields)] if fields else []
+            if batch.is_control:
+                if self._with_metadata:
+                    control, text = _control(record)
+                    fields |= control
+                    parts.append(text)
+            elif self._decode is not None:
+                contents = self._decode(record)
+                fields |= contents
+                if contents:
+                    parts.append(pairs(contents))
+            # Kafka's tool leaves the line empty when there is nothing to say.
+            yield Entry(fields, text=" ".join(["|", *parts]) if parts else "")
+
+    def _follow(self, offset: int) -> None:
+        if offset != self._last_offset + 1:
+            gaps = self._findings.non_consecutive.setdefault(self._path.absolute(), {})
+            gaps[self._last_offset] = offset
+        self._last_offset = offset
+
+
+def _record_fields(batch: BatchHeader, record: Any) -> dict[str, Any]:
+    fields = {
+        "offset": record.offset,
+        _TIMESTAMP_TYPES[batch.timestamp_type]: record.timestamp,
+        "keySize": -1 if record.key is None else len(record.key),
+        "valueSize": -1 if record.value is None else len(record.value),
+    }
+    if batch.magic == 2:
+        sequence = -1
+        if batch.base_sequence >= 0:
+            sequence = (batch.base_sequence + record.offset - batch.base_offset) & 0x7FFFFFFF
+        fields |= {"sequence": sequence, "headerKeys": [name for name, _ in record.headers]}
+    elif not batch.attributes & _COMPRESSION_MASK:
+        # In formats 0 and 1 the batch is the record. What is inside a compressed one is not looked at so closely.
+        fields |= {"isValid": batch.is_valid(), "crc": batch.checksum}
+    return fields
+
+
+def _control(record: Any) -> tuple[dict[str, Any], str]:
+    """What a control record says, as fields and as the end of its line.
+
+    Raises:
+        CorruptRecordError: it is no control record.
+    """
+    control = parse_control_record(record)
+    if control.type in _END_MARKERS:
+        fields: dict[str, Any] = {
+            "endTxnMarker": _END_MARKERS[control.type],
+            "coordinatorEpoch": control.coordinator_epoch,
+        }
+        return fields, pairs(fields)
+    if control.type not in _KRAFT_CONTROLS:
+        kind = f"UNKNOWN({control.type})"
+        return {"controlType": kind}, f"controlType: {kind}"
+    name, message_type = _KRAFT_CONTROLS[control.type]
+    try:
+        message, _ = message_type.decode_prefix(record.value or b"", 0)
+    except ProtocolError as error:
+        raise CorruptRecordError(f"the control record at offset {record.offset} is damaged: {error.message}") from error
+    # KRaft writes its control records at version 0, and in a field of theirs the version they are to be shown at.
+    version = min(max(getattr(message, "version", 0), 0), message_type.max_version)
+    data = as_json(message, version)
+    return {name.removesuffix(":"): data}, f"{name} {json_text(data)}"

@@ -26,10 +26,11 @@ from refbroker.config import BrokerConfig
 from refbroker.delayed_fetch import DelayedFetches
 from refbroker.dispatch import Dispatcher
 from refbroker.fetch_sessions import FetchSessions
-from refbroker.log import Files, LogManager
+from refbroker.log import Files, LogManager, PartitionLog
 from refbroker.metadata.log import MetadataLog
 from refbroker.metadata.publisher import Publisher
 from refbroker.metadata.registration import bootstrap_records, registration_records
+from refbroker.metrics.counters import BrokerMetrics
 from refbroker.partitions import Partitions
 from refbroker.producer_ids import ProducerIds
 from refbroker.server import Server
@@ -53,7 +54,8 @@ class Broker:
 
     Attributes:
         host, port: what it listens on, once it serves.
-        logs, metadata, partitions, sessions, producer_ids, delayed_fetches, background, server: its parts.
+        logs, metadata, partitions, sessions, producer_ids, delayed_fetches, background, metrics, server: its
+            parts.
     """
 
     def __init__(
@@ -72,6 +74,7 @@ class Broker:
         self.port = 0
         self._files = files or Files()
         self.background = Background(self.clock)
+        self.metrics = BrokerMetrics()
         self.logs: LogManager
         self.metadata: MetadataLog
         self.partitions: Partitions
@@ -108,7 +111,7 @@ class Broker:
             InconsistentClusterIdError: a data directory is another cluster's or node's.
         """
         listener = self.config.listener
-        self.server = Server(self.config, Dispatcher(self))
+        self.server = Server(self.config, Dispatcher(self), self.metrics)
         try:
             self.port = self.server.bind(listener.host, listener.port)
             self.host = listener.host or "127.0.0.1"
@@ -119,6 +122,7 @@ class Broker:
         await self.server.start()
         self._plan_background()
         self.background.start()
+        self.metrics.event_loop.start(asyncio.get_running_loop())
         logger.info("node %d of cluster %s serves on %s:%d", self.node_id, self.cluster_id, self.host, self.port)
 
     def open(self) -> None:
@@ -140,7 +144,7 @@ class Broker:
             self.partitions = Partitions(image, self.logs, self.node_id)
             self.sessions = FetchSessions(self.config.integer("max.incremental.fetch.session.cache.slots"), self.rng)
             self.producer_ids = ProducerIds(self.metadata, self.node_id)
-            publisher = Publisher(image, self.logs, self.config, self.delayed_fetches.log_deleted)
+            publisher = Publisher(image, self.logs, self.config, self._log_deleted)
             self.metadata.load()
             publisher.catch_up()
             self.metadata.listeners.append(publisher.publish)
@@ -156,6 +160,10 @@ class Broker:
             self.logs.abandon()
             raise
 
+    def _log_deleted(self, log: PartitionLog) -> None:
+        self.delayed_fetches.log_deleted(log)
+        self.metrics.topics.remove(log.topic)
+
     def _append(self, records: list[Message]) -> None:
         self.metadata.append(records)
 
@@ -167,6 +175,7 @@ class Broker:
         """
         self.delayed_fetches.close()
         await self.server.close()
+        self.metrics.event_loop.stop()
         await self.background.stop()
         self.logs.close()
 
@@ -174,6 +183,7 @@ class Broker:
         """Let go of everything as a crash would: nothing is flushed or written any more."""
         self.server.abort()
         self.delayed_fetches.close()
+        self.metrics.event_loop.stop()
         await self.background.stop()
         self.logs.abandon()
 

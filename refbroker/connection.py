@@ -13,13 +13,16 @@ from __future__ import annotations
 import asyncio
 import logging
 import struct
+from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
 from kclient.errors import KafkaError, KafkaStorageError
 from refbroker.dispatch import Waiting
 from refbroker.log import FileRange
+from refbroker.metrics.counters import Closed
 
 if TYPE_CHECKING:
+    from refbroker.metrics.requests import RequestStats
     from refbroker.server import Server
 
 logger = logging.getLogger(__name__)
@@ -60,12 +63,14 @@ class Connection(asyncio.BufferedProtocol):
         peer: its address, for log lines.
         last_active: when it last sent something, by the loop's clock.
         client_software: name and version, as its ApiVersions request gave them.
+        closed_for: why it was closed, once it is.
     """
 
     def __init__(self, server: Server) -> None:
         self.peer = "?"
         self.last_active = 0.0
         self.client_software = ("", "")
+        self.closed_for = Closed.CLIENT
         self._server = server
         self._loop = server.loop
         self._buffer = bytearray(SMALL_BUFFER)
@@ -75,6 +80,11 @@ class Connection(asyncio.BufferedProtocol):
         self._waiting: asyncio.Future[Any] | None = None
         self._sending: asyncio.Task[None] | None = None
         self._blocked = False
+        self._unsent = False
+        self._being_sent: list[tuple[RequestStats, int]] = []
+        # Times in nanoseconds, 0 for none: when the frames that wait arrived, and when the answer before was sent.
+        self._arrived_ns = 0
+        self._sent_ns = 0
         self._reading = True
         self._closed = False
         self.transport: asyncio.Transport
@@ -84,7 +94,8 @@ class Connection(asyncio.BufferedProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self.transport = transport
-        transport.set_write_buffer_limits(high=SEND_BUFFER_LIMIT)
+        # So that `pause_writing` and `resume_writing` tell when an answer is not sent at once, and when it is.
+        transport.set_write_buffer_limits(high=0)
         address = transport.get_extra_info("peername")
         self.peer = f"{address[0]}:{address[1]}" if isinstance(address, tuple) else str(address or "?")
         self.last_active = self._loop.time()
@@ -118,21 +129,29 @@ class Connection(asyncio.BufferedProtocol):
         return view[self._end : min(stop, len(self._buffer))]
 
     def buffer_updated(self, nbytes: int) -> None:
+        nothing_waits = self._start == self._end
         self._end += nbytes
         self.last_active = self._loop.time()
         if self.is_busy:
+            if nothing_waits:
+                self._arrived_ns = perf_counter_ns()
             self._pause()
         else:
+            self._arrived_ns = 0
             self._handle_frames()
 
     def eof_received(self) -> bool:
         return False
 
     def pause_writing(self) -> None:
-        self._blocked = True
+        self._unsent = True
 
     def resume_writing(self) -> None:
-        self._blocked = False
+        self._unsent = self._blocked = False
+        now = perf_counter_ns()
+        for stats, since_ns in self._being_sent:
+            stats.response.observe(now - since_ns)
+        self._being_sent.clear()
         self._go_on()
 
     # Requests
@@ -165,6 +184,7 @@ class Connection(asyncio.BufferedProtocol):
             self._start = first + size
             self._needed = 0
             self._handle(memoryview(self._buffer)[first : first + size])
+        self._sent_ns = 0
         if self._start == self._end:
             self._start = self._end = 0
 
@@ -179,13 +199,20 @@ class Connection(asyncio.BufferedProtocol):
         self.close(f"a request of {size} bytes, where 0 to {limit} are allowed{looks_like}")
 
     def _handle(self, frame: memoryview) -> None:
+        started = self._sent_ns or perf_counter_ns()
+        if not self._arrived_ns:
+            self._arrived_ns = started
+        dispatcher = self._server.dispatcher
         try:
-            answer = self._server.dispatcher.handle(self, frame)
+            answer = dispatcher.handle(self, frame)
+            done = self._sent_ns = perf_counter_ns()
+            stats = dispatcher.handled
+            stats.handled(len(frame), started - self._arrived_ns, done - started)
             if isinstance(answer, Waiting):
                 self._waiting = answer.future
-                answer.future.add_done_callback(lambda _: self._answered(answer))
+                answer.future.add_done_callback(lambda _: self._answered(answer, done))
             elif answer is not None:
-                self._send(answer)
+                self._send(answer, stats, done)
         except KafkaError as error:
             self.close(str(error))
         except Exception:
@@ -193,16 +220,18 @@ class Connection(asyncio.BufferedProtocol):
             logger.exception("a request of %s could not be handled", self.peer)
             self.close("its request could not be handled")
 
-    def _answered(self, waiting: Waiting) -> None:
+    def _answered(self, waiting: Waiting, since_ns: int) -> None:
         self._waiting = None
         if self._closed:
             return
         answered = False
         try:
             if not waiting.future.cancelled():
+                now = perf_counter_ns()
+                waiting.stats.wait.observe(now - since_ns)
                 answer = waiting.encode()
                 if answer is not None:
-                    self._send(answer)
+                    self._send(answer, waiting.stats, now)
                 answered = True
         except KafkaError as error:
             self.close(str(error))
@@ -229,10 +258,11 @@ class Connection(asyncio.BufferedProtocol):
 
     # Responses
 
-    def _send(self, parts: list[Any]) -> None:
+    def _send(self, parts: list[Any], stats: RequestStats, since_ns: int) -> None:
+        stats.bytes_out += _SIZE.size + _SIZE.unpack_from(parts[0])[0]
         if any(type(part) is FileRange and part.size >= SENDFILE_FROM for part in parts):
             self._sending = self._loop.create_task(self._stream(parts))
-            self._sending.add_done_callback(self._streamed)
+            self._sending.add_done_callback(lambda task: self._streamed(task, stats, since_ns))
             return
         small: list[Any] = []
         held = 0
@@ -244,6 +274,16 @@ class Connection(asyncio.BufferedProtocol):
             small.append(data)
             held += len(data)
         self.transport.write(small[0] if len(small) == 1 else b"".join(small))
+        self._written(stats, since_ns)
+
+    def _written(self, stats: RequestStats, since_ns: int) -> None:
+        """Take note that an answer has been given to the transport, which may still hold a part of it."""
+        if self._unsent:
+            self._being_sent.append((stats, since_ns))
+            self._blocked = self.transport.get_write_buffer_size() > SEND_BUFFER_LIMIT
+        else:
+            self._sent_ns = now = perf_counter_ns()
+            stats.response.observe(now - since_ns)
 
     async def _stream(self, parts: list[Any]) -> None:
         """Send parts of which some are large ranges of files."""
@@ -267,26 +307,29 @@ class Connection(asyncio.BufferedProtocol):
             # The frame's size has been announced; what follows would be taken for the rest of it.
             raise KafkaStorageError(f"the file gave {sent} of {part.size} bytes")
 
-    def _streamed(self, task: asyncio.Task[None]) -> None:
+    def _streamed(self, task: asyncio.Task[None], stats: RequestStats, since_ns: int) -> None:
         self._sending = None
         if self._closed or task.cancelled():
             return
         error = task.exception()
         if error is None:
+            self._written(stats, since_ns)
             self._go_on()
         else:
             self.close(f"the answer could not be sent: {error}")
 
-    def close(self, reason: str | None = None) -> None:
-        """Close the connection; with a reason, which is logged with the peer's name."""
+    def close(self, reason: str | None = None, *, why: Closed = Closed.ERROR) -> None:
+        """Close the connection; with a reason, which is logged with the peer's name. It is counted under `why`."""
         if self._closed:
             return
         self._closed = True
+        self.closed_for = why
         if reason is not None:
             logger.warning("closing the connection of %s: %s", self.peer, reason)
         self.transport.close()
 
     def abort(self) -> None:
-        """Drop the connection with what waits to be sent."""
-        self._closed = True
+        """Drop the connection with what waits to be sent, as the broker stops."""
+        if not self._closed:
+            self._closed, self.closed_for = True, Closed.STOPPED
         self.transport.abort()

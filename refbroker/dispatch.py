@@ -15,6 +15,7 @@ from kclient.errors import ProtocolError
 from kclient.protocol import Message
 from kclient.protocol.frames import API_VERSIONS, decode_request_header, encode_response
 from refbroker.handlers.registry import find
+from refbroker.metrics.requests import RequestStats
 
 if TYPE_CHECKING:
     from refbroker.broker import Broker
@@ -40,6 +41,7 @@ class Waiting(NamedTuple):
     future: asyncio.Future[Message | None]
     version: int
     correlation_id: int
+    stats: RequestStats
 
     def encode(self) -> list[Any] | None:
         """The parts of the answer, once it is there; None when there is no answer.
@@ -48,7 +50,10 @@ class Waiting(NamedTuple):
             KafkaError: what the handler raised.
         """
         answer = self.future.result()
-        return None if answer is None else encode_response(answer, self.version, self.correlation_id)
+        if answer is None:
+            return None
+        self.stats.count_errors(answer)
+        return encode_response(answer, self.version, self.correlation_id)
 
 
 Answer = Message | Change | None
@@ -81,10 +86,16 @@ class Dispatcher:
 
     Parameters:
         broker: whose.
+
+    Attributes:
+        handled: the numbers of the API whose request was handled last.
     """
+
+    handled: RequestStats
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
+        self._requests = broker.metrics.requests
 
     def handle(self, connection: Connection, frame: memoryview) -> list[Any] | Waiting | None:
         """Handle a request.
@@ -99,6 +110,7 @@ class Dispatcher:
         header, body = decode_request_header(frame)
         version = header.request_api_version
         handler = find(header.request_api_key, version)
+        stats = self.handled = self._requests.of(header.request_api_key)
         if handler is None:
             if header.request_api_key == API_VERSIONS:
                 return self._unknown_api_versions(header.correlation_id)
@@ -110,12 +122,15 @@ class Dispatcher:
             self._broker.metadata.append(answer.records)
             answer = answer.respond()
         if isinstance(answer, Message):
+            stats.count_errors(answer)
             return encode_response(answer, version, header.correlation_id)
         if answer is None:
             return None
-        return Waiting(answer, version, header.correlation_id)
+        return Waiting(answer, version, header.correlation_id, stats)
 
     def _unknown_api_versions(self, correlation_id: int) -> list[Any]:
         from refbroker.handlers.api_versions import unsupported
 
-        return encode_response(unsupported(), 0, correlation_id)
+        answer = unsupported()
+        self.handled.count_errors(answer)
+        return encode_response(answer, 0, correlation_id)

@@ -14,6 +14,7 @@ import anyio
 from refbroker.config import BrokerConfig
 from refbroker.connection import Connection
 from refbroker.dispatch import Dispatcher
+from refbroker.metrics.counters import BrokerMetrics, Closed
 
 logger = logging.getLogger(__name__)
 
@@ -26,6 +27,7 @@ class Server:
     Parameters:
         config: the broker's settings.
         dispatcher: handles the requests.
+        metrics: where connections are counted.
 
     Attributes:
         loop: the event loop it was made in.
@@ -33,9 +35,10 @@ class Server:
         stopping: whether it is being closed.
     """
 
-    def __init__(self, config: BrokerConfig, dispatcher: Dispatcher) -> None:
+    def __init__(self, config: BrokerConfig, dispatcher: Dispatcher, metrics: BrokerMetrics) -> None:
         self.config = config
         self.dispatcher = dispatcher
+        self.metrics = metrics
         self.loop = asyncio.get_running_loop()
         self.connections: set[Connection] = set()
         self.stopping = False
@@ -82,13 +85,15 @@ class Server:
     def opened(self, connection: Connection) -> None:
         """Take note of a new connection; one too many is closed."""
         self.connections.add(connection)
+        self.metrics.connections_opened += 1
         limit = self.config.integer("max.connections")
         if len(self.connections) > limit:
-            connection.close(f"there are {limit} connections already")
+            connection.close(f"there are {limit} connections already", why=Closed.REFUSED)
 
     def lost(self, connection: Connection) -> None:
         """Take note that a connection is gone."""
         self.connections.discard(connection)
+        self.metrics.connections_closed[connection.closed_for] += 1
         if self.stopping and not self.connections:
             self._empty.set()
 
@@ -102,7 +107,7 @@ class Server:
                 continue
             if limit >= 0 and idle > limit:
                 logger.info("closing the connection of %s after %.0f s without a request", connection.peer, idle)
-                connection.close()
+                connection.close(why=Closed.IDLE)
             elif idle > 1:
                 connection.shrink()
 
@@ -110,7 +115,7 @@ class Server:
         """Stop accepting, and close the connections."""
         self._stop_listening()
         for connection in list(self.connections):
-            connection.close()
+            connection.close(why=Closed.STOPPED)
         if not self.connections:
             self._empty.set()
         # Answers that are still being sent get a moment.

@@ -108,6 +108,7 @@ class _Fetch:
         self._isolation = Isolation.READ_COMMITTED if request.isolation_level == 1 else Isolation.READ_UNCOMMITTED
         self._hints = LeaderHints(context.broker.metadata.image, FetchResponse.NodeEndpoint)
         self._found: list[tuple[Key, FetchedPartition, PartitionData]] = []
+        self._given: list[tuple[str, int]] = []
         self.size = 0
         self.logs: list[PartitionLog] = []
         self.cannot_wait = not wanted
@@ -121,6 +122,7 @@ class _Fetch:
         """Read every partition."""
         self.size = 0
         self._found = []
+        self._given = []
         self.logs = []
         self._hints = LeaderHints(self._context.broker.metadata.image, FetchResponse.NodeEndpoint)
         for key, wanted in self._wanted.items():
@@ -154,7 +156,10 @@ class _Fetch:
             isolation=self._isolation,
             min_one_batch=self.size == 0,
         )
-        self.size += len(part.records)
+        size = len(part.records)
+        if size:
+            self.size += size
+            self._given.append((found.topic, size))
         return PartitionData(
             partition_index=wanted.partition,
             high_watermark=part.high_watermark,
@@ -166,10 +171,14 @@ class _Fetch:
                 FetchResponse.AbortedTransaction(producer_id=producer_id, first_offset=first_offset)
                 for producer_id, first_offset in part.aborted
             ],
-            records=part.records if len(part.records) else b"",
+            records=part.records if size else b"",
         )
 
     def _failed(self, wanted: FetchedPartition, error: KafkaError) -> PartitionData:
+        broker = self._context.broker
+        topic = broker.partitions.topic_name(wanted.topic)
+        if topic is not None:
+            broker.metrics.topics.of(topic).failed_fetch += 1
         data = PartitionData(
             partition_index=wanted.partition, error_code=code_of(error), high_watermark=-1, records=b""
         )
@@ -180,6 +189,9 @@ class _Fetch:
 
     def answer(self) -> FetchResponse:
         """The answer; in a session that goes on, only with what has changed."""
+        stats_of = self._context.broker.metrics.topics.of
+        for name, size in self._given:
+            stats_of(name).bytes_out += size
         topics: dict[str | UUID, FetchResponse.FetchableTopicResponse] = {}
         for key, wanted, data in self._found:
             if self._session is not None and not self._tell(key, wanted, data):

@@ -16,6 +16,8 @@ from kclient.errors import (
     InvalidRequiredAcksError,
     KafkaError,
     NotEnoughReplicasError,
+    RecordBatchTooLargeError,
+    RecordTooLargeError,
 )
 from kclient.protocol.messages.produce import ProduceRequest, ProduceResponse
 from refbroker.dispatch import CloseConnectionError, Context
@@ -49,6 +51,7 @@ def handle(context: Context, request: ProduceRequest) -> ProduceResponse | None:
                 results.append(_append(context, request.acks, name, partition, now))
             except KafkaError as error:
                 failure = error
+                _count_failure(context, name, error, partition)
                 results.append(_failed(context, name, partition.index, error, hints))
         responses.append(
             ProduceResponse.TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=results)
@@ -71,12 +74,26 @@ def _append(
     if acks == ALL_REPLICAS:
         _check_in_sync(context, found)
     stored = found.log.append(wanted.records, leader_epoch=found.state.leader_epoch, now_ms=now)
+    stats = context.broker.metrics.topics.of(found.topic)
+    stats.records_in += stored.last_offset - stored.base_offset + 1
+    stats.bytes_in += len(wanted.records)
     return PartitionResult(
         index=wanted.index,
         base_offset=stored.base_offset,
         log_append_time_ms=stored.log_append_time_ms,
         log_start_offset=stored.log_start_offset,
     )
+
+
+def _count_failure(
+    context: Context, topic: str | UUID, error: KafkaError, wanted: ProduceRequest.PartitionProduceData
+) -> None:
+    name = context.broker.partitions.topic_name(topic)
+    if name is not None:
+        stats = context.broker.metrics.topics.of(name)
+        stats.failed_produce += 1
+        if isinstance(error, RecordTooLargeError | RecordBatchTooLargeError):
+            stats.bytes_rejected += len(wanted.records or b"")
 
 
 def _check_in_sync(context: Context, partition: LocalPartition) -> None:

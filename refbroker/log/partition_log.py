@@ -63,6 +63,7 @@ class PartitionLog:
     Attributes:
         on_append: called with the log after each append, so that waiting fetches wake.
         being_cleaned: whether compaction reads its segments just now, which must stay until it is done.
+        cleaned_up_to: where the part that compaction has not seen begins, None before it has seen any.
         high_watermark_follows_end: whether this is the only replica.
     """
 
@@ -95,6 +96,7 @@ class PartitionLog:
         self.high_watermark = loaded.log_end_offset
         self.recovery_point = loaded.recovery_point
         self.being_cleaned = False
+        self.cleaned_up_to: int | None = None
         self.health = health or DiskHealth()
         self._deletions = Deletions(clock) if deletions is None else deletions
         self._files = files
@@ -116,12 +118,22 @@ class PartitionLog:
         return self.high_watermark if undecided is None else min(undecided, self.high_watermark)
 
     @property
+    def closed(self) -> bool:
+        """Whether it is of no more use: closed, or deleted."""
+        return self._closed
+
+    @property
     def leader_epoch(self) -> int:
         """The epoch of the last records, -1 when there are none."""
         return self.epochs.latest_epoch
 
     def size_in_bytes(self) -> int:
         return self.segments.size_in_bytes
+
+    @property
+    def number_of_producers(self) -> int:
+        """How many producers' sequences are remembered."""
+        return len(self._producers)
 
     def producers(self) -> list[ProducerEntry]:
         """The producers whose sequences are remembered."""
@@ -372,6 +384,25 @@ class PartitionLog:
             self._retire(segments)
             self._files.fsync_directory(self.directory)
         return len(segments)
+
+    def replace_segments(self, new: Segment, old: Sequence[Segment]) -> None:
+        """Put a compacted segment in the place of those that it was made of.
+
+        Parameters:
+            new: its files are `.swap`, and durable; who calls makes their final names durable.
+            old: neighbours, the first of which has the base offset of `new`.
+
+        Raises:
+            KafkaStorageError: the disk fails; the next start puts it in its place.
+        """
+        self._check_usable()
+        with self._guard("replace segments"):
+            replaced = [segment for segment in old if segment in self.segments]
+            for segment in replaced:
+                self.segments.remove(segment)
+            self.segments.add(new)
+            self._retire(replaced)
+            new.change_suffix("", sync=False)
 
     def _retire(self, segments: Iterable[Segment]) -> None:
         """Rename the files of segments that are in the log no more, and have them removed."""

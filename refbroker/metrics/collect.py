@@ -1,0 +1,107 @@
+"""Reads every metric of a broker, on its event loop.
+
+Between parts, and every few hundred partitions, the loop gets a turn, so that a page of many partitions is nobody's
+delay; its numbers are then not all of the same moment.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from kclient.errors import BrokerError
+from refbroker.metrics import process, table
+from refbroker.metrics.counters import Closed
+from refbroker.metrics.samples import Samples
+
+if TYPE_CHECKING:
+    from refbroker.broker import Broker
+
+PARTITIONS_PER_TURN = 200
+
+
+async def collect(broker: Broker) -> Samples:
+    """The metrics of a broker that runs."""
+    samples = Samples()
+    _requests(broker, samples)
+    _topics(broker, samples)
+    await asyncio.sleep(0)
+    await _logs(broker, samples)
+    _directories(broker, samples)
+    _rest(broker, samples)
+    process.collect(samples)
+    return samples
+
+
+def _requests(broker: Broker, samples: Samples) -> None:
+    bytes_in = bytes_out = 0
+    for stats in broker.metrics.requests.all():
+        samples.add(table.REQUESTS, stats.count, stats.name)
+        samples.add(table.REQUEST_BYTES, stats.bytes_in, stats.name)
+        samples.add(table.RESPONSE_BYTES, stats.bytes_out, stats.name)
+        for code, number in sorted(stats.errors.items()):
+            kind = BrokerError.by_code.get(code)
+            samples.add(table.ERRORS, number, stats.name, str(code) if kind is None else kind.name)
+        samples.add(table.QUEUE_TIME, stats.queue.snapshot(), stats.name)
+        samples.add(table.WORK_TIME, stats.work.snapshot(), stats.name)
+        samples.add(table.WAIT_TIME, stats.wait.snapshot(), stats.name)
+        samples.add(table.RESPONSE_TIME, stats.response.snapshot(), stats.name)
+        bytes_in += stats.bytes_in
+        bytes_out += stats.bytes_out
+    samples.add(table.INCOMING_BYTES, bytes_in)
+    samples.add(table.OUTGOING_BYTES, bytes_out)
+    opened, closed = broker.metrics.connections_opened, broker.metrics.connections_closed
+    samples.add(table.CONNECTIONS, len(broker.server.connections))
+    samples.add(table.CONNECTIONS_OPENED, opened)
+    for reason in Closed:
+        samples.add(table.CONNECTIONS_CLOSED, closed[reason], reason)
+
+
+def _topics(broker: Broker, samples: Samples) -> None:
+    topics = broker.metrics.topics
+    for name, stats in [("", topics.total()), *sorted(topics.all().items())]:
+        samples.add(table.RECORDS_IN, stats.records_in, name)
+        samples.add(table.BYTES_IN, stats.bytes_in, name)
+        samples.add(table.BYTES_OUT, stats.bytes_out, name)
+        samples.add(table.BYTES_REJECTED, stats.bytes_rejected, name)
+        samples.add(table.FAILED_PRODUCE, stats.failed_produce, name)
+        samples.add(table.FAILED_FETCH, stats.failed_fetch, name)
+
+
+async def _logs(broker: Broker, samples: Samples) -> None:
+    logs = broker.logs.logs()
+    producers = 0
+    for number, log in enumerate(logs, 1):
+        labels = (log.topic, str(log.partition))
+        samples.add(table.LOG_SIZE, log.size_in_bytes(), *labels)
+        samples.add(table.LOG_START, log.log_start_offset, *labels)
+        samples.add(table.LOG_END, log.log_end_offset, *labels)
+        samples.add(table.LOG_SEGMENTS, len(log.segments), *labels)
+        producers += log.number_of_producers
+        if number % PARTITIONS_PER_TURN == 0:
+            await asyncio.sleep(0)
+    samples.add(table.PARTITIONS, len(logs))
+    samples.add(table.PRODUCERS, producers)
+
+
+def _directories(broker: Broker, samples: Samples) -> None:
+    offline = 0
+    for directory in broker.logs.directories:
+        path = str(directory.path)
+        failed = directory.health.failure is not None
+        offline += failed
+        samples.add(table.DIRECTORY_OFFLINE, int(failed), path)
+        usable = None if failed else process.usable_bytes(directory.path)
+        if usable is not None:
+            samples.add(table.DIRECTORY_USABLE, usable, path)
+    samples.add(table.DIRECTORIES_OFFLINE, offline)
+
+
+def _rest(broker: Broker, samples: Samples) -> None:
+    image = broker.metadata.image
+    samples.add(table.SESSIONS, len(broker.sessions))
+    samples.add(table.DELAYED, len(broker.delayed_fetches), "Fetch")
+    samples.add(table.METADATA_OFFSET, broker.metadata.end_offset - 1)
+    samples.add(table.TOPICS, len(image.topics))
+    samples.add(table.GLOBAL_PARTITIONS, sum(len(topic.partitions) for topic in image.topics.values()))
+    samples.add(table.LOOP_LAG, broker.metrics.event_loop.lag.snapshot())

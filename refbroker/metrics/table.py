@@ -1,0 +1,230 @@
+"""Every metric there is: its name, what it means, its labels, and which of Kafka's it is.
+
+Where Kafka has the metric the name is Kafka's MBean in the usual form of the Prometheus JMX exporter: domain, type
+and name in lower case, joined by underscores, `PerSec` becoming `_total`. Kafka's other names (`socket-server-metrics`)
+come the same way, their dashes as underscores. What only this broker has begins with `refbroker_`; the process's own
+numbers have the names that every Prometheus client gives them.
+
+A label that is empty is not written, which is the same to Prometheus: `topic=""` is the number over all topics.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+COUNTER = "counter"
+GAUGE = "gauge"
+HISTOGRAM = "histogram"
+
+
+class Metric(NamedTuple):
+    """The declaration of a metric.
+
+    Attributes:
+        name: on the page and in the dict.
+        kind: COUNTER, GAUGE or HISTOGRAM (of milliseconds).
+        text: what it is.
+        labels: what tells its values apart.
+        mbean: Kafka's name of it, when Kafka has it.
+    """
+
+    name: str
+    kind: str
+    text: str
+    labels: tuple[str, ...] = ()
+    mbean: str | None = None
+
+
+def _request(name: str, kind: str, text: str, mbean: str, *labels: str) -> Metric:
+    return Metric(
+        f"kafka_network_requestmetrics_{name}",
+        kind,
+        text,
+        ("request", *labels),
+        f"kafka.network:type=RequestMetrics,name={mbean}",
+    )
+
+
+def _topic(name: str, text: str, mbean: str) -> Metric:
+    return Metric(
+        f"kafka_server_brokertopicmetrics_{name}_total",
+        COUNTER,
+        text,
+        ("topic",),
+        f"kafka.server:type=BrokerTopicMetrics,name={mbean}",
+    )
+
+
+def _socket(name: str, kind: str, text: str, mbean: str, *labels: str) -> Metric:
+    return Metric(
+        f"kafka_server_socket_server_metrics_{name}",
+        kind,
+        text,
+        labels,
+        f"kafka.server:type=socket-server-metrics,name={mbean}",
+    )
+
+
+def _log(name: str, text: str, mbean: str) -> Metric:
+    return Metric(f"kafka_log_log_{name}", GAUGE, text, ("topic", "partition"), f"kafka.log:type=Log,name={mbean}")
+
+
+def _process(name: str, kind: str, text: str) -> Metric:
+    return Metric(f"process_{name}", kind, text)
+
+
+# Requests
+REQUESTS = _request("requests_total", COUNTER, "Requests that were handled.", "RequestsPerSec")
+ERRORS = _request("errors_total", COUNTER, "Error codes in answers, one for each partition.", "ErrorsPerSec", "error")
+QUEUE_TIME = _request(
+    "requestqueuetimems",
+    HISTOGRAM,
+    "From the arrival of a request to its handling: what was before it on its connection.",
+    "RequestQueueTimeMs",
+)
+WORK_TIME = _request("localtimems", HISTOGRAM, "Decoding a request, handling it, encoding the answer.", "LocalTimeMs")
+WAIT_TIME = _request(
+    "remotetimems",
+    HISTOGRAM,
+    "Waiting for what the answer needs, in a long poll; only those that wait.",
+    "RemoteTimeMs",
+)
+RESPONSE_TIME = _request(
+    "responsesendtimems",
+    HISTOGRAM,
+    "From the answer to its last byte given to the socket.",
+    "ResponseSendTimeMs",
+)
+REQUEST_BYTES = Metric("refbroker_request_bytes_total", COUNTER, "Bytes of requests.", ("request",))
+RESPONSE_BYTES = Metric("refbroker_response_bytes_total", COUNTER, "Bytes of answers.", ("request",))
+
+# Records
+RECORDS_IN = _topic("messagesin", "Records that were stored.", "MessagesInPerSec")
+BYTES_IN = _topic("bytesin", "Bytes of record batches that were stored.", "BytesInPerSec")
+BYTES_OUT = _topic("bytesout", "Bytes of record batches that were fetched.", "BytesOutPerSec")
+BYTES_REJECTED = _topic("bytesrejected", "Bytes of record batches that were too large.", "BytesRejectedPerSec")
+FAILED_PRODUCE = _topic(
+    "failedproducerequests",
+    "Partitions of Produce requests that were answered with an error (Kafka: with one that it did not expect).",
+    "FailedProduceRequestsPerSec",
+)
+FAILED_FETCH = _topic(
+    "failedfetchrequests",
+    "Partitions of Fetch requests that were answered with an error (Kafka: with one that it did not expect).",
+    "FailedFetchRequestsPerSec",
+)
+
+# Connections
+CONNECTIONS = _socket("connection_count", GAUGE, "Connections that are open.", "connection-count")
+CONNECTIONS_OPENED = _socket(
+    "connection_creation_total", COUNTER, "Connections that were opened.", "connection-creation-total"
+)
+CONNECTIONS_CLOSED = _socket(
+    "connection_close_total",
+    COUNTER,
+    "Connections that were closed: by the client, for being idle, refused for being too many, for an error, or as "
+    "the broker stopped.",
+    "connection-close-total",
+    "reason",
+)
+INCOMING_BYTES = _socket("incoming_byte_total", COUNTER, "Bytes of all requests.", "incoming-byte-total")
+OUTGOING_BYTES = _socket("outgoing_byte_total", COUNTER, "Bytes of all answers.", "outgoing-byte-total")
+
+# Logs
+LOG_SIZE = _log("size", "Bytes of the log's segments.", "Size")
+LOG_START = _log("logstartoffset", "The first offset of the log.", "LogStartOffset")
+LOG_END = _log("logendoffset", "The offset that the next record gets.", "LogEndOffset")
+LOG_SEGMENTS = _log("numlogsegments", "Segments of the log.", "NumLogSegments")
+PARTITIONS = Metric(
+    "kafka_server_replicamanager_partitioncount",
+    GAUGE,
+    "Partitions with a log here.",
+    (),
+    "kafka.server:type=ReplicaManager,name=PartitionCount",
+)
+PRODUCERS = Metric(
+    "kafka_server_replicamanager_produceridcount",
+    GAUGE,
+    "Idempotent producers that the partitions remember.",
+    (),
+    "kafka.server:type=ReplicaManager,name=ProducerIdCount",
+)
+DIRECTORIES_OFFLINE = Metric(
+    "kafka_log_logmanager_offlinelogdirectorycount",
+    GAUGE,
+    "Data directories that failed.",
+    (),
+    "kafka.log:type=LogManager,name=OfflineLogDirectoryCount",
+)
+DIRECTORY_OFFLINE = Metric(
+    "kafka_log_logmanager_logdirectoryoffline",
+    GAUGE,
+    "Whether the data directory has failed: 0 or 1.",
+    ("logDirectory",),
+    "kafka.log:type=LogManager,name=LogDirectoryOffline",
+)
+DIRECTORY_USABLE = Metric(
+    "refbroker_log_directory_usable_bytes",
+    GAUGE,
+    "Free space of the data directory's disk, for those who are not root.",
+    ("logDirectory",),
+)
+FLUSHES = Metric(
+    "kafka_log_logflushstats_logflushrateandtimems",
+    HISTOGRAM,
+    "Flushes of logs, and how long the disk took.",
+    (),
+    "kafka.log:type=LogFlushStats,name=LogFlushRateAndTimeMs",
+)
+SEGMENTS_DELETED = Metric(
+    "refbroker_log_retention_deleted_segments_total", COUNTER, "Segments that retention has deleted."
+)
+
+# Fetching
+SESSIONS = Metric(
+    "kafka_server_fetchsessioncache_numincrementalfetchsessions",
+    GAUGE,
+    "Incremental fetch sessions.",
+    (),
+    "kafka.server:type=FetchSessionCache,name=NumIncrementalFetchSessions",
+)
+DELAYED = Metric(
+    "kafka_server_delayedoperationpurgatory_purgatorysize",
+    GAUGE,
+    "Requests whose answer waits.",
+    ("delayedOperation",),
+    "kafka.server:type=DelayedOperationPurgatory,name=PurgatorySize",
+)
+
+# The cluster's metadata
+METADATA_OFFSET = Metric(
+    "kafka_server_broker_metadata_metrics_last_applied_record_offset",
+    GAUGE,
+    "The last record of the metadata log that the broker has taken in.",
+    (),
+    "kafka.server:type=broker-metadata-metrics,name=last-applied-record-offset",
+)
+TOPICS = Metric(
+    "kafka_controller_kafkacontroller_globaltopiccount",
+    GAUGE,
+    "Topics of the cluster.",
+    (),
+    "kafka.controller:type=KafkaController,name=GlobalTopicCount",
+)
+GLOBAL_PARTITIONS = Metric(
+    "kafka_controller_kafkacontroller_globalpartitioncount",
+    GAUGE,
+    "Partitions of the cluster.",
+    (),
+    "kafka.controller:type=KafkaController,name=GlobalPartitionCount",
+)
+
+# The process
+LOOP_LAG = Metric("refbroker_event_loop_lag_ms", HISTOGRAM, "How late the event loop was, looked at once a second.")
+MEMORY = _process("resident_memory_bytes", GAUGE, "Memory of the process that is in use.")
+CPU = _process("cpu_seconds_total", COUNTER, "Processor time of the process, user and system.")
+OPEN_FILES = _process("open_fds", GAUGE, "Open file descriptors of the process.")
+STARTED = _process("start_time_seconds", GAUGE, "When the process started, in seconds since the epoch.")
+
+METRICS: tuple[Metric, ...] = tuple(value for value in list(globals().values()) if isinstance(value, Metric))
+"""All of them, in this order."""

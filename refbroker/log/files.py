@@ -14,6 +14,7 @@ import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 from kclient.errors import KafkaStorageError
 
@@ -45,6 +46,13 @@ class OpenFile:
 
     def __del__(self) -> None:
         self.close()
+
+
+class DiskSpace(NamedTuple):
+    """How large a disk is, in bytes, and how much of it can still be used."""
+
+    total: int
+    usable: int
 
 
 class Files:
@@ -105,6 +113,10 @@ class Files:
         """When the file was last written, in milliseconds since the epoch."""
         return os.stat(path).st_mtime_ns // 1_000_000
 
+    def set_modified_ms(self, path: Path, time_ms: int) -> None:
+        """Let the file seem to have been written at a time, in milliseconds since the epoch."""
+        os.utime(path, ns=(time_ms * 1_000_000, time_ms * 1_000_000))
+
     def fsync(self, file: OpenFile) -> None:
         if self.durable:
             os.fsync(file.fd)
@@ -157,6 +169,11 @@ class Files:
 
     def remove_tree(self, path: Path) -> None:
         shutil.rmtree(path)
+
+    def space(self, path: Path) -> DiskSpace:
+        """How large the disk is that a directory lies on."""
+        found = os.statvfs(path)
+        return DiskSpace(found.f_blocks * found.f_frsize, found.f_bavail * found.f_frsize)
 
     def read_bytes(self, path: Path) -> bytes:
         """The whole of a small file."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -12,10 +12,19 @@ from refbroker.log.files import Files, OpenFile, storage_errors
 
 
 class DiskHealth:
-    """Whether a data directory can be used; its logs share one, and the first failure is for all of them."""
+    """Whether a data directory can be used; its logs share one, and the first failure is for all of them.
+
+    A directory that has failed stays so until the next start: after an fsync that failed the page cache may hold what
+    the disk never got, so that nothing read from there can be believed.
+
+    Attributes:
+        failure: the first failure, None while there is none.
+        on_failure: called at the first failure, in the thread in which it happened.
+    """
 
     def __init__(self) -> None:
         self.failure: KafkaStorageError | None = None
+        self.on_failure: Callable[[], None] | None = None
 
     def check(self) -> None:
         if self.failure is not None:
@@ -28,8 +37,15 @@ class DiskHealth:
             with storage_errors(doing, topic, partition):
                 yield
         except KafkaStorageError as error:
-            self.failure = self.failure or error
+            self.fail(error)
             raise
+
+    def fail(self, error: KafkaStorageError) -> None:
+        """Take note of a failure."""
+        if self.failure is None:
+            self.failure = error
+            if self.on_failure is not None:
+                self.on_failure()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -3,18 +3,19 @@
     DIR/meta.properties, .lock, .kafka_cleanshutdown     see `checkpoints`
     DIR/recovery-point-offset-checkpoint, ...
     DIR/<topic>-<partition>/                             the logs, see `segment`
-    DIR/<topic>-<partition>.<id>-delete/                 a log on its way out
+    DIR/<topic>-<partition>.<id>-future/, ...            logs that come or go, see `log_names`
 
 `.lock` is empty; the lock is on the file. A second process is refused, be it this broker or Apache
-Kafka.
+Kafka. A directory whose disk fails goes offline as a whole, and stays so until the next start.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import logging
-import re
 import uuid
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from pathlib import Path
 
 import anyio.to_thread
@@ -24,8 +25,9 @@ from refbroker.log import checkpoints
 from refbroker.log.checkpoints import MetaProperties
 from refbroker.log.config import LogConfig
 from refbroker.log.deletions import Deletions
-from refbroker.log.files import Files, OpenFile, storage_errors
+from refbroker.log.files import DiskSpace, Files, OpenFile, storage_errors
 from refbroker.log.flush import DiskHealth
+from refbroker.log.log_names import LogKind, LogName, log_name, parse_log_name
 from refbroker.log.partition_log import PartitionLog
 from refbroker.log.producer_state import PRODUCER_ID_EXPIRATION_MS, ProducerStates
 from refbroker.log.recovery import LogLoader
@@ -35,17 +37,29 @@ logger = logging.getLogger(__name__)
 LOCK = ".lock"
 METADATA_TOPIC = "__cluster_metadata"
 
-_LOG_NAME = re.compile(r"(?P<topic>[a-zA-Z0-9._-]+)-(?P<partition>\d+)")
-_DELETED_LOG_NAME = re.compile(r"[a-zA-Z0-9._-]+-\d+\.[0-9a-f]{32}-delete")
+Key = tuple[str, int]
 
 # Locks of the operating system are between processes; these are the directories of this one.
 _in_use: set[Path] = set()
 
 
-def parse_log_name(name: str) -> tuple[str, int] | None:
-    """Topic and partition of a log's directory, None for any other name."""
-    match = _LOG_NAME.fullmatch(name)
-    return None if match is None else (match["topic"], int(match["partition"]))
+class DirectoryInUseError(KafkaStorageError):
+    """Another broker uses the data directory."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class LogState:
+    """What is known of a log before it is opened.
+
+    Attributes:
+        clean: whether its files can be taken as they are.
+        recovery_point: before this offset everything is on the disk.
+        log_start_offset: its first offset.
+    """
+
+    clean: bool
+    recovery_point: int = 0
+    log_start_offset: int = 0
 
 
 class LogDirectory:
@@ -59,11 +73,11 @@ class LogDirectory:
         producer_expiration_ms: see `ProducerStates`.
 
     Attributes:
-        directory_id: from `meta.properties`.
-        cluster_id: likewise.
+        properties: its `meta.properties`, None before it is formatted.
         clean: whether it was closed cleanly the last time.
         health: whether it can be used.
         logs: its logs by topic and partition.
+        futures: the logs in it that are being filled, to take the place of logs in other directories.
         deletions: files and logs that wait to be removed.
     """
 
@@ -78,36 +92,45 @@ class LogDirectory:
     ) -> None:
         self.path = path
         self.health = DiskHealth()
-        self.logs: dict[tuple[str, int], PartitionLog] = {}
+        self.logs: dict[Key, PartitionLog] = {}
+        self.futures: dict[Key, PartitionLog] = {}
         self.deletions = Deletions(clock)
         self.clean = False
-        self.directory_id = uuid.UUID(int=0)
-        self.cluster_id = ""
+        self.properties: MetaProperties | None = None
         self._files = files
         self._clock = clock
         self._roll_jitter = roll_jitter
         self._producer_expiration_ms = producer_expiration_ms
         self._lock: OpenFile | None = None
-        self._recovery_points: dict[tuple[str, int], int] = {}
-        self._log_start_offsets: dict[tuple[str, int], int] = {}
+        self._recovery_points: dict[Key, int] = {}
+        self._log_start_offsets: dict[Key, int] = {}
 
-    def open(self, cluster_id: str | None, node_id: int, new_uuid: Callable[[], uuid.UUID]) -> None:
+    def __repr__(self) -> str:
+        return f"LogDirectory({self.path}{'' if self.is_online else ', offline'})"
+
+    @property
+    def is_online(self) -> bool:
+        """Whether its disk has not failed since the start."""
+        return self.health.failure is None
+
+    @property
+    def directory_id(self) -> uuid.UUID:
+        """Its id in the cluster's metadata; all zeros while it is not known."""
+        found = None if self.properties is None else self.properties.directory_id
+        return found or uuid.UUID(int=0)
+
+    def open(self) -> None:
         """Make the directory if need be, lock it, and see whose it is.
 
-        Parameters:
-            cluster_id: the cluster's; None takes the one it was formatted with, or a new one.
-            node_id: the broker's.
-            new_uuid: makes ids.
-
         Raises:
-            KafkaStorageError: another process uses it, or the disk fails.
-            InconsistentClusterIdError: it belongs to another cluster or node.
+            DirectoryInUseError: another process uses it.
+            KafkaStorageError: the disk fails, or `meta.properties` is damaged.
         """
         with storage_errors(f"open the data directory {self.path}"):
             self._files.make_directory(self.path)
             self._take_lock()
             try:
-                self._identify(cluster_id, node_id, new_uuid)
+                self.properties = checkpoints.read_meta_properties(self._files, self.path)
                 self.clean = self._files.exists(self.path / checkpoints.CLEAN_SHUTDOWN)
                 self._recovery_points = self._read_offsets(checkpoints.RECOVERY_POINTS)
                 self._log_start_offsets = self._read_offsets(checkpoints.LOG_START_OFFSETS)
@@ -119,7 +142,7 @@ class LogDirectory:
         path = self.path.resolve()
         lock = None if path in _in_use else self._files.lock(self.path / LOCK)
         if lock is None:
-            raise KafkaStorageError(
+            raise DirectoryInUseError(
                 f"the data directory {self.path} is in use by another broker; stop that one, or use another directory"
             )
         _in_use.add(path)
@@ -127,22 +150,24 @@ class LogDirectory:
 
     def _release_lock(self) -> None:
         if self._lock is not None:
-            self._lock.close()
+            # A disk that is gone may not even let go of it.
+            with suppress(OSError):
+                self._lock.close()
             self._lock = None
             _in_use.discard(self.path.resolve())
 
-    def _identify(self, cluster_id: str | None, node_id: int, new_uuid: Callable[[], uuid.UUID]) -> None:
-        found = checkpoints.read_meta_properties(self._files, self.path)
-        if found is None or found.directory_id is None:
-            owner = found.cluster_id if found is not None else cluster_id or checkpoints.encode_uuid(new_uuid())
-            found = MetaProperties(owner, node_id if found is None else found.node_id, new_uuid())
-            checkpoints.check_owner(found, self.path, cluster_id or owner, node_id)
-            checkpoints.write_meta_properties(self._files, self.path, found)
-        checkpoints.check_owner(found, self.path, cluster_id or found.cluster_id, node_id)
-        self.cluster_id = found.cluster_id
-        self.directory_id = found.directory_id or self.directory_id
+    def format(self, cluster_id: str, node_id: int, directory_id: uuid.UUID) -> None:
+        """Make it a data directory of this cluster's.
 
-    def _read_offsets(self, name: str) -> dict[tuple[str, int], int]:
+        Raises:
+            KafkaStorageError: the disk fails.
+        """
+        properties = MetaProperties(cluster_id, node_id, directory_id)
+        with storage_errors(f"format the data directory {self.path}"):
+            checkpoints.write_meta_properties(self._files, self.path, properties)
+        self.properties = properties
+
+    def _read_offsets(self, name: str) -> dict[Key, int]:
         try:
             return checkpoints.read_offsets(self._files, self.path / name)
         except KafkaStorageError as error:
@@ -150,6 +175,16 @@ class LogDirectory:
             logger.warning("%s", error)
             self.clean = False
             return {}
+
+    def log_names(self) -> list[LogName]:
+        """What logs are in it, opened or not.
+
+        Raises:
+            KafkaStorageError: the disk fails.
+        """
+        with storage_errors(f"read the data directory {self.path}"):
+            found = [parse_log_name(name) for name in self._files.names(self.path)]
+        return [name for name in found if name is not None]
 
     def load(self, config: LogConfig) -> None:
         """Open every log in the directory, recovering them after an unclean stop.
@@ -160,54 +195,80 @@ class LogDirectory:
         Raises:
             KafkaStorageError: the disk fails.
         """
-        with self.health.guard(f"open the logs in {self.path}"):
+        with storage_errors(f"open the logs in {self.path}"):
             # From here on the files change, so the mark must be gone before.
             self._files.unlink(self.path / checkpoints.CLEAN_SHUTDOWN)
             self._files.fsync_directory(self.path)
             for name in self._files.names(self.path):
                 path = self.path / name
-                if not self._files.is_directory(path):
-                    continue
-                if _DELETED_LOG_NAME.fullmatch(name):
-                    self._files.remove_tree(path)
-                elif (key := parse_log_name(name)) is not None:
-                    topic_id = checkpoints.read_topic_id(self._files, path) or uuid.UUID(int=0)
-                    self.logs[key] = self._open_log(*key, topic_id, config)
+                if self._files.is_directory(path):
+                    self._load(path, config)
 
-    def create(self, topic: str, partition: int, topic_id: uuid.UUID, config: LogConfig) -> PartitionLog:
+    def _load(self, path: Path, config: LogConfig) -> None:
+        found = parse_log_name(path.name)
+        if found is None:
+            return
+        if found.kind is LogKind.DELETE:
+            self.deletions.schedule([path], config.file_delete_delay_ms)
+        elif found.kind is LogKind.STRAY:
+            logger.warning("%s belongs to no partition of this broker; remove it when it is not needed", path)
+        else:
+            key = (found.topic, found.partition)
+            logs = self.futures if found.kind is LogKind.FUTURE else self.logs
+            if key in logs:
+                # What was copied before is as good, and a copy can be made anew.
+                self.deletions.schedule([path], config.file_delete_delay_ms)
+                return
+            topic_id = checkpoints.read_topic_id(self._files, path) or uuid.UUID(int=0)
+            state = LogState(self.clean, self._recovery_points.get(key, 0), self._log_start_offsets.get(key, 0))
+            logs[key] = self._open_log(path, key, topic_id, config, state)
+
+    def create(
+        self,
+        topic: str,
+        partition: int,
+        topic_id: uuid.UUID,
+        config: LogConfig,
+        *,
+        kind: LogKind = LogKind.CURRENT,
+        start_offset: int = 0,
+    ) -> PartitionLog:
         """Make an empty log.
+
+        Parameters:
+            kind: CURRENT or FUTURE.
+            start_offset: its first offset.
 
         Raises:
             KafkaStorageError: the disk fails.
         """
         self.health.check()
-        path = self.path / f"{topic}-{partition}"
+        path = self.path / log_name(topic, partition, kind)
         with self.health.guard(f"create {path}", topic, partition):
             self._files.make_directory(path)
             if topic_id.int:
                 checkpoints.write_topic_id(self._files, path, topic_id)
-            log = self._open_log(topic, partition, topic_id, config)
-        self.logs[topic, partition] = log
+            state = LogState(clean=True, recovery_point=start_offset, log_start_offset=start_offset)
+            log = self._open_log(path, (topic, partition), topic_id, config, state)
+        (self.futures if kind is LogKind.FUTURE else self.logs)[topic, partition] = log
         return log
 
-    def _open_log(self, topic: str, partition: int, topic_id: uuid.UUID, config: LogConfig) -> PartitionLog:
-        path = self.path / f"{topic}-{partition}"
-        producers = ProducerStates(topic, partition, expiration_ms=self._producer_expiration_ms)
+    def _open_log(self, path: Path, key: Key, topic_id: uuid.UUID, config: LogConfig, state: LogState) -> PartitionLog:
+        producers = ProducerStates(*key, expiration_ms=self._producer_expiration_ms)
         loader = LogLoader(
             self._files,
             path,
             config,
             producers,
-            clean=self.clean,
-            log_start_offset=self._log_start_offsets.get((topic, partition), 0),
-            recovery_point=self._recovery_points.get((topic, partition), 0),
+            clean=state.clean,
+            log_start_offset=state.log_start_offset,
+            recovery_point=state.recovery_point,
             now_ms=self._clock(),
         )
         return PartitionLog(
             self._files,
             path,
-            topic,
-            partition,
+            *key,
             topic_id,
             config,
             loader.load(),
@@ -217,7 +278,30 @@ class LogDirectory:
             deletions=self.deletions,
         )
 
-    def delete(self, keys: Iterable[tuple[str, int]]) -> None:
+    def adopt_future(self, key: Key, config: LogConfig) -> PartitionLog:
+        """Make a future log the current one, under its final name.
+
+        It is closed for that, so that all of it is on the disk, and opened again.
+
+        Parameters:
+            config: its settings from now on.
+
+        Raises:
+            KafkaStorageError: the disk fails; after a crash or failure it is still there under one of the names.
+        """
+        # Under either name the checkpoints are its own.
+        self.checkpoint()
+        future = self.futures.pop(key)
+        future.close()
+        path = self.path / log_name(*key)
+        with self.health.guard(f"rename {future.directory}", *key):
+            self._files.rename(future.directory, path)
+            state = LogState(True, future.log_end_offset, future.log_start_offset)
+            log = self._open_log(path, key, future.topic_id, config, state)
+        self.logs[key] = log
+        return log
+
+    def delete(self, keys: Iterable[Key]) -> None:
         """Remove logs and what the checkpoints say of them.
 
         Parameters:
@@ -227,13 +311,36 @@ class LogDirectory:
             KafkaStorageError: the disk fails.
         """
         doomed = [self.logs.pop(key) for key in keys]
-        for log in doomed:
-            self._recovery_points.pop((log.topic, log.partition), None)
-            self._log_start_offsets.pop((log.topic, log.partition), None)
         # Before the logs, or else a new log of the same name could begin where the old one ended after a crash.
         self.checkpoint()
         for log in doomed:
             log.delete()
+
+    def set_aside(self, log: PartitionLog) -> None:
+        """Rename a log so that it is no partition's any more; its files stay.
+
+        Raises:
+            KafkaStorageError: the disk fails.
+        """
+        for logs in (self.logs, self.futures):
+            if logs.get((log.topic, log.partition)) is log:
+                del logs[log.topic, log.partition]
+        log.abandon()
+        path = self.path / log_name(log.topic, log.partition, LogKind.STRAY)
+        with self.health.guard(f"rename {log.directory}", log.topic, log.partition):
+            self._files.rename(log.directory, path)
+        logger.warning("%s belongs to no partition of this broker, and is called %s from now on", log.directory, path)
+        log.directory = path
+
+    def space(self) -> DiskSpace:
+        """How large the disk is.
+
+        Raises:
+            KafkaStorageError: the disk fails.
+        """
+        self.health.check()
+        with storage_errors(f"ask for the space of {self.path}"):
+            return self._files.space(self.path)
 
     async def delete_due_files(self) -> None:
         """Remove the files whose time has come, in a worker thread.
@@ -253,7 +360,7 @@ class LogDirectory:
         """
         self.health.check()
         # Kafka keeps its metadata log out of the checkpoints.
-        logs = {key: log for key, log in self.logs.items() if key[0] != METADATA_TOPIC}
+        logs = {key: log for key, log in (self.futures | self.logs).items() if key[0] != METADATA_TOPIC}
         starts = {
             key: log.log_start_offset for key, log in logs.items() if log.log_start_offset > log.segments[0].base_offset
         }
@@ -273,7 +380,7 @@ class LogDirectory:
             KafkaStorageError: the disk fails, or failed before: there is no mark, and the next start recovers.
         """
         try:
-            _close_all(self.logs.values())
+            _close_all([*self.logs.values(), *self.futures.values()])
             self.checkpoint()
             with self.health.guard(f"mark the clean stop of {self.path}"):
                 checkpoints.write_clean_shutdown(self._files, self.path)
@@ -282,7 +389,7 @@ class LogDirectory:
 
     def abandon(self) -> None:
         """Let go of everything as it is, as a crash would; the next start recovers."""
-        for log in self.logs.values():
+        for log in (*self.logs.values(), *self.futures.values()):
             log.abandon()
         self._release_lock()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 import random
 import uuid
@@ -13,7 +14,9 @@ from refbroker.clock import system_clock_ms
 from refbroker.log.config import LogConfig
 from refbroker.log.files import Files
 from refbroker.log.flush import Flush
-from refbroker.log.log_dir import METADATA_TOPIC, LogDirectory
+from refbroker.log.log_dir import METADATA_TOPIC, Key, LogDirectory
+from refbroker.log.log_names import LogKind
+from refbroker.log.opening import OpenDirectories, load_directories, open_directories
 from refbroker.log.partition_log import PartitionLog
 from refbroker.log.producer_state import PRODUCER_ID_EXPIRATION_MS
 from refbroker.log.retention import delete_old_segments
@@ -26,20 +29,37 @@ class LogManager:
 
     Attributes:
         cluster_id: the cluster the data belong to.
-        directories: the data directories, in the order they were given.
+        directories: the data directories, in the order they were given, offline ones too.
+        metadata_directory: the one that has the metadata log.
         defaults: the settings of a log whose topic sets none.
+        cordoned: the directories that get no new logs, `cordoned.log.dirs`.
+        on_directory_failure: called when the disk of a directory fails, in the thread in which it happened; the logs
+            in it raise errors from then on, until `take_offline` takes them away.
     """
 
-    def __init__(
-        self, directories: list[LogDirectory], cluster_id: str, defaults: LogConfig, clock: Callable[[], int]
-    ) -> None:
-        self.directories = directories
-        self.cluster_id = cluster_id
+    def __init__(self, opened: OpenDirectories, defaults: LogConfig, clock: Callable[[], int]) -> None:
+        self.directories = opened.directories
+        self.metadata_directory = opened.metadata
+        self.cluster_id = opened.cluster_id
         self.defaults = defaults
+        self.cordoned: frozenset[LogDirectory] = frozenset()
+        self.on_directory_failure: Callable[[LogDirectory], None] | None = None
         self._clock = clock
         self._by_id: dict[tuple[uuid.UUID, int], PartitionLog] = {}
-        self._by_name: dict[tuple[str, int], PartitionLog] = {}
-        self._directory_of: dict[tuple[str, int], LogDirectory] = {}
+        self._by_name: dict[Key, PartitionLog] = {}
+        self._directory_of: dict[Key, LogDirectory] = {}
+        self._preferred: dict[Key, LogDirectory] = {}
+        for directory in self.directories:
+            directory.health.on_failure = functools.partial(self._failed, directory)
+            for key, log in directory.logs.items():
+                # Of two logs of a partition, which a crash can leave, `settle` keeps the right one.
+                if key not in self._by_name:
+                    self._register(log, directory)
+
+    def _failed(self, directory: LogDirectory) -> None:
+        logger.error("the data directory %s goes offline: %s", directory.path, directory.health.failure)
+        if self.on_directory_failure is not None:
+            self.on_directory_failure(directory)
 
     @classmethod
     def open(
@@ -54,10 +74,10 @@ class LogManager:
         rng: random.Random | None = None,
         producer_expiration_ms: int = PRODUCER_ID_EXPIRATION_MS,
     ) -> LogManager:
-        """Lock the data directories and open every log in them; new directories are formatted.
+        """Lock the data directories and open every log in them; see `opening` for what can be wrong with them.
 
         Parameters:
-            paths: `log.dirs`.
+            paths: `log.dirs`; the first one has the metadata log.
             cluster_id: the cluster's id; None takes the one of the data, or a new one.
             node_id: the broker's.
             defaults: the broker's settings for logs.
@@ -67,46 +87,35 @@ class LogManager:
             producer_expiration_ms: `producer.id.expiration.ms`.
 
         Raises:
-            KafkaStorageError: a directory is in use by another broker, or a disk fails.
+            KafkaStorageError: a directory is in use by another broker, a disk that is needed fails, or the
+                directories contradict each other.
             InconsistentClusterIdError: a directory belongs to another cluster or node.
         """
         source = rng or random.SystemRandom()
         config = defaults or LogConfig()
-        opened: list[LogDirectory] = []
+        directories = [
+            LogDirectory(
+                files or Files(),
+                Path(path),
+                clock=clock,
+                roll_jitter=source.random,
+                producer_expiration_ms=producer_expiration_ms,
+            )
+            for path in paths
+        ]
         try:
-            for path in paths:
-                directory = LogDirectory(
-                    files or Files(),
-                    Path(path),
-                    clock=clock,
-                    roll_jitter=source.random,
-                    producer_expiration_ms=producer_expiration_ms,
-                )
-                directory.open(cluster_id, node_id, lambda: _new_uuid(source))
-                opened.append(directory)
-                cluster_id = directory.cluster_id
-            if cluster_id is None:
-                raise KafkaStorageError("a broker needs at least one data directory")
-            manager = cls(opened, cluster_id, config, clock)
-            for directory in opened:
-                directory.load(config)
-                manager._adopt(directory)
+            opened = open_directories(directories, cluster_id, node_id, lambda: _new_uuid(source))
+            load_directories(opened, config)
         except (OSError, KafkaError):
-            for directory in opened:
+            for directory in directories:
                 directory.abandon()
             raise
-        return manager
+        return cls(opened, config, clock)
 
-    def _adopt(self, directory: LogDirectory) -> None:
-        for (topic, partition), log in directory.logs.items():
-            other = self._directory_of.get((topic, partition))
-            if other is not None:
-                raise KafkaStorageError(
-                    f"there are two logs of it, in {other.path} and in {directory.path}; move one away",
-                    topic=topic,
-                    partition=partition,
-                )
-            self._register(log, directory)
+    @property
+    def online(self) -> list[LogDirectory]:
+        """The data directories that can be used."""
+        return [directory for directory in self.directories if directory.is_online]
 
     def _register(self, log: PartitionLog, directory: LogDirectory) -> None:
         self._by_name[log.topic, log.partition] = log
@@ -123,25 +132,62 @@ class LogManager:
     def logs(self) -> list[PartitionLog]:
         return list(self._by_name.values())
 
-    def create(self, topic: str, partition: int, topic_id: uuid.UUID, config: LogConfig | None = None) -> PartitionLog:
-        """Make an empty log in the directory that has the fewest.
+    def directory_of(self, topic: str, partition: int) -> LogDirectory | None:
+        """Where the log of a partition is, None when there is none."""
+        return self._directory_of.get((topic, partition))
+
+    def directory_at(self, path: str) -> LogDirectory | None:
+        """The data directory with an absolute path, None when it is none of `log.dirs`."""
+        return next((each for each in self.directories if str(each.path.absolute()) == path), None)
+
+    def create(
+        self,
+        topic: str,
+        partition: int,
+        topic_id: uuid.UUID,
+        config: LogConfig | None = None,
+        *,
+        directory: LogDirectory | None = None,
+    ) -> PartitionLog:
+        """Make an empty log.
 
         Parameters:
             config: its settings, the broker's when left out.
+            directory: where; left out, the one somebody has asked for (`prefer`), or the one with the fewest logs of
+                those that are not cordoned.
 
         Raises:
             TopicExistsError: there is one already.
             KafkaStorageError: no data directory can be used, or the disk fails.
         """
-        if (topic, partition) in self._by_name:
+        key = (topic, partition)
+        if key in self._by_name:
             raise TopicExistsError("The log exists already", topic=topic, partition=partition)
-        usable = [directory for directory in self.directories if directory.health.failure is None]
-        if not usable:
-            raise KafkaStorageError("All data directories are offline", topic=topic, partition=partition)
-        directory = min(usable, key=lambda candidate: len(candidate.logs))
-        log = directory.create(topic, partition, topic_id, config or self.defaults)
-        self._register(log, directory)
-        return log
+        preferred = self._preferred.pop(key, None)
+        candidates = [preferred or directory or self.metadata_directory]
+        if preferred is None and directory is None:
+            candidates = self._by_number_of_logs()
+        failure = KafkaStorageError("All data directories are offline", topic=topic, partition=partition)
+        for candidate in candidates:
+            try:
+                log = candidate.create(topic, partition, topic_id, config or self.defaults)
+            except KafkaStorageError as error:
+                # Its disk is failing; another one may do.
+                failure = error
+            else:
+                self._register(log, candidate)
+                return log
+        raise failure
+
+    def _by_number_of_logs(self) -> list[LogDirectory]:
+        """Where a new log may go, the best place first."""
+        open_to_new = [directory for directory in self.online if directory not in self.cordoned]
+        # A partition that has been given to this broker must have a place, even when all are cordoned.
+        return sorted(open_to_new, key=lambda each: len(each.logs) + len(each.futures)) or self.online[:1]
+
+    def prefer(self, topic: str, partition: int, directory: LogDirectory) -> None:
+        """Have the log of a partition made in a directory, when it will be made."""
+        self._preferred[topic, partition] = directory
 
     def delete(self, *keys: tuple[str, int]) -> None:
         """Remove logs with all their files.
@@ -158,12 +204,135 @@ class LogManager:
                 raise UnknownTopicOrPartitionError(topic=topic, partition=partition)
         for directory in self.directories:
             here = [key for key in keys if self._directory_of.get(key) is directory]
-            for topic, partition in here:
-                log = self._by_name.pop((topic, partition))
-                self._by_id.pop((log.topic_id, partition), None)
-                del self._directory_of[topic, partition]
+            for key in here:
+                self._forget(key)
             if here:
                 directory.delete(here)
+
+    def _forget(self, key: Key) -> None:
+        log = self._by_name.pop(key)
+        self._by_id.pop((log.topic_id, log.partition), None)
+        del self._directory_of[key]
+
+    # Logs that move from one directory to another
+
+    def future(self, topic: str, partition: int) -> PartitionLog | None:
+        """The log that is being filled to take the place of the partition's current one, None when there is none."""
+        directory = self.future_directory(topic, partition)
+        return None if directory is None else directory.futures[topic, partition]
+
+    def future_directory(self, topic: str, partition: int) -> LogDirectory | None:
+        """Where the partition's future log is, None when it has none."""
+        return next((each for each in self.directories if (topic, partition) in each.futures), None)
+
+    def create_future(self, log: PartitionLog, directory: LogDirectory, start_offset: int) -> PartitionLog:
+        """Make an empty log that is to take the place of another one.
+
+        Parameters:
+            log: the current one.
+            directory: where.
+            start_offset: its first offset.
+
+        Raises:
+            KafkaStorageError: the disk fails.
+        """
+        return directory.create(
+            log.topic, log.partition, log.topic_id, log.config, kind=LogKind.FUTURE, start_offset=start_offset
+        )
+
+    def detach_future(self, topic: str, partition: int) -> PartitionLog | None:
+        """Give up a future log; whoever fills it deletes it when he has let go of it."""
+        directory = self.future_directory(topic, partition)
+        return None if directory is None else directory.futures.pop((topic, partition))
+
+    def promote(self, topic: str, partition: int) -> PartitionLog:
+        """Put the future log of a partition in the place of its current one, which is deleted.
+
+        The new name comes first, as with Kafka: a crash between the two leaves two logs, of which `settle` keeps the
+        one in the directory that the metadata names.
+
+        Raises:
+            UnknownTopicOrPartitionError: it has no future log.
+            KafkaStorageError: a disk fails.
+        """
+        target = self.future_directory(topic, partition)
+        if target is None:
+            raise UnknownTopicOrPartitionError("there is no future log", topic=topic, partition=partition)
+        key = (topic, partition)
+        current, source = self._by_name.get(key), self._directory_of.get(key)
+        config = target.futures[key].config if current is None else current.config
+        log = target.adopt_future(key, config)
+        if current is not None and source is not None:
+            self._forget(key)
+            self._register(log, target)
+            source.delete([key])
+        else:
+            self._register(log, target)
+        return log
+
+    # What the metadata and the disk have to say
+
+    def settle(self, home: Callable[[PartitionLog], uuid.UUID | None]) -> None:
+        """Bring what was found on the disk in line with the metadata, as after a restart.
+
+        Logs of partitions that this broker does not have are renamed and stay (`-stray`), as are those that there are
+        twice; a future log whose directory the metadata names takes over, unless it lacks records.
+
+        Parameters:
+            home: the id of the directory in which the metadata has the partition of a log; None when this broker
+                does not have that partition.
+
+        Raises:
+            KafkaStorageError: there are two logs of a partition, and the metadata names neither; or a disk fails.
+        """
+        for directory in self.online:
+            for log in [*directory.logs.values(), *directory.futures.values()]:
+                if log.topic != METADATA_TOPIC and home(log) is None:
+                    if self._by_name.get((log.topic, log.partition)) is log:
+                        self._forget((log.topic, log.partition))
+                    directory.set_aside(log)
+        for key in {key for directory in self.online for key in directory.logs}:
+            self._settle_current(key, [each for each in self.online if key in each.logs], home)
+        for directory in self.online:
+            for key, future in list(directory.futures.items()):
+                current = self._by_name.get(key)
+                complete = current is None or future.log_end_offset >= current.log_end_offset
+                if directory.directory_id == home(future) and complete:
+                    logger.warning("the move of %s-%d to %s was interrupted; taking it over", *key, directory.path)
+                    self.promote(*key)
+
+    def _settle_current(
+        self, key: Key, holders: list[LogDirectory], home: Callable[[PartitionLog], uuid.UUID | None]
+    ) -> None:
+        """Of several logs of a partition, keep the one in the directory that the metadata names."""
+        kept = next((each for each in holders if each.directory_id == home(each.logs[key])), holders[0])
+        if len(holders) > 1 and kept.directory_id != home(kept.logs[key]):
+            raise KafkaStorageError(
+                f"there are two logs of it, in {' and in '.join(str(each.path) for each in holders)}, and the metadata "
+                f"names neither directory; move one away",
+                topic=key[0],
+                partition=key[1],
+            )
+        if self._by_name.get(key) is not kept.logs[key]:
+            if key in self._by_name:
+                self._forget(key)
+            self._register(kept.logs[key], kept)
+        for directory in holders:
+            if directory is not kept:
+                directory.set_aside(directory.logs[key])
+
+    def take_offline(self, directory: LogDirectory) -> list[PartitionLog]:
+        """Let go of a directory that has failed, and of the logs in it, which are returned.
+
+        Its future logs are only forgotten: whoever fills them closes them.
+        """
+        lost = [log for key, log in self._by_name.items() if self._directory_of[key] is directory]
+        for log in lost:
+            self._forget((log.topic, log.partition))
+        directory.futures.clear()
+        directory.abandon()
+        directory.logs.clear()
+        return lost
 
     def set_topic_ids(self, topic_ids: Mapping[str, uuid.UUID]) -> None:
         """Give logs that were written without a topic id the one of their topic."""
@@ -191,11 +360,16 @@ class LogManager:
         """Write the checkpoint files of every directory that can be used.
 
         Raises:
-            KafkaStorageError: a disk fails.
+            KafkaStorageError: of the first disk that fails; the others' are written all the same.
         """
-        for directory in self.directories:
-            if directory.health.failure is None:
+        failure: KafkaStorageError | None = None
+        for directory in self.online:
+            try:
                 directory.checkpoint()
+            except KafkaStorageError as error:
+                failure = failure or error
+        if failure is not None:
+            raise failure
 
     def apply_retention(self) -> None:
         """Delete what the settings of each log let go; the metadata log goes by its snapshots instead.
@@ -214,12 +388,11 @@ class LogManager:
 
     async def delete_due_files(self) -> None:
         """Remove the deleted files whose time has come, in every directory that can be used."""
-        for directory in self.directories:
-            if directory.health.failure is None:
-                try:
-                    await directory.delete_due_files()
-                except KafkaStorageError as error:
-                    logger.error("%s", error)
+        for directory in self.online:
+            try:
+                await directory.delete_due_files()
+            except KafkaStorageError as error:
+                logger.error("%s", error)
 
     def remove_expired_producers(self, now_ms: int) -> None:
         """Forget the producers that have been idle for too long, in every log."""
@@ -227,13 +400,16 @@ class LogManager:
             log.remove_expired_producers(now_ms)
 
     def close(self) -> None:
-        """Close every log and mark the clean stop.
+        """Close every log and mark the clean stop; directories that are offline are left as they are.
 
         Raises:
             KafkaStorageError: of the first directory that could not be closed; the others are closed all the same.
         """
         failure: KafkaStorageError | None = None
         for directory in self.directories:
+            if not directory.is_online:
+                directory.abandon()
+                continue
             try:
                 directory.close()
             except KafkaStorageError as error:

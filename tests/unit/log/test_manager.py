@@ -18,7 +18,7 @@ from kclient.errors import (
 )
 from refbroker.log import LogManager
 from refbroker.log.checkpoints import decode_uuid
-from tests.unit.log.stores import TOPIC_ID, Store, append, read_all
+from tests.unit.log.stores import SMALL, TOPIC_ID, Store, append, read_all
 
 
 def names(path: Path) -> set[str]:
@@ -34,7 +34,7 @@ def test_a_new_directory_is_formatted(store: Store) -> None:
 
 
 def test_without_a_cluster_id_the_one_on_disk_is_taken_or_a_new_one(tmp_path: Path) -> None:
-    first = LogManager.open([tmp_path / "a"], None, 1)
+    first = LogManager.open([tmp_path / "a", tmp_path / "b"], None, 1)
     first.close()
     again = LogManager.open([tmp_path / "a", tmp_path / "b"], None, 1)
     assert len(decode_uuid(first.cluster_id).bytes) == 16
@@ -128,8 +128,13 @@ def test_the_same_log_in_two_directories_is_refused(store: Store) -> None:
     for path in paths:
         store.open(paths=[path]).create("twice", 0, TOPIC_ID)
         store.close()
+    (paths[1] / "meta.properties").write_text(
+        (paths[1] / "meta.properties").read_text().replace("directory.id", "#directory.id")
+    )
+    manager = store.open(paths=paths)
     with pytest.raises(KafkaStorageError, match="there are two logs of it"):
-        store.open(paths=paths)
+        manager.settle(lambda log: uuid.UUID(int=4711))
+    store.crash()
     LogManager.open([paths[0]], "cluster", 1).close()
 
 
@@ -149,11 +154,14 @@ def test_a_deleted_log_is_gone_and_its_successor_starts_at_zero(store: Store) ->
     assert store.reopened(clean=False).log_start_offset == 0
 
 
-def test_a_log_whose_removal_was_interrupted_is_removed_at_the_next_start(store: Store) -> None:
+async def test_a_log_whose_removal_was_interrupted_is_removed_after_the_next_start(store: Store) -> None:
     store.log()
     store.close()
     store.path.rename(store.directory / f"orders-0.{uuid.uuid4().hex}-delete")
-    assert store.open().logs() == []
+    manager = store.open()
+    assert manager.logs() == []
+    store.clock.now_ms += SMALL.file_delete_delay_ms
+    await manager.delete_due_files()
     assert not [name for name in names(store.directory) if name.endswith("-delete")]
 
 

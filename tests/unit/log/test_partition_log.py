@@ -318,9 +318,10 @@ def test_a_failing_disk_takes_its_directory_offline_and_no_other(tmp_path: Path,
     with pytest.raises(KafkaStorageError, match=str(error.strerror)):
         append(log)
     store.disk.error = None
-    for used in (lambda: append(log), lambda: log.read(0, 100), lambda: append(neighbour), store.close):
+    for used in (lambda: append(log), lambda: log.read(0, 100), lambda: append(neighbour)):
         with pytest.raises(KafkaStorageError, match=str(error.strerror)):
             used()
+    store.close()
     assert not (store.directory / ".kafka_cleanshutdown").exists()
     append(unharmed)
     other.close()

@@ -1,0 +1,175 @@
+"""Opening the data directories of a broker together: which can be used, and whether they belong to one broker.
+
+A directory whose disk fails is offline from the start and the broker begins with the others, but not without the one
+that has the metadata log. What contradicts itself is an error, whoever's mistake it is: directories of several
+clusters or nodes, the same directory or id twice, one without `meta.properties` beside others that have one (an
+unmounted disk looks just so, and would come to life as an empty one), the metadata log where it is not looked for.
+Directories that are all new are formatted.
+"""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from kclient.errors import KafkaStorageError
+from refbroker.log import checkpoints
+from refbroker.log.config import LogConfig
+from refbroker.log.log_dir import METADATA_TOPIC, DirectoryInUseError, LogDirectory
+
+logger = logging.getLogger(__name__)
+
+# Ids below this one have a meaning of their own in the metadata.
+_RESERVED_IDS = 100
+
+
+class OpenDirectories(NamedTuple):
+    """The data directories of a broker, locked.
+
+    Attributes:
+        directories: in the order they were given; one that failed is offline.
+        metadata: the one that has the metadata log.
+        cluster_id: whose they are.
+    """
+
+    directories: list[LogDirectory]
+    metadata: LogDirectory
+    cluster_id: str
+
+
+def open_directories(
+    directories: Sequence[LogDirectory],
+    cluster_id: str | None,
+    node_id: int,
+    new_uuid: Callable[[], uuid.UUID],
+) -> OpenDirectories:
+    """Lock the data directories and see whose they are; new ones are formatted.
+
+    Parameters:
+        directories: the first one has the metadata log.
+        cluster_id: the cluster's id; None takes the one of the data, or a new one.
+        node_id: the broker's.
+        new_uuid: makes ids.
+
+    Raises:
+        DirectoryInUseError: another broker uses one.
+        KafkaStorageError: the directories contradict each other, or those that are needed cannot be used.
+        InconsistentClusterIdError: one belongs to another cluster or node.
+    """
+    if not directories:
+        raise KafkaStorageError("a broker needs at least one data directory")
+    _check_paths([directory.path for directory in directories])
+    metadata = directories[0]
+    for directory in directories:
+        try:
+            directory.open()
+        except DirectoryInUseError:
+            raise
+        except KafkaStorageError as error:
+            take_offline_at_start(directory, metadata, error)
+    usable = [directory for directory in directories if directory.is_online]
+    owner = _identify(usable, metadata, cluster_id, node_id, new_uuid)
+    _check_ids(usable)
+    for directory in usable:
+        if directory is not metadata and any(name.topic == METADATA_TOPIC for name in directory.log_names()):
+            raise KafkaStorageError(
+                f"there is a metadata log in {directory.path}, but it is looked for in {metadata.path}, the first of "
+                f"log.dirs; give the directories in the order they had before"
+            )
+    return OpenDirectories(list(directories), metadata, owner)
+
+
+def load_directories(opened: OpenDirectories, config: LogConfig) -> None:
+    """Open every log in the directories; those whose disk fails go offline.
+
+    Raises:
+        KafkaStorageError: the metadata directory fails, or a file is damaged that cannot be made anew.
+    """
+    for directory in opened.directories:
+        if directory.is_online:
+            try:
+                directory.load(config)
+            except KafkaStorageError as error:
+                if not isinstance(error.__cause__, OSError):
+                    raise
+                directory.abandon()
+                directory.logs.clear()
+                directory.futures.clear()
+                take_offline_at_start(directory, opened.metadata, error)
+
+
+def take_offline_at_start(directory: LogDirectory, metadata: LogDirectory, error: KafkaStorageError) -> None:
+    """Begin without a directory.
+
+    Raises:
+        KafkaStorageError: it is the one with the metadata log.
+    """
+    if directory is metadata:
+        raise KafkaStorageError(f"the broker cannot start without its metadata log: {error.message}") from error
+    logger.error("starting without the data directory %s: %s", directory.path, error)
+    directory.health.fail(error)
+
+
+def _check_paths(paths: Sequence[Path]) -> None:
+    seen: set[Path] = set()
+    for path in paths:
+        resolved = path.resolve()
+        if resolved in seen:
+            raise KafkaStorageError(f"the data directory {path} is given twice in log.dirs")
+        seen.add(resolved)
+
+
+def _identify(
+    usable: Sequence[LogDirectory],
+    metadata: LogDirectory,
+    cluster_id: str | None,
+    node_id: int,
+    new_uuid: Callable[[], uuid.UUID],
+) -> str:
+    """Whose directories they are; formats new ones, and gives ids to those that have none."""
+    formatted = [directory for directory in usable if directory.properties is not None]
+    for directory in formatted:
+        found = directory.properties
+        assert found is not None
+        cluster_id = cluster_id or found.cluster_id
+        checkpoints.check_owner(found, directory.path, cluster_id, node_id)
+    # The metadata directory is formatted last: without it, and without logs, the others have not been used yet.
+    begun = metadata in formatted or any(directory.log_names() for directory in formatted)
+    for directory in usable:
+        if directory.properties is None and begun:
+            others = ", ".join(str(other.path) for other in formatted)
+            raise KafkaStorageError(
+                f"there is no meta.properties in {directory.path}, but in {others}; is its disk mounted? A new data "
+                f"directory is made part of these with `refbroker format --ignore-formatted`, or by copying "
+                f"meta.properties there without the line directory.id"
+            )
+    cluster_id = cluster_id or checkpoints.encode_uuid(new_uuid())
+    taken = {directory.directory_id for directory in formatted}
+    for directory in sorted(usable, key=lambda each: each is metadata):
+        if not directory.directory_id.int:
+            directory_id = next(found for found in iter(new_uuid, None) if found not in taken)
+            taken.add(directory_id)
+            try:
+                directory.format(cluster_id, node_id, directory_id)
+            except KafkaStorageError as error:
+                take_offline_at_start(directory, metadata, error)
+    return cluster_id
+
+
+def _check_ids(directories: Sequence[LogDirectory]) -> None:
+    seen: dict[uuid.UUID, LogDirectory] = {}
+    for directory in directories:
+        if not directory.is_online:
+            continue
+        found = directory.directory_id
+        if found.int < _RESERVED_IDS:
+            raise KafkaStorageError(f"{directory.path} has the id {checkpoints.encode_uuid(found)}, which is reserved")
+        other = seen.setdefault(found, directory)
+        if other is not directory:
+            raise KafkaStorageError(
+                f"{other.path} and {directory.path} have the same directory.id {checkpoints.encode_uuid(found)} in "
+                f"meta.properties, as copies do; delete that line in the copy"
+            )

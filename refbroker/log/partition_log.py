@@ -389,11 +389,12 @@ class PartitionLog:
         """Put a compacted segment in the place of those that it was made of.
 
         Parameters:
-            new: its files are `.swap`, and durable; who calls makes their final names durable.
+            new: its files are `.swap`, and durable. Who calls takes that suffix away once the names of the old ones'
+                files are durable.
             old: neighbours, the first of which has the base offset of `new`.
 
         Raises:
-            KafkaStorageError: the disk fails; the next start puts it in its place.
+            KafkaStorageError: the disk fails; the next start does the rest.
         """
         self._check_usable()
         with self._guard("replace segments"):
@@ -402,7 +403,6 @@ class PartitionLog:
                 self.segments.remove(segment)
             self.segments.add(new)
             self._retire(replaced)
-            new.change_suffix("", sync=False)
 
     def _retire(self, segments: Iterable[Segment]) -> None:
         """Rename the files of segments that are in the log no more, and have them removed."""

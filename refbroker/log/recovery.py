@@ -5,7 +5,7 @@ recovery point on are read: every batch must be whole, in order and have the rig
 first that is not, the segment is cut and those after it are removed; the indexes of what was read
 are made anew. The producers come from the last snapshot and the headers behind it.
 
-Left out: `.swap` files of an interrupted compaction, and splitting segments whose offsets overflow.
+What compaction left behind is dealt with first, see `swap_recovery`. Left out: splitting segments whose offsets overflow.
 """
 
 from __future__ import annotations
@@ -28,10 +28,11 @@ from refbroker.log.producer_snapshot import (
 )
 from refbroker.log.producer_state import ProducerStates
 from refbroker.log.segment import LOG_SUFFIX, SEGMENT_SUFFIXES, Segment, segment_path
+from refbroker.log.swap_recovery import finish_swaps
 
 logger = logging.getLogger(__name__)
 
-_TEMPORARY_SUFFIXES = (".deleted", ".cleaned", ".tmp")
+_TEMPORARY_SUFFIX = ".tmp"
 
 
 @dataclass
@@ -121,12 +122,13 @@ class LogLoader:
         return Segment(self._files, self._directory, base_offset, self._config, created_ms=self._now_ms, create=True)
 
     def _open_segments(self) -> None:
+        finish_swaps(self._files, self._directory)
         names = self._files.names(self._directory)
         logs = {name.removesuffix(LOG_SUFFIX) for name in names if name.endswith(LOG_SUFFIX)}
         for name in names:
             stem, _, suffix = name.partition(".")
             orphan = f".{suffix}" in SEGMENT_SUFFIXES and stem not in logs
-            if orphan or name.endswith(_TEMPORARY_SUFFIXES):
+            if orphan or name.endswith(_TEMPORARY_SUFFIX):
                 logger.info("Removing %s, which belongs to no segment", self._directory / name)
                 self._files.unlink(self._directory / name)
         for stem in sorted(stem for stem in logs if stem.isdecimal()):

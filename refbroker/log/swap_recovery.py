@@ -1,0 +1,98 @@
+"""What a start does with segments that were on their way in or out when the broker stopped.
+
+    .deleted   on the way out: removed
+    .cleaned   not finished by who wrote it: removed
+    .swap      finished and durable, to take the place of others: put there
+
+The segments that a `.swap` one replaces are those with base offsets from its own to before its end; whatever is left
+of their files goes, and then `.swap` is taken off the names. While a segment's files are renamed from
+`.cleaned` to `.swap`, some have the one name and some the other; so a `.swap` file at or above the lowest
+`.cleaned` one is not finished either. That holds for several segments, too, which replace one that is split:
+they are renamed from the last to the first. Nothing that must be gone before the next step is left to the disk to
+remember: the directory is flushed between steps. Source: `load` of Kafka's LogLoader.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from pathlib import Path
+
+from kclient.errors import CorruptRecordError
+from refbroker.log.batches import scan_headers
+from refbroker.log.files import Files
+from refbroker.log.segment import CLEANED_SUFFIX, DELETED_SUFFIX, LOG_SUFFIX, SWAP_SUFFIX
+
+logger = logging.getLogger(__name__)
+
+# A snapshot of the metadata log on its way out, which is none of the log's business.
+_DELETED_METADATA_SNAPSHOT = ".checkpoint.deleted"
+
+
+def finish_swaps(files: Files, directory: Path) -> None:
+    """Put into place, or remove, what is neither in a log nor out of it. The first step of opening a log.
+
+    Raises:
+        OSError: the disk fails.
+    """
+    names = files.names(directory)
+    deleted = [n for n in names if n.endswith(DELETED_SUFFIX) and not n.endswith(_DELETED_METADATA_SNAPSHOT)]
+    cleaned = [name for name in names if name.endswith(CLEANED_SUFFIX)]
+    swaps = [name for name in names if name.endswith(SWAP_SUFFIX)]
+    lowest_cleaned = min((base for base in map(_base_offset, cleaned) if base is not None), default=None)
+    unfinished = [name for name in swaps if not _is_finished(name, lowest_cleaned)]
+    _remove(files, directory, [*unfinished, *deleted])
+    _remove(files, directory, cleaned)
+    finished = [name for name in swaps if name not in unfinished]
+    if not finished:
+        return
+    ranges = [_offset_range(files, directory / name) for name in finished if name.endswith(LOG_SUFFIX + SWAP_SUFFIX)]
+    first = min((start for start, _ in ranges), default=0)
+    end = max((stop for _, stop in ranges), default=0)
+    replaced = [
+        name
+        for name in files.names(directory)
+        if not name.endswith(SWAP_SUFFIX) and (base := _base_offset(name)) is not None and first <= base < end
+    ]
+    _remove(files, directory, replaced)
+    for name in finished:
+        logger.info("Putting %s in its place, as compaction was about to", directory / name)
+        files.rename(directory / name, directory / name.removesuffix(SWAP_SUFFIX), sync=False)
+    files.fsync_directory(directory)
+
+
+def _base_offset(name: str) -> int | None:
+    """The offset that a file's name begins with, None for a file that belongs to no segment."""
+    stem = name.partition(".")[0]
+    return int(stem) if stem.isdecimal() else None
+
+
+def _is_finished(swap: str, lowest_cleaned: int | None) -> bool:
+    base = _base_offset(swap)
+    return base is not None and (lowest_cleaned is None or base < lowest_cleaned)
+
+
+def _offset_range(files: Files, path: Path) -> tuple[int, int]:
+    """The base offset of a segment file, and the offset after its last record."""
+    start = end = int(path.name.partition(".")[0])
+    file = files.open(path, writable=False)
+    try:
+        for header in scan_headers(files, file, 0, files.size(file)):
+            end = header.next_offset
+    except CorruptRecordError as error:
+        # What is behind it stays in the segments that it was made of.
+        logger.error("%s: %s", path, error.message)
+    finally:
+        file.close()
+    return start, end
+
+
+def _remove(files: Files, directory: Path, names: Iterable[str]) -> None:
+    """Remove files for good."""
+    removed = False
+    for name in names:
+        logger.info("Removing %s", directory / name)
+        files.unlink(directory / name)
+        removed = True
+    if removed:
+        files.fsync_directory(directory)

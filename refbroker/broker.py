@@ -25,6 +25,7 @@ from refbroker.clock import Clock
 from refbroker.config import BrokerConfig
 from refbroker.delayed_fetch import DelayedFetches
 from refbroker.dispatch import Dispatcher
+from refbroker.faults import Faults
 from refbroker.fetch_sessions import FetchSessions
 from refbroker.log import Files, LogManager, PartitionLog
 from refbroker.metadata.log import MetadataLog
@@ -51,6 +52,7 @@ class Broker:
         clock: what it goes by.
         files: the disk.
         rng: for ids.
+        faults: what a test has asked to go wrong.
 
     Attributes:
         host, port: what it listens on, once it serves.
@@ -65,11 +67,13 @@ class Broker:
         clock: Clock | None = None,
         files: Files | None = None,
         rng: random.Random | None = None,
+        faults: Faults | None = None,
     ) -> None:
         self.config = config
         self.clock = clock or Clock()
         self.node_id = config.node_id
         self.rng = rng or random.SystemRandom()
+        self.faults = faults or Faults()
         self.host = ""
         self.port = 0
         self._files = files or Files()

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from kclient.errors import ProtocolError
 from kclient.protocol import Message
 from kclient.protocol.frames import API_VERSIONS, decode_request_header, encode_response
-from refbroker.handlers.registry import find
+from refbroker.handlers.registry import Found, find
 from refbroker.metrics.requests import RequestStats
 
 if TYPE_CHECKING:
@@ -58,6 +58,7 @@ class Waiting(NamedTuple):
 
 Answer = Message | Change | None
 Handler = Callable[["Context", Any], "Answer | asyncio.Future[Message | None]"]
+Outcome = Message | None | asyncio.Future[Message | None]
 
 
 @dataclass(slots=True)
@@ -95,6 +96,7 @@ class Dispatcher:
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
+        self._faults = broker.faults
         self._requests = broker.metrics.requests
 
     def handle(self, connection: Connection, frame: memoryview) -> list[Any] | Waiting | None:
@@ -117,16 +119,44 @@ class Dispatcher:
             raise ProtocolError(f"this broker has no API {header.request_api_key} in version {version}")
         request = handler.request_type.decode(body, version)
         context = Context(self._broker, connection, version, header.client_id)
-        answer = handler.handle(context, request)
-        if isinstance(answer, Change):
-            self._broker.metadata.append(answer.records)
-            answer = answer.respond()
+        if self._faults.rules:
+            struck = self._strike(context, handler, request, body, header.correlation_id)
+            if struck is not None:
+                return struck
+        answer = self._carry_out(handler, context, request)
         if isinstance(answer, Message):
             stats.count_errors(answer)
             return encode_response(answer, version, header.correlation_id)
         if answer is None:
             return None
         return Waiting(answer, version, header.correlation_id, stats)
+
+    def _carry_out(self, handler: Found, context: Context, request: Message) -> Outcome:
+        answer = handler.handle(context, request)
+        if isinstance(answer, Change):
+            self._broker.metadata.append(answer.records)
+            return answer.respond()
+        return answer
+
+    def _strike(
+        self, context: Context, handler: Found, request: Message, body: memoryview, correlation_id: int
+    ) -> Waiting | None:
+        """Let the faults that are for a request strike; None when there are none."""
+        from refbroker.faults.injection import Exchange, StruckRequest, matching
+
+        faults = matching(context, request)
+        if not faults:
+            return None
+
+        async def carry_out(changed: Message) -> Message | None:
+            answer = self._carry_out(handler, context, changed)
+            return await answer if isinstance(answer, asyncio.Future) else answer
+
+        # The connection may use the memory of the request again before it is carried out.
+        own = handler.request_type.decode(bytearray(body), context.version)
+        exchange = Exchange(context, own, correlation_id, carry_out)
+        task: asyncio.Task[Any] = asyncio.get_running_loop().create_task(exchange.run(faults))
+        return StruckRequest(task, context.version, correlation_id, self.handled)
 
     def _unknown_api_versions(self, correlation_id: int) -> list[Any]:
         from refbroker.handlers.api_versions import unsupported

@@ -139,6 +139,10 @@ class FetchSessions:
         self._sessions[session_id] = self._sessions.pop(session_id)
         return session
 
+    def find(self, session_id: int) -> FetchSession | None:
+        """A session as it is; None when it is not there."""
+        return self._sessions.get(session_id)
+
     def remove(self, session_id: int) -> None:
         """End a session; one that is not there is no error."""
         self._sessions.pop(session_id, None)

@@ -209,6 +209,23 @@ class RefBroker:
 
         return _run_in(loop, run())
 
+    def metrics(self) -> dict[str, Any]:
+        """What the broker has counted: values by metric, and by label where a metric has labels.
+
+        The names are those of its page for Prometheus. `metrics()["kafka_log_log_size"]["orders"]["0"]` is a number;
+        over all topics the topic is "". A distribution of times is a dict of `count`, `sum` and `buckets`.
+
+        Raises:
+            IllegalStateError: the broker does not run.
+        """
+        from refbroker.metrics.collect import collect
+        from refbroker.metrics.exposition import as_dict
+
+        loop, broker = self._loop, self._broker
+        if loop is None or broker is None:
+            raise IllegalStateError("the broker does not run")
+        return as_dict(_run_in(loop, collect(broker)))
+
     def create_topic(self, name: str, partitions: int = 1, **configs: object) -> None:
         """Create a topic, without a client.
 

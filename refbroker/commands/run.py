@@ -1,7 +1,7 @@
 """`refbroker run`: one broker, until it is told to stop.
 
-It prints `refbroker ready on HOST:PORT` when it serves, stops cleanly on SIGTERM and SIGINT, and finds
-everything again after SIGKILL.
+It prints `refbroker ready on HOST:PORT` when it serves, and with `--metrics-port` a second line, `refbroker metrics on
+http://HOST:PORT/metrics`. It stops cleanly on SIGTERM and SIGINT, and finds everything again after SIGKILL.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ def add_parser(commands: Any) -> None:
     run.add_argument(
         "--set", metavar="NAME=VALUE", dest="settings", action="append", default=[], help="a setting, in Kafka's name"
     )
+    run.add_argument("--metrics-port", type=int, help="serve metrics for Prometheus on this port; 0 picks a free one")
+    run.add_argument("--metrics-host", help="address of the metrics (default: 127.0.0.1)")
     run.add_argument("--log-level", default="warning", choices=("debug", "info", "warning", "error"))
     run.set_defaults(do=run_broker)
 
@@ -64,15 +66,24 @@ def settings_from(options: argparse.Namespace) -> dict[str, str]:
 async def _serve(settings: dict[str, str], options: argparse.Namespace) -> int:
     import asyncio
     import signal
+    from contextlib import AsyncExitStack
 
     from refbroker.broker import Broker
-    from refbroker.config import BrokerConfig
+    from refbroker.config import LOOPBACK, BrokerConfig
 
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopped.set)
-    async with Broker(BrokerConfig(settings)) as broker:
-        print(f"refbroker ready on {broker.host}:{broker.port}", flush=True)
+    async with AsyncExitStack() as stack:
+        broker = await stack.enter_async_context(Broker(BrokerConfig(settings)))
+        lines = [f"refbroker ready on {broker.host}:{broker.port}"]
+        if options.metrics_port is not None:
+            from refbroker.metrics.page import MetricsPage
+
+            page = MetricsPage(broker, options.metrics_host or LOOPBACK, options.metrics_port)
+            await stack.enter_async_context(page)
+            lines.append(f"refbroker metrics on {page.url}")
+        print("\n".join(lines), flush=True)
         await stopped.wait()
     return 0

@@ -54,7 +54,7 @@ def _requests(broker: Broker, samples: Samples) -> None:
     samples.add(table.CONNECTIONS, len(broker.server.connections))
     samples.add(table.CONNECTIONS_OPENED, opened)
     for reason in Closed:
-        samples.add(table.CONNECTIONS_CLOSED, closed[reason], reason)
+        samples.add(table.CONNECTIONS_CLOSED, closed[reason], reason.value)
 
 
 def _topics(broker: Broker, samples: Samples) -> None:
@@ -70,17 +70,19 @@ def _topics(broker: Broker, samples: Samples) -> None:
 
 async def _logs(broker: Broker, samples: Samples) -> None:
     logs = broker.logs.logs()
-    producers = 0
+    topics = broker.metadata.image.topics
+    partitions = producers = 0
     for number, log in enumerate(logs, 1):
         labels = (log.topic, str(log.partition))
         samples.add(table.LOG_SIZE, log.size_in_bytes(), *labels)
         samples.add(table.LOG_START, log.log_start_offset, *labels)
         samples.add(table.LOG_END, log.log_end_offset, *labels)
         samples.add(table.LOG_SEGMENTS, len(log.segments), *labels)
+        partitions += log.topic in topics
         producers += log.number_of_producers
         if number % PARTITIONS_PER_TURN == 0:
             await asyncio.sleep(0)
-    samples.add(table.PARTITIONS, len(logs))
+    samples.add(table.PARTITIONS, partitions)
     samples.add(table.PRODUCERS, producers)
 
 

@@ -33,21 +33,20 @@ class MetricsPage:
         port: 0 picks a free one.
 
     Attributes:
-        port: what it listens on, once it serves.
+        url: of the page, once it serves.
     """
 
     def __init__(self, broker: Broker, host: str, port: int) -> None:
+        self.url = ""
         self._broker = broker
+        self._host = host
         self._server = HttpServer(host, port, {("GET", PATH): self._page})
         self._loop = asyncio.get_running_loop()
 
-    @property
-    def port(self) -> int:
-        """What it listens on."""
-        return self._server.port
-
     async def __aenter__(self) -> Self:
         self._server.start()
+        host = f"[{self._host}]" if ":" in self._host else self._host
+        self.url = f"http://{host}:{self._server.port}{PATH}"
         return self
 
     async def __aexit__(

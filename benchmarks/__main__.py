@@ -23,11 +23,22 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks import brokers
+from benchmarks.broker_load import (
+    CONFLUENT,
+    CONNECTIONS,
+    LOADS,
+    SEGMENT_BYTES,
+    BrokerUnderTest,
+    Measured,
+    best_of,
+    measure,
+    measure_old_and_new,
+    measure_together,
+)
 from kclient import __version__, records
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent
-CONFLUENT = "confluent-kafka"
 
 
 class Goal(NamedTuple):
@@ -70,15 +81,18 @@ class Bench:
     def wants(self, section: str) -> bool:
         return not self.only or self.only in section
 
-    def worker(self, what: str, client: str, bootstrap: str, topic: str, count: int, mode: str) -> dict[str, Any]:
-        command = [sys.executable, str(HERE / "workers.py"), what, client, bootstrap, topic, str(count), "100", mode]
+    def worker(
+        self, what: str, client: str, bootstrap: str, topic: str, count: int, mode: str, *, size: int = 100
+    ) -> dict[str, Any]:
+        figures_of = [what, client, bootstrap, topic, str(count), str(size), mode]
+        command = [sys.executable, str(HERE / "workers.py"), *figures_of]
         done = subprocess.run(command, capture_output=True, text=True, timeout=600, cwd=ROOT, check=False)
         if done.returncode:
             raise SystemExit(f"{what} by {client} failed:\n{done.stderr[-3000:]}")
         result: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
         if what == "produce" and (landed := brokers.count_records(bootstrap, topic)) != count:
             raise SystemExit(f"{client} said it produced {count:,} records, and {landed:,} are there")
-        self.raw.append({"what": what, "client": client, "mode": mode, "topic": topic, **result})
+        self.raw.append({"what": what, "client": client, "mode": mode, "size": size, "topic": topic, **result})
         figures = ", ".join(f"{name} {value:,.0f}" for name, value in result.items() if isinstance(value, int | float))
         self.console.print(f"  {what:8} {client:16} {mode:8} {figures}", highlight=False)
         return result
@@ -177,19 +191,48 @@ def latency(bench: Bench, broker: str, bootstrap: str) -> None:
         bench.add(f"round trip {title}, {broker}", "µs", ours, CONFLUENT, theirs, goal)
 
 
-def broker_under_the_same_client(bench: Bench, kafka: str, refbroker: str) -> None:
+def broker_under_the_same_client(bench: Bench, brokers_under_test: list[BrokerUnderTest]) -> None:
     """refbroker and Apache Kafka in turn under confluent-kafka's produce and consume."""
-    for what, title in (("produce", "produce"), ("consume", "consume")):
-        rates = {"kafka": 0.0, "refbroker": 0.0}
+    for load in LOADS:
+        # As many bytes of large records as of small ones would take ten times as long for the same figure.
+        count = bench.count if load.size == 100 else bench.count // 4
+        found: dict[str, list[Measured]] = {}
         for _ in range(bench.rounds):
-            for name, bootstrap in (("kafka", kafka), ("refbroker", refbroker)):
-                topic = bench.fresh(bootstrap, 1)()
-                if what == "consume":
-                    bench.worker("produce", "kclient", bootstrap, topic, bench.count, "default")
-                result = bench.worker(what, CONFLUENT, bootstrap, topic, bench.count, "tuned")
-                rates[name] = max(rates[name], result["rate"])
-        title = f"refbroker under {CONFLUENT}'s {title}"
-        bench.add(title, "records/s", rates["refbroker"], "Apache Kafka", rates["kafka"], Goal(1))
+            for broker in brokers_under_test:
+                fresh = bench.fresh(broker.bootstrap, load.partitions)
+                found.setdefault(broker.name, []).append(measure(bench.worker, fresh, broker, load, count))
+        ours, theirs = best_of(found["refbroker"]), best_of(found["Apache Kafka"])
+        bench.add(f"refbroker under {CONFLUENT}'s {load}", "records/s", ours.rate, "Apache Kafka", theirs.rate, Goal(1))
+        cpu = (ours.cpu_per_million, theirs.cpu_per_million)
+        bench.add(f"broker's CPU, {load}", "s/M", cpu[0], "Apache Kafka", cpu[1])
+
+
+def many_connections(bench: Bench, brokers_under_test: list[BrokerUnderTest]) -> None:
+    """As many producers at once as a busy service has."""
+    found: dict[str, list[Measured]] = {}
+    for _ in range(bench.rounds):
+        for broker in brokers_under_test:
+            fresh = bench.fresh(broker.bootstrap, 10)
+            found.setdefault(broker.name, []).append(measure_together(bench.worker, fresh, broker, bench.count // 2))
+    ours, theirs = best_of(found["refbroker"]), best_of(found["Apache Kafka"])
+    title = f"refbroker under {CONNECTIONS} producers, 10 partitions"
+    bench.add(title, "records/s", ours.rate, "Apache Kafka", theirs.rate, Goal(1))
+    bench.add(f"broker's CPU, {title}", "s/M", ours.cpu_per_million, "Apache Kafka", theirs.cpu_per_million)
+
+
+def long_log(bench: Bench, broker: BrokerUnderTest) -> None:
+    """What a log's length costs: reading its oldest segments, and the broker's memory."""
+    topic, count = f"bench-{uuid.uuid4().hex[:8]}", bench.count // 4
+    brokers.create_topic(broker.bootstrap, topic, 1, {"segment.bytes": str(SEGMENT_BYTES)})
+    empty = broker.resident_mb()
+    bench.worker("produce", CONFLUENT, broker.bootstrap, topic, 5 * bench.count, "tuned")
+    rates = [
+        measure_old_and_new(bench.worker, topic, broker, count, 5 * bench.count) for _ in range(max(bench.rounds, 2))
+    ]
+    old, new = (max(pair[index] for pair in rates) for index in (0, 1))
+    bench.add("refbroker, oldest segments of a long log", "records/s", old, "its newest", new, Goal(0.95))
+    size = f"{5 * bench.count * 100 / 1e6:,.0f} MB"
+    bench.add(f"refbroker's memory with a log of {size}", "MB", broker.resident_mb(), "before it", empty)
 
 
 def start(bench: Bench, directory: Path) -> None:
@@ -242,7 +285,13 @@ def main() -> None:
         directory = Path(name)
         if bench.wants("start"):
             start(bench, directory)
-        with brokers.apache_kafka(directory / "kafka") as (kafka, _), brokers.refbroker(directory / "ref") as (ref, _):
+        with (
+            brokers.apache_kafka(directory / "kafka") as (kafka, kafka_pid),
+            brokers.refbroker(directory / "ref") as (
+                ref,
+                ref_pid,
+            ),
+        ):
             warm_up(bench, kafka)
             warm_up(bench, ref)
             for broker, bootstrap in (("Apache Kafka", kafka), ("refbroker", ref)):
@@ -254,7 +303,10 @@ def main() -> None:
                 if bench.wants("latency"):
                     latency(bench, broker, bootstrap)
             if bench.wants("refbroker"):
-                broker_under_the_same_client(bench, kafka, ref)
+                both = [BrokerUnderTest("Apache Kafka", kafka, kafka_pid), BrokerUnderTest("refbroker", ref, ref_pid)]
+                broker_under_the_same_client(bench, both)
+                many_connections(bench, both)
+                long_log(bench, both[1])
     console.print(table(bench.rows))
     run = {
         "kclient": __version__,

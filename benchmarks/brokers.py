@@ -49,9 +49,9 @@ def start_and_idle(name: str, directory: Path) -> dict[str, float]:
         return {"start_s": seconds, "idle_mb": psutil.Process(pid).memory_info().rss / 1e6}
 
 
-def create_topic(bootstrap: str, topic: str, partitions: int) -> None:
+def create_topic(bootstrap: str, topic: str, partitions: int, configs: dict[str, str] | None = None) -> None:
     with Admin(bootstrap_servers=bootstrap) as admin:
-        admin.create_topics([NewTopic(topic, num_partitions=partitions, replication_factor=1)])
+        admin.create_topics([NewTopic(topic, num_partitions=partitions, replication_factor=1, configs=configs or {})])
 
 
 def count_records(bootstrap: str, topic: str) -> int:

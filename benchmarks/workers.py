@@ -1,7 +1,8 @@
 """One measurement in a process of its own: `workers.py WHAT CLIENT BOOTSTRAP TOPIC COUNT SIZE MODE`.
 
 Each client does the same work in the loop its own users would write, with settings that are fair to
-it: MODE is `default` (what a user gets who sets nothing but what the work itself demands) or `tuned`.
+it: MODE is `default` (what a user gets who sets nothing but what the work itself demands) or `tuned`; `tuned-zstd` and
+the like also say how to compress.
 Prints one JSON object; leaves topics, brokers and comparison to `__main__`.
 """
 
@@ -19,6 +20,8 @@ from typing import Any
 
 WARM_UP = 50
 MEBIBYTE = 1 << 20
+BURST = 500
+"""Records that one of many producers sends before the next has its turn; one by one, all batches would be tiny."""
 
 
 def values(size: int) -> list[bytes]:
@@ -130,7 +133,9 @@ def confluent_produce(bootstrap: str, topic: str, count: int, size: int, mode: s
     import confluent_kafka
 
     data = values(size)
+    mode, _, codec = mode.partition("-")
     settings: dict[str, Any] = {"bootstrap.servers": bootstrap, "acks": "all", "enable.idempotence": True}
+    settings["compression.type"] = codec or "none"
     if mode == "tuned":
         settings |= {
             "linger.ms": 5,
@@ -164,7 +169,7 @@ def confluent_consume(bootstrap: str, topic: str, count: int, size: int, mode: s
         "auto.offset.reset": "earliest",
         "enable.auto.commit": False,
     }
-    if mode == "tuned":
+    if mode.startswith("tuned"):
         settings |= {
             "fetch.max.bytes": 64 * MEBIBYTE,
             "max.partition.fetch.bytes": 10 * MEBIBYTE,
@@ -181,6 +186,42 @@ def confluent_consume(bootstrap: str, topic: str, count: int, size: int, mode: s
         seen += len(messages)
         for message in messages:
             total += len(message.value())
+    return throughput(started, cpu, count)
+
+
+def confluent_produce_together(bootstrap: str, topic: str, count: int, size: int, mode: str) -> dict[str, Any]:
+    """As many producers at once as MODE says, each with a connection of its own, which share the work."""
+    import confluent_kafka
+
+    data, clients = values(size), int(mode)
+    settings = {"bootstrap.servers": bootstrap, "acks": "all", "linger.ms": 5, "enable.idempotence": True}
+    producers = [confluent_kafka.Producer(settings) for _ in range(clients)]
+    for producer in producers:
+        producer.list_topics(topic)
+    started, cpu = time.perf_counter(), time.process_time()
+    each = count // clients
+    for first in range(0, each, BURST):
+        for producer in producers:
+            for number in range(first, min(first + BURST, each)):
+                producer.produce(topic, data[number % 1000])
+    for producer in producers:
+        producer.flush()
+    return throughput(started, cpu, count // clients * clients)
+
+
+def confluent_consume_from(bootstrap: str, topic: str, count: int, size: int, mode: str) -> dict[str, Any]:
+    """Read `count` records of partition 0 from the offset that MODE gives."""
+    import confluent_kafka
+
+    settings = {"bootstrap.servers": bootstrap, "group.id": uuid.uuid4().hex, "enable.auto.commit": False}
+    # With a short queue its pauses between fetches would be all that is measured.
+    queue = {"queued.min.messages": 2_000_000, "queued.max.messages.kbytes": 1_048_576}
+    consumer = confluent_kafka.Consumer({**settings, **queue})
+    consumer.assign([confluent_kafka.TopicPartition(topic, 0, int(mode))])
+    seen = len(consumer.consume(1, 10))
+    started, cpu = time.perf_counter(), time.process_time()
+    while seen < count:
+        seen += len(consumer.consume(10_000, 1.0))
     return throughput(started, cpu, count)
 
 
@@ -304,6 +345,8 @@ WORKERS: dict[tuple[str, str], Callable[[str, str, int, int, str], dict[str, Any
     ("consume", "aiokafka"): aiokafka_consume,
     ("poll", "kclient"): kclient_poll,
     ("arrow", "kclient"): kclient_arrow,
+    ("together", "confluent-kafka"): confluent_produce_together,
+    ("consume-from", "confluent-kafka"): confluent_consume_from,
     ("latency", "kclient"): kclient_latency,
     ("latency", "confluent-kafka"): confluent_latency,
 }

@@ -8,7 +8,7 @@ from pathlib import Path
 from refbroker.metrics import table
 from refbroker.metrics.samples import Samples
 
-_STATUS = Path("/proc/self/stat")
+STATUS = Path("/proc/self/stat")
 _OPEN_FILES = Path("/proc/self/fd")
 _SYSTEM = Path("/proc/stat")
 # Where in /proc/self/stat, behind the name of the program in parentheses (see proc(5)).
@@ -21,7 +21,7 @@ def collect(samples: Samples) -> None:
     times = os.times()
     samples.add(table.CPU, times.user + times.system)
     try:
-        status = _STATUS.read_text().rpartition(")")[2].split()
+        status = STATUS.read_text().rpartition(")")[2].split()
         booted = next(int(line.split()[1]) for line in _SYSTEM.read_text().splitlines() if line.startswith("btime "))
         open_files = len(os.listdir(_OPEN_FILES)) - 1
     except (OSError, StopIteration):

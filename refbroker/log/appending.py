@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from kclient.errors import InvalidTxnStateError, OffsetOutOfRangeError
 from kclient.records import BatchHeader
+from refbroker.log.producer_loading import replay_batch
 from refbroker.log.producer_state import ProducerStates
-from refbroker.log.recovery import replay_batch
 from refbroker.log.segment import Segment
 from refbroker.log.validation import Origin, StampedBatch, Stamper, keep_offsets
 
@@ -98,7 +98,10 @@ def update_producers(
         header = batch.header
         if header.has_producer_id:
             if header.is_control:
-                replay_batch(producers, segment, next(segment.headers(position, position + batch.size)))
+                stored = next(segment.headers(position, position + batch.size))
+                aborted = replay_batch(producers, segment, stored)
+                if aborted is not None:
+                    segment.transaction_index.append(aborted)
             else:
                 producers.update(header, batch.base_offset, batch.last_offset, batch.max_timestamp)
         position += batch.size

@@ -38,25 +38,29 @@ class LeaderEpochCache:
 
     Parameters:
         files: the disk.
-        path: the checkpoint file; it is read when it is there.
-
-    Raises:
-        KafkaStorageError: the file is damaged.
+        path: the checkpoint file.
     """
 
     def __init__(self, files: Files, path: Path) -> None:
         self.path = path
         self._files = files
         self._entries: list[EpochEntry] = []
-        if files.exists(path):
-            try:
-                rows = [
-                    EpochEntry(int(epoch), int(start)) for epoch, start in decode_table(files.read_bytes(path), path)
-                ]
-            except ValueError as error:
-                raise KafkaStorageError(f"the checkpoint file {path} is damaged: {error}") from error
-            for row in rows:
-                self._insert(row)
+
+    def read(self) -> None:
+        """Take over what the checkpoint file says, when it is there.
+
+        Raises:
+            KafkaStorageError: the file is damaged.
+        """
+        if not self._files.exists(self.path):
+            return
+        try:
+            rows = decode_table(self._files.read_bytes(self.path), self.path)
+            entries = [EpochEntry(int(epoch), int(start)) for epoch, start in rows]
+        except ValueError as error:
+            raise KafkaStorageError(f"the checkpoint file {self.path} is damaged: {error}") from error
+        for entry in entries:
+            self._insert(entry)
 
     @property
     def entries(self) -> tuple[EpochEntry, ...]:

@@ -13,6 +13,7 @@ A look-up finds the last entry at or below the offset; the batch is there or fur
 from __future__ import annotations
 
 import struct
+from bisect import bisect_left
 from typing import NamedTuple
 
 from refbroker.log.index_file import IndexFile
@@ -64,6 +65,27 @@ class OffsetIndex(IndexFile):
             return -1
         return self.slot_at_or_below(min(offset - self.base_offset, INT32_MAX).to_bytes(4, "big"))
 
-    def is_sane(self) -> bool:
-        """Whether the file can be an offset index of this segment: whole entries that end where they may."""
-        return not self.misaligned and (not self.entries or self.last.offset >= self.base_offset)
+    def end_offset_at(self, position: int) -> int | None:
+        """An offset that all batches before `position` of the segment file end before, None for that of its end."""
+        slot = bisect_left(range(self.entries), position, key=lambda number: self.entry(number).position)
+        return None if slot == self.entries else self.entry(slot).offset
+
+    def is_sane(self, segment_bytes: int, end_offset: int | None) -> bool:
+        """Whether the file can be an offset index of this segment: whole entries that begin and end where they may.
+
+        Parameters:
+            segment_bytes: the size of the segment file.
+            end_offset: where the next segment begins, None when there is none.
+        """
+        if self.misaligned:
+            return False
+        if not self.entries:
+            return True
+        first, last = self.entry(0), self.last
+        in_order = self.entries == 1 or (first.offset < last.offset and first.position < last.position)
+        return (
+            in_order
+            and first.offset >= self.base_offset
+            and 0 <= first.position <= last.position < segment_bytes
+            and (end_offset is None or last.offset < end_offset)
+        )

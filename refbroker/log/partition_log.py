@@ -35,7 +35,7 @@ from refbroker.log.flush import DiskHealth, Flush
 from refbroker.log.leader_epochs import EpochEntry
 from refbroker.log.producer_snapshot import snapshot_path, write_snapshot
 from refbroker.log.producer_state import ProducerEntry, ProducerStates
-from refbroker.log.reading import find_max_timestamp, find_range, find_timestamp
+from refbroker.log.reading import find_aborted, find_max_timestamp, find_range, find_timestamp
 from refbroker.log.recovery import LoadedLog
 from refbroker.log.segment import DELETED_SUFFIX, SEGMENT_SUFFIXES, Segment
 from refbroker.log.validation import Origin, Stamper, check_records
@@ -284,14 +284,17 @@ class PartitionLog:
         committed = isolation is Isolation.READ_COMMITTED
         stable = self.last_stable_offset
         limit = stable if committed else self.high_watermark
-        if offset >= limit:
-            records = FileRange(self._files, None, 0, 0)
-        else:
+        records = FileRange(self._files, None, 0, 0)
+        aborted: tuple[tuple[int, int], ...] = ()
+        if offset < limit:
             stop = limit if limit < self.log_end_offset else None
             with self._guard("read"):
                 found = find_range(self.segments, offset, stop, max_bytes, min_one_batch=min_one_batch)
-            records = found or FileRange(self._files, None, 0, 0)
-        return FetchSlice(records, self.high_watermark, stable, self.log_start_offset, () if committed else None)
+                if found is not None:
+                    segment, records = found
+                    if committed:
+                        aborted = find_aborted(self.segments, offset, segment, records, self.log_end_offset)
+        return FetchSlice(records, self.high_watermark, stable, self.log_start_offset, aborted if committed else None)
 
     def offset_for_timestamp(self, timestamp_ms: int) -> OffsetAndTimestamp | None:
         """The first record that is not older than `timestamp_ms`, None when all are older.

@@ -3,8 +3,8 @@
 For each producer id: its epoch, the sequences and offsets of its last five batches, and the first
 offset of a transaction that is open. A batch that has been stored already is answered with its
 offsets; one that does not follow the last is refused. The state is rebuilt from the log, from the
-last snapshot on (see `producer_snapshot`). The verification of transactional appends (KIP-890) and the index
-of aborted transactions are not here. Source: KIP-98, KIP-360.
+last snapshot on (see `producer_snapshot`). The verification of transactional appends (KIP-890) is not here.
+Source: KIP-98, KIP-360.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from kclient.errors import (
     InvalidTxnStateError,
     OutOfOrderSequenceError,
 )
-from kclient.records import BatchHeader
+from kclient.records import ABORT, BatchHeader, ControlRecord
+from refbroker.log.transaction_index import AbortedTransaction
 
 BATCHES_TO_RETAIN = 5
 INT32_MAX = 2**31 - 1
@@ -101,6 +102,10 @@ class ProducerStates:
         self._entries: dict[int, ProducerEntry] = {}
         self._open_transactions: dict[int, int] = {}
 
+    def without_producers(self) -> ProducerStates:
+        """The state of the same log with nothing in it."""
+        return ProducerStates(self.topic, self.partition, expiration_ms=self.expiration_ms)
+
     def __len__(self) -> int:
         return len(self._entries)
 
@@ -170,31 +175,47 @@ class ProducerStates:
                 f"Expected a transactional write from producer {header.producer_id}", **self._where(offset)
             )
 
-    def update(
-        self, header: BatchHeader, base_offset: int, last_offset: int, timestamp: int, coordinator_epoch: int = -1
-    ) -> None:
-        """Take note of a batch that is in the log.
+    def update(self, header: BatchHeader, base_offset: int, last_offset: int, timestamp: int) -> None:
+        """Take note of a batch of records that is in the log.
 
         Parameters:
             base_offset, last_offset: where it is.
             timestamp: its largest, milliseconds.
-            coordinator_epoch: of a transaction marker.
         """
+        entry = self._entry(header)
+        entry.batches.append(BatchMetadata(header.last_sequence, last_offset, last_offset - base_offset, timestamp))
+        if header.is_transactional and entry.current_txn_first_offset < 0:
+            entry.current_txn_first_offset = base_offset
+            self._open_transactions[header.producer_id] = base_offset
+        entry.last_timestamp = timestamp
+
+    def end_transaction(self, header: BatchHeader, marker: ControlRecord) -> AbortedTransaction | None:
+        """Take note of a marker that is in the log; what the index of aborted transactions must have of it.
+
+        None when it commits, or when the producer had no records in this partition.
+
+        Parameters:
+            header: of the marker's batch, as it is in the log.
+            marker: what it says.
+        """
+        entry = self._entry(header)
+        first_offset = entry.current_txn_first_offset
+        entry.coordinator_epoch = marker.coordinator_epoch or 0
+        entry.current_txn_first_offset = -1
+        entry.last_timestamp = header.max_timestamp
+        self._open_transactions.pop(header.producer_id, None)
+        if first_offset < 0 or marker.type != ABORT:
+            return None
+        undecided = self.first_undecided_offset
+        stable = header.last_offset + 1 if undecided is None else undecided
+        return AbortedTransaction(header.producer_id, first_offset, header.last_offset, stable)
+
+    def _entry(self, header: BatchHeader) -> ProducerEntry:
         entry = self._entries.get(header.producer_id)
         if entry is None:
             entry = self._entries[header.producer_id] = ProducerEntry(header.producer_id)
-        if header.is_control:
-            entry.set_epoch(header.producer_epoch)
-            entry.coordinator_epoch = coordinator_epoch
-            entry.current_txn_first_offset = -1
-            self._open_transactions.pop(header.producer_id, None)
-        else:
-            entry.set_epoch(header.producer_epoch)
-            entry.batches.append(BatchMetadata(header.last_sequence, last_offset, last_offset - base_offset, timestamp))
-            if header.is_transactional and entry.current_txn_first_offset < 0:
-                entry.current_txn_first_offset = base_offset
-                self._open_transactions[header.producer_id] = base_offset
-        entry.last_timestamp = timestamp
+        entry.set_epoch(header.producer_epoch)
+        return entry
 
     def remove_expired(self, now_ms: int) -> int:
         """Forget the producers that have been idle for too long, and say how many; open transactions stay."""

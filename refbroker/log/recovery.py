@@ -1,31 +1,29 @@
 """Opening a log that is already on disk: what is trusted, what is checked, what is cut off.
 
-After a clean stop the files are taken as they are. After anything else, the segments from the
-recovery point on are read: every batch must be whole, in order and have the right checksum; at the
-first that is not, the segment is cut and those after it are removed; the indexes of what was read
-are made anew. The producers come from the last snapshot and the headers behind it.
+After a clean stop the files are taken as they are: of the data only what lies behind the last index entry of the
+last segment is read, to find the end. After anything else the segments from the one that holds the recovery point on
+are read: every batch must be whole, in order and have the right checksum. At the first that is not, the segment is
+cut and those after it are removed, and that is made durable, lest what was cut off comes back behind newer
+batches. The indexes of what was read are made anew, with snapshots of the producers at each segment's end.
 
-What compaction left behind is dealt with first, see `swap_recovery`. Left out: splitting segments whose offsets overflow.
+An index that is missing, or cannot be that of its segment, is made anew whatever the stop, and so are damaged leader
+epochs. A segment with offsets too far from its first one, which brokers of long ago could write, is split.
 """
 
 from __future__ import annotations
 
 import logging
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from kclient.errors import CorruptRecordError
-from kclient.records import BatchHeader, parse_control_record, read_batches
+from kclient.errors import CorruptRecordError, KafkaStorageError
 from refbroker.log.config import LogConfig
 from refbroker.log.files import Files
 from refbroker.log.leader_epochs import LEADER_EPOCHS, LeaderEpochCache
 from refbroker.log.log_segments import LogSegments
-from refbroker.log.producer_snapshot import (
-    CorruptSnapshotError,
-    read_snapshot,
-    snapshot_offsets,
-    snapshot_path,
-)
+from refbroker.log.producer_loading import ProducerLoader, replay_batch
+from refbroker.log.producer_snapshot import snapshot_path
 from refbroker.log.producer_state import ProducerStates
 from refbroker.log.segment import LOG_SUFFIX, SEGMENT_SUFFIXES, Segment, segment_path
 from refbroker.log.swap_recovery import finish_swaps
@@ -61,7 +59,7 @@ class LogLoader:
         files: the disk.
         directory: the partition's.
         config: the log's settings.
-        producers: empty; filled here.
+        producers: without any, of this log.
         clean: whether the data directory was closed cleanly.
         log_start_offset, recovery_point: from the checkpoints, 0 when they say nothing.
         now_ms: the clock.
@@ -82,12 +80,12 @@ class LogLoader:
         self._files = files
         self._directory = directory
         self._config = config
-        self._producers = producers
         self._clean = clean
         self._log_start_offset = log_start_offset
         self._recovery_point = recovery_point
         self._now_ms = now_ms
         self._segments = LogSegments()
+        self._producers = ProducerLoader(files, directory, self._segments, producers, now_ms)
         self._epochs = LeaderEpochCache(files, directory / LEADER_EPOCHS)
 
     def load(self) -> LoadedLog:
@@ -95,8 +93,8 @@ class LogLoader:
 
         Raises:
             OSError: the disk fails.
-            KafkaStorageError: the leader epochs are damaged.
         """
+        epochs_lost = self._read_epochs()
         self._open_segments()
         if not self._clean:
             self._recover_unflushed()
@@ -112,14 +110,18 @@ class LogLoader:
             self._segments.active.activate()
         end = self._segments.active.next_offset()
         start = max(self._log_start_offset, self._segments[0].base_offset)
+        if epochs_lost:
+            self._rebuild_epochs()
         self._epochs.truncate_from_end(end)
         self._epochs.truncate_from_start(start)
-        snapshot = self._load_producers(start, end)
+        producers, snapshot = self._load_producers(start, end)
         recovery_point = end if self._clean else min(self._recovery_point, end)
-        return LoadedLog(self._segments, self._epochs, self._producers, start, end, recovery_point, snapshot)
+        return LoadedLog(self._segments, self._epochs, producers, start, end, recovery_point, snapshot)
 
     def _new_segment(self, base_offset: int) -> Segment:
         return Segment(self._files, self._directory, base_offset, self._config, created_ms=self._now_ms, create=True)
+
+    # The files
 
     def _open_segments(self) -> None:
         finish_swaps(self._files, self._directory)
@@ -136,41 +138,76 @@ class LogLoader:
             created_ms = self._files.modified_ms(path)
             segment = Segment(self._files, self._directory, int(stem), self._config, created_ms=created_ms)
             self._segments.add(segment)
-        for segment in list(self._segments):
-            if not self._indexes_usable(segment):
-                logger.warning("The index of %s is missing or damaged; making it anew", segment.path)
-                self._recover(segment)
+        first_unflushed = self._segments.index_of(self._recovery_point)
+        for index, segment in enumerate(list(self._segments)):
+            # The indexes of what was not flushed are made anew in any case.
+            if self._clean or index < first_unflushed:
+                self._check_indexes(segment, index)
 
-    def _indexes_usable(self, segment: Segment) -> bool:
-        if not segment.has_indexes():
-            return False
-        if segment is not self._segments.active or not self._clean:
-            # What is before the recovery point was closed properly, what is after it is rebuilt anyway.
-            return True
-        return segment.offset_index.is_sane() and segment.time_index.is_sane()
+    def _check_indexes(self, segment: Segment, index: int) -> None:
+        last = index == len(self._segments) - 1
+        end = None if last else self._segments[index + 1].base_offset
+        if not segment.has_sane_indexes(end):
+            logger.warning("An index of %s is missing or damaged; making its indexes anew", segment.path)
+            truncated = self._recover(segment, self._states_before(segment))
+            if truncated:
+                logger.error(
+                    "%s was damaged, though it had been flushed: %d bytes are lost", segment.path, truncated
+                )  # fmt: skip
+        if not last:
+            segment.release()
+
+    # Recovery
 
     def _recover_unflushed(self) -> None:
-        if not len(self._segments):
+        unflushed = self._segments.from_offset(self._recovery_point) if len(self._segments) else []
+        if not unflushed:
             return
-        unflushed = self._segments.from_offset(self._recovery_point)
+        began = time.monotonic()
+        first = unflushed[0].base_offset
+        # They were made of what may not have reached the disk.
+        self._producers.remove_snapshots([offset for offset in self._producers.snapshots() if offset > first])
+        states = self._states_before(unflushed[0])
         for index, segment in enumerate(unflushed):
-            truncated = self._recover(segment)
+            logger.info("Recovering %s, %d of %d", segment.path, index + 1, len(unflushed))
+            truncated = self._recover(segment, states)
             if truncated:
-                end = segment.next_offset()
-                logger.warning("%s was damaged; cut %d bytes off, it ends before %d now", segment.path, truncated, end)
+                logger.warning(
+                    "%s was damaged; cut %d bytes off, it ends before %d now",
+                    segment.path,
+                    truncated,
+                    states.end_offset,
+                )
                 self._remove_segments(unflushed[index + 1 :])
-                return
+                break
+        self._files.fsync_directory(self._directory)
+        seconds = time.monotonic() - began
+        logger.info("Recovered %s from %d to %d in %.1f s", self._directory, first, states.end_offset, seconds)
 
-    def _recover(self, segment: Segment) -> int:
-        """Check a segment's batches and make its indexes anew; the number of bytes that were cut off."""
+    def _states_before(self, segment: Segment) -> ProducerStates:
+        """The producers as a segment found them, which its index of aborted transactions needs."""
+        start = max(self._log_start_offset, self._segments[0].base_offset)
+        return self._producers.states_at(min(start, segment.base_offset), segment.base_offset)[0]
+
+    def _recover(self, segment: Segment, states: ProducerStates) -> int:
+        """Check a segment's batches and make its indexes anew; the number of bytes that were cut off.
+
+        Parameters:
+            states: the producers before the segment, afterwards those at its end.
+        """
         segment.start_recovery()
         epochs = self._epochs.entries
         valid_bytes = 0
         next_offset = segment.base_offset
         try:
             for header in segment.batches():
-                if not header.is_valid() or header.last_offset < next_offset or not segment.takes(header.last_offset):
+                if header.base_offset < next_offset or header.last_offset < header.base_offset:
                     break
+                if not segment.takes(header.last_offset) or not header.is_valid():
+                    break
+                aborted = replay_batch(states, segment, header)
+                if aborted is not None:
+                    segment.transaction_index.append(aborted)
                 segment.recovered_batch(header)
                 valid_bytes = header.position + header.size_in_bytes
                 next_offset = header.last_offset + 1
@@ -180,7 +217,13 @@ class LogLoader:
             logger.warning("%s: %s", segment.path, error.message)
         if self._epochs.entries != epochs:
             self._epochs.save()
-        return segment.finish_recovery(valid_bytes)
+        states.end_offset = next_offset
+        truncated = segment.finish_recovery(valid_bytes)
+        if truncated:
+            # Before anything is written behind it: whole batches may lie in what is cut off.
+            self._files.fsync(segment.file)
+        self._producers.save(states)
+        return truncated
 
     def _remove_segments(self, segments: list[Segment]) -> None:
         for segment in segments:
@@ -189,51 +232,31 @@ class LogLoader:
             segment.delete()
             self._files.unlink(snapshot_path(self._directory, segment.base_offset))
 
-    def _load_producers(self, start: int, end: int) -> int:
-        """Rebuild the producers as of `end`; the offset of the snapshot that was used, `start` for none."""
-        found = -1
-        snapshots = snapshot_offsets(self._files, self._directory)
-        for offset in reversed(snapshots):
-            if start < offset <= end and self._read_snapshot(offset):
-                found = offset
-                break
-        kept = {found, *self._segments.base_offsets}
-        for offset in snapshots:
-            if offset not in kept or not start < offset <= max(found, start):
-                self._files.unlink(snapshot_path(self._directory, offset))
-        self._producers.end_offset = found if found >= 0 else start
-        # A log that was closed cleanly has a snapshot at its end, unless no record was ever written to it.
-        if snapshots or not self._clean:
-            self._replay(self._producers.end_offset, end)
-        self._producers.end_offset = end
-        return found if found >= 0 else start
+    # What goes with the segments
 
-    def _read_snapshot(self, offset: int) -> bool:
-        """Take the producers of a snapshot over; False when it is damaged."""
+    def _read_epochs(self) -> bool:
+        """Read the leader epochs; whether they are damaged, and must be gathered from the batches."""
         try:
-            entries = read_snapshot(self._files, self._directory, offset)
-        except CorruptSnapshotError as error:
-            logger.warning("%s: %s", snapshot_path(self._directory, offset), error)
-            return False
-        for entry in entries:
-            if not self._producers.is_expired(entry, self._now_ms):
-                self._producers.put(entry)
-        return True
+            self._epochs.read()
+        except KafkaStorageError as error:
+            logger.warning("%s; making it anew", error.message)
+            return True
+        return False
 
-    def _replay(self, start: int, end: int) -> None:
-        for segment in self._segments.from_offset(start) if start < end else ():
-            first = segment.find(start)
-            for header in segment.headers(first.position) if first is not None else ():
-                if header.has_producer_id:
-                    replay_batch(self._producers, segment, header)
+    def _rebuild_epochs(self) -> None:
+        for segment in self._segments:
+            for header in segment.headers():
+                self._epochs.assign(header.partition_leader_epoch, header.base_offset, save=False)
+        self._epochs.save()
 
-
-def replay_batch(producers: ProducerStates, segment: Segment, header: BatchHeader) -> None:
-    """Take a batch that is in the log into the producers' state."""
-    coordinator_epoch = -1
-    if header.is_control:
-        records = [record for batch in read_batches(segment.read_batch(header)) for record in batch.records()]
-        if not records:
-            return
-        coordinator_epoch = parse_control_record(records[0]).coordinator_epoch or 0
-    producers.update(header, header.base_offset, header.last_offset, header.max_timestamp, coordinator_epoch)
+    def _load_producers(self, start: int, end: int) -> tuple[ProducerStates, int]:
+        """The producers at `end`; the offset of the last snapshot, `start` for none."""
+        snapshots = self._producers.snapshots()
+        if not snapshots and self._clean:
+            # A log that was closed cleanly has one at its end, unless no record was ever written to it.
+            return self._producers.empty_at(end), start
+        producers, used = self._producers.states_at(start, end)
+        kept = {used, *self._segments.base_offsets}
+        strays = [offset for offset in snapshots if offset not in kept or not start < offset <= max(used, start)]
+        self._producers.remove_snapshots(strays)
+        return producers, used

@@ -1,11 +1,11 @@
 """One segment of a log: a file of record batches and its two indexes.
 
 `<base offset, 20 digits>.log` holds batches one after the other, exactly as they go over the wire
-(their layout is in `kclient.records.batch`), the first record at or after the base offset. Beside it
-lie `.index` and `.timeindex`. Only the last segment of a log, the active one, is written to. With
-`preallocate` the active file is as large as it may become, and zero behind its batches. All files of a segment
-that is on its way in or out have a suffix more: `.cleaned` and `.swap` while compaction puts it in another's
-place, `.deleted` while it waits to be removed.
+(their layout is in `kclient.records.batch`), the first record at or after the base offset. Beside it lie
+`.index` and `.timeindex`, and `.txnindex` once a transaction was aborted in it. Only the last segment of a log, the
+active one, is written to. With `preallocate` the active file is as large as it may become, and zero behind its
+batches. All files of a segment that is on its way in or out have a suffix more: `.cleaned` and `.swap` while
+compaction puts it in another's place, `.deleted` while it waits to be removed.
 
 Files of segments that are not active are opened on first use.
 """
@@ -23,6 +23,7 @@ from refbroker.log.file_range import FileRange, OffsetAndTimestamp
 from refbroker.log.files import BytesLike, Files, OpenFile
 from refbroker.log.offset_index import OffsetIndex
 from refbroker.log.time_index import TimeIndex, TimestampOffset
+from refbroker.log.transaction_index import TransactionIndex
 from refbroker.log.validation import StampedBatch
 
 LOG_SUFFIX = ".log"
@@ -79,6 +80,7 @@ class Segment:
         self._open_file: OpenFile | None = None
         self._offset_index: OffsetIndex | None = None
         self._time_index: TimeIndex | None = None
+        self._transaction_index: TransactionIndex | None = None
         self._max_timestamp: TimestampOffset | None = None
         self._first_timestamp: int | None = None
         self._bytes_since_index_entry = 0
@@ -149,13 +151,34 @@ class Segment:
     def time_index(self) -> TimeIndex:
         return self._time_index or self._open_indexes()[1]
 
-    def has_indexes(self) -> bool:
-        """Whether the index files are there; without them the segment must be recovered."""
-        return all(self._files.exists(self.file_path(suffix)) for suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX))
+    @property
+    def transaction_index(self) -> TransactionIndex:
+        if self._transaction_index is None:
+            self._transaction_index = TransactionIndex(self._files, self.file_path(TXN_INDEX_SUFFIX))
+        return self._transaction_index
+
+    def has_sane_indexes(self, end_offset: int | None) -> bool:
+        """Whether the index files are there and can be those of this segment; else it must be recovered.
+
+        Parameters:
+            end_offset: where the next segment begins, None for the last one.
+        """
+        if not all(self._files.exists(self.file_path(kind)) for kind in (INDEX_SUFFIX, TIME_INDEX_SUFFIX)):
+            return False
+        return (
+            self.offset_index.is_sane(self.size, end_offset)
+            and self.time_index.is_sane(end_offset)
+            and self.transaction_index.is_sane(self.base_offset)
+        )
 
     def open_files(self) -> list[OpenFile]:
-        """The files to flush."""
-        return [self.file, self.offset_index.file, self.time_index.file]
+        """All its files, to flush."""
+        return [self.file, *self.index_files()]
+
+    def index_files(self) -> list[OpenFile]:
+        """The files of its indexes."""
+        aborted = self.transaction_index.file
+        return [self.offset_index.file, self.time_index.file, *([] if aborted is None else [aborted])]
 
     # What it holds
 
@@ -295,6 +318,7 @@ class Segment:
         self._active = False
         for index in self._open_indexes():
             index.clear()
+        self.transaction_index.truncate_to(0)
         self._max_timestamp = TimestampOffset(-1, self.base_offset)
         self._first_timestamp = None
         self._bytes_since_index_entry = 0
@@ -331,7 +355,7 @@ class Segment:
         for index in (self._offset_index, self._time_index):
             if index is not None:
                 index.release()
-        self._offset_index = self._time_index = None
+        self._offset_index = self._time_index = self._transaction_index = None
 
     def delete(self) -> None:
         """Remove the files; ranges that are held stay readable."""

@@ -66,10 +66,19 @@ class TimeIndex(IndexFile):
         super().clear()
         self._last = None
 
-    def is_sane(self) -> bool:
-        """Whether the file can be a time index of this segment."""
+    def is_sane(self, end_offset: int | None) -> bool:
+        """Whether the file can be a time index of this segment: whole entries that begin and end where they may.
+
+        Parameters:
+            end_offset: where the next segment begins, None when there is none.
+        """
         if self.misaligned:
             return False
-        return not self.entries or (
-            self.last.offset >= self.base_offset and self.last.timestamp >= self.entry(0).timestamp
+        if not self.entries:
+            return True
+        first, last = self.entry(0), self.last
+        return (
+            (self.entries == 1 or first.timestamp < last.timestamp)
+            and self.base_offset <= first.offset <= last.offset
+            and (end_offset is None or last.offset < end_offset)
         )

@@ -78,6 +78,7 @@ def test_a_directory_of_another_cluster_or_node_is_refused(tmp_path: Path) -> No
 
 def epochs(tmp_path: Path, *entries: tuple[int, int]) -> LeaderEpochCache:
     cache = LeaderEpochCache(FILES, tmp_path / "leader-epoch-checkpoint")
+    cache.read()
     for epoch, start in entries:
         cache.assign(epoch, start)
     return cache

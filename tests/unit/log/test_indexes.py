@@ -109,8 +109,45 @@ def test_a_cleared_index_is_empty_and_takes_entries_again(tmp_path: Path) -> Non
     assert (tmp_path / "t").stat().st_size == 0
 
 
-def test_a_file_that_is_no_index_is_recognised(tmp_path: Path) -> None:
-    (tmp_path / "i").write_bytes(b"12345")
-    (tmp_path / "t").write_bytes(struct.pack(">qiqi", 9, 1, 5, 2))
-    assert not offset_index(tmp_path / "i", active=False).is_sane()
-    assert not time_index(tmp_path / "t", active=False).is_sane()
+OFFSETS = {
+    "a part of an entry": b"12345",
+    "zeros behind the entries": struct.pack(">iiii", 4, 100, 0, 0),
+    "a position that is not in the file": struct.pack(">iiii", 4, 100, 8, 1000),
+    "an offset of the next segment": struct.pack(">iiii", 4, 100, 90, 200),
+    "an offset before the segment": struct.pack(">ii", -3, 100),
+    "text": b"no index",
+}
+TIMES = {
+    "a part of an entry": b"12345",
+    "zeros behind the entries": struct.pack(">qiqi", 9, 1, 0, 0),
+    "times that go back": struct.pack(">qiqi", 9, 1, 5, 2),
+    "an offset of the next segment": struct.pack(">qiqi", 9, 1, 10, 90),
+    "an offset before the segment": struct.pack(">qi", 9, -1),
+}
+
+
+@pytest.mark.parametrize("what", OFFSETS)
+def test_a_file_that_is_no_offset_index_is_recognised(tmp_path: Path, what: str) -> None:
+    (tmp_path / "i").write_bytes(OFFSETS[what])
+    assert not offset_index(tmp_path / "i", active=False).is_sane(1000, 90)
+
+
+@pytest.mark.parametrize("what", TIMES)
+def test_a_file_that_is_no_time_index_is_recognised(tmp_path: Path, what: str) -> None:
+    (tmp_path / "t").write_bytes(TIMES[what])
+    assert not time_index(tmp_path / "t", active=False).is_sane(90)
+
+
+def test_indexes_are_recognised_as_what_they_are(tmp_path: Path) -> None:
+    (tmp_path / "i").write_bytes(struct.pack(">iiii", 4, 100, 89, 999))
+    (tmp_path / "t").write_bytes(struct.pack(">qiqi", 9, 1, 10, 1))
+    assert offset_index(tmp_path / "i", active=False).is_sane(1000, 90)
+    assert time_index(tmp_path / "t", active=False).is_sane(90)
+    assert offset_index(tmp_path / "empty", active=False).is_sane(0, None)
+
+
+def test_no_batch_before_a_position_reaches_the_offset_of_the_next_entry(tmp_path: Path) -> None:
+    index = offset_index(tmp_path / "i")
+    for number in range(1, 400):
+        index.append(number * 10, number * 1000)
+    assert [index.end_offset_at(position) for position in (0, 1000, 1001, 399_000, 399_001)] == [10, 10, 20, 3990, None]

@@ -182,7 +182,8 @@ def confluent_consume(bootstrap: str, topic: str, count: int, size: int, mode: s
     seen, total = len(consumer.consume(1, 10)), 0
     started, cpu = time.perf_counter(), time.process_time()
     while seen < count:
-        messages = consumer.consume(10_000, 1.0)
+        # Asked for more than there is left, it would wait for its whole timeout at the end.
+        messages = consumer.consume(min(10_000, count - seen), 1.0)
         seen += len(messages)
         for message in messages:
             total += len(message.value())
@@ -221,7 +222,7 @@ def confluent_consume_from(bootstrap: str, topic: str, count: int, size: int, mo
     seen = len(consumer.consume(1, 10))
     started, cpu = time.perf_counter(), time.process_time()
     while seen < count:
-        seen += len(consumer.consume(10_000, 1.0))
+        seen += len(consumer.consume(min(10_000, count - seen), 1.0))
     return throughput(started, cpu, count)
 
 

@@ -5,6 +5,7 @@ Per data directory:
     recovery-point-offset-checkpoint   up to where each log is known to be on the disk
     log-start-offset-checkpoint        the first offset, where it is beyond the first segment's
     replication-offset-checkpoint      the high watermarks
+    cleaner-offset-checkpoint          up to where each log is compacted; logs that never were are not in it
 
 each of them a version, a count and a line `<topic> <partition> <offset>` per partition:
 
@@ -41,6 +42,7 @@ from refbroker.log.files import Files
 RECOVERY_POINTS = "recovery-point-offset-checkpoint"
 LOG_START_OFFSETS = "log-start-offset-checkpoint"
 HIGH_WATERMARKS = "replication-offset-checkpoint"
+CLEANER_OFFSETS = "cleaner-offset-checkpoint"
 META_PROPERTIES = "meta.properties"
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 PARTITION_METADATA = "partition.metadata"

@@ -55,11 +55,13 @@ class LogState:
         clean: whether its files can be taken as they are.
         recovery_point: before this offset everything is on the disk.
         log_start_offset: its first offset.
+        cleaned_up_to: where the part that compaction has not seen begins, None before it has seen any.
     """
 
     clean: bool
     recovery_point: int = 0
     log_start_offset: int = 0
+    cleaned_up_to: int | None = None
 
 
 class LogDirectory:
@@ -104,6 +106,7 @@ class LogDirectory:
         self._lock: OpenFile | None = None
         self._recovery_points: dict[Key, int] = {}
         self._log_start_offsets: dict[Key, int] = {}
+        self._cleaner_offsets: dict[Key, int] = {}
 
     def __repr__(self) -> str:
         return f"LogDirectory({self.path}{'' if self.is_online else ', offline'})"
@@ -134,6 +137,7 @@ class LogDirectory:
                 self.clean = self._files.exists(self.path / checkpoints.CLEAN_SHUTDOWN)
                 self._recovery_points = self._read_offsets(checkpoints.RECOVERY_POINTS)
                 self._log_start_offsets = self._read_offsets(checkpoints.LOG_START_OFFSETS)
+                self._cleaner_offsets = self._read_offsets(checkpoints.CLEANER_OFFSETS)
             except (OSError, KafkaError):
                 self._release_lock()
                 raise
@@ -220,7 +224,13 @@ class LogDirectory:
                 self.deletions.schedule([path], config.file_delete_delay_ms)
                 return
             topic_id = checkpoints.read_topic_id(self._files, path) or uuid.UUID(int=0)
-            state = LogState(self.clean, self._recovery_points.get(key, 0), self._log_start_offsets.get(key, 0))
+            # A future log is clean nowhere: what it was copied from may have been compacted since.
+            state = LogState(
+                self.clean,
+                self._recovery_points.get(key, 0),
+                self._log_start_offsets.get(key, 0),
+                None if found.kind is LogKind.FUTURE else self._cleaner_offsets.get(key),
+            )
             logs[key] = self._open_log(path, key, topic_id, config, state)
 
     def create(
@@ -265,7 +275,7 @@ class LogDirectory:
             recovery_point=state.recovery_point,
             now_ms=self._clock(),
         )
-        return PartitionLog(
+        log = PartitionLog(
             self._files,
             path,
             *key,
@@ -277,6 +287,8 @@ class LogDirectory:
             health=self.health,
             deletions=self.deletions,
         )
+        log.cleaned_up_to = state.cleaned_up_to
+        return log
 
     def adopt_future(self, key: Key, config: LogConfig) -> PartitionLog:
         """Make a future log the current one, under its final name.
@@ -353,7 +365,7 @@ class LogDirectory:
                 await anyio.to_thread.run_sync(deletion.carry_out, self._files)
 
     def checkpoint(self) -> None:
-        """Write recovery points, log start offsets and high watermarks.
+        """Write recovery points, log start offsets, high watermarks, and how far logs are compacted.
 
         Raises:
             KafkaStorageError: the disk fails.
@@ -372,6 +384,19 @@ class LogDirectory:
         with self.health.guard(f"write the checkpoints of {self.path}"):
             for name, offsets in tables:
                 checkpoints.write_offsets(self._files, self.path / name, offsets)
+        self.write_cleaner_offsets()
+
+    def write_cleaner_offsets(self) -> None:
+        """Write how far each log is compacted, if that has changed.
+
+        Raises:
+            KafkaStorageError: the disk fails.
+        """
+        offsets = {key: log.cleaned_up_to for key, log in self.logs.items() if log.cleaned_up_to is not None}
+        if offsets != self._cleaner_offsets:
+            with self.health.guard(f"write the checkpoints of {self.path}"):
+                checkpoints.write_offsets(self._files, self.path / checkpoints.CLEANER_OFFSETS, offsets)
+            self._cleaner_offsets = offsets
 
     def close(self) -> None:
         """Close the logs, write the checkpoints, leave the mark of a clean stop, and unlock.

@@ -28,9 +28,10 @@ from refbroker.dispatch import Dispatcher
 from refbroker.faults import Faults
 from refbroker.fetch_sessions import FetchSessions
 from refbroker.log import Files, LogManager, PartitionLog
+from refbroker.metadata.bootstrap import activation_records, bootstrap_records
 from refbroker.metadata.log import MetadataLog
 from refbroker.metadata.publisher import Publisher
-from refbroker.metadata.registration import bootstrap_records, registration_records
+from refbroker.metadata.registration import registration_records
 from refbroker.metrics.counters import BrokerMetrics
 from refbroker.partitions import Partitions
 from refbroker.producer_ids import ProducerIds
@@ -142,7 +143,7 @@ class Broker:
             producer_expiration_ms=self.config.integer("producer.id.expiration.ms"),
         )
         try:
-            self.metadata = MetadataLog(self.logs, self.node_id, self.clock)
+            self.metadata = MetadataLog(self.logs, self._files, self.config, self.clock)
             image = self.metadata.image
             self.delayed_fetches = DelayedFetches(asyncio.get_running_loop())
             self.partitions = Partitions(image, self.logs, self.node_id)
@@ -153,16 +154,29 @@ class Broker:
             publisher.catch_up()
             self.metadata.listeners.append(publisher.publish)
             self.metadata.begin_epoch()
-            self._append(bootstrap_records(image))
+            if not image.features:
+                begin = bootstrap_records(self._files, self.logs.metadata_directory.path, self.clock())
+                self._append(activation_records(begin, self.config.min_insync_replicas))
             advertised = self.config.advertised(self.port)
             directories = [directory.directory_id for directory in self.logs.directories]
             for records in registration_records(
-                image, self.config, advertised, self.metadata.end_offset, self.new_uuid(), directories
+                image,
+                self.config,
+                advertised,
+                self.metadata.end_offset,
+                self.new_uuid(),
+                directories,
+                self._directory_id,
             ):
                 self._append(records)
         except BaseException:
             self.logs.abandon()
             raise
+
+    def _directory_id(self, topic: str, partition: int) -> uuid.UUID | None:
+        """Of the directory that has the log of a partition."""
+        directory = self.logs.directory_of(topic, partition)
+        return None if directory is None else directory.directory_id
 
     def _log_deleted(self, log: PartitionLog) -> None:
         self.delayed_fetches.log_deleted(log)

@@ -15,7 +15,7 @@ from kclient.errors import InvalidRequestError, UnsupportedVersionError
 from kclient.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from refbroker.dispatch import Context
 from refbroker.handlers.registry import APIS
-from refbroker.metadata.registration import SUPPORTED_FEATURES
+from refbroker.metadata.features import SUPPORTED_FEATURES, finalized_features
 
 API_KEY = 18
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
@@ -39,7 +39,7 @@ def handle(context: Context, request: ApiVersionsRequest) -> ApiVersionsResponse
         finalized_features_epoch=image.next_offset - 1,
         finalized_features=[
             ApiVersionsResponse.FinalizedFeatureKey(name=name, max_version_level=level, min_version_level=level)
-            for name, level in image.features.items()
+            for name, level in finalized_features(image).items()
         ],
     )
 

@@ -1,8 +1,9 @@
 """The state of the cluster, and what each metadata record does to it.
 
 A plain object with dicts: whoever has it reads it; only `ClusterImage.replay` changes it, for a record
-that is in the log. Records of kinds that nothing here acts on yet (quotas, access control,
-credentials, delegation tokens) are passed over; they stay in the log.
+that is in the log or in a snapshot. What nothing here acts on (quotas, access control, credentials, delegation
+tokens, controllers) is kept as the records it came in, since a snapshot must have all of it. A list in here is
+replaced and never changed, so that a snapshot can be written from it in another thread.
 """
 
 from __future__ import annotations
@@ -12,25 +13,38 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
+import msgspec
+
 from kclient.protocol import Message
 from kclient.protocol.messages.records.metadata_log import (
+    AccessControlEntryRecord,
     BrokerRegistrationChangeRecord,
+    ClearElrRecord,
+    ClientQuotaRecord,
     ConfigRecord,
+    DelegationTokenRecord,
     FeatureLevelRecord,
     FenceBrokerRecord,
     PartitionChangeRecord,
     PartitionRecord,
     ProducerIdsRecord,
     RegisterBrokerRecord,
+    RegisterControllerRecord,
+    RemoveAccessControlEntryRecord,
+    RemoveDelegationTokenRecord,
     RemoveTopicRecord,
+    RemoveUserScramCredentialRecord,
     TopicRecord,
     UnfenceBrokerRecord,
     UnregisterBrokerRecord,
+    UserScramCredentialRecord,
 )
+from refbroker.metadata.versions import LATEST, METADATA_VERSION
 
 NO_LEADER_CHANGE = -2
 TOPIC_RESOURCE = 2
 BROKER_RESOURCE = 4
+KRAFT_VERSION = "kraft.version"
 
 
 @dataclass(slots=True)
@@ -39,6 +53,7 @@ class BrokerRegistration:
 
     Attributes:
         endpoints: listener name -> (host, port).
+        record: what it registered with, as it stands now but for `fenced` and `in_controlled_shutdown`.
         fenced: whether it may not lead partitions, as before its first heartbeat.
     """
 
@@ -47,6 +62,7 @@ class BrokerRegistration:
     incarnation_id: UUID
     endpoints: dict[str, tuple[str, int]]
     rack: str | None
+    record: RegisterBrokerRecord
     fenced: bool = True
     in_controlled_shutdown: bool = False
 
@@ -82,22 +98,36 @@ class ClusterImage:
     """The cluster as the metadata log has it up to `next_offset`.
 
     Attributes:
-        brokers: by id.
+        brokers, controllers: by id.
         topics, topics_by_id: the same topics, by name and by id.
         configs: (resource type, name) -> setting -> value.
-        features: feature -> finalized level.
+        features: feature -> finalized level; also of features this broker does not have (see `features`).
+        quotas: (entity, quota) -> record; an entity is the set of its (type, name).
+        acls: by id.
+        scram: (mechanism, user) -> credential.
+        tokens: delegation tokens by id.
         next_producer_id: the first one that no block has.
         next_offset: of the first record that is not in here yet.
     """
 
     def __init__(self) -> None:
         self.brokers: dict[int, BrokerRegistration] = {}
+        self.controllers: dict[int, RegisterControllerRecord] = {}
         self.topics: dict[str, TopicState] = {}
         self.topics_by_id: dict[UUID, TopicState] = {}
         self.configs: dict[tuple[int, str], dict[str, str]] = {}
         self.features: dict[str, int] = {}
+        self.quotas: dict[tuple[frozenset[tuple[str, str | None]], str], ClientQuotaRecord] = {}
+        self.acls: dict[UUID, AccessControlEntryRecord] = {}
+        self.scram: dict[tuple[int, str], UserScramCredentialRecord] = {}
+        self.tokens: dict[str, DelegationTokenRecord] = {}
         self.next_producer_id = 0
         self.next_offset = 0
+
+    @property
+    def metadata_version(self) -> int:
+        """The level of `metadata.version`; the latest until the log says which."""
+        return self.features.get(METADATA_VERSION, LATEST)
 
     def config(self, resource_type: int, name: str) -> dict[str, str]:
         """What was set on a topic or broker; "" names all brokers."""
@@ -117,6 +147,7 @@ def _register_broker(image: ClusterImage, record: RegisterBrokerRecord) -> None:
         record.incarnation_id,
         {point.name: (point.host, point.port) for point in record.end_points},
         record.rack,
+        record,
         record.fenced,
         record.in_controlled_shutdown,
     )
@@ -128,6 +159,10 @@ def _change_registration(image: ClusterImage, record: BrokerRegistrationChangeRe
         # 1 is yes and -1 is no.
         broker.fenced = {1: True, -1: False}.get(record.fenced, broker.fenced)
         broker.in_controlled_shutdown = broker.in_controlled_shutdown or record.in_controlled_shutdown == 1
+        if record.log_dirs:
+            broker.record = msgspec.structs.replace(broker.record, log_dirs=record.log_dirs)
+        if record.cordoned_log_dirs is not None:
+            broker.record = msgspec.structs.replace(broker.record, cordoned_log_dirs=record.cordoned_log_dirs)
 
 
 def _unregister_broker(image: ClusterImage, record: UnregisterBrokerRecord) -> None:
@@ -137,6 +172,10 @@ def _unregister_broker(image: ClusterImage, record: UnregisterBrokerRecord) -> N
 def _fence(image: ClusterImage, record: FenceBrokerRecord | UnfenceBrokerRecord) -> None:
     if record.id in image.brokers:
         image.brokers[record.id].fenced = isinstance(record, FenceBrokerRecord)
+
+
+def _register_controller(image: ClusterImage, record: RegisterControllerRecord) -> None:
+    image.controllers[record.controller_id] = record
 
 
 def _add_topic(image: ClusterImage, record: TopicRecord) -> None:
@@ -198,6 +237,14 @@ def _change_partition(image: ClusterImage, record: PartitionChangeRecord) -> Non
     partition.partition_epoch += 1
 
 
+def _clear_eligible_leaders(image: ClusterImage, record: ClearElrRecord) -> None:
+    """Of one topic, or of all when none is named."""
+    for topic in image.topics.values():
+        if record.topic_name in ("", topic.name):
+            for partition in topic.partitions.values():
+                partition.eligible_leader_replicas, partition.last_known_elr = [], []
+
+
 def _set_config(image: ClusterImage, record: ConfigRecord) -> None:
     key = (record.resource_type, record.resource_name)
     settings = image.configs.setdefault(key, {})
@@ -210,6 +257,9 @@ def _set_config(image: ClusterImage, record: ConfigRecord) -> None:
 
 
 def _set_feature(image: ClusterImage, record: FeatureLevelRecord) -> None:
+    if record.name == KRAFT_VERSION:
+        # Early releases wrote it here; it belongs to the control records of the log (KAFKA-18979).
+        return
     if record.feature_level == 0:
         image.features.pop(record.name, None)
     else:
@@ -218,6 +268,38 @@ def _set_feature(image: ClusterImage, record: FeatureLevelRecord) -> None:
 
 def _take_producer_ids(image: ClusterImage, record: ProducerIdsRecord) -> None:
     image.next_producer_id = record.next_producer_id
+
+
+def _set_quota(image: ClusterImage, record: ClientQuotaRecord) -> None:
+    key = frozenset((part.entity_type, part.entity_name) for part in record.entity), record.key
+    if record.remove:
+        image.quotas.pop(key, None)
+    else:
+        image.quotas[key] = record
+
+
+def _add_acl(image: ClusterImage, record: AccessControlEntryRecord) -> None:
+    image.acls[record.id] = record
+
+
+def _remove_acl(image: ClusterImage, record: RemoveAccessControlEntryRecord) -> None:
+    image.acls.pop(record.id, None)
+
+
+def _set_scram(image: ClusterImage, record: UserScramCredentialRecord) -> None:
+    image.scram[record.mechanism, record.name] = record
+
+
+def _remove_scram(image: ClusterImage, record: RemoveUserScramCredentialRecord) -> None:
+    image.scram.pop((record.mechanism, record.name), None)
+
+
+def _set_token(image: ClusterImage, record: DelegationTokenRecord) -> None:
+    image.tokens[record.token_id] = record
+
+
+def _remove_token(image: ClusterImage, record: RemoveDelegationTokenRecord) -> None:
+    image.tokens.pop(record.token_id, None)
 
 
 _ACTIONS: dict[str, Callable[[ClusterImage, Any], None]] = {
@@ -233,4 +315,14 @@ _ACTIONS: dict[str, Callable[[ClusterImage, Any], None]] = {
     "ConfigRecord": _set_config,
     "FeatureLevelRecord": _set_feature,
     "ProducerIdsRecord": _take_producer_ids,
+    "RegisterControllerRecord": _register_controller,
+    "ClearElrRecord": _clear_eligible_leaders,
+    "ClientQuotaRecord": _set_quota,
+    "AccessControlEntryRecord": _add_acl,
+    "RemoveAccessControlEntryRecord": _remove_acl,
+    "UserScramCredentialRecord": _set_scram,
+    "RemoveUserScramCredentialRecord": _remove_scram,
+    "DelegationTokenRecord": _set_token,
+    "RemoveDelegationTokenRecord": _remove_token,
 }
+"""What each kind of record does; the others (NoOp, the state of a migration from ZooKeeper) change nothing."""

@@ -15,8 +15,8 @@ from kclient.protocol import Message
 from kclient.protocol.messages.records.metadata_log import ConfigRecord, PartitionRecord, RemoveTopicRecord
 from refbroker.config import BrokerConfig
 from refbroker.log import LogConfig, LogManager, PartitionLog
+from refbroker.metadata.directories import UNASSIGNED, directory_on
 from refbroker.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE, ClusterImage
-from refbroker.metadata.log import TOPIC as METADATA_TOPIC
 from refbroker.settings.definitions import topic_settings
 
 logger = logging.getLogger(__name__)
@@ -49,14 +49,7 @@ class Publisher:
         """Bring everything in line, as after a restart."""
         self._update_broker()
         self._logs.set_topic_ids({name: topic.topic_id for name, topic in self._image.topics.items()})
-        for log in self._logs.logs():
-            topic = self._image.topics.get(log.topic)
-            if log.topic != METADATA_TOPIC and (topic is None or log.partition not in topic.partitions):
-                logger.warning("removing the log of %s-%d, which the metadata does not have", log.topic, log.partition)
-                self._delete([log])
-            elif topic is not None and log.topic_id != topic.topic_id:
-                logger.warning("removing the log of an older topic %s-%d", log.topic, log.partition)
-                self._delete([log])
+        self._logs.settle(self._home)
         for topic in self._image.topics.values():
             for partition in topic.partitions:
                 self._create(topic.topic_id, partition)
@@ -80,14 +73,27 @@ class Publisher:
                 for topic in self._image.topics:
                     self._update_topic(topic)
 
+    def _home(self, log: PartitionLog) -> UUID | None:
+        """In which directory the metadata has the partition of a log; None when this broker does not have it."""
+        topic = self._image.topics_by_id.get(log.topic_id)
+        state = None if topic is None else topic.partitions.get(log.partition)
+        if state is None or self._config.node_id not in state.replicas:
+            return None
+        return directory_on(state, self._config.node_id)
+
     def _create(self, topic_id: UUID, partition: int) -> None:
         topic = self._image.topics_by_id.get(topic_id)
         if topic is None or self._config.node_id not in topic.partitions[partition].replicas:
             return
         if self._logs.get(topic.name, partition) is not None:
             return
+        home = directory_on(topic.partitions[partition], self._config.node_id)
+        directory = next((each for each in self._logs.online if each.directory_id == home), None)
+        if directory is None and home != UNASSIGNED and len(self._logs.online) < len(self._logs.directories):
+            logger.warning("%s-%d may be in a directory that is offline; leaving it there", topic.name, partition)
+            return
         try:
-            self._logs.create(topic.name, partition, topic_id, self._log_config(topic.name))
+            self._logs.create(topic.name, partition, topic_id, self._log_config(topic.name), directory=directory)
         except KafkaStorageError as error:
             logger.error("no log for %s-%d: %s", topic.name, partition, error)
 
@@ -124,3 +130,5 @@ class Publisher:
             self._image.config(BROKER_RESOURCE, str(self._config.node_id)),
             self._image.config(BROKER_RESOURCE, ""),
         )
+        cordoned = self._config.cordoned_directories
+        self._logs.cordoned = frozenset(each for each in self._logs.directories if str(each.path) in cordoned)

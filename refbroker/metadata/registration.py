@@ -1,7 +1,8 @@
-"""The records a broker begins with: the cluster's features when it is new, and its own registration at each start.
+"""The records a broker begins and ends with: its registration, and its leave.
 
 A start is a new term for the partitions it leads: their leader epochs go up, as they do when Apache
-Kafka's only node comes back.
+Kafka's only node comes back. A clean stop leaves the broker fenced and its partitions without a leader, so that whoever
+goes on with the data, be it Kafka, need not wait until this registration has timed out.
 """
 
 from __future__ import annotations
@@ -11,33 +12,17 @@ from uuid import UUID
 
 from kclient.protocol import Message
 from kclient.protocol.messages.records.metadata_log import (
-    BeginTransactionRecord,
     BrokerRegistrationChangeRecord,
-    EndTransactionRecord,
-    FeatureLevelRecord,
     PartitionChangeRecord,
     RegisterBrokerRecord,
 )
 from refbroker.config import BrokerConfig, Listener
+from refbroker.metadata.directories import NO_LEADER, FindDirectory, partition_changes
+from refbroker.metadata.features import SUPPORTED_FEATURES
 from refbroker.metadata.image import ClusterImage
 
-METADATA_VERSION = "metadata.version"
-SUPPORTED_FEATURES: dict[str, tuple[int, int]] = {METADATA_VERSION: (7, 30)}
-"""The features this broker has, with the levels it can work at; 30 is that of Kafka 4.3."""
-
 _PLAINTEXT = 0
-_NO_LONGER_FENCED = -1
-
-
-def bootstrap_records(image: ClusterImage) -> list[Message]:
-    """What a new cluster begins with; nothing for one that exists."""
-    if image.features:
-        return []
-    return [
-        BeginTransactionRecord(name="Bootstrap records"),
-        *(FeatureLevelRecord(name=name, feature_level=high) for name, (_, high) in SUPPORTED_FEATURES.items()),
-        EndTransactionRecord(),
-    ]
+_YES, _NO = 1, -1
 
 
 def registration_records(
@@ -47,6 +32,7 @@ def registration_records(
     broker_epoch: int,
     incarnation_id: UUID,
     directories: list[UUID],
+    find: FindDirectory,
 ) -> Iterator[list[Message]]:
     """The batches of records by which a broker joins the cluster.
 
@@ -54,7 +40,8 @@ def registration_records(
         advertised: where clients find it.
         broker_epoch: the offset its registration gets.
         incarnation_id: of this start.
-        directories: ids of its data directories.
+        directories: ids of its data directories that can be used.
+        find: where its logs are.
     """
     node = config.node_id
     register = RegisterBrokerRecord(
@@ -75,15 +62,21 @@ def registration_records(
         log_dirs=sorted(directories),
     )
     yield [register]
-    unfence = BrokerRegistrationChangeRecord(broker_id=node, broker_epoch=broker_epoch, fenced=_NO_LONGER_FENCED)
-    yield [unfence, *_elections(image, node)]
+    unfence = BrokerRegistrationChangeRecord(broker_id=node, broker_epoch=broker_epoch, fenced=_NO)
+    yield [unfence, *partition_changes(image, node, find, elect=True)]
 
 
-def _elections(image: ClusterImage, node: int) -> Iterator[Message]:
-    for topic in image.topics.values():
-        for partition in topic.partitions.values():
-            if node in partition.replicas:
-                isr = None if partition.isr == [node] else [node]
-                yield PartitionChangeRecord(
-                    partition_id=partition.partition_id, topic_id=topic.topic_id, leader=node, isr=isr
-                )
+def departure_records(image: ClusterImage, node: int) -> list[Message]:
+    """The records by which a broker leaves in order: nobody leads its partitions until it comes back."""
+    epoch = image.brokers[node].broker_epoch
+    led = [
+        PartitionChangeRecord(partition_id=partition.partition_id, topic_id=topic.topic_id, leader=NO_LEADER)
+        for topic in image.topics.values()
+        for partition in topic.partitions.values()
+        if partition.leader == node
+    ]
+    return [
+        BrokerRegistrationChangeRecord(broker_id=node, broker_epoch=epoch, in_controlled_shutdown=_YES),
+        *led,
+        BrokerRegistrationChangeRecord(broker_id=node, broker_epoch=epoch, fenced=_YES),
+    ]

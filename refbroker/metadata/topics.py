@@ -25,8 +25,9 @@ from kclient.errors import (
 )
 from kclient.protocol import Message
 from kclient.protocol.messages.records.metadata_log import ConfigRecord, PartitionRecord, TopicRecord
+from refbroker.log.log_dir import METADATA_TOPIC
+from refbroker.metadata.directories import default_directory
 from refbroker.metadata.image import TOPIC_RESOURCE, ClusterImage
-from refbroker.metadata.log import TOPIC as METADATA_TOPIC
 from refbroker.settings.definitions import topic_settings
 
 if TYPE_CHECKING:
@@ -153,7 +154,7 @@ def partition_records(
     broker: Broker, topic_id: UUID, first: int, assignments: Sequence[Sequence[int]]
 ) -> list[Message]:
     """The records of new partitions, numbered from `first` on."""
-    directory = broker.logs.directories[0].directory_id
+    image = broker.metadata.image
     return [
         PartitionRecord(
             partition_id=number,
@@ -163,7 +164,7 @@ def partition_records(
             leader=replicas[0],
             leader_epoch=0,
             partition_epoch=0,
-            directories=[directory] * len(replicas),
+            directories=[default_directory(image, replica) for replica in replicas],
         )
         for number, replicas in enumerate(assignments, first)
     ]

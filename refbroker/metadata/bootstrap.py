@@ -1,0 +1,98 @@
+"""`bootstrap.checkpoint` in each data directory: what a new cluster's metadata log begins with.
+
+Formatting writes it, the first start takes its records over into the log, and nobody reads it after that. The format is
+that of a snapshot (see `snapshot_file`), with epoch and time 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from kclient.errors import KafkaStorageError
+from kclient.protocol import Message
+from kclient.protocol.messages.records.metadata_log import (
+    BeginTransactionRecord,
+    ConfigRecord,
+    EndTransactionRecord,
+    FeatureLevelRecord,
+)
+from refbroker.log import Files
+from refbroker.log.files import storage_errors
+from refbroker.metadata.features import SUPPORTED_FEATURES
+from refbroker.metadata.image import BROKER_RESOURCE
+from refbroker.metadata.snapshot_file import Snapshot, encode_snapshot, read_snapshot, write_snapshot
+from refbroker.metadata.versions import LATEST, METADATA_VERSION, TRANSACTIONS
+
+BOOTSTRAP_CHECKPOINT = "bootstrap.checkpoint"
+
+_ELIGIBLE_LEADERS = "eligible.leader.replicas.version"
+
+
+def default_bootstrap_records(metadata_version: int = LATEST) -> list[Message]:
+    """The features of a new cluster of this broker.
+
+    Parameters:
+        metadata_version: the level of that feature; the others have their highest.
+    """
+    levels = {name: high for name, (_, high) in SUPPORTED_FEATURES.items()} | {METADATA_VERSION: metadata_version}
+    return [FeatureLevelRecord(name=name, feature_level=level) for name, level in levels.items()]
+
+
+def bootstrap_records(files: Files, directory: Path, now_ms: int) -> list[Message]:
+    """What the metadata log is to begin with; a directory that nobody has formatted before gets the default.
+
+    Parameters:
+        directory: the data directory that the metadata log is in.
+        now_ms: milliseconds since the epoch.
+
+    Raises:
+        KafkaStorageError: the file is damaged or names no `metadata.version`, or the disk fails.
+    """
+    path = directory / BOOTSTRAP_CHECKPOINT
+    with storage_errors(f"read {path}"):
+        if not files.exists(path):
+            write_bootstrap(files, directory, default_bootstrap_records(), now_ms)
+        records = read_snapshot(files, path).records
+    if not any(isinstance(record, FeatureLevelRecord) and record.name == METADATA_VERSION for record in records):
+        raise KafkaStorageError(f"{path} does not say which metadata.version the cluster begins with; format it again")
+    return records
+
+
+def write_bootstrap(files: Files, directory: Path, records: Sequence[Message], now_ms: int) -> None:
+    """Write what the metadata log is to begin with.
+
+    Parameters:
+        records: with the level of `metadata.version` among them.
+        now_ms: milliseconds since the epoch.
+
+    Raises:
+        KafkaStorageError: the disk fails.
+    """
+    levels = {record.name: record.feature_level for record in records if isinstance(record, FeatureLevelRecord)}
+    path = directory / BOOTSTRAP_CHECKPOINT
+    with storage_errors(f"write {path}"):
+        write_snapshot(files, path, encode_snapshot(Snapshot(list(records)), 0, levels[METADATA_VERSION], now_ms))
+
+
+def activation_records(bootstrap: Sequence[Message], min_insync_replicas: int) -> list[Message]:
+    """What the metadata log of a new cluster begins with.
+
+    Parameters:
+        bootstrap: what formatting left for it.
+        min_insync_replicas: the broker's setting, which becomes the cluster's with eligible leader replicas.
+    """
+    levels = {record.name: record.feature_level for record in bootstrap if isinstance(record, FeatureLevelRecord)}
+    records = list(bootstrap)
+    if levels.get(_ELIGIBLE_LEADERS, 0) > 0:
+        records.append(
+            ConfigRecord(
+                resource_type=BROKER_RESOURCE,
+                resource_name="",
+                name="min.insync.replicas",
+                value=str(min_insync_replicas),
+            )
+        )
+    if levels[METADATA_VERSION] < TRANSACTIONS:
+        return records
+    return [BeginTransactionRecord(name="Bootstrap records"), *records, EndTransactionRecord()]

@@ -1,0 +1,87 @@
+"""`quorum-state` beside the metadata log: in which epoch this node is, whom it follows, whom it voted for.
+
+One line of JSON. Version 0 (kraft.version 0) has the voters from the settings, version 1 the voted node's directory:
+
+    {"clusterId":"","leaderId":1,"leaderEpoch":2,"votedId":-1,"appliedOffset":0,"currentVoters":[{"voterId":1}],
+     "data_version":0}
+    {"leaderId":1,"leaderEpoch":2,"votedId":-1,"votedDirectoryId":"AAAAAAAAAAAAAAAAAAAAAA","data_version":1}
+
+It is written before anything is appended in an epoch, so that no epoch is ever led twice, even when the log lost its
+end. A node that was the leader begins a new epoch when it starts. Source: KIP-595, KIP-853.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+from kclient.errors import KafkaStorageError
+from refbroker.log import Files
+from refbroker.log.checkpoints import encode_uuid
+
+QUORUM_STATE = "quorum-state"
+NOBODY = -1
+
+
+@dataclass(frozen=True, slots=True)
+class QuorumState:
+    """What the file says.
+
+    Attributes:
+        leader_id: -1 when none is known.
+        voters: ids of the voters that version 0 names.
+    """
+
+    leader_id: int
+    leader_epoch: int
+    voters: tuple[int, ...] = ()
+
+    def encode(self, kraft_version: int) -> bytes:
+        """The file's content, at the version that goes with the `kraft.version`."""
+        fields: dict[str, Any] = {"leaderId": self.leader_id, "leaderEpoch": self.leader_epoch, "votedId": NOBODY}
+        if kraft_version == 0:
+            voters = [{"voterId": voter} for voter in self.voters]
+            fields = {"clusterId": "", **fields, "appliedOffset": 0, "currentVoters": voters, "data_version": 0}
+        else:
+            fields |= {"votedDirectoryId": encode_uuid(UUID(int=0)), "data_version": 1}
+        return json.dumps(fields, separators=(",", ":")).encode()
+
+
+def read_quorum_state(files: Files, directory: Path) -> QuorumState | None:
+    """The state, None when there is no file yet.
+
+    Parameters:
+        directory: of the metadata log.
+
+    Raises:
+        KafkaStorageError: the file is damaged.
+        OSError: the disk fails.
+    """
+    path = directory / QUORUM_STATE
+    if not files.exists(path):
+        return None
+    try:
+        fields = json.loads(files.read_bytes(path))
+        if fields["data_version"] not in (0, 1):
+            raise ValueError(f"version {fields['data_version']}")
+        voters = fields.get("currentVoters") or []
+        return QuorumState(
+            int(fields["leaderId"]), int(fields["leaderEpoch"]), tuple(int(voter["voterId"]) for voter in voters)
+        )
+    except (ValueError, KeyError, TypeError) as error:
+        raise KafkaStorageError(f"{path} is damaged: {error}") from error
+
+
+def write_quorum_state(files: Files, directory: Path, state: QuorumState, kraft_version: int) -> None:
+    """Replace the file.
+
+    Parameters:
+        directory: of the metadata log.
+
+    Raises:
+        OSError: the disk fails.
+    """
+    files.write_bytes(directory / QUORUM_STATE, state.encode(kraft_version))

@@ -1,0 +1,155 @@
+"""The snapshots beside the metadata log: which there are, and what of them and of the log may go.
+
+A log that starts behind offset 0 needs a snapshot that reaches to its start or beyond. Retention looks at snapshots
+from the oldest on: as long as log and snapshots have more than `metadata.max.retention.bytes`, or a snapshot is older
+than `metadata.max.retention.ms`, the log start moves to the next snapshot, segments wholly before it go, and so does
+the older snapshot. The newest one stays. Source: Kafka's KafkaRaftLog.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+
+from kclient.errors import KafkaStorageError
+from refbroker.log import Files, PartitionLog
+from refbroker.log.deletions import Deletions
+from refbroker.log.files import storage_errors
+from refbroker.log.retention import before_log_start
+from refbroker.metadata.snapshot_file import (
+    DELETED_SUFFIX,
+    SUFFIX,
+    Snapshot,
+    SnapshotId,
+    parse_file_name,
+    read_snapshot,
+    read_timestamp,
+)
+
+logger = logging.getLogger(__name__)
+
+
+class Snapshots:
+    """The snapshots of one metadata log.
+
+    Parameters:
+        files: the disk.
+        log: beside which they are.
+        deletions: where files wait to be removed.
+    """
+
+    def __init__(self, files: Files, log: PartitionLog, deletions: Deletions) -> None:
+        self._files = files
+        self._log = log
+        self._deletions = deletions
+        self._sizes: dict[SnapshotId, int] = {}
+
+    def recover(self) -> None:
+        """See which there are; what a crash left half written or half removed goes.
+
+        Raises:
+            KafkaStorageError: the log starts behind the newest one or ends before it, or the disk fails.
+        """
+        directory, start, end = self._log.directory, self._log.log_start_offset, self._log.log_end_offset
+        doomed: list[Path] = []
+        kept: dict[SnapshotId, int] = {}
+        with storage_errors(f"list the snapshots in {directory}"):
+            for name in self._files.names(directory):
+                found = parse_file_name(name)
+                if found is None:
+                    continue
+                if found[1] == SUFFIX and found[0].offset >= start:
+                    kept[found[0]] = self._size_of(directory / name)
+                else:
+                    doomed.append(directory / name)
+            self._sizes = dict(sorted(kept.items()))
+            latest = self.latest
+            if start > 0 and latest is None:
+                raise KafkaStorageError(
+                    f"the metadata log in {directory} starts at offset {start}, and there is no snapshot that reaches "
+                    f"to it; restore the newest .checkpoint file"
+                )
+            if latest is not None and latest.offset > end:
+                raise KafkaStorageError(
+                    f"the metadata log in {directory} ends at offset {end}, before its snapshot {latest.file_name}; "
+                    f"restore the log, or move that snapshot away to do without what it knows of later changes"
+                )
+            for path in doomed:
+                logger.info("Removing %s, which is not needed", path)
+                self._files.unlink(path)
+
+    @property
+    def latest(self) -> SnapshotId | None:
+        """The newest one, None when there is none."""
+        return next(reversed(self._sizes), None)
+
+    @property
+    def ids(self) -> list[SnapshotId]:
+        """All of them, the oldest first."""
+        return list(self._sizes)
+
+    def add(self, snapshot: SnapshotId, size: int) -> None:
+        """Take note of one that has been written, and is the newest.
+
+        Parameters:
+            size: in bytes.
+        """
+        self._sizes[snapshot] = size
+
+    def path(self, snapshot: SnapshotId) -> Path:
+        return self._log.directory / snapshot.file_name
+
+    def read(self, snapshot: SnapshotId) -> Snapshot:
+        """What is in one.
+
+        Raises:
+            KafkaStorageError: it is damaged, or the disk fails.
+        """
+        path = self.path(snapshot)
+        with storage_errors(f"read {path}"):
+            return read_snapshot(self._files, path)
+
+    def clean(self, max_bytes: int, max_ms: int, now_ms: int) -> None:
+        """Let go of what is too much and of what is too old.
+
+        Parameters:
+            max_bytes: of log and snapshots together; negative for no limit.
+            max_ms: the age of a snapshot, by its last record; negative for no limit.
+            now_ms: milliseconds since the epoch.
+
+        Raises:
+            KafkaStorageError: the disk fails.
+        """
+        with storage_errors(f"clean the snapshots in {self._log.directory}"):
+            if max_bytes >= 0:
+                self._clean(lambda _: self._size() > max_bytes, f"log and snapshots have more than {max_bytes} bytes")
+            if max_ms >= 0:
+                self._clean(
+                    lambda snapshot: now_ms - read_timestamp(self._files, self.path(snapshot)) > max_ms,
+                    f"it is older than {max_ms} ms",
+                )
+
+    def _clean(self, too_much: Callable[[SnapshotId], bool], reason: str) -> None:
+        ids = self.ids
+        for oldest, follower in pairwise(ids):
+            if not too_much(oldest):
+                break
+            logger.info("Deleting the snapshot %s, since %s", oldest.file_name, reason)
+            self._log.delete_records(follower.offset)
+            self._log.delete_segments(before_log_start(self._log), f"the snapshot {follower.file_name} has them")
+            del self._sizes[oldest]
+            deleted = self.path(oldest).with_suffix(DELETED_SUFFIX)
+            self._files.rename(self.path(oldest), deleted)
+            self._deletions.schedule([deleted], self._log.config.file_delete_delay_ms)
+
+    def _size(self) -> int:
+        return self._log.size_in_bytes() + sum(self._sizes.values())
+
+    def _size_of(self, path: Path) -> int:
+        file = self._files.open(path, writable=False)
+        try:
+            return self._files.size(file)
+        finally:
+            file.close()

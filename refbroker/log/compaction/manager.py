@@ -1,0 +1,265 @@
+"""The log cleaner: chooses logs, runs passes over them, and remembers how far each log is clean.
+
+Every `log.cleaner.backoff.ms` it looks for logs that are due, and cleans the dirtiest, up to
+`log.cleaner.threads` at once, until none is due. A log whose cleaning fails for any reason but its disk is marked
+uncleanable and passed over until the next start; when the disk fails its data directory is offline anyway.
+
+Everything here belongs to the event loop; `cleaner` says what runs in worker threads. Retention, of logs with
+`compact,delete` too, is the log manager's, and leaves alone what is being cleaned.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+import anyio
+import anyio.to_thread
+
+from kclient.errors import CorruptRecordError, KafkaStorageError
+from refbroker.clock import Clock
+from refbroker.log.compaction.cleaner import CleanerSettings, CleaningAbortedError, CleaningPass, Place
+from refbroker.log.compaction.selection import LogToClean, choose, first_dirty_offset, measure
+from refbroker.log.compaction.states import CleaningState, CleaningStates, Event
+from refbroker.log.compaction.stats import CleanerStats, PassStats
+from refbroker.log.compaction.throttle import Throttle
+from refbroker.log.files import Files
+from refbroker.log.manager import LogManager
+from refbroker.log.partition_log import PartitionLog
+
+logger = logging.getLogger(__name__)
+
+Key = tuple[str, int]
+
+
+class CleanerConfig:
+    """The settings of the log cleaner, which may change while it works.
+
+    Parameters:
+        value: gives the value of a setting of the broker by its name.
+    """
+
+    def __init__(self, value: Callable[[str], str | None]) -> None:
+        self._value = value
+
+    def _number(self, name: str) -> float:
+        text = self._value(f"log.cleaner.{name}")
+        assert text is not None, f"log.cleaner.{name} has a default"
+        return float(text)
+
+    @property
+    def threads(self) -> int:
+        return int(self._number("threads"))
+
+    @property
+    def backoff_ms(self) -> int:
+        return int(self._number("backoff.ms"))
+
+    @property
+    def max_bytes_per_second(self) -> float:
+        return self._number("io.max.bytes.per.second")
+
+    def of_one_cleaner(self) -> CleanerSettings:
+        """What each has of the memory that they share."""
+        threads = max(self.threads, 1)
+        return CleanerSettings(
+            dedupe_buffer_size=int(self._number("dedupe.buffer.size")) // threads,
+            load_factor=self._number("io.buffer.load.factor"),
+            # Half of it is for reading, half for writing.
+            io_buffer_size=max(int(self._number("io.buffer.size")) // threads // 2, 1),
+        )
+
+
+class LogCleaner:
+    """Compacts the logs of a broker.
+
+    Parameters:
+        logs: the broker's logs.
+        config: its settings.
+        clock: its clock.
+        files: the disk.
+
+    Attributes:
+        stats: what it has done.
+    """
+
+    def __init__(self, logs: LogManager, config: CleanerConfig, clock: Clock, files: Files) -> None:
+        self.stats = CleanerStats()
+        self._logs = logs
+        self._config = config
+        self._clock = clock
+        self._files = files
+        self._throttle = Throttle(lambda: config.max_bytes_per_second, clock)
+        self._states = CleaningStates()
+        self._passes: dict[Key, CleaningPass] = {}
+        self._pass_ended = asyncio.Event()
+
+    # Who may clean
+
+    def state(self, topic: str, partition: int) -> CleaningState | None:
+        """What is being done with a log; None when it is left in peace."""
+        return self._states[topic, partition]
+
+    async def pause(self, topic: str, partition: int) -> None:
+        """Give up a pass over a log, and begin none until `resume`; returns once nothing touches its segments.
+
+        For whoever truncates it or moves it elsewhere. Pauses add up.
+        """
+        key = (topic, partition)
+        self._states.change(key, Event.PAUSE)
+        if (running := self._passes.get(key)) is not None:
+            running.abort()
+        while self._states[key] is CleaningState.ABORTED:
+            await self._pass_ended.wait()
+
+    def resume(self, topic: str, partition: int) -> None:
+        """Undo one `pause`.
+
+        Raises:
+            RuntimeError: it is not paused.
+        """
+        self._states.change((topic, partition), Event.RESUME)
+
+    # Choosing
+
+    def look(self) -> list[LogToClean]:
+        """Every compacted log that may be cleaned now, with what is dirty of it; takes note of the dirtiest."""
+        now = self._clock()
+        self.stats.last_run_ms = now
+        self._forget_deleted()
+        found = [
+            measured
+            for log in self._logs.logs()
+            if log.config.compacted and self._may_clean(log) and (measured := self._measure(log, now)) is not None
+        ]
+        self.stats.max_dirty_percent = int(100 * max((each.dirty_ratio for each in found), default=0.0))
+        self.stats.max_compaction_delay_ms = max((each.overdue_ms for each in found), default=0)
+        return found
+
+    def _may_clean(self, log: PartitionLog) -> bool:
+        key = (log.topic, log.partition)
+        uncleanable = self.stats.uncleanable.get(str(log.directory.parent), ())
+        return self._states[key] is None and key not in uncleanable and not log.closed and log.health.failure is None
+
+    def _measure(self, log: PartitionLog, now_ms: int) -> LogToClean | None:
+        try:
+            with log.health.guard(f"look at {log.directory}", log.topic, log.partition):
+                measured = measure(log, now_ms)
+        except KafkaStorageError as error:
+            logger.error("log cleaner: %s", error)
+            return None
+        except CorruptRecordError as error:
+            logger.error("log cleaner: %s", error)
+            self._mark_uncleanable(log)
+            return None
+        if log.cleaned_up_to is not None:
+            # A checkpoint that is not believed is not asked again.
+            log.cleaned_up_to = measured.first_dirty_offset
+        return measured
+
+    def _forget_deleted(self) -> None:
+        for directory, keys in list(self.stats.uncleanable.items()):
+            keys.intersection_update((log.topic, log.partition) for log in self._logs.logs())
+            if not keys:
+                del self.stats.uncleanable[directory]
+
+    def _mark_uncleanable(self, log: PartitionLog) -> None:
+        logger.error("%s is not compacted any more before the next start", log)
+        self.stats.uncleanable.setdefault(str(log.directory.parent), set()).add((log.topic, log.partition))
+
+    # Cleaning
+
+    async def clean_due(self) -> None:
+        """Clean all logs that are due, as many at once as there are threads."""
+        async with anyio.create_task_group() as group:
+            for _ in range(self._config.threads):
+                group.start_soon(self._clean_while_any_is_due)
+
+    async def _clean_while_any_is_due(self) -> None:
+        while True:
+            target = choose(self.look())
+            if target is not None:
+                await self.clean(target)
+            elif self._passes:
+                # Another log may become due long before the passes of others are over.
+                await self._clock.sleep(self._config.backoff_ms)
+            else:
+                return
+
+    async def clean(self, target: LogToClean) -> PassStats | None:
+        """Run a pass over a log that nobody cleans; what it did, None when it was given up or failed."""
+        log = target.log
+        key = (log.topic, log.partition)
+        self._states.change(key, Event.BEGIN)
+        log.being_cleaned = True
+        running = CleaningPass(self._files, target, self._config.of_one_cleaner(), self._throttle, self._clock)
+        self._passes[key] = running
+        try:
+            await self._run(running)
+            log.cleaned_up_to = running.stats.end_offset
+            directory = self._logs.directory_of(*key)
+            if directory is not None:
+                directory.write_cleaner_offsets()
+        except CleaningAbortedError as error:
+            logger.info("%s", error)
+            return None
+        except KafkaStorageError as error:
+            logger.error("log cleaner: %s", error)
+            return None
+        except CorruptRecordError as error:
+            logger.error("log cleaner: %s", error)
+            self._mark_uncleanable(log)
+            return None
+        except Exception:
+            # Whatever it was, it would come again at each round, and the other logs must have their turn.
+            logger.exception("cleaning %s went wrong", log)
+            self._mark_uncleanable(log)
+            return None
+        finally:
+            running.close()
+            log.being_cleaned = False
+            del self._passes[key]
+            self._states.change(key, Event.FINISH)
+            self._pass_ended.set()
+            self._pass_ended = asyncio.Event()
+        self.stats.add(running.stats)
+        _log_pass(running.stats)
+        return running.stats
+
+    async def _run(self, running: CleaningPass) -> None:
+        place = Place.LOOP
+        while True:
+            step = running.step() if place is Place.LOOP else await anyio.to_thread.run_sync(running.step)
+            if step is None:
+                return
+            if step.wait_ms:
+                await self._clock.sleep(step.wait_ms)
+            place = step.place
+
+
+def uncleanable_bytes(log: PartitionLog) -> int:
+    """How much of a log that is passed over waits to be cleaned, in bytes."""
+    first = first_dirty_offset(log)
+    return sum(segment.size for segment in log.segments.from_offset(first) if segment is not log.segments.active)
+
+
+def _log_pass(stats: PassStats) -> None:
+    logger.info(
+        "Cleaned %s-%d, dirty from %d to %d, in %d ms: %d of %d records stay, %d of %d bytes; %d keys, %d%% of the map",
+        stats.topic,
+        stats.partition,
+        stats.first_dirty_offset,
+        stats.end_offset,
+        stats.duration_ms,
+        stats.records_kept,
+        stats.records_read,
+        stats.bytes_written,
+        stats.bytes_read,
+        stats.map_keys,
+        int(100 * stats.map_utilization),
+    )
+    if stats.records_invalid:
+        logger.warning(
+            "%s-%d had %d records without key, which are gone", stats.topic, stats.partition, stats.records_invalid
+        )

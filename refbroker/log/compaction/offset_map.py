@@ -1,0 +1,62 @@
+"""The offset map: for each key of the dirty part of a log the offset of its last record, in bounded memory.
+
+A record of the log stays only if no later one in the map has its key. Keys are held by themselves
+when they are shorter than 16 bytes, else by a hash of 16 bytes (BLAKE2b, which nobody can make collide
+on purpose); Kafka holds 16 bytes of MD5 and 8 of the offset in one flat table. Here an entry is a slot
+of a dict, a bytes object and an int, which take up to `BYTES_PER_ENTRY` together, the copy of the table
+while it grows included. So the same `log.cleaner.dedupe.buffer.size` holds an eighth of the keys, and a log with
+more of them takes more passes; unlike Kafka's table it takes no memory before there are keys.
+"""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+
+BYTES_PER_ENTRY = 192
+_HASH_SIZE = 16
+
+
+def map_key(key: bytes) -> bytes:
+    """What stands for a record's key in the map."""
+    # Shorter than any hash, so that no key can be taken for another one's hash.
+    return key if len(key) < _HASH_SIZE else blake2b(key, digest_size=_HASH_SIZE).digest()
+
+
+class OffsetMap:
+    """The latest offset of each key.
+
+    Parameters:
+        memory: how many bytes it may take.
+        load_factor: the part of them that may be used, from 0 to 1.
+
+    Attributes:
+        offsets: the latest offset by `map_key` of the key; for who looks up many.
+        capacity: how many keys it takes, at least one.
+        latest_offset: everything from the first dirty offset to here is in the map; -1 before there is anything.
+    """
+
+    def __init__(self, memory: int, load_factor: float = 0.9) -> None:
+        self.slots = memory // BYTES_PER_ENTRY
+        self.capacity = max(int(self.slots * load_factor), 1)
+        self.offsets: dict[bytes, int] = {}
+        self.latest_offset = -1
+
+    def __len__(self) -> int:
+        return len(self.offsets)
+
+    def put(self, key: bytes, offset: int) -> bool:
+        """Take note that the key's latest record is at `offset`; False, and nothing happens, when the map is full."""
+        entry = map_key(key)
+        if len(self.offsets) >= self.capacity and entry not in self.offsets:
+            return False
+        self.offsets[entry] = offset
+        return True
+
+    def get(self, key: bytes) -> int:
+        """The offset of the key's latest record, -1 when the key is not in the map."""
+        return self.offsets.get(map_key(key), -1)
+
+    @property
+    def utilization(self) -> float:
+        """The part of the memory that is in use, from 0 to 1."""
+        return len(self.offsets) / max(self.slots, self.capacity)

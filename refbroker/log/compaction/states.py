@@ -1,0 +1,79 @@
+"""What compaction does with each log just now, as a table.
+
+None, the state of a log that is left in peace, is not kept; the others are:
+
+    IN_PROGRESS   a pass runs; retention leaves the log's segments alone
+    ABORTED       the pass was told to stop and has not done so yet
+    PAUSED        nothing may begin, until it is resumed as many times as it was paused
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Hashable
+
+
+class CleaningState(enum.Enum):
+    """Of one log; a log that is in none of these can be cleaned."""
+
+    IN_PROGRESS = "in progress"
+    ABORTED = "aborted"
+    PAUSED = "paused"
+
+
+class Event(enum.Enum):
+    """What changes a state."""
+
+    BEGIN = "begin"
+    FINISH = "finish"
+    PAUSE = "pause"
+    RESUME = "resume"
+
+
+_State = CleaningState | None
+
+TRANSITIONS: dict[tuple[_State, Event], _State] = {
+    (None, Event.BEGIN): CleaningState.IN_PROGRESS,
+    (None, Event.PAUSE): CleaningState.PAUSED,
+    (CleaningState.IN_PROGRESS, Event.FINISH): None,
+    (CleaningState.IN_PROGRESS, Event.PAUSE): CleaningState.ABORTED,
+    (CleaningState.ABORTED, Event.FINISH): CleaningState.PAUSED,
+    (CleaningState.ABORTED, Event.PAUSE): CleaningState.ABORTED,
+    (CleaningState.ABORTED, Event.RESUME): CleaningState.ABORTED,
+    (CleaningState.PAUSED, Event.PAUSE): CleaningState.PAUSED,
+    (CleaningState.PAUSED, Event.RESUME): CleaningState.PAUSED,
+}
+
+
+class CleaningStates:
+    """The states of all logs."""
+
+    def __init__(self) -> None:
+        self._states: dict[Hashable, CleaningState] = {}
+        self._pauses: dict[Hashable, int] = {}
+
+    def __getitem__(self, log: Hashable) -> CleaningState | None:
+        return self._states.get(log)
+
+    def change(self, log: Hashable, event: Event) -> CleaningState | None:
+        """Let something happen to a log, and give the state that it is in then.
+
+        Raises:
+            RuntimeError: this cannot happen in its state.
+        """
+        state = self._states.get(log)
+        if (state, event) not in TRANSITIONS:
+            raise RuntimeError(f"a log whose cleaning is {state and state.value} cannot {event.value}: {log}")
+        changed = TRANSITIONS[state, event]
+        if event is Event.PAUSE:
+            self._pauses[log] = self._pauses.get(log, 0) + 1
+        elif event is Event.RESUME:
+            self._pauses[log] -= 1
+        if changed is CleaningState.PAUSED and not self._pauses.get(log):
+            changed = None
+        if changed is None:
+            self._states.pop(log, None)
+            self._pauses.pop(log, None)
+        else:
+            self._states[log] = changed
+        return changed

@@ -1,0 +1,96 @@
+"""Transactions as compaction walks over them: which data go, and when a marker may.
+
+The records of an aborted transaction go at once, whatever their keys. A marker stays as long as a batch of its
+transaction was met before it (a header kept for its sequence counts), and after that until its delete
+horizon has passed, so that a consumer that reads these data just now still finds out how it ended. The
+entries of the transaction index whose marker is still needed go into the new segment's index.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from kclient.records import ABORT, COMMIT, BatchHeader, parse_control_record, read_batches
+from refbroker.log.transaction_index import AbortedTransaction
+
+
+@dataclass(order=True, slots=True)
+class _Pending:
+    first_offset: int
+    transaction: AbortedTransaction = field(compare=False)
+
+
+@dataclass(slots=True)
+class _Aborted:
+    transaction: AbortedTransaction
+    met_batches: bool = False
+
+
+class CleanedTransactions:
+    """The transactions that are open where the walk is. For one pass over a log, ascending.
+
+    Attributes:
+        retained: entries for the transaction index of the segment that is being written, in the order of their
+            markers; who writes it takes them out.
+    """
+
+    def __init__(self) -> None:
+        self.retained: list[AbortedTransaction] = []
+        self._pending: list[_Pending] = []
+        self._known: set[tuple[int, int]] = set()
+        self._aborted: dict[int, _Aborted] = {}
+        self._committed: set[int] = set()
+
+    def add_aborted(self, transactions: Iterable[AbortedTransaction]) -> None:
+        """Take over what the transaction index says; what is known already is left out."""
+        for transaction in transactions:
+            key = (transaction.producer_id, transaction.first_offset)
+            if key not in self._known:
+                self._known.add(key)
+                heapq.heappush(self._pending, _Pending(transaction.first_offset, transaction))
+
+    def _begin_up_to(self, offset: int) -> None:
+        while self._pending and self._pending[0].first_offset <= offset:
+            transaction = heapq.heappop(self._pending).transaction
+            self._aborted.setdefault(transaction.producer_id, _Aborted(transaction))
+
+    def is_aborted(self, header: BatchHeader) -> bool:
+        """Walk over a batch of data; whether it belongs to an aborted transaction."""
+        self._begin_up_to(header.last_offset)
+        if not header.is_transactional:
+            return False
+        aborted = self._aborted.get(header.producer_id)
+        if aborted is None:
+            self._committed.add(header.producer_id)
+            return False
+        aborted.met_batches = True
+        return True
+
+    def ends_without_data(self, header: BatchHeader) -> bool:
+        """Walk over a control batch; whether nothing of the transaction that it ends is left.
+
+        Parameters:
+            header: with all its bytes.
+
+        Raises:
+            CorruptRecordError: it is no control batch.
+        """
+        self._begin_up_to(header.last_offset)
+        records = [record for batch in read_batches(header.raw) for record in batch.records()]
+        if not records:
+            # A header that was kept for its producer's epoch.
+            return True
+        control = parse_control_record(records[0]).type
+        if control == ABORT:
+            aborted = self._aborted.pop(header.producer_id, None)
+            if aborted is None or not aborted.met_batches:
+                return True
+            self.retained.append(aborted.transaction)
+            return False
+        if control == COMMIT:
+            had_batches = header.producer_id in self._committed
+            self._committed.discard(header.producer_id)
+            return not had_batches
+        return False

@@ -13,13 +13,17 @@ from typing import NamedTuple
 
 from kclient.errors import ConfigError, InvalidConfigurationError
 from refbroker.log import LogConfig
-from refbroker.settings.definitions import broker_settings, nearest, parse_list, topic_settings
-from refbroker.settings.effective import BrokerLayers, topic_value
+from refbroker.settings.cross_checks import check_broker
+from refbroker.settings.definitions import broker_settings, nearest
+from refbroker.settings.effective import BrokerLayers, topic_values
+from refbroker.settings.values import parse_list
 
 logger = logging.getLogger(__name__)
 
 LOOPBACK = "127.0.0.1"
 PLAINTEXT = "PLAINTEXT"
+NO_NODE_ID = -1
+_NODE_ID = ("node.id", "broker.id")
 # What a broker of Kafka's own has set for its sake, and which says nothing that could be acted on here.
 _EXPECTED = frozenset(
     {
@@ -48,7 +52,7 @@ class BrokerConfig:
         settings: what was set, by Kafka's names.
 
     Attributes:
-        static: the same.
+        static: the same, and the number of the node under both of its names.
         layers: with what was set while the broker runs.
 
     Raises:
@@ -58,7 +62,14 @@ class BrokerConfig:
     def __init__(self, settings: Mapping[str, str] | None = None) -> None:
         self.static = {name: str(value) for name, value in (settings or {}).items()}
         self._check()
+        for name in _NODE_ID:
+            if int(self.static.get(name, NO_NODE_ID)) < 0:
+                self.static[name] = str(self.node_id)
         self.layers = BrokerLayers(static=self.static)
+        try:
+            check_broker(self.layers)
+        except InvalidConfigurationError as error:
+            raise ConfigError(error.message) from error
         self._refresh()
 
     def _check(self) -> None:
@@ -82,7 +93,7 @@ class BrokerConfig:
 
     def set_dynamic(self, broker: Mapping[str, str], every_broker: Mapping[str, str]) -> None:
         """Take over what was set on the running broker and on all brokers."""
-        self.layers = BrokerLayers(broker, every_broker, self.static)
+        self.layers = BrokerLayers(dict(broker), dict(every_broker), self.static)
         self._refresh()
 
     def _refresh(self) -> None:
@@ -95,8 +106,7 @@ class BrokerConfig:
 
     def text(self, name: str) -> str | None:
         """The value of a setting, None when it has none."""
-        synonyms = self.layers.synonyms(name)
-        return synonyms[0].value if synonyms else None
+        return self.layers.value(name)
 
     def integer(self, name: str) -> int:
         """The value of a setting that has a number.
@@ -111,7 +121,7 @@ class BrokerConfig:
 
     def boolean(self, name: str) -> bool:
         """The value of a setting that is true or false."""
-        return (self.text(name) or "").lower() == "true"
+        return (self.text(name) or "").strip().lower() == "true"
 
     def log_config(self, topic: Mapping[str, str]) -> LogConfig:
         """The settings of the logs of a topic.
@@ -119,21 +129,16 @@ class BrokerConfig:
         Parameters:
             topic: what was set on the topic.
         """
-        values = {}
-        for name in topic_settings():
-            value = topic_value(name, topic, self.layers).value
-            if value is not None:
-                values[name] = value
-        return LogConfig().with_topic_configs(values)
+        values = topic_values(topic, self.layers)
+        return LogConfig().with_topic_configs(
+            {name: found.value for name, found in values.items() if found.value is not None}
+        )
 
     @property
     def node_id(self) -> int:
         """The broker's number; 1 unless `node.id` or `broker.id` says otherwise."""
-        for name in ("node.id", "broker.id"):
-            value = self.static.get(name)
-            if value is not None and int(value) >= 0:
-                return int(value)
-        return 1
+        given = (int(self.static.get(name, NO_NODE_ID)) for name in _NODE_ID)
+        return next((number for number in given if number >= 0), 1)
 
     @property
     def rack(self) -> str | None:

@@ -1,16 +1,19 @@
-"""AlterConfigs (33), versions 0 to 2: replaces the settings of topics and brokers as a whole (KIP-133).
+"""AlterConfigs (33), versions 0 to 2: replaces the settings of resources as a whole (KIP-133).
 
-What the request does not name goes back to its default; otherwise as IncrementalAlterConfigs.
+What the request does not name goes back to its default. Loggers have no place here, as in Kafka; otherwise as
+IncrementalAlterConfigs.
 """
 
 from __future__ import annotations
+
+from collections import Counter
 
 from kclient.errors import InvalidRequestError, KafkaError
 from kclient.protocol import Message
 from kclient.protocol.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
 from refbroker.dispatch import Change, Context
 from refbroker.handlers.answers import code_of
-from refbroker.metadata.configs import Edit, Operation, plan_edits
+from refbroker.metadata.configs import Edit, Operation, plan_replacement
 
 Result = AlterConfigsResponse.AlterConfigsResourceResponse
 
@@ -19,17 +22,15 @@ def handle(context: Context, request: AlterConfigsRequest) -> AlterConfigsRespon
     """Carry out an AlterConfigs request."""
     records: list[Message] = []
     results = []
+    counts = Counter((resource.resource_type, resource.resource_name) for resource in request.resources)
     for resource in request.resources:
         kind, name = resource.resource_type, resource.resource_name
         result = Result(resource_type=kind, resource_name=name, error_message=None)
-        edits = [Edit(config.name, Operation.SET, config.value) for config in resource.configs]
-        named = {edit.name for edit in edits}
-        present = context.broker.metadata.image.config(kind, name)
-        edits += [Edit(other, Operation.DELETE, None) for other in present if other not in named]
         try:
-            if len(named) < len(resource.configs):
-                raise InvalidRequestError("Each setting must appear at most once.")
-            records += plan_edits(context.broker, kind, name, edits)
+            if counts[kind, name] > 1:
+                raise InvalidRequestError("Each resource must appear at most once.")
+            edits = [Edit(config.name, Operation.SET, config.value) for config in resource.configs]
+            records += plan_replacement(context.broker, kind, name, edits)
         except KafkaError as error:
             result.error_code, result.error_message = code_of(error), error.message
         results.append(result)

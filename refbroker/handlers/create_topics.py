@@ -2,7 +2,8 @@
 
 Each topic for itself: one that cannot be made does not hold up the others. The answer comes when the
 topics' logs exist, so they can be used at once and `timeout_ms` does not matter. Version 5 and later
-return the settings, 7 the id. A name that is in the request twice is INVALID_REQUEST; with more than 10,000
+return the settings, 7 the id. A name that is in the request twice is INVALID_REQUEST; of names that collide in
+metrics (`a.b`, `a_b`) the first is made, and the others are INVALID_TOPIC_EXCEPTION; with more than 10,000
 partitions in all, every topic of the request is POLICY_VIOLATION. Left out: creation policies, throttling
 (KIP-599).
 """
@@ -28,6 +29,7 @@ def handle(context: Context, request: CreateTopicsRequest) -> CreateTopicsRespon
     too_many = sum(_partitions(context, topic) for topic in request.topics) > MOST_PARTITIONS
     records: list[Message] = []
     results: list[Result] = []
+    made: list[str] = []
     for name, count in counts.items():
         try:
             if count > 1:
@@ -35,10 +37,11 @@ def handle(context: Context, request: CreateTopicsRequest) -> CreateTopicsRespon
             if too_many:
                 raise PolicyViolationError("Excessively large number of partitions per request.")
             wanted = next(topic for topic in request.topics if topic.name == name)
-            plan = plan_topic(context.broker, _new_topic(wanted))
+            plan = plan_topic(context.broker, _new_topic(wanted), made)
         except KafkaError as error:
             results.append(Result(name=name, error_code=code_of(error), error_message=error.message))
         else:
+            made.append(name)
             records += plan.records
             results.append(_result(context, name, plan))
     response = CreateTopicsResponse(topics=results)

@@ -1,83 +1,136 @@
-"""DescribeConfigs (32), versions 1 to 4: the settings of topics and brokers, with sources and synonyms.
+"""DescribeConfigs (32), versions 1 to 4: settings with their sources and synonyms.
 
-Topics have every topic setting; a broker every broker setting, of which those that cannot be changed while
-it runs are read-only; the broker "" only what was set for all brokers. Values of passwords are not
-given. Left out: the other kinds of resources (groups, client metrics, loggers), which are
-INVALID_REQUEST.
+Topics, groups and client metrics subscriptions have every setting of their kind, set or not; a broker every broker
+setting and what else was set on it, of which what cannot be changed while it runs is read-only; the broker "" only
+what was set for all brokers; the loggers of a broker have a level each. Values of passwords, and of settings that
+nobody knows, are not given. A kind of resource that Kafka does not have fails the whole request. Where values come from
+is in `effective`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection
 
 from kclient.errors import InvalidRequestError, KafkaError, UnknownTopicOrPartitionError
 from kclient.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResponse
+from refbroker import loggers
 from refbroker.dispatch import Context
 from refbroker.handlers.answers import code_of
-from refbroker.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE
+from refbroker.metadata.image import (
+    BROKER_LOGGER_RESOURCE,
+    BROKER_RESOURCE,
+    CLIENT_METRICS_RESOURCE,
+    GROUP_RESOURCE,
+    TOPIC_RESOURCE,
+)
 from refbroker.metadata.topics import check_name
 from refbroker.settings.documentation import documentation
-from refbroker.settings.effective import ConfigValue, Source, broker_values, topic_values
+from refbroker.settings.effective import (
+    ConfigValue,
+    Source,
+    broker_values,
+    client_metrics_values,
+    every_broker_values,
+    group_values,
+    topic_values,
+)
 
+Resource = DescribeConfigsRequest.DescribeConfigsResource
 Result = DescribeConfigsResponse.DescribeConfigsResult
 Entry = DescribeConfigsResponse.DescribeConfigsResourceResult
+
+KINDS = (TOPIC_RESOURCE, BROKER_RESOURCE, BROKER_LOGGER_RESOURCE, CLIENT_METRICS_RESOURCE, GROUP_RESOURCE)
 
 
 def handle(context: Context, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
     """Answer a DescribeConfigs request."""
+    unknown = next((resource for resource in request.resources if resource.resource_type not in KINDS), None)
     results = []
     for resource in request.resources:
-        result = Result(error_message=None, resource_type=resource.resource_type, resource_name=resource.resource_name)
+        result = Result(resource_type=resource.resource_type, resource_name=resource.resource_name)
         try:
-            values = _values(context, resource.resource_type, resource.resource_name)
+            if unknown is not None:
+                raise InvalidRequestError(f"Unexpected resource type UNKNOWN for resource {unknown.resource_name}")
+            result.configs = _entries(context, request, resource)
         except KafkaError as error:
             result.error_code, result.error_message = code_of(error), error.message
-        else:
-            wanted = resource.configuration_keys
-            is_topic = resource.resource_type == TOPIC_RESOURCE
-            result.configs = [
-                _entry(request, value, is_topic)
-                for value in values
-                if wanted is None or not wanted or value.setting.name in wanted
-            ]
         results.append(result)
     return DescribeConfigsResponse(results=results)
 
 
-def _values(context: Context, resource_type: int, name: str) -> Iterable[ConfigValue]:
+def _entries(context: Context, request: DescribeConfigsRequest, resource: Resource) -> list[Entry]:
+    kind, name, wanted = resource.resource_type, resource.resource_name, resource.configuration_keys
+    if kind == BROKER_LOGGER_RESOURCE:
+        return _levels(context, name, wanted)
+    return [
+        _entry(request, value, kind)
+        for value in _values(context, kind, name)
+        if not wanted or value.setting.name in wanted
+    ]
+
+
+def _levels(context: Context, name: str, wanted: Collection[str] | None) -> list[Entry]:
+    if not name:
+        raise InvalidRequestError("Broker id must not be empty")
+    if _broker_number(name) != context.broker.node_id:
+        raise InvalidRequestError(f"Unexpected broker id, expected {context.broker.node_id} but received {name}")
+    return [
+        Entry(name=logger, value=level, config_source=Source.DYNAMIC_BROKER_LOGGER)
+        for logger, level in loggers.levels().items()
+        if not wanted or logger in wanted
+    ]
+
+
+def _values(context: Context, kind: int, name: str) -> Collection[ConfigValue]:
     broker = context.broker
-    if resource_type == TOPIC_RESOURCE:
+    own = broker.metadata.image.config(kind, name)
+    layers = broker.config.layers
+    if kind == TOPIC_RESOURCE:
         check_name(name)
         if name not in broker.metadata.image.topics:
-            raise UnknownTopicOrPartitionError(topic=name)
-        own = broker.metadata.image.config(TOPIC_RESOURCE, name)
-        return topic_values(own, broker.config.layers).values()
-    if resource_type == BROKER_RESOURCE:
-        values = broker_values(broker.config.layers).values()
+            # Kafka gives no text with this one.
+            raise UnknownTopicOrPartitionError("")
+        return topic_values(own, layers).values()
+    if kind == BROKER_RESOURCE:
         if not name:
-            return [value for value in values if value.source is Source.DYNAMIC_DEFAULT_BROKER]
-        if name != str(broker.node_id):
-            raise InvalidRequestError(f"Unexpected broker id, expected {broker.node_id}, but received {name}")
-        return values
-    raise InvalidRequestError(f"Resources of type {resource_type} have no settings on this broker")
+            return every_broker_values(layers).values()
+        if _broker_number(name) != broker.node_id:
+            raise InvalidRequestError(
+                f"Unexpected broker id, expected {broker.node_id} or empty string, but received {name}"
+            )
+        return broker_values(layers).values()
+    if kind == CLIENT_METRICS_RESOURCE:
+        if not name:
+            raise InvalidRequestError("Client metrics subscription name must not be empty")
+        return client_metrics_values(own).values()
+    if not name:
+        raise InvalidRequestError("Group name must not be empty")
+    return group_values(own, layers).values()
 
 
-def _entry(request: DescribeConfigsRequest, value: ConfigValue, is_topic: bool) -> Entry:
-    setting = value.setting
+def _broker_number(name: str) -> int:
+    try:
+        return int(name)
+    except ValueError:
+        raise InvalidRequestError(f"Broker id must be an integer, but it is: {name}") from None
+
+
+def _entry(request: DescribeConfigsRequest, found: ConfigValue, kind: int) -> Entry:
+    setting = found.setting
     entry = Entry(
         name=setting.name,
-        value=None if setting.sensitive else value.value,
-        read_only=not is_topic and not setting.dynamic,
-        config_source=value.source,
+        value=None if setting.sensitive else found.value,
+        read_only=kind == BROKER_RESOURCE and not setting.dynamic,
+        config_source=found.source,
         is_sensitive=setting.sensitive,
         config_type=setting.type,
-        documentation=documentation(setting, topic=is_topic) if request.include_documentation else None,
+        documentation=documentation(setting, topic=kind == TOPIC_RESOURCE) if request.include_documentation else None,
     )
     if request.include_synonyms:
         entry.synonyms = [
             DescribeConfigsResponse.DescribeConfigsSynonym(
                 name=one.name, value=None if setting.sensitive else one.value, source=one.source
             )
-            for one in value.synonyms
+            for one in found.synonyms
         ]
     return entry

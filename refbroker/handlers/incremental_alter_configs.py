@@ -1,22 +1,25 @@
-"""IncrementalAlterConfigs (44), versions 0 and 1: changes single settings of topics and brokers (KIP-339).
+"""IncrementalAlterConfigs (44), versions 0 and 1: changes single settings (KIP-339), or levels of loggers (KIP-412).
 
-Each resource for itself, all of its changes or none. Operations: 0 set, 1 delete, 2 append to a list,
-3 subtract from one; appending to a list that was not set begins with the value that applies. Values are
-checked by type and range; of a broker only settings that can be changed while it runs. Left out:
-groups, client metrics and loggers (INVALID_REQUEST), alter policies.
+Topics, brokers, groups and client metrics subscriptions, each resource for itself, all of its changes or none.
+Operations: 0 set, 1 delete, 2 append to a list, 3 subtract from one; a list that was not set begins with Kafka's
+default. What a resource would have then is checked as a whole. Levels of loggers take effect at once and are not kept.
 """
 
 from __future__ import annotations
 
-from kclient.errors import InvalidRequestError, KafkaError
+from collections import Counter
+
+from kclient.errors import InvalidConfigurationError, InvalidRequestError, KafkaError
 from kclient.protocol import Message
 from kclient.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
+from refbroker import loggers
 from refbroker.dispatch import Change, Context
 from refbroker.handlers.answers import code_of
-from refbroker.metadata.configs import Edit, Operation, plan_edits
+from refbroker.metadata.configs import Edit, Operation, check_request, plan_edits
+from refbroker.metadata.image import BROKER_LOGGER_RESOURCE
 
 Result = IncrementalAlterConfigsResponse.AlterConfigsResourceResponse
 
@@ -25,16 +28,18 @@ def handle(context: Context, request: IncrementalAlterConfigsRequest) -> Increme
     """Carry out an IncrementalAlterConfigs request."""
     records: list[Message] = []
     results = []
-    seen: set[tuple[int, str]] = set()
+    counts = Counter((resource.resource_type, resource.resource_name) for resource in request.resources)
     for resource in request.resources:
         kind, name = resource.resource_type, resource.resource_name
         result = Result(resource_type=kind, resource_name=name, error_message=None)
         try:
-            if (kind, name) in seen:
+            if counts[kind, name] > 1:
                 raise InvalidRequestError("Each resource must appear at most once.")
-            seen.add((kind, name))
             edits = [Edit(one.name, _operation(one.config_operation), one.value) for one in resource.configs]
-            records += plan_edits(context.broker, kind, name, edits)
+            if kind == BROKER_LOGGER_RESOURCE:
+                _alter_levels(context, name, edits, dry=request.validate_only)
+            else:
+                records += plan_edits(context.broker, kind, name, edits)
         except KafkaError as error:
             result.error_code, result.error_message = code_of(error), error.message
         results.append(result)
@@ -46,4 +51,37 @@ def _operation(number: int) -> Operation:
     try:
         return Operation(number)
     except ValueError:
-        raise InvalidRequestError(f"Unknown operation type {number}") from None
+        raise InvalidRequestError(f"Unknown operations type {number}") from None
+
+
+def _alter_levels(context: Context, name: str, edits: list[Edit], *, dry: bool) -> None:
+    check_request(edits)
+    try:
+        number = int(name)
+    except ValueError:
+        raise InvalidRequestError(f"Node id must be an integer, but it is: {name}") from None
+    if number != context.broker.node_id:
+        raise InvalidRequestError(f"Unexpected node id. Expected {context.broker.node_id}, but received {number}")
+    present = loggers.levels()
+    for edit in edits:
+        _check_level(edit, present)
+    for edit in [] if dry else edits:
+        if edit.value is None or edit.operation is Operation.DELETE:
+            loggers.unset_level(edit.name)
+        else:
+            loggers.set_level(edit.name, edit.value)
+
+
+def _check_level(edit: Edit, present: dict[str, str]) -> None:
+    if edit.operation not in (Operation.SET, Operation.DELETE):
+        raise InvalidRequestError(f"{edit.operation.name} operation is not allowed for the BROKER_LOGGER resource")
+    if edit.name not in present:
+        raise InvalidConfigurationError(f"Logger {edit.name} does not exist!")
+    if edit.operation is Operation.DELETE:
+        if edit.name == loggers.ROOT:
+            raise InvalidRequestError(f"Removing the log level of the {loggers.ROOT} logger is not allowed")
+    elif edit.value not in loggers.LEVELS:
+        raise InvalidConfigurationError(
+            f"Cannot set the log level of {edit.name} to {edit.value} as it is not a supported log level. "
+            f"Valid log levels are {', '.join(sorted(loggers.LEVELS))}"
+        )

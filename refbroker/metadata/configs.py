@@ -1,20 +1,50 @@
-"""What becomes of changes to the settings of a topic or broker: the records that bring them about, or the error."""
+"""What becomes of changes to the settings of a resource: the records that bring them about, or the error.
+
+Topics, brokers ("" is all of them), groups and client metrics subscriptions have settings in the metadata. Checks and
+texts are those of Kafka's brokers and controller: first what is wrong with the request itself, then with the settings
+the resource would have. Levels of loggers are no metadata (`refbroker.loggers`). Left out: alter policies.
+"""
 
 from __future__ import annotations
 
 import enum
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from kclient.errors import InvalidConfigurationError, InvalidRequestError, UnknownTopicOrPartitionError
 from kclient.protocol import Message
 from kclient.protocol.messages.records.metadata_log import ConfigRecord
-from refbroker.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE
-from refbroker.settings.definitions import Setting, Type, broker_settings, parse_list, topic_settings
-from refbroker.settings.effective import topic_value
+from refbroker.metadata.image import (
+    BROKER_RESOURCE,
+    CLIENT_METRICS_RESOURCE,
+    GROUP_RESOURCE,
+    TOPIC_RESOURCE,
+    ClusterImage,
+)
+from refbroker.metadata.topics import check_configs, check_name
+from refbroker.settings.cross_checks import check_client_metrics, check_group
+from refbroker.settings.definitions import (
+    Setting,
+    broker_settings,
+    client_metrics_settings,
+    group_settings,
+    topic_settings,
+)
+from refbroker.settings.reconfiguration import check_change
+from refbroker.settings.values import Type
 
 if TYPE_CHECKING:
     from refbroker.broker import Broker
+
+LONGEST_VALUE = 2**15 - 1
+ELIGIBLE_LEADERS = "eligible.leader.replicas.version"
+_MIN_ISR = "min.insync.replicas"
+_SETTINGS = {
+    TOPIC_RESOURCE: topic_settings,
+    BROKER_RESOURCE: broker_settings,
+    CLIENT_METRICS_RESOURCE: client_metrics_settings,
+    GROUP_RESOURCE: group_settings,
+}
 
 
 class Operation(enum.IntEnum):
@@ -34,66 +64,159 @@ class Edit(NamedTuple):
     value: str | None
 
 
-def plan_edits(broker: Broker, resource_type: int, resource_name: str, edits: Sequence[Edit]) -> list[Message]:
-    """The records of changes to a resource.
+def plan_edits(broker: Broker, resource_type: int, name: str, edits: Sequence[Edit]) -> list[Message]:
+    """The records of changes to single settings of a resource.
 
     Raises:
         UnknownTopicOrPartitionError: there is no such topic.
-        InvalidRequestError: another broker, another kind of resource, a setting that cannot be changed, no value.
+        InvalidTopicError: no topic can have the name.
+        InvalidRequestError: another broker, a kind of resource without settings, a setting that cannot be changed, no
+            value.
         InvalidConfigurationError: no such setting, or a value it cannot have.
     """
-    settings = _settings_of(broker, resource_type, resource_name)
+    check_request(edits)
+    settings = _settings_of(broker, resource_type, name)
+    present = broker.metadata.image.config(resource_type, name)
+    changes: dict[str, str | None] = {}
+    for edit in edits:
+        if edit.operation is Operation.SET:
+            changes[edit.name] = edit.value
+        elif edit.operation is Operation.DELETE:
+            changes[edit.name] = None
+        else:
+            changes[edit.name] = _edited_list(edit, settings.get(edit.name), present, resource_type)
+    return _records(broker, resource_type, name, changes)
+
+
+def plan_replacement(broker: Broker, resource_type: int, name: str, edits: Sequence[Edit]) -> list[Message]:
+    """The records that give a resource exactly these settings; raises as `plan_edits` does."""
+    check_request(edits)
+    _settings_of(broker, resource_type, name)
+    present = broker.metadata.image.config(resource_type, name)
+    changes: dict[str, str | None] = dict.fromkeys(present)
+    changes.update((edit.name, edit.value) for edit in edits)
+    return _records(broker, resource_type, name, changes)
+
+
+def check_request(edits: Sequence[Edit]) -> None:
+    """See that changes name each setting once and say what it shall be.
+
+    Raises:
+        InvalidRequestError: they do not.
+    """
     if len({edit.name for edit in edits}) < len(edits):
-        raise InvalidRequestError("Each setting must appear at most once.")
+        raise InvalidRequestError("Error due to duplicate config keys")
     without_value = [edit.name for edit in edits if edit.value is None and edit.operation is not Operation.DELETE]
     if without_value:
-        raise InvalidRequestError(f"Null value not supported for : {','.join(without_value)}")
-    records: list[Message] = []
-    for edit in edits:
-        setting = settings.get(edit.name)
-        if edit.operation is Operation.DELETE:
-            value = None
-        elif setting is None:
-            kind = "topic" if resource_type == TOPIC_RESOURCE else "broker"
-            raise InvalidConfigurationError(f"Unknown {kind} config name: {edit.name}")
-        else:
-            value = _new_value(broker, resource_type, resource_name, setting, edit)
-            setting.check(value)
-        records.append(
-            ConfigRecord(resource_type=resource_type, resource_name=resource_name, name=edit.name, value=value)
-        )
-    return records
+        raise InvalidRequestError(f"Null value not supported for : {', '.join(without_value)}")
 
 
 def _settings_of(broker: Broker, resource_type: int, name: str) -> dict[str, Setting]:
-    """The settings that a resource has and that can be changed."""
-    if resource_type == TOPIC_RESOURCE:
-        if name not in broker.metadata.image.topics:
-            raise UnknownTopicOrPartitionError(f"The topic '{name}' does not exist.")
-        return topic_settings()
-    if resource_type != BROKER_RESOURCE:
-        raise InvalidRequestError(f"Resources of type {resource_type} have no settings on this broker")
-    if name and name != str(broker.node_id):
+    """The settings that a kind of resource has."""
+    settings = _SETTINGS.get(resource_type)
+    if settings is None:
+        raise InvalidRequestError(f"Unknown resource type {resource_type}")
+    if resource_type == BROKER_RESOURCE and name:
+        check_broker_name(broker, name)
+    return settings()
+
+
+def check_broker_name(broker: Broker, name: str) -> None:
+    """See that a resource is this broker.
+
+    Raises:
+        InvalidRequestError: it is another.
+    """
+    try:
+        number = int(name)
+    except ValueError:
+        raise InvalidRequestError(f"Node id must be an integer, but it is: {name}") from None
+    if number != broker.node_id:
         raise InvalidRequestError(f"Unexpected broker id, expected {broker.node_id}, but received {name}")
-    return broker_settings()
 
 
-def _new_value(broker: Broker, resource_type: int, resource_name: str, setting: Setting, edit: Edit) -> str:
+def _edited_list(edit: Edit, setting: Setting | None, present: Mapping[str, str], resource_type: int) -> str:
+    verb = edit.operation.name
+    # A client metrics subscription's lists cannot be edited in Kafka, whose schema of settings leaves them out.
+    if resource_type == BROKER_RESOURCE:
+        if setting is None:
+            raise InvalidConfigurationError(f"Unknown config name: {edit.name}")
+        if setting.type is not Type.LIST:
+            raise InvalidConfigurationError(f"Config value {verb.lower()} is not allowed for config key: {edit.name}")
+    elif setting is None or setting.type is not Type.LIST or resource_type == CLIENT_METRICS_RESOURCE:
+        raise InvalidConfigurationError(f"Can't {verb} to key {edit.name} because its type is not LIST.")
     assert edit.value is not None
-    if resource_type == BROKER_RESOURCE and not setting.dynamic:
-        raise InvalidRequestError(f"Cannot update these configs dynamically: [{setting.name}]")
-    if edit.operation is Operation.SET:
-        return edit.value
-    if setting.type is not Type.LIST:
+    parts = [part for part in present.get(edit.name, setting.default or "").split(",") if part]
+    for part in edit.value.split(","):
+        if edit.operation is Operation.APPEND:
+            if part not in parts:
+                parts.append(part)
+        elif part in parts:
+            parts.remove(part)
+    return ",".join(parts)
+
+
+def _records(broker: Broker, resource_type: int, name: str, changes: Mapping[str, str | None]) -> list[Message]:
+    image = broker.metadata.image
+    present = image.config(resource_type, name)
+    wanted = {key: value for key, value in present.items() if key not in changes}
+    wanted.update({key: value for key, value in changes.items() if value is not None})
+    if resource_type == BROKER_RESOURCE:
+        check_change(wanted, every_broker=not name, layers=broker.config.layers)
+        _check_eligible_leaders(image, name, changes)
+    if any(value is not None and len(value) > LONGEST_VALUE for value in changes.values()):
         raise InvalidConfigurationError(
-            f"Can't {edit.operation.name} to key {setting.name} because its type is not LIST."
+            "The configuration value cannot be added because it exceeds the maximum value size of "
+            f"{LONGEST_VALUE} bytes."
         )
-    own = broker.metadata.image.config(resource_type, resource_name).get(setting.name)
-    if own is None and resource_type == TOPIC_RESOURCE:
-        own = topic_value(setting.name, {}, broker.config.layers).value
-    elif own is None:
-        own = broker.config.text(setting.name)
-    present, given = parse_list(own or ""), parse_list(edit.value)
-    if edit.operation is Operation.APPEND:
-        return ",".join([*present, *(part for part in given if part not in present)])
-    return ",".join(part for part in present if part not in given)
+    if resource_type == TOPIC_RESOURCE:
+        _check_topic(broker, name, wanted, present)
+    elif resource_type == CLIENT_METRICS_RESOURCE:
+        _check_subscription(name, wanted)
+    elif resource_type == GROUP_RESOURCE:
+        _check_group(broker, name, wanted)
+    return [
+        ConfigRecord(resource_type=resource_type, resource_name=name, name=key, value=value)
+        for key, value in changes.items()
+        if value != present.get(key)
+    ]
+
+
+def _check_eligible_leaders(image: ClusterImage, name: str, changes: Mapping[str, str | None]) -> None:
+    if _MIN_ISR not in changes or not image.features.get(ELIGIBLE_LEADERS):
+        return
+    if name:
+        raise InvalidConfigurationError(f"Broker-level {_MIN_ISR} cannot be altered while ELR is enabled.")
+    if changes[_MIN_ISR] is None:
+        raise InvalidConfigurationError(f"Cluster-level {_MIN_ISR} cannot be removed while ELR is enabled.")
+
+
+def _check_topic(broker: Broker, name: str, wanted: Mapping[str, str], present: Mapping[str, str]) -> None:
+    if not name:
+        raise InvalidRequestError("Default topic resources are not allowed.")
+    check_name(name)
+    check_configs(wanted, broker.config.layers, present)
+    if name not in broker.metadata.image.topics:
+        raise UnknownTopicOrPartitionError(f"The topic '{name}' does not exist.")
+
+
+def _check_subscription(name: str, wanted: Mapping[str, str]) -> None:
+    if not name:
+        raise InvalidRequestError("Subscription name can't be empty")
+    for key in wanted:
+        if key not in client_metrics_settings():
+            raise InvalidRequestError(f"Unknown client metrics configuration: {key}")
+    for key, value in wanted.items():
+        client_metrics_settings()[key].check(value)
+    check_client_metrics(wanted)
+
+
+def _check_group(broker: Broker, name: str, wanted: Mapping[str, str]) -> None:
+    if not name:
+        raise InvalidRequestError("Default group resources are not allowed.")
+    for key in wanted:
+        if key not in group_settings():
+            raise InvalidConfigurationError(f"Unknown group config name: {key}")
+    for key, value in wanted.items():
+        group_settings()[key].check(value)
+    check_group(wanted, broker.config.layers)

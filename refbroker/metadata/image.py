@@ -45,6 +45,9 @@ NO_LEADER_CHANGE = -2
 TOPIC_RESOURCE = 2
 BROKER_RESOURCE = 4
 KRAFT_VERSION = "kraft.version"
+BROKER_LOGGER_RESOURCE = 8
+CLIENT_METRICS_RESOURCE = 16
+GROUP_RESOURCE = 32
 
 
 @dataclass(slots=True)
@@ -130,7 +133,7 @@ class ClusterImage:
         return self.features.get(METADATA_VERSION, LATEST)
 
     def config(self, resource_type: int, name: str) -> dict[str, str]:
-        """What was set on a topic or broker; "" names all brokers."""
+        """What was set on a topic, broker, group or client metrics subscription; "" names all brokers."""
         return self.configs.get((resource_type, name), {})
 
     def replay(self, record: Message) -> None:

@@ -7,8 +7,9 @@ assignments, settings). One node holds every replica. Policies for creating topi
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 from uuid import UUID
 
@@ -28,7 +29,9 @@ from kclient.protocol.messages.records.metadata_log import ConfigRecord, Partiti
 from refbroker.log.log_dir import METADATA_TOPIC
 from refbroker.metadata.directories import default_directory
 from refbroker.metadata.image import TOPIC_RESOURCE, ClusterImage
+from refbroker.settings.cross_checks import check_topic
 from refbroker.settings.definitions import topic_settings
+from refbroker.settings.effective import BrokerLayers
 
 if TYPE_CHECKING:
     from refbroker.broker import Broker
@@ -88,8 +91,11 @@ def check_name(name: str) -> None:
         raise InvalidTopicError(f"Topic name is invalid: {trouble}")
 
 
-def plan_topic(broker: Broker, topic: NewTopic) -> TopicPlan:
+def plan_topic(broker: Broker, topic: NewTopic, others: Iterable[str] = ()) -> TopicPlan:
     """Find out how a topic is made.
+
+    Parameters:
+        others: names of topics that are made at the same time.
 
     Raises:
         InvalidTopicError, TopicExistsError, InvalidPartitionsError, InvalidReplicationFactorError,
@@ -100,8 +106,8 @@ def plan_topic(broker: Broker, topic: NewTopic) -> TopicPlan:
     if topic.name == METADATA_TOPIC:
         # Its log is the cluster's state: nobody else may write there, or delete it.
         raise InvalidRequestError(f"Creation of internal topic {METADATA_TOPIC} is prohibited.")
-    _check_new_name(image, topic.name)
-    configs = check_configs(topic.configs)
+    _check_new_name(image, topic.name, others)
+    configs = check_configs(topic.configs, broker.config.layers)
     assignments = _assign(broker, topic)
     topic_id = broker.new_uuid()
     records: list[Message] = [TopicRecord(name=topic.name, topic_id=topic_id)]
@@ -170,34 +176,40 @@ def partition_records(
     ]
 
 
-def check_configs(configs: Mapping[str, str | None]) -> dict[str, str]:
+def check_configs(
+    configs: Mapping[str, str | None], layers: BrokerLayers, present: Mapping[str, str] = MappingProxyType({})
+) -> dict[str, str]:
     """See that a topic can have these settings.
 
+    Parameters:
+        configs: all that it will have.
+        layers: what is set on the broker.
+        present: what it has now.
+
     Raises:
-        InvalidConfigurationError: one does not exist, or cannot have its value.
+        InvalidConfigurationError: one does not exist, or cannot have its value, or they do not go together.
     """
-    checked = {}
     without_value = [name for name, value in configs.items() if value is None]
     if without_value:
         raise InvalidConfigurationError(f"Null value not supported for topic configs: {','.join(without_value)}")
-    for name, value in configs.items():
-        setting = topic_settings().get(name)
-        if setting is None:
+    checked = {name: value for name, value in configs.items() if value is not None}
+    for name in checked:
+        if name not in topic_settings():
             raise InvalidConfigurationError(f"Unknown topic config name: {name}")
-        assert value is not None
-        setting.check(value)
-        checked[name] = value
+    for name, value in checked.items():
+        topic_settings()[name].check(value)
+    check_topic(checked, layers, present)
     return checked
 
 
-def _check_new_name(image: ClusterImage, name: str) -> None:
+def _check_new_name(image: ClusterImage, name: str, others: Iterable[str]) -> None:
     check_name(name)
     if name in image.topics:
         raise TopicExistsError(f"Topic '{name}' already exists.")
     if "." in name or "_" in name:
         # Names of metrics have no dots, so that these two would be one.
         plain = name.replace(".", "_")
-        for other in image.topics:
+        for other in (*image.topics, *others):
             if other.replace(".", "_") == plain:
                 raise InvalidTopicError(f"Topic '{name}' collides with existing topic: {other}")
 

@@ -1,14 +1,15 @@
-"""Kafka's settings for brokers and topics: names, types, defaults, ranges, and which value applies.
+"""Kafka's settings for brokers, topics, groups and client metrics: names, types, defaults, ranges, and what applies.
 
-`broker_table` and `topic_table` list them, `definitions` reads the lists and checks values,
-`effective` finds the value that applies among a topic's, the broker's and the default, and
-`documentation` says what they mean.
+The `_table` modules list them, `definitions` reads the lists, `values` checks single values and `cross_checks` what
+settings mean together, `effective` finds the value that applies among a resource's own, the broker's and the default,
+`dynamic` and `reconfiguration` say what a running broker takes, and `documentation` what settings mean.
 """
 
 from __future__ import annotations
 
-from refbroker.settings.definitions import Setting, Type, broker_settings, nearest, topic_settings
+from refbroker.settings.definitions import Setting, broker_settings, nearest, topic_settings
 from refbroker.settings.effective import ConfigValue, Source, Synonym, broker_values, topic_values
+from refbroker.settings.values import Type
 
 __all__ = [
     "ConfigValue",

@@ -8,7 +8,7 @@ from __future__ import annotations
 BROKER_TABLE = """
 add.partitions.to.txn.retry.backoff.max.ms int 100 0.. -
 add.partitions.to.txn.retry.backoff.ms int 20 1.. -
-advertised.listeners list null * A
+advertised.listeners list null nonempty A
 alter.config.policy.class.name class null * -
 alter.log.dirs.replication.quota.window.num int 11 1.. -
 alter.log.dirs.replication.quota.window.size.seconds int 1 1.. -
@@ -30,10 +30,10 @@ connection.failed.authentication.delay.ms int 100 0.. -
 connections.max.idle.ms long 600000 * A
 connections.max.reauth.ms long 0 * -
 controlled.shutdown.enable boolean true * -
-controller.listener.names list null * -
+controller.listener.names list null nonempty -
 controller.quorum.append.linger.ms int 25 0.. -
 controller.quorum.auto.join.enable boolean false * -
-controller.quorum.bootstrap.servers list "" nonempty -
+controller.quorum.bootstrap.servers list "" * -
 controller.quorum.election.backoff.max.ms int 1000 0.. -
 controller.quorum.election.timeout.ms int 1000 0.. -
 controller.quorum.fetch.max.bytes int 1048576 1.. -
@@ -41,7 +41,7 @@ controller.quorum.fetch.snapshot.max.bytes int 1048576 1.. -
 controller.quorum.fetch.timeout.ms int 2000 0.. -
 controller.quorum.request.timeout.ms int 2000 0.. -
 controller.quorum.retry.backoff.ms int 20 0.. -
-controller.quorum.voters list "" nonempty -
+controller.quorum.voters list "" * -
 controller.quota.window.num int 11 1.. -
 controller.quota.window.size.seconds int 1 1.. -
 controller.socket.timeout.ms int 30000 * -
@@ -59,7 +59,7 @@ fetch.max.bytes int 57671680 1024.. A
 fetch.purgatory.purge.interval.requests int 1000 * -
 follower.fetch.last.tiered.offset.enable boolean false * D
 group.consumer.assignment.interval.ms int 1000 0.. D
-group.consumer.assignors list uniform,range * -
+group.consumer.assignors list uniform,range nonempty -
 group.consumer.heartbeat.interval.ms int 5000 1.. -
 group.consumer.max.assignment.interval.ms int 15000 0.. -
 group.consumer.max.heartbeat.interval.ms int 15000 1.. -
@@ -73,14 +73,14 @@ group.consumer.session.timeout.ms int 45000 1.. -
 group.coordinator.append.linger.ms int -1 -1.. -
 group.coordinator.background.threads int 2 1.. -
 group.coordinator.cached.buffer.max.bytes int 1048588 524288.. D
-group.coordinator.rebalance.protocols list classic,consumer,streams consumer|classic|share|streams -
+group.coordinator.rebalance.protocols list classic,consumer,streams nonempty:consumer|classic|share|streams -
 group.coordinator.threads int 4 1.. -
 group.initial.rebalance.delay.ms int 3000 * -
 group.max.session.timeout.ms int 1800000 * -
 group.max.size int 2147483647 1.. -
 group.min.session.timeout.ms int 6000 * -
 group.share.assignment.interval.ms int 1000 0.. D
-group.share.assignors list simple * -
+group.share.assignors list simple nonempty -
 group.share.delivery.count.limit int 5 2..10 -
 group.share.heartbeat.interval.ms int 5000 1.. -
 group.share.max.assignment.interval.ms int 15000 0.. -
@@ -119,7 +119,7 @@ kafka.metrics.polling.interval.secs int 10 1.. -
 kafka.metrics.reporters list "" * -
 leader.imbalance.check.interval.seconds long 300 1.. -
 listener.security.protocol.map string SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT * D
-listeners list PLAINTEXT://:9092 * AD
+listeners list PLAINTEXT://:9092 nonempty AD
 log.cleaner.backoff.ms long 15000 0.. D
 log.cleaner.dedupe.buffer.size long 134217728 * D
 log.cleaner.delete.retention.ms long 86400000 0.. D
@@ -132,9 +132,9 @@ log.cleaner.min.cleanable.ratio double 0.5 0..1 D
 log.cleaner.min.compaction.lag.ms long 0 0.. D
 log.cleaner.threads int 1 0.. D
 log.cleanup.policy list delete compact|delete AD
-log.dir list /tmp/kafka-logs * A
+log.dir list /tmp/kafka-logs nonempty A
 log.dir.failure.timeout.ms long 30000 1.. -
-log.dirs list null * A
+log.dirs list null nonempty A
 log.flush.interval.messages long 9223372036854775807 1.. AD
 log.flush.interval.ms long null * AD
 log.flush.offset.checkpoint.interval.ms int 60000 0.. A
@@ -196,7 +196,7 @@ offsets.topic.num.partitions int 50 1.. -
 offsets.topic.replication.factor short 3 1.. -
 offsets.topic.segment.bytes int 104857600 1.. -
 principal.builder.class class org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder * D
-process.roles list null broker|controller -
+process.roles list null nonempty:broker|controller -
 producer.id.expiration.ms int 86400000 1.. AD
 producer.purgatory.purge.interval.requests int 1000 * -
 queued.max.request.bytes long -1 * -

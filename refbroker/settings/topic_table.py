@@ -15,9 +15,9 @@ delete.retention.ms long 86400000 0.. D
 file.delete.delay.ms long 60000 0.. AD
 flush.messages long 9223372036854775807 1.. AD
 flush.ms long 9223372036854775807 0.. AD
-follower.replication.throttled.replicas list "" * D
+follower.replication.throttled.replicas list "" throttled-replicas D
 index.interval.bytes int 4096 0.. AD
-leader.replication.throttled.replicas list "" * D
+leader.replication.throttled.replicas list "" throttled-replicas D
 local.retention.bytes long -2 -2.. D
 local.retention.ms long -2 -2.. D
 max.compaction.lag.ms long 9223372036854775807 1.. D

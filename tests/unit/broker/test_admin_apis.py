@@ -348,7 +348,7 @@ async def test_a_change_of_several_settings_is_made_whole_or_not_at_all(harness:
         (TOPIC, "t", ("segment.bytes", 0, None), errors.InvalidRequestError, "Null value not supported"),
         (BROKER, "7", ("num.io.threads", 0, "1"), errors.InvalidRequestError, "Unexpected broker id"),
         (BROKER, "1", ("node.id", 0, "3"), errors.InvalidRequestError, "Cannot update these configs dynamically"),
-        (32, "g", ("x", 0, "3"), errors.InvalidRequestError, "type 32"),
+        (99, "g", ("x", 0, "3"), errors.InvalidRequestError, "Unknown resource type 99"),
     ],
 )
 async def test_a_change_that_cannot_be(

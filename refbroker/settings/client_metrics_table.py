@@ -1,0 +1,27 @@
+"""The settings of a client metrics subscription, as Kafka 4.3 has them (KIP-714).
+
+One setting a line, in the notation that `definitions` explains.
+"""
+
+from __future__ import annotations
+
+CLIENT_METRICS_TABLE = """
+interval.ms int 300000 * D
+match list "" * D
+metrics list "" * D
+"""
+
+LEAST_INTERVAL_MS = 100
+MOST_INTERVAL_MS = 3_600_000
+
+MATCH_PARAMETERS = frozenset(
+    {
+        "client_id",
+        "client_instance_id",
+        "client_software_name",
+        "client_software_version",
+        "client_source_address",
+        "client_source_port",
+    }
+)
+"""What a client can be chosen by in `match`."""

@@ -1,0 +1,61 @@
+"""The settings of a group, as Kafka 4.3 has them, and the broker settings that stand in for them.
+
+One setting a line, in the notation that `definitions` explains.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+GROUP_TABLE = """
+consumer.assignment.interval.ms int 1000 0.. D
+consumer.heartbeat.interval.ms int 5000 1.. D
+consumer.session.timeout.ms int 45000 1.. D
+share.assignment.interval.ms int 1000 0.. D
+share.auto.offset.reset string latest offset-reset D
+share.delivery.count.limit int 5 2.. D
+share.heartbeat.interval.ms int 5000 1.. D
+share.isolation.level string read_uncommitted read_committed|read_uncommitted D
+share.partition.max.record.locks int 2000 100.. D
+share.record.lock.duration.ms int 30000 1000.. D
+share.renew.acknowledge.enable boolean true * D
+share.session.timeout.ms int 45000 1.. D
+streams.assignment.interval.ms int 1000 0.. D
+streams.heartbeat.interval.ms int 5000 1.. D
+streams.initial.rebalance.delay.ms int 3000 0.. D
+streams.num.standby.replicas int 0 0.. D
+streams.session.timeout.ms int 45000 1.. D
+"""
+
+
+class Bounds(NamedTuple):
+    """The broker settings that bound a setting of groups, None for no bound."""
+
+    least: str | None
+    most: str | None
+
+
+GROUP_BOUNDS: dict[str, Bounds] = {
+    f"{kind}.{name}": Bounds(f"group.{kind}.min.{name}", f"group.{kind}.max.{name}")
+    for kind in ("consumer", "share", "streams")
+    for name in ("heartbeat.interval.ms", "session.timeout.ms", "assignment.interval.ms")
+} | {
+    "share.record.lock.duration.ms": Bounds(
+        "group.share.min.record.lock.duration.ms", "group.share.max.record.lock.duration.ms"
+    ),
+    "share.delivery.count.limit": Bounds(
+        "group.share.min.delivery.count.limit", "group.share.max.delivery.count.limit"
+    ),
+    "share.partition.max.record.locks": Bounds(
+        "group.share.min.partition.max.record.locks", "group.share.max.partition.max.record.locks"
+    ),
+    "streams.num.standby.replicas": Bounds(None, "group.streams.max.standby.replicas"),
+}
+
+_NONE_OF_THE_BROKER = ("share.auto.offset.reset", "share.isolation.level", "share.renew.acknowledge.enable")
+GROUP_SYNONYMS: dict[str, str] = {
+    line.split()[0]: f"group.{line.split()[0]}"
+    for line in GROUP_TABLE.strip().splitlines()
+    if line.split()[0] not in _NONE_OF_THE_BROKER
+}
+"""The broker setting that applies when the group has none of its own."""

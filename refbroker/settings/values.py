@@ -1,0 +1,229 @@
+"""What the values of settings may look like, and how they are shown: by type, and by range in the tables' notation.
+
+Values are read as Kafka reads them: space around them is no part of them, a list loses what it has twice. Errors
+read as Kafka's do, which some tools look for. What settings mean together is not here (`cross_checks`).
+"""
+
+from __future__ import annotations
+
+import enum
+import math
+import re
+from decimal import Decimal
+
+from kclient.errors import InvalidConfigurationError
+
+
+class Type(enum.IntEnum):
+    """Types of settings; the numbers are those of DescribeConfigs."""
+
+    UNKNOWN = 0
+    BOOLEAN = 1
+    STRING = 2
+    INT = 3
+    SHORT = 4
+    LONG = 5
+    DOUBLE = 6
+    LIST = 7
+    CLASS = 8
+    PASSWORD = 9
+
+
+INTEGER_BITS = {Type.SHORT: 16, Type.INT: 32, Type.LONG: 64}
+HIDDEN = "[hidden]"
+
+_DOUBLE = re.compile(r"([+-]?(?:NaN|Infinity|(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?))[fFdD]?", re.ASCII)
+_DURATION = re.compile(
+    r"([-+]?)P(?:([-+]?[0-9]+)D)?"
+    r"(?:T(?=[-+0-9])(?:([-+]?[0-9]+)H)?(?:([-+]?[0-9]+)M)?(?:([-+]?[0-9]+(?:[.,][0-9]{0,9})?)S)?)?",
+    re.ASCII | re.IGNORECASE,
+)
+_SECONDS = (86_400, 3_600, 60, 1)
+_THROTTLED_REPLICA = re.compile(r"(?:[0-9]+:[0-9]+)?", re.ASCII)
+
+
+def check(kind: Type, name: str, allowed: str, text: str) -> None:
+    """Check a value.
+
+    Parameters:
+        kind: the type of the setting.
+        name: of the setting, for the error.
+        allowed: its range, in the notation of the tables.
+        text: the value.
+
+    Raises:
+        InvalidConfigurationError: it is not of the type, or out of range.
+    """
+    if kind is Type.LIST:
+        _check_list(name, allowed, split_list(text))
+        return
+    text_or_secret = HIDDEN if kind in (Type.PASSWORD, Type.UNKNOWN) else text
+    match kind:
+        case Type.BOOLEAN:
+            trouble = _boolean_trouble(text.strip())
+        case Type.SHORT | Type.INT | Type.LONG:
+            trouble = _integer_trouble(kind, allowed, text.strip())
+        case Type.DOUBLE:
+            trouble = _double_trouble(allowed, text.strip())
+        case Type.STRING:
+            trouble = _text_trouble(name, allowed, text.strip())
+        case _:
+            trouble = None
+    if trouble is not None:
+        raise _invalid(name, text_or_secret, trouble)
+
+
+def shown(kind: Type, text: str) -> str:
+    """A value that was checked, as Kafka shows it, whatever it was written like."""
+    match kind:
+        case Type.BOOLEAN:
+            return text.strip().lower()
+        case Type.SHORT | Type.INT | Type.LONG:
+            return str(int(text))
+        case Type.DOUBLE:
+            return _double_text(_parse_double(text.strip()))
+        case Type.LIST:
+            return ",".join(dict.fromkeys(split_list(text)))
+        case Type.STRING | Type.CLASS:
+            return text.strip()
+        case _:
+            return text
+
+
+def split_list(text: str) -> list[str]:
+    """The elements of a LIST value, those that are empty too."""
+    text = text.strip()
+    return re.split(r"\s*,\s*", text) if text else []
+
+
+def parse_list(text: str) -> list[str]:
+    """The elements of a LIST value that are not empty."""
+    return [part for part in split_list(text) if part]
+
+
+def _invalid(name: str, value: str, trouble: str) -> InvalidConfigurationError:
+    return InvalidConfigurationError(f"Invalid value {value} for configuration {name}: {trouble}")
+
+
+def _boolean_trouble(text: str) -> str | None:
+    return None if text.lower() in ("true", "false") else "Expected value to be either true or false"
+
+
+def _integer_trouble(kind: Type, allowed: str, text: str) -> str | None:
+    bits = INTEGER_BITS[kind]
+    if not re.fullmatch(r"[+-]?[0-9]+", text, re.ASCII) or not -(2 ** (bits - 1)) <= int(text) < 2 ** (bits - 1):
+        return f"Not a number of type {kind.name}"
+    return _bounds_trouble(allowed, int(text))
+
+
+def _double_trouble(allowed: str, text: str) -> str | None:
+    try:
+        return _bounds_trouble(allowed, _parse_double(text))
+    except ValueError:
+        return "Not a number of type DOUBLE"
+
+
+def _parse_double(text: str) -> float:
+    found = _DOUBLE.fullmatch(text)
+    if found is None:
+        raise ValueError(text)
+    return float(found[1])
+
+
+def _double_text(value: float) -> str:
+    """A number as Java writes it: 0.5, 1.0E10, 1.7976931348623157E308."""
+    if not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    if value == 0 or 1e-3 <= abs(value) < 1e7:
+        return repr(value)
+    sign, digits, exponent = Decimal(repr(value)).as_tuple()
+    assert isinstance(exponent, int)
+    first, *others = (str(digit) for digit in digits)
+    fraction = "".join(others).rstrip("0") or "0"
+    return f"{'-' if sign else ''}{first}.{fraction}E{exponent + len(others)}"
+
+
+def _bounds_trouble(allowed: str, value: float) -> str | None:
+    if allowed == "*":
+        return None
+    troubles = []
+    for alternative in allowed.split("|"):
+        low, dots, high = alternative.partition("..")
+        if not dots:
+            if value == float(low):
+                return None
+            troubles.append(f"equal to {low}")
+        elif value < float(low):
+            troubles.append(f"Value must be at least {low}")
+        elif high and value > float(high):
+            troubles.append(f"Value must be no more than {high}")
+        else:
+            return None
+    if len(troubles) == 1:
+        return troubles[0]
+    low, _, high = allowed.split("|")[-1].partition("..")
+    return f"Value must be between {low} and {high} or equal to {allowed.split('|')[0]}"
+
+
+def _text_trouble(name: str, allowed: str, text: str) -> str | None:
+    if allowed == "nonempty":
+        return None if text else "String must be non-empty"
+    if allowed == "offset-reset":
+        return _offset_reset_trouble(name, text)
+    return _choice_trouble(allowed, text)
+
+
+def _choice_trouble(allowed: str, text: str) -> str | None:
+    if allowed == "*":
+        return None
+    choices = allowed.removeprefix("nocase:").split("|")
+    if (text.upper() if allowed.startswith("nocase:") else text) in choices:
+        return None
+    return f"String must be one of: {', '.join(choices)}"
+
+
+def _offset_reset_trouble(name: str, text: str) -> str | None:
+    kind, _, duration = text.partition(":")
+    if text in ("earliest", "latest") or (kind == "by_duration" and _is_duration(duration)):
+        return None
+    return (
+        f"Invalid value `{text}` for configuration {name}. The value must be either 'earliest', 'latest' or "
+        "of the format 'by_duration:<PnDTnHnMn.nS>'."
+    )
+
+
+def _is_duration(text: str) -> bool:
+    """Whether a text is a duration in the form of ISO 8601 that is not negative."""
+    found = _DURATION.fullmatch(text)
+    if found is None or not any(found.groups()[1:]):
+        return False
+    sign, *parts = found.groups()
+    amounts = (Decimal(part.replace(",", ".")) if part else 0 for part in parts)
+    total = sum(amount * seconds for amount, seconds in zip(amounts, _SECONDS, strict=True))
+    return total <= 0 if sign == "-" else total >= 0
+
+
+def _check_list(name: str, allowed: str, parts: list[str]) -> None:
+    if allowed == "throttled-replicas":
+        _check_throttled_replicas(name, parts)
+        return
+    choices = allowed.removeprefix("nonempty").removeprefix(":") or "*"
+    if allowed.startswith("nonempty") and not parts:
+        valid = "any non-empty value" if choices == "*" else f"[{', '.join(choices.split('|'))}]"
+        raise InvalidConfigurationError(f"Configuration '{name}' must not be empty. Valid values include: {valid}")
+    for part in parts:
+        if not part:
+            raise InvalidConfigurationError(f"Configuration '{name}' values must not be empty.")
+        trouble = _choice_trouble(choices, part)
+        if trouble is not None:
+            raise _invalid(name, part, trouble)
+
+
+def _check_throttled_replicas(name: str, parts: list[str]) -> None:
+    if "".join(parts) != "*" and not all(_THROTTLED_REPLICA.fullmatch(part) for part in parts):
+        raise _invalid(
+            name,
+            f"[{', '.join(parts)}]",
+            f"{name} must be the literal '*' or a list of replicas in the following format: "
+            "[partitionId]:[brokerId],[partitionId]:[brokerId],...",
+        )

@@ -9,6 +9,8 @@ from pathlib import Path
 
 from kclient.errors import KafkaStorageError
 from refbroker.log.files import Files, OpenFile, storage_errors
+from refbroker.log.log_segments import LogSegments
+from refbroker.log.segment import Segment
 
 
 class DiskHealth:
@@ -54,13 +56,17 @@ class Flush:
 
     Attributes:
         offset: everything before it is on the disk once `sync` has returned.
+        names: how many changes of names are on the disk then.
+        rolled, snapshots: what is whole on the disk then.
     """
 
     offset: int
+    names: int
+    rolled: tuple[Segment, ...]
+    snapshots: tuple[Path, ...]
     _files: Files
     _open_files: tuple[OpenFile, ...]
-    _paths: tuple[Path, ...]
-    _directory: Path
+    _directories: tuple[Path, ...]
 
     def sync(self) -> None:
         """Wait for the disk. Safe in any thread, also while the log is closed or deleted.
@@ -71,8 +77,67 @@ class Flush:
         for file in self._open_files:
             self._files.fsync(file)
         # What was deleted in the meantime need not be on the disk.
-        for path in self._paths:
+        for path in self.snapshots:
             with suppress(FileNotFoundError):
                 self._files.fsync(self._files.open(path))
-        with suppress(FileNotFoundError):
-            self._files.fsync_directory(self._directory)
+        for path in self._directories:
+            with suppress(FileNotFoundError):
+                self._files.fsync_directory(path)
+
+
+class Unsynced:
+    """What a log has to flush beside the records behind its recovery point: rolled segments, snapshots, names.
+
+    A segment that was flushed while it was the active one is cut to its size and gets its last index entries when it is
+    rolled, so that it must be flushed once more. The indexes of the active segment need not be: recovery makes
+    them anew.
+
+    Parameters:
+        files: the disk.
+        directory: the partition's, whose own name is taken to be new.
+    """
+
+    def __init__(self, files: Files, directory: Path) -> None:
+        self._files = files
+        self._directory = directory
+        self._rolled: list[Segment] = []
+        self._snapshots: list[Path] = []
+        self._names = 1
+        self._names_on_disk = 0
+
+    def add_rolled(self, segment: Segment) -> None:
+        """A segment is no longer written to, and another one has been made."""
+        self._rolled.append(segment)
+        self._names += 1
+
+    def add_snapshot(self, path: Path) -> None:
+        """A snapshot of the producers has been written."""
+        self._snapshots.append(path)
+        self._names += 1
+
+    def begin(self, segments: LogSegments, recovery_point: int, offset: int) -> Flush | None:
+        """What to sync so that everything before `offset` is on the disk; None when there is nothing to do."""
+        self._rolled = [each for each in self._rolled if segments[segments.index_of(each.base_offset)] is each]
+        if offset <= recovery_point and not self._rolled:
+            return None
+        behind = [each for each in segments.from_offset(recovery_point) if recovery_point < offset > each.base_offset]
+        chosen = [*(each for each in self._rolled if each not in behind), *behind]
+        open_files = [file for each in chosen for file in (each.open_files() if not each.is_active else [each.file])]
+        directories = [self._directory] if self._names > self._names_on_disk else []
+        if not self._names_on_disk:
+            directories.append(self._directory.parent)
+        return Flush(
+            offset,
+            self._names,
+            tuple(self._rolled),
+            tuple(self._snapshots),
+            self._files,
+            tuple(open_files),
+            tuple(directories),
+        )
+
+    def finish(self, flush: Flush) -> None:
+        """Take note that a flush is done; what has changed since it began is left for the next."""
+        self._rolled = [each for each in self._rolled if each not in flush.rolled]
+        self._snapshots = [each for each in self._snapshots if each not in flush.snapshots]
+        self._names_on_disk = max(self._names_on_disk, flush.names)

@@ -31,7 +31,7 @@ from refbroker.log.config import LogConfig
 from refbroker.log.deletions import Deletions
 from refbroker.log.file_range import FetchSlice, FileRange, Isolation, OffsetAndTimestamp
 from refbroker.log.files import BytesLike, Files
-from refbroker.log.flush import DiskHealth, Flush
+from refbroker.log.flush import DiskHealth, Flush, Unsynced
 from refbroker.log.leader_epochs import EpochEntry
 from refbroker.log.producer_snapshot import snapshot_path, write_snapshot
 from refbroker.log.producer_state import ProducerEntry, ProducerStates
@@ -102,6 +102,8 @@ class PartitionLog:
         self._files = files
         self._producers: ProducerStates = loaded.producers
         self._snapshot_offset = loaded.snapshot_offset
+        self._unsynced = Unsynced(files, directory)
+        self._written = loaded.recovered
         self._clock = clock
         self._roll_jitter = roll_jitter
         self._segment_jitter_ms = self._next_jitter_ms()
@@ -193,6 +195,7 @@ class PartitionLog:
                 if batch.leader_epoch != self.epochs.latest_epoch:
                     self.epochs.assign(batch.leader_epoch, batch.base_offset)
             segment = self._segment_for(size, last.last_offset, max(b.max_timestamp for b in batches), now_ms)
+            self._written = True
             segment.append(batches)
             appended_from = segment.size - size
             self.log_end_offset = last.last_offset + 1
@@ -230,6 +233,7 @@ class PartitionLog:
         with self._guard("roll"):
             self._take_snapshot(sync=False)
             active.deactivate()
+            self._unsynced.add_rolled(active)
             self.segments.add(
                 Segment(
                     self._files,
@@ -249,6 +253,7 @@ class PartitionLog:
         offset = self._producers.end_offset
         if offset > self._snapshot_offset:
             write_snapshot(self._files, self.directory, offset, self._producers, sync=sync)
+            self._unsynced.add_snapshot(snapshot_path(self.directory, offset))
             self._snapshot_offset = offset
 
     # Read
@@ -445,21 +450,13 @@ class PartitionLog:
         None when there is nothing to do. Run `sync` of it in any thread, then pass it to `finish_flush`.
         """
         offset = self.segments.active.base_offset if up_to_active else self.log_end_offset
-        if offset <= self.recovery_point:
-            return None
-        segments = [s for s in self.segments.from_offset(self.recovery_point) if s.base_offset < offset]
-        return Flush(
-            offset,
-            self._files,
-            tuple(file for segment in segments for file in segment.open_files()),
-            tuple(snapshot_path(self.directory, segment.base_offset) for segment in segments),
-            self.directory,
-        )
+        return self._unsynced.begin(self.segments, self.recovery_point, offset)
 
     def finish_flush(self, flush: Flush) -> None:
         """Take note that a flush is done."""
         self.recovery_point = max(self.recovery_point, flush.offset)
         self._last_flush_ms = self._clock()
+        self._unsynced.finish(flush)
 
     def flush(self) -> None:
         """Wait until everything is on the disk.
@@ -487,6 +484,8 @@ class PartitionLog:
             with self._guard("close"):
                 self._take_snapshot(sync=True)
                 self.segments.active.deactivate()
+                if self._written:
+                    self._unsynced.add_rolled(self.segments.active)
                 self.flush()
         finally:
             self.abandon()

@@ -41,6 +41,7 @@ class LoadedLog:
         log_start_offset, log_end_offset: its first offset and the one after its last.
         recovery_point: before this offset everything is known to be on the disk.
         snapshot_offset: where the last producer snapshot is, the log start for none.
+        recovered: whether files were made anew that may not be on the disk.
     """
 
     segments: LogSegments
@@ -50,6 +51,7 @@ class LoadedLog:
     log_end_offset: int
     recovery_point: int
     snapshot_offset: int
+    recovered: bool
 
 
 class LogLoader:
@@ -116,7 +118,8 @@ class LogLoader:
         self._epochs.truncate_from_start(start)
         producers, snapshot = self._load_producers(start, end)
         recovery_point = end if self._clean else min(self._recovery_point, end)
-        return LoadedLog(self._segments, self._epochs, producers, start, end, recovery_point, snapshot)
+        recovered = not self._clean
+        return LoadedLog(self._segments, self._epochs, producers, start, end, recovery_point, snapshot, recovered)
 
     def _new_segment(self, base_offset: int) -> Segment:
         return Segment(self._files, self._directory, base_offset, self._config, created_ms=self._now_ms, create=True)
@@ -150,6 +153,8 @@ class LogLoader:
         if not segment.has_sane_indexes(end):
             logger.warning("An index of %s is missing or damaged; making its indexes anew", segment.path)
             truncated = self._recover(segment, self._states_before(segment))
+            for file in segment.open_files():
+                self._files.fsync(file)
             if truncated:
                 logger.error(
                     "%s was damaged, though it had been flushed: %d bytes are lost", segment.path, truncated

@@ -180,6 +180,11 @@ class Segment:
         aborted = self.transaction_index.file
         return [self.offset_index.file, self.time_index.file, *([] if aborted is None else [aborted])]
 
+    @property
+    def is_active(self) -> bool:
+        """Whether it is written to, so that its files are larger than what they hold."""
+        return self._active
+
     # What it holds
 
     @property

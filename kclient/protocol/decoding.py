@@ -127,7 +127,7 @@ class _Compiler:
         flexible = self.flexible and not field.not_flexible
         can_be_null = self.version in field.nullable
         if field.type.struct is not None and can_be_null:
-            return self.nullable_struct(field.type.struct, path)
+            return self.nullable_struct(field.type.struct, path, field.is_tagged(self.version))
         return self.value(field.type, path, flexible, can_be_null)
 
     def value(self, kind: Type, path: str, flexible: bool, can_be_null: bool) -> str:
@@ -148,11 +148,12 @@ class _Compiler:
             self.body(kind, variable, size, path)
         return variable
 
-    def nullable_struct(self, cls: type[Struct], path: str) -> str:
-        flag = self.fixed("b", "n")
+    def nullable_struct(self, cls: type[Struct], path: str, is_tagged: bool) -> str:
+        # A tagged field says with a varint whether it is there, any other with a signed byte.
+        flag = self.uvarint("n") if is_tagged else self.fixed("b", "n")
         self.flush()
         variable = self.code.variable("v")
-        with self.code.block(f"if {flag} < 0:"):
+        with self.code.block(f"if {flag} {'== 0' if is_tagged else '< 0'}:"):
             self.code.line(f"{variable} = None")
         with self.code.block("else:"):
             self.code.line(f"{variable} = {self.struct(cls, path + '.')}")

@@ -107,8 +107,10 @@ class _Compiler:
         can_be_null = self.version in field.nullable
         if field.type.struct is not None and can_be_null:
             self.flush()
+            # A tagged field says with a varint whether it is there, any other with a signed byte.
+            null = b"\0" if field.is_tagged(self.version) else b"\xff"
             with self.code.block(f"if {value} is None:"):
-                self.code.line(f"{self.write}(b'\\xff')")
+                self.code.line(f"{self.write}({null!r})")
             with self.code.block("else:"):
                 self.code.line(f"{self.write}(b'\\x01')")
                 self.struct(field.type.struct, value, path + ".")

@@ -231,6 +231,17 @@ def test_a_field_may_become_a_tagged_one() -> None:
     assert TaggedLater.decode(b"\0", 2).number == 5
 
 
+def test_a_tagged_struct_that_is_null_has_the_bytes_of_the_java_client() -> None:
+    kind = lookup("ConsumerGroupMemberMetadataValue")
+    data = bytes.fromhex("00000872646b61666b610b2f3132372e302e302e3102076f726465727301000493e00001000100")
+    member = kind.decode(data, 0)
+    assert member.classic_member_metadata is None
+    assert member.encode(0) == data
+    member.classic_member_metadata = kind.ClassicMemberMetadata(session_timeout_ms=7)
+    assert member.encode(0) == data[:-4] + b"\1\0\7\1" + b"\0\0\0\7\1\0"
+    assert kind.decode(member.encode(0), 0) == member
+
+
 def test_a_repr_shows_what_is_set() -> None:
     assert repr(HeartbeatRequest(group_id="g")) == "HeartbeatRequest(group_id='g')"
     assert repr(fetch_response(memoryview(bytes(99)))).endswith("records=<99 bytes>)])])")

@@ -117,7 +117,8 @@ def type_name(kind: Type) -> str:
 def default(message: type[Message], fact: Fact) -> Any:
     kind, given = fact["type"], fact.get("default", "")
     if given in ("null", None):
-        return None
+        # Java's generator overlooks such a default of a tagged struct.
+        return getattr(message, kind)() if "tag" in fact and kind[0].isupper() else None
     if kind.startswith("[]"):
         return []
     if kind == "bool":

@@ -14,6 +14,7 @@ from kclient.protocol.schema import (
     Struct,
     array,
     between,
+    fresh,
     ignorable,
     int8,
     int32,
@@ -151,7 +152,10 @@ class ConsumerGroupMemberMetadataValue(Message):
     subscribed_topic_regex: str | None = ""
     rebalance_timeout_ms: int32 = -1
     server_assignor: str | None = ""
-    classic_member_metadata: Annotated[ClassicMemberMetadata | None, tagged(0)] = None
+    # Where the field is absent Java reads an empty struct, whatever its declaration says; so null is always sent.
+    classic_member_metadata: Annotated[ClassicMemberMetadata | None, tagged(0)] = fresh(
+        lambda: ConsumerGroupMemberMetadataValue.ClassicMemberMetadata()
+    )
 
     class ClassicMemberMetadata(Struct):
         session_timeout_ms: int32 = 0

@@ -28,6 +28,7 @@ from refbroker.dispatch import Dispatcher
 from refbroker.faults import Faults
 from refbroker.fetch_sessions import FetchSessions
 from refbroker.log import Files, LogManager, PartitionLog
+from refbroker.log.compaction.manager import CleanerConfig, LogCleaner
 from refbroker.metadata.bootstrap import activation_records, bootstrap_records
 from refbroker.metadata.log import MetadataLog
 from refbroker.metadata.publisher import Publisher
@@ -57,8 +58,8 @@ class Broker:
 
     Attributes:
         host, port: what it listens on, once it serves.
-        logs, metadata, partitions, sessions, producer_ids, delayed_fetches, background, metrics, server: its
-            parts.
+        logs, cleaner, metadata, partitions, sessions, producer_ids, delayed_fetches, background, metrics, server:
+            its parts.
     """
 
     def __init__(
@@ -81,6 +82,7 @@ class Broker:
         self.background = Background(self.clock)
         self.metrics = BrokerMetrics()
         self.logs: LogManager
+        self.cleaner: LogCleaner
         self.metadata: MetadataLog
         self.partitions: Partitions
         self.sessions: FetchSessions
@@ -142,6 +144,7 @@ class Broker:
             rng=self.rng,
             producer_expiration_ms=self.config.integer("producer.id.expiration.ms"),
         )
+        self.cleaner = LogCleaner(self.logs, CleanerConfig(self.config.text), self.clock, self._files)
         try:
             self.metadata = MetadataLog(self.logs, self._files, self.config, self.clock)
             image = self.metadata.image
@@ -224,6 +227,8 @@ class Broker:
         every("producer expiry", lambda: EXPIRE_PRODUCERS_MS, self._expire_producers)
         every("log retention", lambda: integer("log.retention.check.interval.ms"), self.logs.apply_retention)
         every("file deletion", lambda: DELETE_FILES_MS, self.logs.delete_due_files)
+        if self.config.boolean("log.cleaner.enable"):
+            every("log cleaner", lambda: integer("log.cleaner.backoff.ms"), self.cleaner.clean_due)
 
     def _expire_producers(self) -> None:
         self.logs.remove_expired_producers(self.clock())

@@ -11,7 +11,7 @@ compression.gzip.level int -1 -1|1..9 AD
 compression.lz4.level int 9 1..17 AD
 compression.type string producer uncompressed|zstd|lz4|snappy|gzip|producer AD
 compression.zstd.level int 3 -131072..22 AD
-delete.retention.ms long 86400000 0.. D
+delete.retention.ms long 86400000 0.. AD
 file.delete.delay.ms long 60000 0.. AD
 flush.messages long 9223372036854775807 1.. AD
 flush.ms long 9223372036854775807 0.. AD
@@ -20,13 +20,13 @@ index.interval.bytes int 4096 0.. AD
 leader.replication.throttled.replicas list "" throttled-replicas D
 local.retention.bytes long -2 -2.. D
 local.retention.ms long -2 -2.. D
-max.compaction.lag.ms long 9223372036854775807 1.. D
+max.compaction.lag.ms long 9223372036854775807 1.. AD
 max.message.bytes int 1048588 0.. AD
 message.timestamp.after.max.ms long 3600000 0.. AD
 message.timestamp.before.max.ms long 9223372036854775807 0.. AD
 message.timestamp.type string CreateTime CreateTime|LogAppendTime AD
-min.cleanable.dirty.ratio double 0.5 0..1 D
-min.compaction.lag.ms long 0 0.. D
+min.cleanable.dirty.ratio double 0.5 0..1 AD
+min.compaction.lag.ms long 0 0.. AD
 min.insync.replicas int 1 1.. AD
 preallocate boolean false * AD
 remote.log.copy.disable boolean false * D

@@ -25,6 +25,7 @@ from refbroker.log.compaction.states import CleaningState, CleaningStates, Event
 from refbroker.log.compaction.stats import CleanerStats, PassStats
 from refbroker.log.compaction.throttle import Throttle
 from refbroker.log.files import Files
+from refbroker.log.log_dir import METADATA_TOPIC
 from refbroker.log.manager import LogManager
 from refbroker.log.partition_log import PartitionLog
 
@@ -131,7 +132,7 @@ class LogCleaner:
         found = [
             measured
             for log in self._logs.logs()
-            if log.config.compacted and self._may_clean(log) and (measured := self._measure(log, now)) is not None
+            if self._may_clean(log) and (measured := self._measure(log, now)) is not None
         ]
         self.stats.max_dirty_percent = int(100 * max((each.dirty_ratio for each in found), default=0.0))
         self.stats.max_compaction_delay_ms = max((each.overdue_ms for each in found), default=0)
@@ -139,8 +140,10 @@ class LogCleaner:
 
     def _may_clean(self, log: PartitionLog) -> bool:
         key = (log.topic, log.partition)
+        if not log.config.compacted or log.topic == METADATA_TOPIC or self._states[key] is not None:
+            return False
         uncleanable = self.stats.uncleanable.get(str(log.directory.parent), ())
-        return self._states[key] is None and key not in uncleanable and not log.closed and log.health.failure is None
+        return key not in uncleanable and not log.closed and log.health.failure is None
 
     def _measure(self, log: PartitionLog, now_ms: int) -> LogToClean | None:
         try:

@@ -32,7 +32,7 @@ from refbroker.log.compaction.manager import CleanerConfig, LogCleaner
 from refbroker.metadata.bootstrap import activation_records, bootstrap_records
 from refbroker.metadata.log import MetadataLog
 from refbroker.metadata.publisher import Publisher
-from refbroker.metadata.registration import registration_records
+from refbroker.metadata.registration import departure_records, registration_records
 from refbroker.metrics.counters import BrokerMetrics
 from refbroker.partitions import Partitions
 from refbroker.producer_ids import ProducerIds
@@ -182,14 +182,14 @@ class Broker:
         return None if directory is None else directory.directory_id
 
     def _log_deleted(self, log: PartitionLog) -> None:
-        self.delayed_fetches.log_deleted(log)
+        self.delayed_fetches.wake(log)
         self.metrics.topics.remove(log.topic)
 
     def _append(self, records: list[Message]) -> None:
         self.metadata.append(records)
 
     async def stop(self) -> None:
-        """Stop serving, and close the logs cleanly.
+        """Stop serving, leave the cluster, and close the logs cleanly.
 
         Raises:
             KafkaStorageError: a log could not be closed; the next start recovers it.
@@ -198,7 +198,10 @@ class Broker:
         await self.server.close()
         self.metrics.event_loop.stop()
         await self.background.stop()
-        self.logs.close()
+        try:
+            self._append(departure_records(self.metadata.image, self.node_id))
+        finally:
+            self.logs.close(self.broker_epoch)
 
     async def kill(self) -> None:
         """Let go of everything as a crash would: nothing is flushed or written any more."""

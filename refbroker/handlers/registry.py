@@ -54,8 +54,12 @@ APIS: dict[int, Api] = {
     29: Api("describe_acls", 1, 3),
     32: Api("describe_configs", 1, 4),
     33: Api("alter_configs", 0, 2),
+    34: Api("alter_replica_log_dirs", 1, 2),
+    35: Api("describe_log_dirs", 1, 5),
     37: Api("create_partitions", 0, 3),
     44: Api("incremental_alter_configs", 0, 1),
+    55: Api("describe_quorum", 0, 2),
+    57: Api("update_features", 0, 2),
     60: Api("describe_cluster", 0, 2),
     75: Api("describe_topic_partitions", 0, 0),
 }

@@ -398,8 +398,11 @@ class LogDirectory:
                 checkpoints.write_offsets(self._files, self.path / checkpoints.CLEANER_OFFSETS, offsets)
             self._cleaner_offsets = offsets
 
-    def close(self) -> None:
+    def close(self, broker_epoch: int = -1) -> None:
         """Close the logs, write the checkpoints, leave the mark of a clean stop, and unlock.
+
+        Parameters:
+            broker_epoch: what the mark names; a controller takes a broker that knows it for one that lost nothing.
 
         Raises:
             KafkaStorageError: the disk fails, or failed before: there is no mark, and the next start recovers.
@@ -408,7 +411,7 @@ class LogDirectory:
             _close_all([*self.logs.values(), *self.futures.values()])
             self.checkpoint()
             with self.health.guard(f"mark the clean stop of {self.path}"):
-                checkpoints.write_clean_shutdown(self._files, self.path)
+                checkpoints.write_clean_shutdown(self._files, self.path, broker_epoch)
         finally:
             self._release_lock()
 

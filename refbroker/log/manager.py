@@ -206,6 +206,7 @@ class LogManager:
             here = [key for key in keys if self._directory_of.get(key) is directory]
             for key in here:
                 self._forget(key)
+                self.detach_future(*key)
             if here:
                 directory.delete(here)
 
@@ -399,8 +400,11 @@ class LogManager:
         for log in self.logs():
             log.remove_expired_producers(now_ms)
 
-    def close(self) -> None:
+    def close(self, broker_epoch: int = -1) -> None:
         """Close every log and mark the clean stop; directories that are offline are left as they are.
+
+        Parameters:
+            broker_epoch: of the broker's registration, which the mark names; -1 when it had none.
 
         Raises:
             KafkaStorageError: of the first directory that could not be closed; the others are closed all the same.
@@ -411,7 +415,7 @@ class LogManager:
                 directory.abandon()
                 continue
             try:
-                directory.close()
+                directory.close(broker_epoch)
             except KafkaStorageError as error:
                 failure = failure or error
         if failure is not None:

@@ -1,0 +1,69 @@
+"""DescribeQuorum (55), versions 0 to 2: who leads the metadata log, and how far its voters are.
+
+This broker is the only voter and leads; nobody observes. A request for anything but partition 0 of `__cluster_metadata`
+alone gets UNKNOWN_TOPIC_OR_PARTITION for each of its partitions. The voter's directory is known with kraft.version 1
+only, and is all zeros before. Source: KIP-595, KIP-836, KIP-853.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kclient.errors import UnknownTopicOrPartitionError
+from kclient.protocol.messages.describe_quorum import DescribeQuorumRequest, DescribeQuorumResponse
+from refbroker.dispatch import Context
+from refbroker.log.log_dir import METADATA_TOPIC
+
+_FIRST_WITH_NODES = _FIRST_WITH_DIRECTORIES = 2
+
+
+def handle(context: Context, request: DescribeQuorumRequest) -> DescribeQuorumResponse:
+    """Answer a DescribeQuorum request."""
+    asked = [(topic.topic_name, [one.partition_index for one in topic.partitions]) for topic in request.topics]
+    if asked != [(METADATA_TOPIC, [0])]:
+        return DescribeQuorumResponse(
+            topics=[_topic(name, [_unknown(number) for number in found]) for name, found in asked]
+        )
+    response = DescribeQuorumResponse(topics=[_topic(METADATA_TOPIC, [_quorum(context)])])
+    if context.version >= _FIRST_WITH_NODES:
+        response.nodes = [_node(context)]
+    return response
+
+
+def _topic(name: str, partitions: list[Any]) -> DescribeQuorumResponse.TopicData:
+    return DescribeQuorumResponse.TopicData(topic_name=name, partitions=partitions)
+
+
+def _unknown(partition: int) -> DescribeQuorumResponse.PartitionData:
+    error = UnknownTopicOrPartitionError
+    return DescribeQuorumResponse.PartitionData(
+        partition_index=partition, error_code=error.code, error_message=error().message
+    )
+
+
+def _quorum(context: Context) -> DescribeQuorumResponse.PartitionData:
+    metadata, node = context.broker.metadata, context.broker.node_id
+    now = context.broker.clock()
+    leader = DescribeQuorumResponse.ReplicaState(
+        replica_id=node, log_end_offset=metadata.end_offset, last_fetch_timestamp=now, last_caught_up_timestamp=now
+    )
+    voters = metadata.voters.voters
+    if voters is not None and context.version >= _FIRST_WITH_DIRECTORIES:
+        leader.replica_directory_id = voters.voters[0].voter_directory_id
+    return DescribeQuorumResponse.PartitionData(
+        leader_id=node,
+        leader_epoch=metadata.epoch,
+        high_watermark=metadata.high_watermark,
+        current_voters=[leader],
+    )
+
+
+def _node(context: Context) -> DescribeQuorumResponse.Node:
+    registered = context.broker.metadata.image.brokers[context.broker.node_id]
+    return DescribeQuorumResponse.Node(
+        node_id=context.broker.node_id,
+        listeners=[
+            DescribeQuorumResponse.Listener(name=name, host=host, port=port)
+            for name, (host, port) in registered.endpoints.items()
+        ],
+    )

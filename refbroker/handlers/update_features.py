@@ -1,0 +1,34 @@
+"""UpdateFeatures (57), versions 0 to 2: changes the finalized levels of features, or finds out whether it could.
+
+All updates of a request or none: the first one that cannot be carried out is the error of the whole. Versions 0 and 1
+answer per feature too. What version 0 calls `allow_downgrade` has no effect, as with Kafka's controller: every update
+there is an upgrade. Source: KIP-584, KIP-778, KIP-1022.
+"""
+
+from __future__ import annotations
+
+from kclient.errors import InvalidUpdateVersionError
+from kclient.protocol.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
+from refbroker.dispatch import Change, Context
+from refbroker.metadata.features import FeatureUpdate, UpgradeType, plan_updates
+
+_LAST_WITH_RESULTS = 1
+
+
+def handle(context: Context, request: UpdateFeaturesRequest) -> UpdateFeaturesResponse | Change:
+    """Carry out an UpdateFeatures request."""
+    updates = [
+        FeatureUpdate(update.feature, update.max_version_level, UpgradeType(update.upgrade_type))
+        for update in request.feature_updates
+    ]
+    try:
+        records = plan_updates(context.broker.metadata.image, context.broker.node_id, updates)
+    except InvalidUpdateVersionError as error:
+        reason = f"The update failed for all features since the following feature had an error: {error.message}"
+        return UpdateFeaturesResponse(error_code=InvalidUpdateVersionError.code, error_message=reason)
+    response = UpdateFeaturesResponse(error_message=None)
+    if context.version <= _LAST_WITH_RESULTS:
+        response.results = [
+            UpdateFeaturesResponse.UpdatableFeatureResult(feature=update.name, error_message=None) for update in updates
+        ]
+    return response if request.validate_only else Change(records, lambda: response)

@@ -11,7 +11,7 @@ import logging
 from collections.abc import Awaitable, Callable
 
 from kclient.errors import KafkaStorageError
-from refbroker.clock import Clock
+from refbroker.clock import WORK, Clock
 
 logger = logging.getLogger(__name__)
 
@@ -53,7 +53,12 @@ class Background:
         if tasks:
             await asyncio.wait(tasks)
 
+    async def settled(self) -> None:
+        """Wait until all that is due has been done once, or waits for the clock in the middle of its round."""
+        await self._clock.all_asleep([name for name, _, _ in self._jobs])
+
     async def _repeat(self, name: str, interval_ms: Callable[[], int], work: Work) -> None:
+        WORK.set(name)
         while True:
             await self._clock.sleep(interval_ms())
             await self.run_round(name, work)

@@ -12,7 +12,11 @@ import asyncio
 import heapq
 import itertools
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from contextvars import ContextVar
+
+WORK: ContextVar[str] = ContextVar("WORK", default="")
+"""What a task and those it begins work for: the name by which the clock tells their sleep."""
 
 
 def system_clock_ms() -> int:
@@ -32,7 +36,8 @@ class Clock:
         self._ahead_ms = 0
         self._held_at_ms: int | None = None
         self._numbers = itertools.count()
-        self._sleepers: list[tuple[int, int, asyncio.Future[None]]] = []
+        self._sleepers: list[tuple[int, int, asyncio.Future[None], str]] = []
+        self._watchers: list[asyncio.Future[None]] = []
         self._timer: asyncio.TimerHandle | None = None
 
     def __call__(self) -> int:
@@ -75,9 +80,20 @@ class Clock:
     async def sleep_until(self, due_ms: int) -> None:
         """Wait until this clock shows `due_ms`, milliseconds since the epoch."""
         woken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        heapq.heappush(self._sleepers, (due_ms, next(self._numbers), woken))
+        heapq.heappush(self._sleepers, (due_ms, next(self._numbers), woken, WORK.get()))
         self._wake_due()
+        watchers, self._watchers = self._watchers, []
+        for watcher in watchers:
+            if not watcher.done():
+                watcher.set_result(None)
         await woken
+
+    async def all_asleep(self, works: Collection[str]) -> None:
+        """Wait until of each of some works (`WORK`) somebody sleeps, and so waits for this clock and nothing else."""
+        while not {work for _, _, woken, work in self._sleepers if not woken.done()}.issuperset(works):
+            watcher: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._watchers.append(watcher)
+            await watcher
 
     def _wake_due(self) -> None:
         """Wake those whose time has come, and ask the loop to look again when the next one's has."""
@@ -90,6 +106,6 @@ class Clock:
             if not woken.done():
                 woken.set_result(None)
         if self._sleepers and not self.is_held:
-            due_ms, _, sleeper = self._sleepers[0]
+            due_ms, _, sleeper, _ = self._sleepers[0]
             # A timer of the loop may fire a little early by this clock; it is then set once more.
             self._timer = sleeper.get_loop().call_later((due_ms - now) / 1000, self._wake_due)

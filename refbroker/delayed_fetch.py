@@ -101,8 +101,8 @@ class DelayedFetches:
         fetch.future.add_done_callback(lambda _: self._waiting.discard(fetch))
         return fetch.future
 
-    def log_deleted(self, log: PartitionLog) -> None:
-        """Answer the requests that wait for a log that is gone."""
+    def wake(self, log: PartitionLog) -> None:
+        """Answer the requests that wait for a log: it is gone, or has a new leader."""
         for fetch in self._waiting:
             if fetch.reads(log):
                 fetch.wake()

@@ -4,8 +4,9 @@
         producer = Producer(bootstrap_servers=kafka.bootstrap_servers)
 
 Any client can use it, from this process or another. `async with` works as well and does not block the
-loop. The pytest fixture `refbroker` is in `pytest_plugin`. Left out so far: faults, time under control,
-several brokers.
+loop. The pytest fixture `refbroker` is in `pytest_plugin`. `faults`, `clock` and `disk` let a test decide what goes
+wrong and what time it is; `RemoteControl` does the same to a broker that runs elsewhere. Left out so far: several
+brokers.
 """
 
 from __future__ import annotations
@@ -19,15 +20,23 @@ import threading
 from collections.abc import Callable, Coroutine, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import anyio.to_thread
 
 from kclient.errors import IllegalStateError
 from refbroker.broker import Broker
+from refbroker.clock import Clock
 from refbroker.config import LOOPBACK, PLAINTEXT, BrokerConfig
+from refbroker.control.clock import ClockMethods, LocalClock
+from refbroker.control.elections import elect
+from refbroker.faults import Faults
 from refbroker.log import Files, PartitionLog
 from refbroker.metadata.topics import NewTopic, plan_topic
+
+if TYPE_CHECKING:
+    from refbroker.simulated_disk import SimulatedDisk
+    from refbroker.unflushed import Losses
 
 T = TypeVar("T")
 
@@ -43,8 +52,13 @@ class RefBroker:
         port: to listen on; 0 picks a free one, which stays the same over restarts.
         settings: broker settings by Kafka's names.
         durable: whether flushes wait for the disk; by default only with a `data_dir`.
+        disk: what it writes to in place of the real disk, to lose, fail and fill up.
         options: broker settings too, with underscores for the dots: `num_partitions=3`. Any value that is text
             in a properties file; True and False are fine.
+
+    Attributes:
+        faults: what goes wrong with requests; see `refbroker.faults.FaultMethods`.
+        clock: the time it goes by; see `refbroker.control.clock.ClockMethods`.
 
     Raises:
         ConfigError: a setting that does not exist, or a value it cannot have.
@@ -57,13 +71,18 @@ class RefBroker:
         port: int = 0,
         settings: Mapping[str, str] | None = None,
         durable: bool | None = None,
+        disk: SimulatedDisk | None = None,
         **options: object,
     ) -> None:
         self._settings = {**(settings or {}), **{name.replace("_", "."): _text(v) for name, v in options.items()}}
         self._temporary = data_dir is None
         self._data_dir = Path(tempfile.mkdtemp(prefix="refbroker-")) if data_dir is None else Path(data_dir)
-        self._durable = not self._temporary if durable is None else durable
+        self._disk = disk
+        self._files = disk or Files(durable=not self._temporary if durable is None else durable)
         self._port = port
+        self._time = Clock()
+        self.faults = Faults()
+        self.clock: ClockMethods = LocalClock(self._time, self)
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._broker: Broker | None = None
@@ -97,6 +116,17 @@ class RefBroker:
         """Whether it serves."""
         return self._thread is not None
 
+    @property
+    def disk(self) -> SimulatedDisk:
+        """Its simulated disk.
+
+        Raises:
+            IllegalStateError: it has none.
+        """
+        if self._disk is None:
+            raise IllegalStateError("the broker writes to the real disk; make it with RefBroker(disk=SimulatedDisk())")
+        return self._disk
+
     # Start and stop
 
     def start(self) -> Self:
@@ -128,7 +158,7 @@ class RefBroker:
         self._loop = asyncio.get_running_loop()
         self._ended = asyncio.Event()
         try:
-            self._broker = Broker(self._config(), files=Files(durable=self._durable))
+            self._broker = Broker(self._config(), clock=self._time, files=self._files, faults=self.faults)
             await self._broker.start()
         except BaseException as error:  # noqa: BLE001 - it is raised in the thread that called start
             started.set_exception(error)
@@ -148,6 +178,22 @@ class RefBroker:
     def kill(self) -> None:
         """Drop it as a crash would: connections are cut, nothing is flushed or marked; `start` recovers."""
         self._end(lambda broker: broker.kill())
+
+    def lose_power(self, seed: int) -> Losses:
+        """Drop it as `kill` does, and take from its simulated disk what was not flushed; `start` recovers.
+
+        Parameters:
+            seed: picks what the disk has kept of that; the same operations and seed leave the same files.
+
+        Returns:
+            What was lost.
+
+        Raises:
+            IllegalStateError: it has no simulated disk.
+        """
+        disk = self.disk
+        self.kill()
+        return disk.lose_unflushed(seed)
 
     def restart(self) -> None:
         """Stop it and start it again, on the same port and files; raises what these raise."""
@@ -200,12 +246,29 @@ class RefBroker:
         Raises:
             IllegalStateError: the broker does not run.
         """
+
+        async def run(broker: Broker) -> T:
+            return function(broker)
+
+        return self.wait_for(run)
+
+    def wait_for(self, steps: Callable[[Broker], Coroutine[Any, Any, T]], timeout: float | None = None) -> T:
+        """Run a coroutine function on the broker's event loop, with the broker, and wait for what it gives.
+
+        Parameters:
+            timeout: in seconds.
+
+        Raises:
+            IllegalStateError: the broker does not run.
+            TimeoutError: it takes too long; it is cancelled.
+        """
         loop, broker = self._loop, self._broker
         if loop is None or broker is None:
             raise IllegalStateError("the broker does not run")
 
         async def run() -> T:
-            return function(broker)
+            async with asyncio.timeout(timeout):
+                return await steps(broker)
 
         return _run_in(loop, run())
 
@@ -221,10 +284,7 @@ class RefBroker:
         from refbroker.metrics.collect import collect
         from refbroker.metrics.exposition import as_dict
 
-        loop, broker = self._loop, self._broker
-        if loop is None or broker is None:
-            raise IllegalStateError("the broker does not run")
-        return as_dict(_run_in(loop, collect(broker)))
+        return as_dict(self.wait_for(collect))
 
     def create_topic(self, name: str, partitions: int = 1, **configs: object) -> None:
         """Create a topic, without a client.
@@ -243,6 +303,14 @@ class RefBroker:
             broker.metadata.append(plan.records)
 
         self.call(create)
+
+    def elect(self, topic: str, partition: int = 0) -> int:
+        """Elect the leader of a partition anew, and give the leader epoch: clients have to ask who it is.
+
+        Raises:
+            UnknownTopicOrPartitionError: there is none.
+        """
+        return self.call(lambda broker: elect(broker, topic, partition))
 
     def log(self, topic: str, partition: int = 0) -> PartitionLog:
         """The log of a partition, to look at: offsets, size, segments. Read it while nothing is written.

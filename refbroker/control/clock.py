@@ -1,0 +1,94 @@
+"""The broker's clock in the hands of a test: held, stepped, or running."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from refbroker.clock import Clock
+
+if TYPE_CHECKING:
+    from refbroker.testing import RefBroker
+
+STEP_SECONDS = 60.0
+"""How long background work may take, by the real time, before a step is taken to be stuck."""
+
+
+class ClockMethods(ABC):
+    """The clock of a broker. Everything may be called by any thread; it stays as it is while the broker is restarted.
+
+    Timestamps of records, retention, compaction and expiry go by it. Waits that belong to the network, such as the
+    time a fetch waits for records, go by the real time.
+    """
+
+    @abstractmethod
+    def hold(self, at_ms: int | None = None) -> None:
+        """Stand still, now or at a time.
+
+        Parameters:
+            at_ms: milliseconds since the epoch.
+        """
+
+    @abstractmethod
+    def step(self, seconds: float) -> None:
+        """Move, held or running, and return when the background work that became due has been done once.
+
+        Parameters:
+            seconds: how far; a negative number moves it back.
+
+        Raises:
+            TimeoutError: the work takes longer than a minute.
+        """
+
+    @abstractmethod
+    def run(self) -> None:
+        """Go on from the time it shows."""
+
+    @property
+    @abstractmethod
+    def now_ms(self) -> int:
+        """The time it shows, in milliseconds since the epoch."""
+
+    @property
+    @abstractmethod
+    def is_held(self) -> bool:
+        """Whether it stands still."""
+
+
+class LocalClock(ClockMethods):
+    """The clock of a broker in this process.
+
+    Parameters:
+        clock: the broker's own.
+        kafka: the broker.
+    """
+
+    def __init__(self, clock: Clock, kafka: RefBroker) -> None:
+        self._clock = clock
+        self._kafka = kafka
+
+    def hold(self, at_ms: int | None = None) -> None:
+        self._change(lambda: self._clock.hold(at_ms))
+
+    def step(self, seconds: float) -> None:
+        self._change(lambda: self._clock.step(round(seconds * 1000)))
+
+    def run(self) -> None:
+        self._change(self._clock.run)
+
+    @property
+    def now_ms(self) -> int:
+        return self._clock()
+
+    @property
+    def is_held(self) -> bool:
+        return self._clock.is_held
+
+    def _change(self, change: Callable[[], None]) -> None:
+        if not self._kafka.is_running:
+            change()
+            return
+
+        self._kafka.call(lambda broker: change())
+        self._kafka.wait_for(lambda broker: broker.background.settled(), STEP_SECONDS)

@@ -24,6 +24,7 @@ from refbroker.background import Background
 from refbroker.clock import Clock
 from refbroker.config import BrokerConfig
 from refbroker.delayed_fetch import DelayedFetches
+from refbroker.directory_events import DirectoryEvents
 from refbroker.dispatch import Dispatcher
 from refbroker.faults import Faults
 from refbroker.fetch_sessions import FetchSessions
@@ -36,6 +37,7 @@ from refbroker.metadata.registration import departure_records, registration_reco
 from refbroker.metrics.counters import BrokerMetrics
 from refbroker.partitions import Partitions
 from refbroker.producer_ids import ProducerIds
+from refbroker.replica_moves import ReplicaMoves
 from refbroker.server import Server
 
 logger = logging.getLogger(__name__)
@@ -60,6 +62,8 @@ class Broker:
         host, port: what it listens on, once it serves.
         logs, cleaner, metadata, partitions, sessions, producer_ids, delayed_fetches, background, metrics, server:
             its parts.
+        directory_events, moves: what keeps the data directories and the metadata in step.
+        failed: done, with the reason, once the broker has lost a disk it needs and has ended by itself.
     """
 
     def __init__(
@@ -89,6 +93,10 @@ class Broker:
         self.producer_ids: ProducerIds
         self.delayed_fetches: DelayedFetches
         self.server: Server
+        self.directory_events: DirectoryEvents
+        self.moves: ReplicaMoves
+        self.failed: asyncio.Future[KafkaStorageError]
+        self._ending: asyncio.Task[None] | None = None
 
     @property
     def cluster_id(self) -> str:
@@ -148,10 +156,19 @@ class Broker:
         try:
             self.metadata = MetadataLog(self.logs, self._files, self.config, self.clock)
             image = self.metadata.image
-            self.delayed_fetches = DelayedFetches(asyncio.get_running_loop())
+            loop = asyncio.get_running_loop()
+            self.failed = loop.create_future()
+            self.delayed_fetches = DelayedFetches(loop)
             self.partitions = Partitions(image, self.logs, self.node_id)
             self.sessions = FetchSessions(self.config.integer("max.incremental.fetch.session.cache.slots"), self.rng)
             self.producer_ids = ProducerIds(self.metadata, self.node_id)
+            self.directory_events = DirectoryEvents(self, self.delayed_fetches.wake, self._fail)
+            self.moves = ReplicaMoves(
+                self.logs,
+                self.config.replica_move_threads,
+                self.directory_events.assign,
+                self.delayed_fetches.wake,
+            )
             publisher = Publisher(image, self.logs, self.config, self._log_deleted)
             self.metadata.load()
             publisher.catch_up()
@@ -161,7 +178,7 @@ class Broker:
                 begin = bootstrap_records(self._files, self.logs.metadata_directory.path, self.clock())
                 self._append(activation_records(begin, self.config.min_insync_replicas))
             advertised = self.config.advertised(self.port)
-            directories = [directory.directory_id for directory in self.logs.directories]
+            directories = [directory.directory_id for directory in self.logs.online]
             for records in registration_records(
                 image,
                 self.config,
@@ -169,19 +186,18 @@ class Broker:
                 self.metadata.end_offset,
                 self.new_uuid(),
                 directories,
-                self._directory_id,
+                self.directory_events.find,
             ):
                 self._append(records)
+            self.metadata.listeners.append(self.directory_events.follow)
+            self.directory_events.inform()
+            self.moves.resume()
         except BaseException:
             self.logs.abandon()
             raise
 
-    def _directory_id(self, topic: str, partition: int) -> uuid.UUID | None:
-        """Of the directory that has the log of a partition."""
-        directory = self.logs.directory_of(topic, partition)
-        return None if directory is None else directory.directory_id
-
     def _log_deleted(self, log: PartitionLog) -> None:
+        self.moves.cancel(log.topic, log.partition)
         self.delayed_fetches.wake(log)
         self.metrics.topics.remove(log.topic)
 
@@ -189,15 +205,19 @@ class Broker:
         self.metadata.append(records)
 
     async def stop(self) -> None:
-        """Stop serving, leave the cluster, and close the logs cleanly.
+        """Stop serving, leave the cluster, and close the logs cleanly; a broker that has `failed` leaves all as it is.
 
         Raises:
             KafkaStorageError: a log could not be closed; the next start recovers it.
         """
+        if self._ending is not None:
+            await self._ending
+            return
         self.delayed_fetches.close()
         await self.server.close()
         self.metrics.event_loop.stop()
         await self.background.stop()
+        await self.moves.stop()
         try:
             self._append(departure_records(self.metadata.image, self.node_id))
         finally:
@@ -209,7 +229,15 @@ class Broker:
         self.delayed_fetches.close()
         self.metrics.event_loop.stop()
         await self.background.stop()
+        await self.moves.stop()
         self.logs.abandon()
+
+    def _fail(self, error: KafkaStorageError) -> None:
+        """End at once, as Kafka's broker does when it has lost the disk it cannot go on without."""
+        if not self.failed.done():
+            logger.critical("%s", error)
+            self.failed.set_result(error)
+            self._ending = asyncio.create_task(self.kill())
 
     async def __aenter__(self) -> Self:
         await self.start()

@@ -22,6 +22,8 @@ logger = logging.getLogger(__name__)
 
 LOOPBACK = "127.0.0.1"
 PLAINTEXT = "PLAINTEXT"
+CORDONED = "cordoned.log.dirs"
+ALL_DIRECTORIES = "*"
 NO_NODE_ID = -1
 _NODE_ID = ("node.id", "broker.id")
 # What a broker of Kafka's own has set for its sake, and which says nothing that could be acted on here.
@@ -71,6 +73,10 @@ class BrokerConfig:
         except InvalidConfigurationError as error:
             raise ConfigError(error.message) from error
         self._refresh()
+        try:
+            self.check_cordoned(self.static.get(CORDONED, ""))
+        except InvalidConfigurationError as error:
+            raise ConfigError(error.message) from error
 
     def _check(self) -> None:
         known = broker_settings()
@@ -148,6 +154,32 @@ class BrokerConfig:
     def data_directories(self) -> list[Path]:
         """Where the logs are; `log.dirs` before `log.dir`."""
         return [Path(part) for part in parse_list(self.text("log.dirs") or self.text("log.dir") or "")]
+
+    @property
+    def replica_move_threads(self) -> int:
+        """How many partitions move between data directories at once: `num.replica.alter.log.dirs.threads`."""
+        own = self.text("num.replica.alter.log.dirs.threads")
+        return max(len(self.data_directories) if own is None else int(own), 1)
+
+    @property
+    def cordoned_directories(self) -> frozenset[str]:
+        """The data directories that get no new logs, as they are written in `log.dirs`."""
+        named, known = parse_list(self.text(CORDONED) or ""), {str(path) for path in self.data_directories}
+        return frozenset(known if ALL_DIRECTORIES in named else known.intersection(named))
+
+    def check_cordoned(self, value: str) -> None:
+        """See that `cordoned.log.dirs` can have a value.
+
+        Raises:
+            InvalidConfigurationError: it names what is none of `log.dirs`.
+        """
+        known = [str(path) for path in self.data_directories]
+        for named in parse_list(value):
+            if named not in known and value.strip() != ALL_DIRECTORIES:
+                raise InvalidConfigurationError(
+                    f"Invalid value {value} for configuration {CORDONED}: Invalid entry in {CORDONED}: {named}. "
+                    f"All cordoned log dirs must be entries of log.dirs or log.dir."
+                )
 
     @property
     def listener(self) -> Listener:

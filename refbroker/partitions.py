@@ -72,7 +72,7 @@ class Partitions:
             NotLeaderOrFollowerError: another broker leads it, or none.
             FencedLeaderEpochError: the client's epoch is older.
             UnknownLeaderEpochError: the client's epoch is newer.
-            KafkaStorageError: its log could not be made.
+            KafkaStorageError: its data directory is offline.
         """
         if isinstance(topic, str):
             found = self._image.topics.get(topic)
@@ -83,6 +83,9 @@ class Partitions:
         state = None if found is None else found.partitions.get(partition)
         if found is None or state is None:
             raise UnknownTopicOrPartitionError(topic=str(topic), partition=partition)
+        log = self._logs.get(found.name, partition)
+        if log is None and self._node_id in state.replicas:
+            raise KafkaStorageError("its data directory is offline", topic=found.name, partition=partition)
         if current_leader_epoch != NO_EPOCH and current_leader_epoch != state.leader_epoch:
             kind = FencedLeaderEpochError if current_leader_epoch < state.leader_epoch else UnknownLeaderEpochError
             raise kind(
@@ -90,11 +93,8 @@ class Partitions:
                 topic=found.name,
                 partition=partition,
             )
-        if state.leader != self._node_id:
+        if state.leader != self._node_id or log is None:
             raise NotLeaderOrFollowerError(topic=found.name, partition=partition)
-        log = self._logs.get(found.name, partition)
-        if log is None:
-            raise KafkaStorageError("its data directory is offline", topic=found.name, partition=partition)
         return LocalPartition(found.name, found.topic_id, state, log)
 
     def topic_name(self, topic: str | UUID) -> str | None:

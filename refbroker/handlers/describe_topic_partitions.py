@@ -14,7 +14,8 @@ from kclient.protocol.messages.describe_topic_partitions import (
 )
 from refbroker.dispatch import CloseConnectionError, Context
 from refbroker.handlers.answers import INTERNAL_TOPICS, TOPIC_OPERATIONS
-from refbroker.metadata.image import TopicState
+from refbroker.metadata.directories import offline_replicas
+from refbroker.metadata.image import ClusterImage, TopicState
 from refbroker.metadata.topics import check_name
 
 Topic = DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponseTopic
@@ -48,7 +49,7 @@ def handle(context: Context, request: DescribeTopicPartitionsRequest) -> Describ
             response.next_cursor = _cursor(name, 0)
             break
         shown = [number for number in sorted(topic.partitions) if number >= first][:room]
-        response.topics.append(_describe(topic, shown))
+        response.topics.append(_describe(image, topic, shown))
         room -= len(shown)
         if shown and shown[-1] + 1 < len(topic.partitions):
             response.next_cursor = _cursor(name, shown[-1] + 1)
@@ -68,7 +69,7 @@ def _missing(name: str) -> Topic:
     return Topic(name=name, error_code=UnknownTopicOrPartitionError.code)
 
 
-def _describe(topic: TopicState, shown: list[int]) -> Topic:
+def _describe(image: ClusterImage, topic: TopicState, shown: list[int]) -> Topic:
     return Topic(
         name=topic.name,
         topic_id=topic.topic_id,
@@ -82,6 +83,7 @@ def _describe(topic: TopicState, shown: list[int]) -> Topic:
                 isr_nodes=topic.partitions[number].isr,
                 eligible_leader_replicas=topic.partitions[number].eligible_leader_replicas,
                 last_known_elr=topic.partitions[number].last_known_elr,
+                offline_replicas=offline_replicas(image, topic.partitions[number]),
             )
             for number in shown
         ],

@@ -3,26 +3,35 @@
 Topics by name, by id (an unknown one is UNKNOWN_TOPIC_ID), or all. A topic that does not exist is created
 when the client and `auto.create.topics.enable` allow it, with `num.partitions` and
 `default.replication.factor`, and is in the answer at once; Apache Kafka names it with an error first. A name
-that no topic can have is INVALID_TOPIC_EXCEPTION. Internal topics are not created this way.
+that no topic can have is INVALID_TOPIC_EXCEPTION. Internal topics are not created this way. A partition in a data
+directory that is offline has no leader: LEADER_NOT_AVAILABLE.
 """
 
 from __future__ import annotations
 
 from uuid import UUID
 
-from kclient.errors import InvalidTopicError, KafkaError, UnknownTopicIdError, UnknownTopicOrPartitionError
+from kclient.errors import (
+    InvalidTopicError,
+    KafkaError,
+    LeaderNotAvailableError,
+    UnknownTopicIdError,
+    UnknownTopicOrPartitionError,
+)
 from kclient.protocol import Message
 from kclient.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from refbroker.dispatch import Change, Context
 from refbroker.handlers.answers import (
     CLUSTER_OPERATIONS,
     INTERNAL_TOPICS,
+    NONE,
     NOT_ASKED,
     TOPIC_OPERATIONS,
     code_of,
     endpoint_of,
 )
-from refbroker.metadata.image import TopicState
+from refbroker.metadata.directories import offline_replicas
+from refbroker.metadata.image import ClusterImage, TopicState
 from refbroker.metadata.topics import NewTopic, check_name, plan_topic
 
 Topic = MetadataResponse.MetadataResponseTopic
@@ -85,13 +94,13 @@ def _respond(
     image = context.broker.metadata.image
     operations = TOPIC_OPERATIONS if request.include_topic_authorized_operations else NOT_ASKED
     if topics is None:
-        answers = [_describe(topic, operations) for topic in image.topics.values()]
+        answers = [_describe(image, topic, operations) for topic in image.topics.values()]
     else:
         answers = []
         for wanted in topics:
             found = image.topics.get(wanted.name) if wanted.name else image.topics_by_id.get(wanted.topic_id)
             if found is not None:
-                answers.append(_describe(found, operations))
+                answers.append(_describe(image, found, operations))
             else:
                 answers.append(_missing(wanted.name, wanted.topic_id, errors, context.version))
     return MetadataResponse(
@@ -118,18 +127,20 @@ def _broker(context: Context, node: int) -> MetadataResponse.MetadataResponseBro
     return MetadataResponse.MetadataResponseBroker(node_id=node, host=host, port=port, rack=image.brokers[node].rack)
 
 
-def _describe(topic: TopicState, operations: int) -> Topic:
+def _describe(image: ClusterImage, topic: TopicState, operations: int) -> Topic:
     return Topic(
         name=topic.name,
         topic_id=topic.topic_id,
         is_internal=topic.name in INTERNAL_TOPICS,
         partitions=[
             MetadataResponse.MetadataResponsePartition(
+                error_code=NONE if partition.leader in image.brokers else code_of(LeaderNotAvailableError()),
                 partition_index=number,
                 leader_id=partition.leader,
                 leader_epoch=partition.leader_epoch,
                 replica_nodes=partition.replicas,
                 isr_nodes=partition.isr,
+                offline_replicas=offline_replicas(image, partition),
             )
             for number, partition in topic.partitions.items()
         ],

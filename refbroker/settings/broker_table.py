@@ -45,7 +45,7 @@ controller.quorum.voters list "" * -
 controller.quota.window.num int 11 1.. -
 controller.quota.window.size.seconds int 1 1.. -
 controller.socket.timeout.ms int 30000 * -
-cordoned.log.dirs list "" * D
+cordoned.log.dirs list "" * AD
 create.topic.policy.class.name class null * -
 default.replication.factor int 1 * A
 delegation.token.expiry.check.interval.ms long 3600000 1.. -
@@ -184,7 +184,7 @@ num.io.threads int 8 1.. D
 num.network.threads int 3 1.. D
 num.partitions int 1 1.. A
 num.recovery.threads.per.data.dir int 2 1.. D
-num.replica.alter.log.dirs.threads int null * -
+num.replica.alter.log.dirs.threads int null * A
 num.replica.fetchers int 1 1.. D
 offset.metadata.max.bytes int 4096 * -
 offsets.commit.timeout.ms int 5000 1.. -

@@ -1,0 +1,79 @@
+"""AlterReplicaLogDirs (34), versions 1 to 2: moves partitions between the data directories of this broker (KIP-113).
+
+The answer comes when the moves have begun; DescribeLogDirs shows how far they are. A partition that is asked back to
+where it is stays, one that is on its way elsewhere turns round. A topic that does not exist is
+UNKNOWN_TOPIC_OR_PARTITION, and its log will be made in that directory when it is created. Other errors:
+LOG_DIR_NOT_FOUND for a path that is none of `log.dirs`, KAFKA_STORAGE_ERROR for a directory or partition that is
+offline (and for any move while a directory is: the log could be there too), INVALID_REPLICA_ASSIGNMENT for a directory
+that is cordoned, INVALID_TOPIC_EXCEPTION for a name too long for the directory of a future log.
+"""
+
+from __future__ import annotations
+
+from kclient.errors import (
+    InvalidReplicaAssignmentError,
+    InvalidTopicError,
+    KafkaError,
+    KafkaStorageError,
+    LogDirNotFoundError,
+    UnknownTopicOrPartitionError,
+)
+from kclient.protocol.messages.alter_replica_log_dirs import AlterReplicaLogDirsRequest, AlterReplicaLogDirsResponse
+from refbroker.broker import Broker
+from refbroker.dispatch import Context
+from refbroker.handlers.answers import code_of
+from refbroker.log.log_names import LONGEST_NAME, LogKind, log_name
+
+Topic = AlterReplicaLogDirsResponse.AlterReplicaLogDirTopicResult
+Partition = AlterReplicaLogDirsResponse.AlterReplicaLogDirPartitionResult
+
+NONE = 0
+
+
+def handle(context: Context, request: AlterReplicaLogDirsRequest) -> AlterReplicaLogDirsResponse:
+    """Carry out an AlterReplicaLogDirs request."""
+    paths = {
+        (topic.name, partition): each.path
+        for each in request.dirs
+        for topic in each.topics
+        for partition in topic.partitions
+    }
+    results: dict[str, Topic] = {}
+    for (topic, partition), path in paths.items():
+        code = NONE
+        try:
+            _move(context.broker, topic, partition, path)
+        except KafkaError as error:
+            code = code_of(error)
+        result = results.setdefault(topic, Topic(topic_name=topic))
+        result.partitions.append(Partition(partition_index=partition, error_code=code))
+    return AlterReplicaLogDirsResponse(results=list(results.values()))
+
+
+def _move(broker: Broker, topic: str, partition: int, path: str) -> None:
+    logs = broker.logs
+    if len(log_name(topic, partition, LogKind.FUTURE)) > LONGEST_NAME:
+        raise InvalidTopicError("The topic name is too long.", topic=topic, partition=partition)
+    directory = logs.directory_at(path)
+    if directory is None:
+        raise LogDirNotFoundError(f"Log dir {path} is not found in the config.")
+    if not directory.is_online:
+        raise KafkaStorageError(f"Log directory {path} is offline")
+    if directory in logs.cordoned:
+        raise InvalidReplicaAssignmentError(f"Log directory {path} is cordoned")
+    log = logs.get(topic, partition)
+    if broker.partitions.state(topic, partition) is None:
+        logs.prefer(topic, partition, directory)
+        raise UnknownTopicOrPartitionError(topic=topic, partition=partition)
+    if log is None:
+        raise KafkaStorageError("Partition is offline", topic=topic, partition=partition)
+    on_its_way = logs.future_directory(topic, partition)
+    if on_its_way is directory:
+        return
+    if on_its_way is not None:
+        broker.moves.cancel(topic, partition)
+    if logs.directory_of(topic, partition) is directory:
+        return
+    if len(logs.online) < len(logs.directories):
+        raise KafkaStorageError("No partition moves while a data directory is offline", topic=topic)
+    broker.moves.start(log, directory)

@@ -46,6 +46,8 @@ SWEEP_MS = 5_000
 FLUSH_MS = 1_000
 EXPIRE_PRODUCERS_MS = 600_000
 DELETE_FILES_MS = 1_000
+TAKE_SNAPSHOT_MS = 1_000
+CLEAN_SNAPSHOTS_MS = 60_000
 
 
 class Broker:
@@ -257,6 +259,8 @@ class Broker:
         every("checkpoints", lambda: integer("log.flush.offset.checkpoint.interval.ms"), self.logs.checkpoint)
         every("producer expiry", lambda: EXPIRE_PRODUCERS_MS, self._expire_producers)
         every("log retention", lambda: integer("log.retention.check.interval.ms"), self.logs.apply_retention)
+        every("metadata snapshots", lambda: TAKE_SNAPSHOT_MS, self.metadata.take_snapshot_if_due)
+        every("metadata retention", lambda: CLEAN_SNAPSHOTS_MS, self.metadata.clean_snapshots)
         every("file deletion", lambda: DELETE_FILES_MS, self.logs.delete_due_files)
         if self.config.boolean("log.cleaner.enable"):
             every("log cleaner", lambda: integer("log.cleaner.backoff.ms"), self.cleaner.clean_due)

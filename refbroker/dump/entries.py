@@ -148,8 +148,7 @@ def read_whole(path: Path) -> bytes:
         Damaged: it is not small.
         OSError: it cannot be read.
     """
-    with open(path, "rb") as file:
-        data = file.read(LARGEST_WHOLE + 1)
-    if len(data) > LARGEST_WHOLE:
-        raise Damaged(f"more than {LARGEST_WHOLE} bytes, which no such file has")
-    return data
+    size = path.stat().st_size
+    if size > LARGEST_WHOLE:
+        raise Damaged(f"it has {size} bytes, which no such file has")
+    return path.read_bytes()

@@ -6,7 +6,6 @@ far as that goes. Batches are read one at a time, and a size that reaches beyond
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -28,10 +27,9 @@ from refbroker.dump.kafka_json import as_json, json_text
 from refbroker.dump.rendering import pairs
 from refbroker.log import Files
 from refbroker.log.batches import scan_batches
+from refbroker.metadata.bootstrap import BOOTSTRAP_CHECKPOINT
+from refbroker.metadata.snapshot_file import parse_file_name
 
-BOOTSTRAP_CHECKPOINT = "bootstrap.checkpoint"
-
-_SNAPSHOT_NAME = re.compile(r"([0-9]{20})-([0-9]{10})\.checkpoint", re.ASCII)
 _COMPRESSION_MASK = 0x07
 _TIMESTAMP_TYPES = {-1: "NoTimestampType", 0: "CreateTime", 1: "LogAppendTime"}
 _END_MARKERS = {0: "ABORT", 1: "COMMIT"}
@@ -80,13 +78,13 @@ def _title(path: Path) -> Entry:
         return Entry({"Log starting offset": base_offset(path)})
     if path.name.startswith(BOOTSTRAP_CHECKPOINT):
         return Entry({"snapshot": "bootstrap"}, text="KRaft bootstrap snapshot")
-    found = _SNAPSHOT_NAME.match(path.name)
+    found = parse_file_name(path.name)
     if found is None:
         raise Damaged("a snapshot's name is its end offset, with 20 digits, a dash and its epoch, with 10")
-    offset, epoch = int(found[1]), int(found[2])
+    snapshot, _ = found
     return Entry(
-        {"snapshot": "metadata", "endOffset": offset, "epoch": epoch},
-        text=f"Snapshot end offset: {offset}, epoch: {epoch}",
+        {"snapshot": "metadata", "endOffset": snapshot.offset, "epoch": snapshot.epoch},
+        text=f"Snapshot end offset: {snapshot.offset}, epoch: {snapshot.epoch}",
     )
 
 

@@ -39,19 +39,26 @@ Resource = DescribeConfigsRequest.DescribeConfigsResource
 Result = DescribeConfigsResponse.DescribeConfigsResult
 Entry = DescribeConfigsResponse.DescribeConfigsResourceResult
 
+_UNKNOWN_KIND = (
+    "This most likely occurs because of a request being malformed by the client library or the message was sent to an "
+    "incompatible broker. See the broker logs for more details."
+)
 KINDS = (TOPIC_RESOURCE, BROKER_RESOURCE, BROKER_LOGGER_RESOURCE, CLIENT_METRICS_RESOURCE, GROUP_RESOURCE)
 
 
 def handle(context: Context, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
     """Answer a DescribeConfigs request."""
-    unknown = next((resource for resource in request.resources if resource.resource_type not in KINDS), None)
+    all_known = all(resource.resource_type in KINDS for resource in request.resources)
     results = []
     for resource in request.resources:
         result = Result(resource_type=resource.resource_type, resource_name=resource.resource_name)
         try:
-            if unknown is not None:
-                raise InvalidRequestError(f"Unexpected resource type UNKNOWN for resource {unknown.resource_name}")
+            if not all_known:
+                raise InvalidRequestError(_UNKNOWN_KIND)
             result.configs = _entries(context, request, resource)
+        except UnknownTopicOrPartitionError as error:
+            # Kafka gives no text with this one.
+            result.error_code = error.code
         except KafkaError as error:
             result.error_code, result.error_message = code_of(error), error.message
         results.append(result)
@@ -88,8 +95,7 @@ def _values(context: Context, kind: int, name: str) -> Collection[ConfigValue]:
     if kind == TOPIC_RESOURCE:
         check_name(name)
         if name not in broker.metadata.image.topics:
-            # Kafka gives no text with this one.
-            raise UnknownTopicOrPartitionError("")
+            raise UnknownTopicOrPartitionError(topic=name)
         return topic_values(own, layers).values()
     if kind == BROKER_RESOURCE:
         if not name:

@@ -57,10 +57,15 @@ APIS: dict[int, Api] = {
     34: Api("alter_replica_log_dirs", 1, 2),
     35: Api("describe_log_dirs", 1, 5),
     37: Api("create_partitions", 0, 3),
+    43: Api("elect_leaders", 0, 2),
     44: Api("incremental_alter_configs", 0, 1),
+    45: Api("alter_partition_reassignments", 0, 1),
+    46: Api("list_partition_reassignments", 0, 0),
     55: Api("describe_quorum", 0, 2),
     57: Api("update_features", 0, 2),
     60: Api("describe_cluster", 0, 2),
+    61: Api("describe_producers", 0, 0),
+    74: Api("list_config_resources", 0, 1),
     75: Api("describe_topic_partitions", 0, 0),
 }
 

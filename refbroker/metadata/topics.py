@@ -152,7 +152,7 @@ def plan_partitions(
                 f"Attempted to add {count - present} additional partition(s), but only {len(assignments)} "
                 f"assignment(s) were specified."
             )
-        placed = [_check_replicas(broker.metadata.image, replicas) for replicas in assignments]
+        placed = [check_replicas(broker.metadata.image, replicas) for replicas in assignments]
     return partition_records(broker, topic.topic_id, present, placed)
 
 
@@ -227,7 +227,7 @@ def _assign(broker: Broker, topic: NewTopic) -> list[list[int]]:
             )
         if sorted(topic.assignments) != list(range(len(topic.assignments))):
             raise InvalidReplicaAssignmentError("partitions should be a consecutive 0-based integer sequence")
-        placed = [_check_replicas(broker.metadata.image, topic.assignments[n]) for n in sorted(topic.assignments)]
+        placed = [check_replicas(broker.metadata.image, topic.assignments[n]) for n in sorted(topic.assignments)]
         if len({len(replicas) for replicas in placed}) > 1:
             raise InvalidReplicaAssignmentError(
                 "The manual partition assignments do not all have the same number of replicas."
@@ -255,7 +255,12 @@ def _place(broker: Broker, replicas: int) -> list[int]:
     return brokers[:replicas]
 
 
-def _check_replicas(image: ClusterImage, replicas: Sequence[int]) -> list[int]:
+def check_replicas(image: ClusterImage, replicas: Sequence[int]) -> list[int]:
+    """See that a partition can have these replicas.
+
+    Raises:
+        InvalidReplicaAssignmentError: a broker is not there, or there twice, or there is none.
+    """
     if not replicas:
         raise InvalidReplicaAssignmentError("The manual partition assignment includes an empty replica list.")
     for position, broker in enumerate(replicas):

@@ -1,0 +1,60 @@
+"""AlterPartitionReassignments (45), versions 0 and 1: moves partitions to other brokers, or gives that up (KIP-455).
+
+Each partition for itself. On one node a partition is where it can be, so that a move there is done at once, other
+brokers are INVALID_REPLICA_ASSIGNMENT, and there is nothing to give up (NO_REASSIGNMENT_IN_PROGRESS); partitions of
+a cluster that had more nodes may have something to move. Version 1 can keep the number of replicas as it is (KIP-860).
+"""
+
+from __future__ import annotations
+
+from kclient.errors import KafkaError, NoReassignmentInProgressError
+from kclient.protocol.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+)
+from kclient.protocol.messages.records.metadata_log import PartitionChangeRecord
+from refbroker.dispatch import Change, Context
+from refbroker.handlers.answers import code_of
+from refbroker.metadata.image import TOPIC_RESOURCE
+from refbroker.metadata.partition_changes import plan_cancellation, plan_move
+from refbroker.settings.effective import topic_values
+
+Wanted = AlterPartitionReassignmentsRequest.ReassignablePartition
+Result = AlterPartitionReassignmentsResponse.ReassignableTopicResponse
+Partition = AlterPartitionReassignmentsResponse.ReassignablePartitionResponse
+
+
+def handle(
+    context: Context, request: AlterPartitionReassignmentsRequest
+) -> AlterPartitionReassignmentsResponse | Change:
+    """Carry out an AlterPartitionReassignments request."""
+    if not request.topics:
+        return AlterPartitionReassignmentsResponse()
+    may_change_count = request.allow_replication_factor_change
+    records: list[PartitionChangeRecord] = []
+    response = AlterPartitionReassignmentsResponse(allow_replication_factor_change=may_change_count, error_message=None)
+    for topic in request.topics:
+        result = Result(name=topic.name)
+        response.responses.append(result)
+        for wanted in topic.partitions:
+            answer = Partition(partition_index=wanted.partition_index, error_message=None)
+            try:
+                record = _plan(context, topic.name, wanted, may_change_count=may_change_count)
+            except NoReassignmentInProgressError as error:
+                # Kafka gives no text with this one.
+                answer.error_code = error.code
+            except KafkaError as error:
+                answer.error_code, answer.error_message = code_of(error), error.message
+            else:
+                records += [] if record is None else [record]
+            result.partitions.append(answer)
+    return Change(records, lambda: response)
+
+
+def _plan(context: Context, name: str, wanted: Wanted, *, may_change_count: bool) -> PartitionChangeRecord | None:
+    image = context.broker.metadata.image
+    if wanted.replicas is not None:
+        return plan_move(image, name, wanted.partition_index, wanted.replicas, may_change_count=may_change_count)
+    values = topic_values(image.config(TOPIC_RESOURCE, name), context.broker.config.layers)
+    unclean = values["unclean.leader.election.enable"].value == "true"
+    return plan_cancellation(image, name, wanted.partition_index, may_elect_unclean=unclean)

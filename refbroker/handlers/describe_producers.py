@@ -1,0 +1,65 @@
+"""DescribeProducers (61), version 0: the producers that a partition remembers, and their open transactions (KIP-664).
+
+Those are the idempotent and transactional producers whose sequence numbers the log keeps. Each partition for itself;
+its error comes without a text, as in Kafka, unless it is the topic that does not exist.
+"""
+
+from __future__ import annotations
+
+from kclient.errors import InvalidTopicError, KafkaError, UnknownTopicOrPartitionError
+from kclient.protocol.messages.describe_producers import DescribeProducersRequest, DescribeProducersResponse
+from refbroker.dispatch import Context
+from refbroker.handlers.answers import code_of
+from refbroker.metadata.topics import check_name
+
+Topic = DescribeProducersResponse.TopicResponse
+Partition = DescribeProducersResponse.PartitionResponse
+Producer = DescribeProducersResponse.ProducerState
+
+
+def handle(context: Context, request: DescribeProducersRequest) -> DescribeProducersResponse:
+    """Answer a DescribeProducers request."""
+    response = DescribeProducersResponse()
+    for topic in request.topics:
+        trouble = _topic_error(context, topic.name)
+        answer = Topic(name=topic.name)
+        response.topics.append(answer)
+        for number in topic.partition_indexes:
+            if trouble is None:
+                answer.partitions.append(_describe(context, topic.name, number))
+            else:
+                answer.partitions.append(
+                    Partition(partition_index=number, error_code=code_of(trouble), error_message=trouble.message)
+                )
+    return response
+
+
+def _topic_error(context: Context, name: str) -> KafkaError | None:
+    try:
+        check_name(name)
+    except InvalidTopicError as error:
+        return error
+    if name not in context.broker.metadata.image.topics:
+        return UnknownTopicOrPartitionError("This server does not host this topic-partition.")
+    return None
+
+
+def _describe(context: Context, name: str, number: int) -> Partition:
+    try:
+        log = context.broker.partitions.find(name, number).log
+    except KafkaError as error:
+        return Partition(partition_index=number, error_code=code_of(error))
+    return Partition(
+        partition_index=number,
+        active_producers=[
+            Producer(
+                producer_id=entry.producer_id,
+                producer_epoch=entry.producer_epoch,
+                last_sequence=entry.last_sequence,
+                last_timestamp=entry.last_timestamp,
+                coordinator_epoch=entry.coordinator_epoch,
+                current_txn_start_offset=entry.current_txn_first_offset,
+            )
+            for entry in log.producers()
+        ],
+    )

@@ -1,0 +1,65 @@
+"""ElectLeaders (43), versions 0 to 2: makes the preferred replica lead, or any that is alive (KIP-460).
+
+Preferred is the first replica; an unclean election may choose one that was not in sync. Each partition for itself.
+No partitions means all, and then those that need no election are left out of the answer. The answer comes when the
+leaders lead, so `timeout_ms` does not matter.
+"""
+
+from __future__ import annotations
+
+from kclient.errors import ElectionNotNeededError, InvalidRequestError, KafkaError
+from kclient.protocol import Message
+from kclient.protocol.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
+from refbroker.dispatch import Change, Context
+from refbroker.handlers.answers import code_of
+from refbroker.metadata.partition_changes import Election, plan_election
+
+Result = ElectLeadersResponse.ReplicaElectionResult
+Partition = ElectLeadersResponse.PartitionResult
+
+_ELECTIONS = {Election.PREFERRED.value: Election.PREFERRED, Election.UNCLEAN.value: Election.UNCLEAN}
+
+
+def handle(context: Context, request: ElectLeadersRequest) -> ElectLeadersResponse | Change:
+    """Carry out an ElectLeaders request."""
+    election = _ELECTIONS.get(request.election_type)
+    if election is None:
+        return _refused(request, InvalidRequestError(f"Unknown election type {request.election_type}"))
+    image = context.broker.metadata.image
+    everything = request.topic_partitions is None
+    wanted = (
+        [(topic.name, list(topic.partitions)) for topic in image.topics.values()]
+        if request.topic_partitions is None
+        else [(topic.topic, topic.partitions) for topic in request.topic_partitions]
+    )
+    records: list[Message] = []
+    response = ElectLeadersResponse()
+    for name, numbers in wanted:
+        result = Result(topic=name)
+        response.replica_election_results.append(result)
+        for number in numbers:
+            answer = Partition(partition_id=number, error_message=None)
+            try:
+                records.append(plan_election(image, name, number, election))
+            except KafkaError as error:
+                if everything and isinstance(error, ElectionNotNeededError):
+                    continue
+                answer.error_code, answer.error_message = code_of(error), error.message
+            result.partition_result.append(answer)
+    return Change(records, lambda: response)
+
+
+def _refused(request: ElectLeadersRequest, error: KafkaError) -> ElectLeadersResponse:
+    return ElectLeadersResponse(
+        error_code=code_of(error),
+        replica_election_results=[
+            Result(
+                topic=topic.topic,
+                partition_result=[
+                    Partition(partition_id=number, error_code=code_of(error), error_message=error.message)
+                    for number in topic.partitions
+                ],
+            )
+            for topic in request.topic_partitions or ()
+        ],
+    )

@@ -1,0 +1,51 @@
+"""ListConfigResources (74), versions 0 and 1: the names of resources that have settings (KIP-714, KIP-1142).
+
+Topics and live brokers, with a broker's loggers, are all listed; groups and client metrics subscriptions when
+something was set on them. No types means all; version 0 knows client metrics only. A type that Kafka does not have
+is UNSUPPORTED_VERSION.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from kclient.errors import UnsupportedVersionError
+from kclient.protocol.messages.list_config_resources import ListConfigResourcesRequest, ListConfigResourcesResponse
+from refbroker.dispatch import Context
+from refbroker.metadata.image import (
+    BROKER_LOGGER_RESOURCE,
+    BROKER_RESOURCE,
+    CLIENT_METRICS_RESOURCE,
+    GROUP_RESOURCE,
+    TOPIC_RESOURCE,
+    ClusterImage,
+)
+
+Resource = ListConfigResourcesResponse.ConfigResource
+
+TYPES = (GROUP_RESOURCE, CLIENT_METRICS_RESOURCE, BROKER_LOGGER_RESOURCE, BROKER_RESOURCE, TOPIC_RESOURCE)
+
+
+def handle(context: Context, request: ListConfigResourcesRequest) -> ListConfigResourcesResponse:
+    """Answer a ListConfigResources request."""
+    supported = TYPES if context.version >= 1 else (CLIENT_METRICS_RESOURCE,)
+    wanted = request.resource_types or supported
+    if not set(wanted) <= set(supported):
+        return ListConfigResourcesResponse(error_code=UnsupportedVersionError.code)
+    image = context.broker.metadata.image
+    return ListConfigResourcesResponse(
+        config_resources=[
+            Resource(resource_name=name, resource_type=kind)
+            for kind in supported
+            if kind in wanted
+            for name in _names(image, kind)
+        ]
+    )
+
+
+def _names(image: ClusterImage, kind: int) -> Iterable[str]:
+    if kind == TOPIC_RESOURCE:
+        return image.topics
+    if kind in (BROKER_RESOURCE, BROKER_LOGGER_RESOURCE):
+        return [str(number) for number, broker in image.brokers.items() if not broker.fenced]
+    return [name for kind_of, name in image.configs if kind_of == kind]

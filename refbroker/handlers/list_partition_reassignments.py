@@ -1,0 +1,47 @@
+"""ListPartitionReassignments (46), version 0: the moves of partitions that are under way (KIP-455).
+
+No topics means all. A topic or partition that does not exist, or that is not being moved, is left out; there are no
+errors. On one node moves are done at once, so that this is empty unless partitions come from a cluster of several.
+"""
+
+from __future__ import annotations
+
+from kclient.protocol.messages.list_partition_reassignments import (
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+)
+from refbroker.dispatch import Context
+from refbroker.metadata.partition_changes import is_moving
+
+Topic = ListPartitionReassignmentsResponse.OngoingTopicReassignment
+Partition = ListPartitionReassignmentsResponse.OngoingPartitionReassignment
+
+
+def handle(context: Context, request: ListPartitionReassignmentsRequest) -> ListPartitionReassignmentsResponse:
+    """Answer a ListPartitionReassignments request."""
+    topics = context.broker.metadata.image.topics
+    wanted = (
+        [(name, list(topic.partitions)) for name, topic in topics.items()]
+        if request.topics is None
+        else [(topic.name, topic.partition_indexes) for topic in request.topics]
+    )
+    response = ListPartitionReassignmentsResponse(error_message=None)
+    for name, numbers in wanted:
+        partitions = topics[name].partitions if name in topics else {}
+        moving = [partitions[number] for number in numbers if number in partitions and is_moving(partitions[number])]
+        if moving:
+            response.topics.append(
+                Topic(
+                    name=name,
+                    partitions=[
+                        Partition(
+                            partition_index=state.partition_id,
+                            replicas=state.replicas,
+                            adding_replicas=state.adding_replicas,
+                            removing_replicas=state.removing_replicas,
+                        )
+                        for state in moving
+                    ],
+                )
+            )
+    return response

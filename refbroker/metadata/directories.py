@@ -88,6 +88,10 @@ def partition_changes(image: ClusterImage, node: int, find: FindDirectory, *, el
             if not led:
                 change.leader = node
                 change.isr = None if state.isr == [node] else [node]
+                # Apache Kafka leaves the only replica eligible when it stops in order, and unclean after a disaster.
+                change.eligible_leader_replicas = [] if state.eligible_leader_replicas else None
+                change.last_known_elr = [] if state.last_known_elr else None
+                change.leader_recovery_state = 0 if state.leader_recovery_state else -1
             if moved or not led:
                 yield change
 

@@ -29,6 +29,7 @@ from refbroker.dispatch import Dispatcher
 from refbroker.faults import Faults
 from refbroker.fetch_sessions import FetchSessions
 from refbroker.log import Files, LogManager, PartitionLog
+from refbroker.log.checkpoints import random_uuid
 from refbroker.log.compaction.manager import CleanerConfig, LogCleaner
 from refbroker.metadata.bootstrap import activation_records, bootstrap_records
 from refbroker.metadata.log import MetadataLog
@@ -112,11 +113,7 @@ class Broker:
 
     def new_uuid(self) -> uuid.UUID:
         """A random id for a topic."""
-        while True:
-            value = uuid.UUID(int=self.rng.getrandbits(128), version=4)
-            # Kafka's text of it must not begin with a dash, which command lines take for an option.
-            if value.bytes[0] >> 2 != 62:
-                return value
+        return random_uuid(self.rng)
 
     async def start(self) -> None:
         """Open the data directories, recover, and serve.

@@ -31,6 +31,7 @@ from __future__ import annotations
 import base64
 import binascii
 import json
+import random
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -51,6 +52,15 @@ TopicPartitionKey = tuple[str, int]
 
 # Escapes of Java's properties format that values here can carry.
 _PROPERTY_ESCAPES = str.maketrans({"\\": "\\\\", "=": "\\=", ":": "\\:", "#": "\\#", "!": "\\!"})
+
+
+def random_uuid(source: random.Random) -> UUID:
+    """A new id; its text does not begin with a dash, which command lines would take for an option."""
+    while True:
+        value = UUID(int=source.getrandbits(128), version=4)
+        # The first character stands for six bits; the 62 of them is the dash.
+        if value.bytes[0] >> 2 != 62:
+            return value
 
 
 def encode_uuid(value: UUID) -> str:

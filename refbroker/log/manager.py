@@ -11,6 +11,7 @@ from pathlib import Path
 
 from kclient.errors import KafkaError, KafkaStorageError, TopicExistsError, UnknownTopicOrPartitionError
 from refbroker.clock import system_clock_ms
+from refbroker.log.checkpoints import random_uuid
 from refbroker.log.config import LogConfig
 from refbroker.log.files import Files
 from refbroker.log.flush import Flush
@@ -104,7 +105,7 @@ class LogManager:
             for path in paths
         ]
         try:
-            opened = open_directories(directories, cluster_id, node_id, lambda: _new_uuid(source))
+            opened = open_directories(directories, cluster_id, node_id, lambda: random_uuid(source))
             load_directories(opened, config)
         except (OSError, KafkaError):
             for directory in directories:
@@ -425,11 +426,3 @@ class LogManager:
         """Let go of everything as it is, as a crash would; for tests of recovery."""
         for directory in self.directories:
             directory.abandon()
-
-
-def _new_uuid(source: random.Random) -> uuid.UUID:
-    """A random id whose text does not start with a dash, which command lines would take for an option."""
-    while True:
-        value = uuid.UUID(int=source.getrandbits(128), version=4)
-        if value.bytes[0] >> 2 != 62:
-            return value

@@ -73,10 +73,6 @@ class BrokerConfig:
         except InvalidConfigurationError as error:
             raise ConfigError(error.message) from error
         self._refresh()
-        try:
-            self.check_cordoned(self.static.get(CORDONED, ""))
-        except InvalidConfigurationError as error:
-            raise ConfigError(error.message) from error
 
     def _check(self) -> None:
         known = broker_settings()
@@ -166,20 +162,6 @@ class BrokerConfig:
         """The data directories that get no new logs, as they are written in `log.dirs`."""
         named, known = parse_list(self.text(CORDONED) or ""), {str(path) for path in self.data_directories}
         return frozenset(known if ALL_DIRECTORIES in named else known.intersection(named))
-
-    def check_cordoned(self, value: str) -> None:
-        """See that `cordoned.log.dirs` can have a value.
-
-        Raises:
-            InvalidConfigurationError: it names what is none of `log.dirs`.
-        """
-        known = [str(path) for path in self.data_directories]
-        for named in parse_list(value):
-            if named not in known and value.strip() != ALL_DIRECTORIES:
-                raise InvalidConfigurationError(
-                    f"Invalid value {value} for configuration {CORDONED}: Invalid entry in {CORDONED}: {named}. "
-                    f"All cordoned log dirs must be entries of log.dirs or log.dir."
-                )
 
     @property
     def listener(self) -> Listener:

@@ -28,19 +28,20 @@ from kclient.errors import IllegalStateError
 from refbroker.broker import Broker
 from refbroker.clock import Clock
 from refbroker.config import LOOPBACK, PLAINTEXT, BrokerConfig
+from refbroker.control.client import RemoteControl
 from refbroker.control.clock import ClockMethods, LocalClock
 from refbroker.control.elections import elect
 from refbroker.faults import Faults
 from refbroker.log import Files, PartitionLog
 from refbroker.metadata.topics import NewTopic, plan_topic
+from refbroker.simulated_disk import SimulatedDisk
 
 if TYPE_CHECKING:
-    from refbroker.simulated_disk import SimulatedDisk
     from refbroker.unflushed import Losses
 
 T = TypeVar("T")
 
-__all__ = ["RefBroker"]
+__all__ = ["RefBroker", "RemoteControl", "SimulatedDisk"]
 
 
 class RefBroker:
@@ -94,7 +95,14 @@ class RefBroker:
 
     def _config(self) -> BrokerConfig:
         listener = f"{PLAINTEXT}://{LOOPBACK}:{self._port}"
-        return BrokerConfig({"listeners": listener, "log.dirs": str(self._data_dir), **self._settings})
+        settings = {"listeners": listener, "log.dirs": str(self._data_dir), **self._settings}
+        config = BrokerConfig(settings)
+        name, host, port = config.listener
+        if port == 0 and self._port:
+            config = BrokerConfig({**settings, "listeners": f"{name}://{host}:{self._port}"})
+        advertised = config.advertised(self._port)
+        self._address = f"[{advertised.host}]" if ":" in advertised.host else advertised.host
+        return config
 
     @property
     def data_dir(self) -> Path:
@@ -109,7 +117,7 @@ class RefBroker:
     @property
     def bootstrap_servers(self) -> str:
         """What clients are given to find it."""
-        return f"{LOOPBACK}:{self._port}"
+        return f"{self._address}:{self._port}"
 
     @property
     def is_running(self) -> bool:

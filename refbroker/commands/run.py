@@ -1,7 +1,8 @@
 """`refbroker run`: one broker, until it is told to stop.
 
-It prints `refbroker ready on HOST:PORT` when it serves, and with `--metrics-port` a second line, `refbroker metrics on
-http://HOST:PORT/metrics`. It stops cleanly on SIGTERM and SIGINT, and finds everything again after SIGKILL.
+It prints `refbroker ready on HOST:PORT` when it serves, and with `--metrics-port` a second line, `refbroker metrics
+on http://HOST:PORT/metrics`, with `--control-port` another, `refbroker control on http://HOST:PORT`. It stops cleanly
+on SIGTERM and SIGINT, and finds everything again after SIGKILL.
 """
 
 from __future__ import annotations
@@ -24,6 +25,11 @@ def add_parser(commands: Any) -> None:
     )
     run.add_argument("--metrics-port", type=int, help="serve metrics for Prometheus on this port; 0 picks a free one")
     run.add_argument("--metrics-host", help="address of the metrics (default: 127.0.0.1)")
+    run.add_argument("--control-port", type=int, help="let tests control the broker on this port; 0 picks a free one")
+    run.add_argument("--control-host", help="address of the control port (default: 127.0.0.1)")
+    run.add_argument(
+        "--simulated-disk", action="store_true", help="with --control-port: a disk that can lose data, fail and fill up"
+    )
     run.add_argument("--log-level", default="warning", choices=("debug", "info", "warning", "error"))
     run.set_defaults(do=run_broker)
 
@@ -33,10 +39,37 @@ def run_broker(options: argparse.Namespace) -> int:
     import asyncio
     import logging
 
+    from kclient.errors import ConfigError
+
     logging.basicConfig(
         level=options.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stderr
     )
-    return asyncio.run(_serve(settings_from(options), options))
+    settings = settings_from(options)
+    if options.control_port is not None:
+        return _serve_controlled(settings, options)
+    if options.simulated_disk or options.control_host is not None:
+        raise ConfigError("--simulated-disk and --control-host are of use only with --control-port")
+    return asyncio.run(_serve(settings, options))
+
+
+def _serve_controlled(settings: dict[str, str], options: argparse.Namespace) -> int:
+    import signal
+    import threading
+
+    from refbroker.config import LOOPBACK
+    from refbroker.control.process import Address, controlled_broker
+
+    stopped = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda number, frame: stopped.set())
+    metrics = None
+    if options.metrics_port is not None:
+        metrics = Address(options.metrics_host or LOOPBACK, options.metrics_port)
+    control = Address(options.control_host or LOOPBACK, options.control_port)
+    with controlled_broker(settings, control, metrics=metrics, simulated_disk=options.simulated_disk) as lines:
+        print("\n".join(lines), flush=True)
+        stopped.wait()
+    return 0
 
 
 def settings_from(options: argparse.Namespace) -> dict[str, str]:

@@ -2,15 +2,20 @@
 
 It prints `refbroker ready on HOST:PORT` when it serves, and with `--metrics-port` a second line, `refbroker metrics
 on http://HOST:PORT/metrics`, with `--control-port` another, `refbroker control on http://HOST:PORT`. It stops cleanly
-on SIGTERM and SIGINT, and finds everything again after SIGKILL.
+on SIGTERM and SIGINT, and finds everything again after SIGKILL. When a disk fails that the broker cannot go on
+without, it says so and ends at once, with exit status 1.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from pathlib import Path
 from typing import Any
+
+FAILED = 1
+"""The exit status of a broker that has lost its disk."""
 
 
 def add_parser(commands: Any) -> None:
@@ -118,5 +123,10 @@ async def _serve(settings: dict[str, str], options: argparse.Namespace) -> int:
             await stack.enter_async_context(page)
             lines.append(f"refbroker metrics on {page.url}")
         print("\n".join(lines), flush=True)
-        await stopped.wait()
+        ends: list[asyncio.Future[Any]] = [asyncio.ensure_future(stopped.wait()), broker.failed]
+        await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+        if broker.failed.done():
+            print(f"refbroker: {broker.failed.result()}", file=sys.stderr, flush=True)
+            # As Kafka halts: a disk that does not answer could keep this process for ever.
+            os._exit(FAILED)
     return 0

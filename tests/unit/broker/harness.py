@@ -25,8 +25,9 @@ START_MS = 1_700_000_000_000
 class Harness:
     """A broker on a directory. Use within a running loop."""
 
-    def __init__(self, directory: Path, **settings: str) -> None:
+    def __init__(self, directory: Path, *, files: Files | None = None, **settings: str) -> None:
         self.directory = directory
+        self.files = files or Files(durable=False)
         self.clock = Clock()
         self.clock.hold(START_MS)
         named = {name.replace("_", "."): value for name, value in settings.items()}
@@ -34,7 +35,7 @@ class Harness:
         self.open()
 
     def open(self) -> None:
-        self.broker = Broker(BrokerConfig(self.settings), clock=self.clock, files=Files(durable=False))
+        self.broker = Broker(BrokerConfig(self.settings), clock=self.clock, files=self.files)
         self.broker.port = 9092
         self.broker.open()
         self.dispatcher = Dispatcher(self.broker)

@@ -61,17 +61,19 @@ class Connection(asyncio.BufferedProtocol):
 
     Attributes:
         peer: its address, for log lines.
-        last_active: when it last sent something, by the loop's clock.
+        last_active_ns: when it last sent something, by `time.perf_counter_ns`.
         client_software: name and version, as its ApiVersions request gave them.
         closed_for: why it was closed, once it is.
     """
 
     def __init__(self, server: Server) -> None:
         self.peer = "?"
-        self.last_active = 0.0
+        self.last_active_ns = 0
         self.client_software = ("", "")
         self.closed_for = Closed.CLIENT
         self._server = server
+        self._count = server.metrics.handled
+        self._count_sent = server.metrics.sent
         self._loop = server.loop
         self._buffer = bytearray(SMALL_BUFFER)
         self._start = 0
@@ -81,10 +83,10 @@ class Connection(asyncio.BufferedProtocol):
         self._sending: asyncio.Task[None] | None = None
         self._blocked = False
         self._unsent = False
-        self._being_sent: list[tuple[RequestStats, int]] = []
-        # Times in nanoseconds, 0 for none: when the frames that wait arrived, and when the answer before was sent.
+        self._being_sent: list[tuple[RequestStats, int, int]] = []
+        # When the frames that wait arrived, and when this connection last looked at the clock.
         self._arrived_ns = 0
-        self._sent_ns = 0
+        self._now_ns = 0
         self._reading = True
         self._closed = False
         self.transport: asyncio.Transport
@@ -98,7 +100,7 @@ class Connection(asyncio.BufferedProtocol):
         transport.set_write_buffer_limits(high=0)
         address = transport.get_extra_info("peername")
         self.peer = f"{address[0]}:{address[1]}" if isinstance(address, tuple) else str(address or "?")
-        self.last_active = self._loop.time()
+        self.last_active_ns = perf_counter_ns()
         self._server.opened(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -129,16 +131,16 @@ class Connection(asyncio.BufferedProtocol):
         return view[self._end : min(stop, len(self._buffer))]
 
     def buffer_updated(self, nbytes: int) -> None:
-        nothing_waits = self._start == self._end
-        self._end += nbytes
-        self.last_active = self._loop.time()
+        now = self.last_active_ns = perf_counter_ns()
         if self.is_busy:
-            if nothing_waits:
-                self._arrived_ns = perf_counter_ns()
+            if self._start == self._end:
+                self._arrived_ns = now
+            self._end += nbytes
             self._pause()
         else:
-            self._arrived_ns = 0
-            self._handle_frames()
+            self._end += nbytes
+            self._arrived_ns = now
+            self._handle_frames(now)
 
     def eof_received(self) -> bool:
         return False
@@ -149,8 +151,8 @@ class Connection(asyncio.BufferedProtocol):
     def resume_writing(self) -> None:
         self._unsent = self._blocked = False
         now = perf_counter_ns()
-        for stats, since_ns in self._being_sent:
-            stats.response.observe(now - since_ns)
+        for stats, size, since_ns in self._being_sent:
+            self._count_sent((stats, size, now - since_ns))
         self._being_sent.clear()
         self._go_on()
 
@@ -167,7 +169,8 @@ class Connection(asyncio.BufferedProtocol):
             self._buffer = bytearray(SMALL_BUFFER)
             self._start = self._end = self._needed = 0
 
-    def _handle_frames(self) -> None:
+    def _handle_frames(self, now_ns: int) -> None:
+        self._now_ns = now_ns
         while not self._closed and not self.is_busy:
             available = self._end - self._start
             if available < _SIZE.size:
@@ -184,7 +187,6 @@ class Connection(asyncio.BufferedProtocol):
             self._start = first + size
             self._needed = 0
             self._handle(memoryview(self._buffer)[first : first + size])
-        self._sent_ns = 0
         if self._start == self._end:
             self._start = self._end = 0
 
@@ -199,15 +201,13 @@ class Connection(asyncio.BufferedProtocol):
         self.close(f"a request of {size} bytes, where 0 to {limit} are allowed{looks_like}")
 
     def _handle(self, frame: memoryview) -> None:
-        started = self._sent_ns or perf_counter_ns()
-        if not self._arrived_ns:
-            self._arrived_ns = started
+        started = self._now_ns
         dispatcher = self._server.dispatcher
         try:
             answer = dispatcher.handle(self, frame)
-            done = self._sent_ns = perf_counter_ns()
+            done = self._now_ns = perf_counter_ns()
             stats = dispatcher.handled
-            stats.handled(len(frame), started - self._arrived_ns, done - started)
+            self._count((stats, len(frame), started - self._arrived_ns, done - started))
             if isinstance(answer, Waiting):
                 self._waiting = answer.future
                 answer.future.add_done_callback(lambda _: self._answered(answer, done))
@@ -245,7 +245,7 @@ class Connection(asyncio.BufferedProtocol):
         """Handle what has arrived in the meantime, and read again."""
         if self._closed or self.is_busy:
             return
-        self._handle_frames()
+        self._handle_frames(perf_counter_ns())
         if not self._reading and not self.is_busy:
             self._reading = True
             if not self.transport.is_closing():
@@ -259,31 +259,32 @@ class Connection(asyncio.BufferedProtocol):
     # Responses
 
     def _send(self, parts: list[Any], stats: RequestStats, since_ns: int) -> None:
-        stats.bytes_out += _SIZE.size + _SIZE.unpack_from(parts[0])[0]
         if any(type(part) is FileRange and part.size >= SENDFILE_FROM for part in parts):
+            size = sum(map(len, parts))
             self._sending = self._loop.create_task(self._stream(parts))
-            self._sending.add_done_callback(lambda task: self._streamed(task, stats, since_ns))
+            self._sending.add_done_callback(lambda task: self._streamed(task, stats, size, since_ns))
             return
         small: list[Any] = []
-        held = 0
+        total = held = 0
         for part in parts:
             data = part.read() if type(part) is FileRange else part
             if len(data) >= JOINED_BELOW and held >= JOINED_BELOW:
                 self.transport.write(b"".join(small))
+                total += held
                 small, held = [], 0
             small.append(data)
             held += len(data)
         self.transport.write(small[0] if len(small) == 1 else b"".join(small))
-        self._written(stats, since_ns)
+        self._written(stats, total + held, since_ns)
 
-    def _written(self, stats: RequestStats, since_ns: int) -> None:
+    def _written(self, stats: RequestStats, size: int, since_ns: int) -> None:
         """Take note that an answer has been given to the transport, which may still hold a part of it."""
         if self._unsent:
-            self._being_sent.append((stats, since_ns))
+            self._being_sent.append((stats, size, since_ns))
             self._blocked = self.transport.get_write_buffer_size() > SEND_BUFFER_LIMIT
         else:
-            self._sent_ns = now = perf_counter_ns()
-            stats.response.observe(now - since_ns)
+            now = self._now_ns = perf_counter_ns()
+            self._count_sent((stats, size, now - since_ns))
 
     async def _stream(self, parts: list[Any]) -> None:
         """Send parts of which some are large ranges of files."""
@@ -307,13 +308,13 @@ class Connection(asyncio.BufferedProtocol):
             # The frame's size has been announced; what follows would be taken for the rest of it.
             raise KafkaStorageError(f"the file gave {sent} of {part.size} bytes")
 
-    def _streamed(self, task: asyncio.Task[None], stats: RequestStats, since_ns: int) -> None:
+    def _streamed(self, task: asyncio.Task[None], stats: RequestStats, size: int, since_ns: int) -> None:
         self._sending = None
         if self._closed or task.cancelled():
             return
         error = task.exception()
         if error is None:
-            self._written(stats, since_ns)
+            self._written(stats, size, since_ns)
             self._go_on()
         else:
             self.close(f"the answer could not be sent: {error}")

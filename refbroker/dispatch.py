@@ -78,6 +78,10 @@ class Context:
     client_id: str | None
 
 
+FETCH = 1
+"""Up to this API, that is for Produce and Fetch, answers are only searched for errors when their handlers had one."""
+
+
 class CloseConnectionError(ProtocolError):
     """What a handler raises when the protocol has no other way to say that it went wrong."""
 
@@ -97,7 +101,8 @@ class Dispatcher:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self._faults = broker.faults
-        self._requests = broker.metrics.requests
+        self._metrics = broker.metrics
+        self._stats = broker.metrics.requests
 
     def handle(self, connection: Connection, frame: memoryview) -> list[Any] | Waiting | None:
         """Handle a request.
@@ -112,7 +117,7 @@ class Dispatcher:
         header, body = decode_request_header(frame)
         version = header.request_api_version
         handler = find(header.request_api_key, version)
-        stats = self.handled = self._requests.of(header.request_api_key)
+        stats = self.handled = self._stats[header.request_api_key]
         if handler is None:
             if header.request_api_key == API_VERSIONS:
                 return self._unknown_api_versions(header.correlation_id)
@@ -125,7 +130,9 @@ class Dispatcher:
                 return struck
         answer = self._carry_out(handler, context, request)
         if isinstance(answer, Message):
-            stats.count_errors(answer)
+            if self._metrics.has_failed or header.request_api_key > FETCH:
+                self._metrics.has_failed = False
+                stats.count_errors(answer)
             return encode_response(answer, version, header.correlation_id)
         if answer is None:
             return None

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
+from time import perf_counter_ns
 
 import anyio
 
@@ -99,10 +100,10 @@ class Server:
 
     def sweep(self) -> None:
         """Close the connections that are idle for too long; others that are quiet give back memory."""
-        now = self.loop.time()
+        now = perf_counter_ns()
         limit = self.config.connections_max_idle_ms / 1000
         for connection in list(self.connections):
-            idle = now - connection.last_active
+            idle = (now - connection.last_active_ns) / 1e9
             if connection.is_busy:
                 continue
             if limit >= 0 and idle > limit:

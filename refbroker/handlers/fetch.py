@@ -35,6 +35,7 @@ def handle(context: Context, request: FetchRequest) -> FetchResponse | asyncio.F
     try:
         fetch = _Fetch(context, request, *_wanted(context, request))
     except KafkaError as error:
+        context.broker.metrics.has_failed = True
         return FetchResponse(error_code=code_of(error))
     fetch.read()
     missing = request.min_bytes - fetch.size
@@ -176,6 +177,7 @@ class _Fetch:
 
     def _failed(self, wanted: FetchedPartition, error: KafkaError) -> PartitionData:
         broker = self._context.broker
+        broker.metrics.has_failed = True
         topic = broker.partitions.topic_name(wanted.topic)
         if topic is not None:
             broker.metrics.topics.of(topic).failed_fetch += 1
@@ -189,9 +191,8 @@ class _Fetch:
 
     def answer(self) -> FetchResponse:
         """The answer; in a session that goes on, only with what has changed."""
-        stats_of = self._context.broker.metrics.topics.of
-        for name, size in self._given:
-            stats_of(name).bytes_out += size
+        for given in self._given:
+            self._context.broker.metrics.fetched(given)
         topics: dict[str | UUID, FetchResponse.FetchableTopicResponse] = {}
         for key, wanted, data in self._found:
             if self._session is not None and not self._tell(key, wanted, data):

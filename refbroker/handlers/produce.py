@@ -74,9 +74,7 @@ def _append(
     if acks == ALL_REPLICAS:
         _check_in_sync(context, found)
     stored = found.log.append(wanted.records, leader_epoch=found.state.leader_epoch, now_ms=now)
-    stats = context.broker.metrics.topics.of(found.topic)
-    stats.records_in += stored.last_offset - stored.base_offset + 1
-    stats.bytes_in += len(wanted.records)
+    context.broker.metrics.stored((found.topic, stored.last_offset - stored.base_offset + 1, len(wanted.records)))
     return PartitionResult(
         index=wanted.index,
         base_offset=stored.base_offset,
@@ -88,6 +86,7 @@ def _append(
 def _count_failure(
     context: Context, topic: str | UUID, error: KafkaError, wanted: ProduceRequest.PartitionProduceData
 ) -> None:
+    context.broker.metrics.has_failed = True
     name = context.broker.partitions.topic_name(topic)
     if name is not None:
         stats = context.broker.metrics.topics.of(name)

@@ -35,7 +35,7 @@ async def collect(broker: Broker) -> Samples:
 
 def _requests(broker: Broker, samples: Samples) -> None:
     bytes_in = bytes_out = 0
-    for stats in broker.metrics.requests.all():
+    for stats in [stats for _, stats in sorted(broker.metrics.requests.items())]:
         samples.add(table.REQUESTS, stats.count, stats.name)
         samples.add(table.REQUEST_BYTES, stats.bytes_in, stats.name)
         samples.add(table.RESPONSE_BYTES, stats.bytes_out, stats.name)

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kclient.protocol import Message, request_type
-from kclient.protocol.fields import Type, fields_of
+from kclient.protocol.fields import fields_of
 from kclient.protocol.schema import Struct
 from refbroker.metrics.histogram import Histogram
 
@@ -76,65 +76,47 @@ class RequestStats:
             self._find_errors(answer, self.errors)
 
 
-class RequestMetrics:
-    """The requests of all APIs; an API appears with its first request."""
+class RequestMetrics(dict[int, RequestStats]):
+    """The requests of all APIs, by the API's key; one appears with its first request."""
 
-    def __init__(self) -> None:
-        self._by_key: dict[int, RequestStats] = {}
-
-    def of(self, api_key: int) -> RequestStats:
-        """Those of one API."""
-        found = self._by_key.get(api_key)
-        if found is None:
-            found = self._by_key[api_key] = RequestStats(request_type(api_key))
-        return found
-
-    def all(self) -> list[RequestStats]:
-        """Those of every API that was asked for."""
-        return [self._by_key[key] for key in sorted(self._by_key)]
+    def __missing__(self, api_key: int) -> RequestStats:
+        stats = self[api_key] = RequestStats(request_type(api_key))
+        return stats
 
 
 def error_finder(struct: type[Struct]) -> ErrorFinder | None:
     """A function that counts the error codes of a struct and of all within it; None when it has no place for one.
 
-    Made once for each response from its declaration, so that answers are not searched for what cannot be there.
+    It is compiled from the declaration, as the codecs are, since it looks at every partition of every answer.
     """
-    own = False
-    inner: list[tuple[str, bool, ErrorFinder]] = []
+    lines = _lines(struct, "m0", 1)
+    if not lines:
+        return None
+    source = "\n".join(["def find(m0, errors):", *lines])
+    names: dict[str, Any] = {}
+    exec(compile(source, f"<errors of {struct.__name__}>", "exec"), names)
+    finder: ErrorFinder = names["find"]
+    return finder
+
+
+def _lines(struct: type[Struct], name: str, depth: int) -> list[str]:
+    """What looks at a value of this type, which has this name in the code."""
+    indent, inner = "    " * depth, f"m{depth}"
+    lines = []
     for field in fields_of(struct):
         if field.name == "error_code":
-            own = True
-            continue
-        nested = _struct_of(field.type)
-        finder = None if nested is None else error_finder(nested)
-        if finder is not None:
-            inner.append((field.name, field.type.name == "array", finder))
-    if not own and not inner:
-        return None
-    if own and not inner:
-        return _count_own
-
-    def count(value: Any, errors: dict[int, int]) -> None:
-        if own:
-            _count_own(value, errors)
-        for name, many, find in inner:
-            found = getattr(value, name)
-            if many:
-                for one in found or ():
-                    find(one, errors)
-            elif found is not None:
-                find(found, errors)
-
-    return count
-
-
-def _count_own(value: Any, errors: dict[int, int]) -> None:
-    code = value.error_code
-    if code:
-        errors[code] = errors.get(code, 0) + 1
-
-
-def _struct_of(kind: Type) -> type[Struct] | None:
-    if kind.element is not None:
-        return _struct_of(kind.element)
-    return kind.struct
+            lines += [
+                f"{indent}if {name}.error_code:",
+                f"{indent}    errors[{name}.error_code] = errors.get({name}.error_code, 0) + 1",
+            ]
+        elif field.type.element is not None and field.type.element.struct is not None:
+            within = _lines(field.type.element.struct, inner, depth + 1)
+            lines += within and [f"{indent}for {inner} in {name}.{field.name} or ():", *within]
+        elif field.type.struct is not None:
+            within = _lines(field.type.struct, inner, depth + 1)
+            lines += within and [
+                f"{indent}{inner} = {name}.{field.name}",
+                f"{indent}if {inner} is not None:",
+                *within,
+            ]
+    return lines

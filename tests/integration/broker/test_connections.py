@@ -132,7 +132,7 @@ def test_idle_connections_are_closed_and_busy_ones_are_not(kafka: RefBroker) -> 
         def time_passes(broker: Broker) -> None:
             server = broker.server
             for one in server.connections:
-                one.last_active -= 601
+                one.last_active_ns -= 601 * 10**9
             server.sweep()
 
         kafka.call(time_passes)
@@ -148,7 +148,7 @@ def test_a_quiet_connection_gives_its_memory_back(kafka: RefBroker) -> None:
         def quiet(broker: Broker) -> int:
             server = broker.server
             (one,) = server.connections
-            one.last_active -= 2
+            one.last_active_ns -= 2 * 10**9
             server.sweep()
             return len(one._buffer)
 

@@ -15,7 +15,7 @@ from kclient.protocol.messages.list_offsets import ListOffsetsRequest
 from kclient.protocol.messages.metadata import MetadataResponse
 from kclient.protocol.messages.produce import ProduceRequest, ProduceResponse
 from refbroker.metrics import process, table
-from refbroker.metrics.counters import LAG_SECONDS, EventLoopLag
+from refbroker.metrics.counters import BUSY_SECONDS, IDLE_SECONDS, EventLoopLag
 from refbroker.metrics.exposition import as_dict, as_text
 from refbroker.metrics.histogram import BOUNDS_MS, Histogram
 from refbroker.metrics.requests import error_finder
@@ -114,9 +114,9 @@ async def test_error_codes_of_partitions_are_counted_by_api(harness: Harness) ->
     harness.send(ListOffsetsRequest(topics=topics), 5)
 
     requests = harness.broker.metrics.requests
-    assert requests.of(ProduceRequest.api_key).errors == {3: 1}
-    assert requests.of(ListOffsetsRequest.api_key).errors == {3: 2}
-    assert {"Produce", "ListOffsets"} <= {stats.name for stats in requests.all()}
+    assert requests[ProduceRequest.api_key].errors == {3: 1}
+    assert requests[ListOffsetsRequest.api_key].errors == {3: 2}
+    assert {"Produce", "ListOffsets"} <= {stats.name for stats in requests.values()}
 
 
 async def test_an_error_of_a_fetch_that_waited_is_counted(harness: Harness) -> None:
@@ -125,7 +125,7 @@ async def test_an_error_of_a_fetch_that_waited_is_counted(harness: Harness) -> N
     harness.send(DeleteTopicsRequest(topic_names=["a"]), 4)
     await waiting
 
-    assert harness.broker.metrics.requests.of(FetchRequest.api_key).errors == {3: 1}
+    assert harness.broker.metrics.requests[FetchRequest.api_key].errors == {3: 1}
     assert harness.broker.metrics.topics.all() == {}
 
 
@@ -208,11 +208,12 @@ class SlowLoop(asyncio.AbstractEventLoop):
 
 
 def test_the_lag_of_the_loop_is_by_how_much_it_came_late() -> None:
-    loop, measure = SlowLoop(), EventLoopLag()
+    busy = iter([False, True, False])
+    loop, measure = SlowLoop(), EventLoopLag(lambda: next(busy))
     measure.start(loop)
-    for late in (0.25, 0.0):
+    for late, seconds in ((0.25, IDLE_SECONDS), (0.0, BUSY_SECONDS)):
         when, run = loop.due.pop()
-        assert when == loop.now + LAG_SECONDS
+        assert when == loop.now + seconds
         loop.now = when + late
         run()
     measure.stop()

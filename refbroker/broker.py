@@ -150,6 +150,7 @@ class Broker:
             files=self._files,
             rng=self.rng,
             producer_expiration_ms=self.config.integer("producer.id.expiration.ms"),
+            metadata_path=self.config.metadata_directory,
         )
         self.cleaner = LogCleaner(self.logs, CleanerConfig(self.config.text), self.clock, self._files)
         try:

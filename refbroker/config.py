@@ -158,6 +158,12 @@ class BrokerConfig:
         return max(len(self.data_directories) if own is None else int(own), 1)
 
     @property
+    def metadata_directory(self) -> Path | None:
+        """Where the metadata log is; None leaves it to the first of the data directories."""
+        path = self.static.get("metadata.log.dir")
+        return None if not path else Path(path)
+
+    @property
     def cordoned_directories(self) -> frozenset[str]:
         """The data directories that get no new logs, as they are written in `log.dirs`."""
         named, known = parse_list(self.text(CORDONED) or ""), {str(path) for path in self.data_directories}

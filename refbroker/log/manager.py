@@ -40,6 +40,7 @@ class LogManager:
 
     def __init__(self, opened: OpenDirectories, defaults: LogConfig, clock: Callable[[], int]) -> None:
         self.directories = opened.directories
+        self._opened = opened.all
         self.metadata_directory = opened.metadata
         self.cluster_id = opened.cluster_id
         self.defaults = defaults
@@ -50,9 +51,12 @@ class LogManager:
         self._by_name: dict[Key, PartitionLog] = {}
         self._directory_of: dict[Key, LogDirectory] = {}
         self._preferred: dict[Key, LogDirectory] = {}
-        for directory in self.directories:
+        for directory in self._opened:
             directory.health.on_failure = functools.partial(self._failed, directory)
             for key, log in directory.logs.items():
+                if key[0] != METADATA_TOPIC and directory not in self.directories:
+                    # A directory that is for the metadata alone; Kafka does not see it either.
+                    continue
                 # Of two logs of a partition, which a crash can leave, `settle` keeps the right one.
                 if key not in self._by_name:
                     self._register(log, directory)
@@ -74,11 +78,13 @@ class LogManager:
         files: Files | None = None,
         rng: random.Random | None = None,
         producer_expiration_ms: int = PRODUCER_ID_EXPIRATION_MS,
+        metadata_path: Path | None = None,
     ) -> LogManager:
         """Lock the data directories and open every log in them; see `opening` for what can be wrong with them.
 
         Parameters:
-            paths: `log.dirs`; the first one has the metadata log.
+            paths: `log.dirs`.
+            metadata_path: `metadata.log.dir`; left out, the first of `paths` has the metadata log.
             cluster_id: the cluster's id; None takes the one of the data, or a new one.
             node_id: the broker's.
             defaults: the broker's settings for logs.
@@ -94,21 +100,26 @@ class LogManager:
         """
         source = rng or random.SystemRandom()
         config = defaults or LogConfig()
-        directories = [
-            LogDirectory(
+        given = [Path(path) for path in paths]
+        if not given:
+            raise KafkaStorageError("a broker needs at least one data directory")
+        every = {
+            path.absolute(): LogDirectory(
                 files or Files(),
-                Path(path),
+                path,
                 clock=clock,
                 roll_jitter=source.random,
                 producer_expiration_ms=producer_expiration_ms,
             )
-            for path in paths
-        ]
+            for path in (*given, *([] if metadata_path is None else [metadata_path]))
+        }
         try:
-            opened = open_directories(directories, cluster_id, node_id, lambda: random_uuid(source))
+            directories = [every[path.absolute()] for path in given]
+            metadata = directories[0] if metadata_path is None else every[metadata_path.absolute()]
+            opened = open_directories(directories, metadata, cluster_id, node_id, lambda: random_uuid(source))
             load_directories(opened, config)
         except (OSError, KafkaError):
-            for directory in directories:
+            for directory in every.values():
                 directory.abandon()
             raise
         return cls(opened, config, clock)
@@ -117,6 +128,11 @@ class LogManager:
     def online(self) -> list[LogDirectory]:
         """The data directories that can be used."""
         return [directory for directory in self.directories if directory.is_online]
+
+    @property
+    def _usable(self) -> list[LogDirectory]:
+        """The same, and the one that is for the metadata alone."""
+        return [directory for directory in self._opened if directory.is_online]
 
     def _register(self, log: PartitionLog, directory: LogDirectory) -> None:
         self._by_name[log.topic, log.partition] = log
@@ -365,7 +381,7 @@ class LogManager:
             KafkaStorageError: of the first disk that fails; the others' are written all the same.
         """
         failure: KafkaStorageError | None = None
-        for directory in self.online:
+        for directory in self._usable:
             try:
                 directory.checkpoint()
             except KafkaStorageError as error:
@@ -390,7 +406,7 @@ class LogManager:
 
     async def delete_due_files(self) -> None:
         """Remove the deleted files whose time has come, in every directory that can be used."""
-        for directory in self.online:
+        for directory in self._usable:
             try:
                 await directory.delete_due_files()
             except KafkaStorageError as error:
@@ -411,7 +427,7 @@ class LogManager:
             KafkaStorageError: of the first directory that could not be closed; the others are closed all the same.
         """
         failure: KafkaStorageError | None = None
-        for directory in self.directories:
+        for directory in self._opened:
             if not directory.is_online:
                 directory.abandon()
                 continue
@@ -424,5 +440,5 @@ class LogManager:
 
     def abandon(self) -> None:
         """Let go of everything as it is, as a crash would; for tests of recovery."""
-        for directory in self.directories:
+        for directory in self._opened:
             directory.abandon()

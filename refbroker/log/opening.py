@@ -30,8 +30,8 @@ class OpenDirectories(NamedTuple):
     """The data directories of a broker, locked.
 
     Attributes:
-        directories: in the order they were given; one that failed is offline.
-        metadata: the one that has the metadata log.
+        directories: those for partitions, in the order they were given; one that failed is offline.
+        metadata: the one that has the metadata log; it may be none of the others.
         cluster_id: whose they are.
     """
 
@@ -39,9 +39,15 @@ class OpenDirectories(NamedTuple):
     metadata: LogDirectory
     cluster_id: str
 
+    @property
+    def all(self) -> list[LogDirectory]:
+        """The metadata directory too."""
+        return list(dict.fromkeys([*self.directories, self.metadata]))
+
 
 def open_directories(
     directories: Sequence[LogDirectory],
+    metadata: LogDirectory,
     cluster_id: str | None,
     node_id: int,
     new_uuid: Callable[[], uuid.UUID],
@@ -49,7 +55,8 @@ def open_directories(
     """Lock the data directories and see whose they are; new ones are formatted.
 
     Parameters:
-        directories: the first one has the metadata log.
+        directories: those for partitions.
+        metadata: the one with the metadata log; one of those, or one for that alone.
         cluster_id: the cluster's id; None takes the one of the data, or a new one.
         node_id: the broker's.
         new_uuid: makes ids.
@@ -59,27 +66,26 @@ def open_directories(
         KafkaStorageError: the directories contradict each other, or those that are needed cannot be used.
         InconsistentClusterIdError: one belongs to another cluster or node.
     """
-    if not directories:
-        raise KafkaStorageError("a broker needs at least one data directory")
-    _check_paths([directory.path for directory in directories])
-    metadata = directories[0]
-    for directory in directories:
+    opened = OpenDirectories(list(directories), metadata, "")
+    dedicated = [] if metadata in directories else [metadata]
+    _check_paths([directory.path for directory in (*directories, *dedicated)])
+    for directory in opened.all:
         try:
             directory.open()
         except DirectoryInUseError:
             raise
         except KafkaStorageError as error:
             take_offline_at_start(directory, metadata, error)
-    usable = [directory for directory in directories if directory.is_online]
+    usable = [directory for directory in opened.all if directory.is_online]
     owner = _identify(usable, metadata, cluster_id, node_id, new_uuid)
     _check_ids(usable)
     for directory in usable:
         if directory is not metadata and any(name.topic == METADATA_TOPIC for name in directory.log_names()):
             raise KafkaStorageError(
-                f"there is a metadata log in {directory.path}, but it is looked for in {metadata.path}, the first of "
-                f"log.dirs; give the directories in the order they had before"
+                f"there is a metadata log in {directory.path}, but it is looked for in {metadata.path}: in "
+                f"metadata.log.dir, or else in the first of log.dirs; set these as they were before"
             )
-    return OpenDirectories(list(directories), metadata, owner)
+    return opened._replace(cluster_id=owner)
 
 
 def load_directories(opened: OpenDirectories, config: LogConfig) -> None:
@@ -88,7 +94,7 @@ def load_directories(opened: OpenDirectories, config: LogConfig) -> None:
     Raises:
         KafkaStorageError: the metadata directory fails, or a file is damaged that cannot be made anew.
     """
-    for directory in opened.directories:
+    for directory in opened.all:
         if directory.is_online:
             try:
                 directory.load(config)

@@ -166,7 +166,7 @@ max.connections.per.ip.overrides string "" * D
 max.incremental.fetch.session.cache.slots int 1000 0.. A
 max.request.partition.size.limit int 2000 1.. A
 message.max.bytes int 1048588 0.. AD
-metadata.log.dir string null * -
+metadata.log.dir string null * A
 metadata.log.max.record.bytes.between.snapshots long 20971520 1.. A
 metadata.log.max.snapshot.interval.ms long 3600000 0.. A
 metadata.log.segment.bytes int 1073741824 8388608.. A

@@ -61,6 +61,7 @@ _BROKER = {
     "max.connections": "How many connections are accepted at once.",
     "max.incremental.fetch.session.cache.slots": "How many incremental fetch sessions are kept.",
     "max.request.partition.size.limit": "The most partitions in one page of DescribeTopicPartitions.",
+    "metadata.log.dir": "Where the metadata log is; by default in the first of log.dirs.",
     "metadata.log.max.record.bytes.between.snapshots": "The metadata is snapshotted after so many bytes.",
     "metadata.log.max.snapshot.interval.ms": "How long until changed metadata is snapshotted, in milliseconds; 0 for never.",
     "metadata.log.segment.bytes": "A segment of the metadata log is rolled before it grows beyond this, in bytes.",

@@ -43,7 +43,7 @@ def group_segments(
         The groups in order; a segment that is too large for any company is alone.
     """
     groups: list[list[Segments]] = []
-    ends = [segment.base_offset for segment in segments[1:]] + [first_uncleanable_offset]
+    ends = [*(segment.base_offset for segment in segments), first_uncleanable_offset][1:]
     size = offset_index = time_index = 0
     for segment, end in zip(segments, ends, strict=True):
         size += segment.size

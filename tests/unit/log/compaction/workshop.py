@@ -52,9 +52,9 @@ def put(
     Parameters:
         producer: id, epoch and first sequence.
     """
-    builder = BatchBuilder(compression)
+    builder = BatchBuilder(compression, max_bytes=1 << 30)
     for number, (key, value) in enumerate(pairs):
-        builder.append(timestamp + number, key, value, [("number", b"%d" % number)])
+        assert builder.append(timestamp + number, key, value, [("number", b"%d" % number)]) == number
     producer_id, producer_epoch, sequence = producer or (-1, -1, -1)
     batch = builder.build(
         producer_id=producer_id,

@@ -199,7 +199,6 @@ class LogCleaner:
         running = CleaningPass(self._files, target, self._config.of_one_cleaner(), self._throttle, self._clock)
         self._passes[key] = running
         try:
-            await self._make_durable(log)
             await self._run(running)
             log.cleaned_up_to = running.stats.end_offset
             directory = self._logs.directory_of(*key)
@@ -230,17 +229,6 @@ class LogCleaner:
         self.stats.add(running.stats)
         _log_pass(running.stats)
         return running.stats
-
-    async def _make_durable(self, log: PartitionLog) -> None:
-        """See that recovery will not look at what is cleaned: there it takes a gap between segments for a loss."""
-        with log.health.guard(f"flush {log.directory}", log.topic, log.partition):
-            flush = log.begin_flush(up_to_active=True)
-            if flush is not None:
-                await anyio.to_thread.run_sync(flush.sync)
-                log.finish_flush(flush)
-        directory = self._logs.directory_of(log.topic, log.partition)
-        if directory is not None:
-            directory.checkpoint()
 
     async def _run(self, running: CleaningPass) -> None:
         place = Place.LOOP

@@ -268,7 +268,8 @@ class Exchange:
         """Put errors over what the answer says of some topics, or of all."""
         rule, answer = fault.rule, self._answer
         if answer is None:
-            if not self._wants_answer and self._strike(fault):
+            means_it = any(rule.touches(*subject) for subject in named(self._request, self._resolve))
+            if not self._wants_answer and means_it and self._strike(fault):
                 self._context.connection.close()
             return
         if isinstance(self._request, FetchRequest) and isinstance(answer, FetchResponse):

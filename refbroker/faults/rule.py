@@ -163,9 +163,8 @@ class Rule:
         for name, kinds in _JSON_TYPES.items():
             value = rest.get(name)
             if value is not None and (not isinstance(value, kinds) or isinstance(value, bool)):
-                raise ConfigError(
-                    f"{name}={value!r} cannot be; it must be {' or '.join(kind.__name__ for kind in kinds)}"
-                )
+                wanted = " or ".join(kind.__name__ for kind in kinds)
+                raise ConfigError(f"{name} must be {wanted}, not {value!r}")
         unknown = sorted(rest.keys() - _JSON_TYPES.keys())
         if unknown:
             raise ConfigError(f"a fault has no {', '.join(unknown)}; it has {', '.join(_JSON_TYPES)}")

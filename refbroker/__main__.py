@@ -10,9 +10,9 @@ import os
 import sys
 from collections.abc import Sequence
 
-from refbroker.commands import dump_log, run
+from refbroker.commands import dump_log, run, storage
 
-COMMANDS = (run, dump_log)
+COMMANDS = (run, dump_log, storage)
 
 
 def _parser() -> argparse.ArgumentParser:

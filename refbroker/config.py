@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from kclient.errors import ConfigError, InvalidConfigurationError
 from refbroker.log import LogConfig
+from refbroker.properties import ENCODING, parse_properties
 from refbroker.settings.cross_checks import check_broker
 from refbroker.settings.definitions import broker_settings, nearest
 from refbroker.settings.effective import BrokerLayers, topic_values
@@ -24,7 +25,11 @@ LOOPBACK = "127.0.0.1"
 PLAINTEXT = "PLAINTEXT"
 CORDONED = "cordoned.log.dirs"
 ALL_DIRECTORIES = "*"
+LISTENER_PREFIX = "listener.name."
 NO_NODE_ID = -1
+MISTYPED = 0.9
+"""How much a name in a server.properties must be like a setting's to be taken for that one: less may be a plugin's, or
+a setting that older Kafkas had, which some are much like."""
 _NODE_ID = ("node.id", "broker.id")
 # What a broker of Kafka's own has set for its sake, and which says nothing that could be acted on here.
 _EXPECTED = frozenset(
@@ -79,7 +84,7 @@ class BrokerConfig:
         for name, value in self.static.items():
             setting = known.get(name)
             if setting is None:
-                if name.startswith("listener.name."):
+                if name.startswith(LISTENER_PREFIX):
                     continue
                 like = nearest(name, known)
                 raise ConfigError(f"the broker has no setting {name}{f'; did you mean {like}?' if like else ''}")
@@ -218,28 +223,25 @@ def parse_listener(text: str) -> Listener:
 
 
 def read_properties(path: Path) -> dict[str, str]:
-    """The settings in a file in the style of server.properties; those that do not exist are logged and left out.
+    """The settings in a server.properties; those that Kafka's plugins may have are logged and left out, as in Kafka.
 
     Raises:
-        ConfigError: the file cannot be read, or a line is no setting.
+        ConfigError: the file cannot be read, or a name looks like a mistyped one.
     """
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        settings = parse_properties(path.read_bytes().decode(ENCODING))
     except OSError as error:
         raise ConfigError(f"could not read {path}: {error}") from error
-    settings: dict[str, str] = {}
-    for number, line in enumerate(lines, 1):
-        text = line.strip()
-        if not text or text[0] in "#!":
-            continue
-        name, equals, value = text.partition("=")
-        if not equals:
-            raise ConfigError(f"{path}:{number} is not a setting: {text!r}")
-        settings[name.strip()] = value.strip()
+    except ValueError as error:
+        raise ConfigError(f"{path}: {error}") from error
     known = broker_settings()
-    for name in [name for name in settings if name not in known]:
-        # A file for Apache Kafka may have settings of its plugins, which Kafka passes over as well.
-        like = nearest(name, known)
-        logger.warning("%s: there is no setting %s%s", path, name, f"; did you mean {like}?" if like else "")
+    for name in [name for name in settings if name not in known and not name.startswith(LISTENER_PREFIX)]:
+        like = nearest(name, known, MISTYPED)
+        if like is not None:
+            raise ConfigError(f"{path}: the broker has no setting {name}; did you mean {like}?")
+        logger.warning("%s: the broker has no setting %s, which is left to plugins", path, name)
         del settings[name]
-    return settings
+    # Kafka takes blanks off the ends of all values but passwords.
+    return {
+        name: value if name in known and known[name].sensitive else value.strip() for name, value in settings.items()
+    }

@@ -107,7 +107,11 @@ def client_metrics_settings() -> dict[str, Setting]:
     return read_table(CLIENT_METRICS_TABLE)
 
 
-def nearest(name: str, names: Iterable[str]) -> str | None:
-    """The name most like a mistyped one, None when there is none like it."""
-    found = difflib.get_close_matches(name, list(names), n=1, cutoff=0.6)
+def nearest(name: str, names: Iterable[str], least: float = 0.6) -> str | None:
+    """The name most like a mistyped one, None when there is none like it.
+
+    Parameters:
+        least: how much it must be like it, from 0 to 1.
+    """
+    found = difflib.get_close_matches(name, list(names), n=1, cutoff=least)
     return found[0] if found else None

@@ -156,12 +156,26 @@ def test_a_properties_file_gives_settings(tmp_path: Path, caplog: pytest.LogCapt
     settings = read_properties(file)
     assert settings == {"num.partitions": "3", "log.dirs": "/a,/b"}
     assert BrokerConfig(settings).data_directories == [Path("/a"), Path("/b")]
-    file.write_text("num.partitons=3\nmy.plugin.setting=1\n")
-    with caplog.at_level(logging.WARNING):
-        assert read_properties(file) == {}
-    assert "did you mean num.partitions?" in caplog.records[0].getMessage()
-    file.write_text("what is this\n")
-    with pytest.raises(ConfigError, match=r"server\.properties:1 is not a setting"):
+    file.write_text("num.partitons=3\n")
+    with pytest.raises(
+        ConfigError, match=r"server\.properties: the broker has no setting .*did you mean num\.partitions"
+    ):
+        read_properties(file)
+    file.write_text("num.partitions=\\u00g0\n")
+    with pytest.raises(ConfigError, match=r"server\.properties: line 1: "):
         read_properties(file)
     with pytest.raises(ConfigError, match="could not read"):
         read_properties(tmp_path / "none")
+
+
+def test_settings_of_plugins_and_of_older_kafkas_are_left_out_with_a_warning(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = tmp_path / "server.properties"
+    others = ("my.plugin.setting", "zookeeper.session.timeout.ms", "control.plane.listener.name", "super.users")
+    file.write_text("".join(f"{name}=1\n" for name in others) + "listener.name.internal.ssl.client.auth=none\n")
+    with caplog.at_level(logging.WARNING):
+        settings = read_properties(file)
+    assert settings == {"listener.name.internal.ssl.client.auth": "none"}
+    assert BrokerConfig(settings).node_id == 1
+    assert [record.args[1] for record in caplog.records if isinstance(record.args, tuple)][: len(others)] == [*others]

@@ -1,0 +1,318 @@
+"""Formatting data directories, as kafka-storage does, and saying what is in them.
+
+Formatting writes `bootstrap.checkpoint`, the records the metadata log of a new cluster begins with, and then
+`meta.properties`, which makes it a data directory. With voters in the log (kraft.version 1) the directory of the
+metadata log gets a first snapshot, 0-0, that has them. This broker makes its directories itself when it starts;
+formatting is for who chooses the cluster's id or its features, and for directories that Apache Kafka is to start on.
+Left out: several voters, and SCRAM credentials. Checks and texts are Kafka's. Source: `Formatter`, `StorageTool`.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+from uuid import UUID
+
+from kclient.errors import ConfigError, KafkaStorageError
+from kclient.protocol.messages.records.control import VotersRecord
+from kclient.protocol.messages.records.metadata_log import FeatureLevelRecord
+from refbroker.config import BrokerConfig, Listener
+from refbroker.log import Files
+from refbroker.log.checkpoints import (
+    META_PROPERTIES,
+    MetaProperties,
+    check_owner,
+    encode_uuid,
+    random_uuid,
+    read_meta_properties,
+    write_meta_properties,
+)
+from refbroker.log.files import storage_errors
+from refbroker.log.log_dir import METADATA_TOPIC
+from refbroker.metadata.bootstrap import write_bootstrap
+from refbroker.metadata.control_records import VoterSet
+from refbroker.metadata.snapshot_file import Snapshot, SnapshotId, encode_snapshot, write_snapshot
+from refbroker.metadata.versions import LATEST, METADATA_VERSION, METADATA_VERSIONS
+
+KRAFT_VERSION = "kraft.version"
+KRAFT_VERSION_LEVELS = (0, 1)
+
+
+class FeatureLevel(NamedTuple):
+    """A level of a feature above 0.
+
+    Attributes:
+        since: the least metadata.version whose clusters begin with it.
+        needs: the least metadata.version it works with.
+    """
+
+    since: int
+    needs: int
+
+
+FEATURES: dict[str, tuple[FeatureLevel, ...]] = {
+    "eligible.leader.replicas.version": (FeatureLevel(26, 23),),
+    "group.version": (FeatureLevel(22, 7),),
+    KRAFT_VERSION: (FeatureLevel(21, 21),),
+    "share.version": (FeatureLevel(28, 7),),
+    "streams.version": (FeatureLevel(29, 7),),
+    "transaction.version": (FeatureLevel(24, 7), FeatureLevel(24, 7)),
+}
+"""The features of Kafka 4.3 beside `metadata.version`, level 1 first."""
+
+
+@dataclass(frozen=True)
+class FormatPlan:
+    """What data directories are to be formatted as.
+
+    Attributes:
+        cluster_id: of the cluster.
+        node_id: of the broker.
+        directories: the data directories.
+        metadata_directory: the one of them that has the metadata log.
+        levels: the level of each feature, `metadata.version` among them.
+        controller: where the controller listens, if it is to be the only voter, which the metadata log says.
+    """
+
+    cluster_id: str
+    node_id: int
+    directories: tuple[Path, ...]
+    metadata_directory: Path
+    levels: dict[str, int] = field(default_factory=dict)
+    controller: Listener | None = None
+
+    @property
+    def records(self) -> list[FeatureLevelRecord]:
+        """What the metadata log begins with: `metadata.version`, then the others by name; level 0 needs no record."""
+        others = sorted(set(self.levels) - {METADATA_VERSION, KRAFT_VERSION})
+        return [
+            FeatureLevelRecord(name=name, feature_level=self.levels[name])
+            for name in (METADATA_VERSION, *others)
+            if self.levels[name]
+        ]
+
+
+def release_level(text: str) -> int:
+    """The `metadata.version` of a release, as `4.3`, or by its own name, as `4.3-IV0`.
+
+    Raises:
+        ConfigError: there is none.
+    """
+    released = re.match(r"[0-9]+\.[0-9]+", text)
+    named = [version for version in METADATA_VERSIONS if version.name == text]
+    # Several versions were made on the way to a release, which has the last of them.
+    if not named and released is not None and "-" not in text:
+        named = [version for version in METADATA_VERSIONS if version.name.startswith(f"{released[0]}-")]
+    if not named:
+        known = ", ".join(version.name for version in METADATA_VERSIONS)
+        raise ConfigError(f"Unknown metadata.version '{text}'. Supported metadata.version are: {known}")
+    return named[-1].level
+
+
+def metadata_version_name(level: int) -> str:
+    """How the tools call a level of `metadata.version`."""
+    return next(version.name for version in METADATA_VERSIONS if version.level == level)
+
+
+def plan_levels(given: Mapping[str, int], release: str | None, *, dynamic_quorum: bool) -> dict[str, int]:
+    """The level of each feature: those given, and for the others what a cluster of the release begins with.
+
+    Parameters:
+        given: levels by feature.
+        release: as for `release_level`; the latest when it is None.
+        dynamic_quorum: whether the voters are in the metadata log, not in the settings.
+
+    Raises:
+        ConfigError: a feature or level does not exist, or does not go with the others.
+    """
+    if METADATA_VERSION in given and release is not None:
+        raise ConfigError("Use --release-version instead of --feature metadata.version=X to avoid ambiguity.")
+    metadata_version = given.get(METADATA_VERSION, LATEST if release is None else release_level(release))
+    if metadata_version not in (version.level for version in METADATA_VERSIONS):
+        first, last = METADATA_VERSIONS[0].level, METADATA_VERSIONS[-1].level
+        raise ConfigError(
+            f"No MetadataVersion with feature level {metadata_version}. "
+            f"Valid feature levels are from {first} to {last}."
+        )
+    for name in given:
+        if name not in FEATURES and name != METADATA_VERSION:
+            raise ConfigError(f"Unsupported feature: {name}. Supported features are: {', '.join(sorted(FEATURES))}")
+    levels = {METADATA_VERSION: metadata_version}
+    for name, above in FEATURES.items():
+        begins = sum(level.since <= metadata_version for level in above)
+        levels[name] = given.get(name, int(dynamic_quorum) if name == KRAFT_VERSION else begins)
+        _check_level(name, levels[name], metadata_version)
+    if bool(levels[KRAFT_VERSION]) != dynamic_quorum:
+        raise ConfigError(
+            f"Cannot set kraft.version to {levels[KRAFT_VERSION]} "
+            + (
+                "if controller.quorum.voters is empty and one of the flags --standalone or --no-initial-controllers is "
+                "used. For dynamic controllers support, try removing the --feature flag for kraft.version."
+                if dynamic_quorum
+                else "unless controller.quorum.voters is empty and one of the flags --standalone or "
+                "--no-initial-controllers is used."
+            )
+        )
+    return levels
+
+
+def _check_level(name: str, level: int, metadata_version: int) -> None:
+    above = FEATURES[name]
+    if not 0 <= level <= len(above):
+        raise ConfigError(f"No feature:{name} with feature level {level}")
+    needs = above[level - 1].needs if level else 0
+    if needs > metadata_version:
+        raise ConfigError(f"{name} could not be set to {level} because it depends on {METADATA_VERSION} level {needs}")
+
+
+def format_directories(
+    plan: FormatPlan, *, ignore_formatted: bool, files: Files, rng: random.Random, now_ms: int
+) -> Iterator[str]:
+    """Format the directories, and say what is done, line by line, before it is.
+
+    Parameters:
+        ignore_formatted: leave those alone that are formatted; else they are an error.
+        files: the disk.
+        rng: for ids.
+        now_ms: milliseconds since the epoch.
+
+    Raises:
+        KafkaStorageError: a directory is formatted already, or a disk fails.
+        InconsistentClusterIdError: a directory belongs to another cluster or node.
+    """
+    formatted = []
+    for directory in plan.directories:
+        found = read_meta_properties(files, directory)
+        if found is not None:
+            check_owner(found, directory, plan.cluster_id, plan.node_id)
+            formatted.append(directory)
+    if formatted and not ignore_formatted:
+        raise KafkaStorageError(
+            f"Log directory {formatted[0]} is already formatted. "
+            f"Use --ignore-formatted to ignore this directory and format the others."
+        )
+    if len(formatted) == len(plan.directories):
+        yield "All of the log directories are already formatted."
+        return
+    level = plan.levels[METADATA_VERSION]
+    shown = ", ".join(
+        f"ApiMessageAndVersion(FeatureLevelRecord(name='{name}', featureLevel={number}) at version 0)"
+        for name, number in ((record.name, record.feature_level) for record in plan.records)
+    )
+    yield (
+        f"Bootstrap metadata: BootstrapMetadata(records=[{shown}], metadataVersionLevel={level}, source=format command)"
+    )
+    for directory in plan.directories:
+        if directory not in formatted:
+            kind = _kind(plan, directory)
+            yield f"Formatting {kind} {directory} with {METADATA_VERSION} {metadata_version_name(level)}."
+            _format(plan, directory, files, random_uuid(rng), now_ms)
+
+
+def _kind(plan: FormatPlan, directory: Path) -> str:
+    if directory != plan.metadata_directory:
+        return "data directory"
+    return "metadata directory" if plan.controller is None else "dynamic metadata voter directory"
+
+
+def _format(plan: FormatPlan, directory: Path, files: Files, directory_id: UUID, now_ms: int) -> None:
+    """Format one directory; `meta.properties` comes last, so that one that was left half-done is not formatted."""
+    with storage_errors(f"format {directory}"):
+        files.make_directory(directory)
+        write_bootstrap(files, directory, plan.records, now_ms)
+        if directory == plan.metadata_directory and plan.controller is not None:
+            _write_voters(plan, directory / f"{METADATA_TOPIC}-0", files, directory_id, plan.controller, now_ms)
+        write_meta_properties(files, directory, MetaProperties(plan.cluster_id, plan.node_id, directory_id))
+
+
+def _write_voters(
+    plan: FormatPlan, directory: Path, files: Files, directory_id: UUID, controller: Listener, now_ms: int
+) -> None:
+    voter = VotersRecord.Voter(
+        voter_id=plan.node_id,
+        voter_directory_id=directory_id,
+        endpoints=[VotersRecord.Endpoint(name=controller.name, host=controller.host, port=controller.port)],
+        kraft_version_feature=VotersRecord.KRaftVersionFeature(
+            min_supported_version=KRAFT_VERSION_LEVELS[0], max_supported_version=KRAFT_VERSION_LEVELS[-1]
+        ),
+    )
+    snapshot = Snapshot([], now_ms, VoterSet(plan.levels[KRAFT_VERSION], VotersRecord(voters=[voter])))
+    files.make_directory(directory)
+    batches = encode_snapshot(snapshot, 0, plan.levels[METADATA_VERSION], now_ms)
+    write_snapshot(files, directory / SnapshotId(0, 0).file_name, batches)
+
+
+def cluster_of(directories: Sequence[Path], files: Files) -> str | None:
+    """The id of the cluster that directories belong to, as far as they are formatted.
+
+    Raises:
+        KafkaStorageError: `meta.properties` is damaged.
+    """
+    found = (read_meta_properties(files, directory) for directory in directories)
+    return next((properties.cluster_id for properties in found if properties is not None), None)
+
+
+def directories_of(config: BrokerConfig) -> tuple[tuple[Path, ...], Path]:
+    """The data directories of a broker, sorted as Kafka does, and the one of them that has the metadata log."""
+    own = config.text("metadata.log.dir")
+    metadata = Path(own) if own else config.data_directories[0]
+    return tuple(sorted({*config.data_directories, metadata})), metadata
+
+
+@dataclass(frozen=True)
+class DirectoryReport:
+    """What `describe_directories` found, as lines, and whether something is wrong."""
+
+    lines: tuple[str, ...]
+    has_problems: bool
+
+
+def describe_directories(directories: Sequence[Path], files: Files) -> DirectoryReport:
+    """Say which data directories there are, whose they are, and what is wrong with them.
+
+    Parameters:
+        directories: in the order they are to be shown.
+    """
+    found: list[Path] = []
+    problems: list[str] = []
+    first: MetaProperties | None = None
+    for directory in directories:
+        if not files.is_directory(directory):
+            problems.append(f"{directory} {'is not a directory' if files.exists(directory) else 'does not exist'}")
+            continue
+        found.append(directory)
+        try:
+            properties = read_meta_properties(files, directory)
+        except (KafkaStorageError, OSError) as error:
+            problems.append(f"Error loading {directory / META_PROPERTIES}: {error}")
+            continue
+        if properties is None:
+            problems.append(f"{directory} is not formatted.")
+        elif first is None:
+            first = properties
+        elif first.cluster_id != properties.cluster_id:
+            problems.append("Mismatched cluster IDs between storage directories.")
+        elif first.node_id != properties.node_id:
+            problems.append("Mismatched node IDs between storage directories.")
+    lines = _section("Found log directory:", "Found log directories:", map(str, found))
+    if first is not None:
+        lines += [f"Found metadata: {{{', '.join(_shown(first))}}}", ""]
+    lines += _section("Found problem:", "Found problems:", problems)
+    return DirectoryReport(tuple(lines), bool(problems))
+
+
+def _section(one: str, several: str, items: Sequence[str] | Iterator[str]) -> list[str]:
+    shown = [f"  {item}" for item in items]
+    return [one if len(shown) == 1 else several, *shown, ""] if shown else []
+
+
+def _shown(properties: MetaProperties) -> Iterator[str]:
+    yield f"cluster.id={properties.cluster_id}"
+    if properties.directory_id is not None:
+        yield f"directory.id={encode_uuid(properties.directory_id)}"
+    yield f"node.id={properties.node_id}"
+    yield "version=1"

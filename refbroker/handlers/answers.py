@@ -34,16 +34,22 @@ class LeaderHints:
     Parameters:
         image: the state of the cluster.
         node_type: the struct of an endpoint in the response.
+        wanted: whether the version of the response has a place for them.
     """
 
-    def __init__(self, image: ClusterImage, node_type: Any) -> None:
+    def __init__(self, image: ClusterImage, node_type: Any, *, wanted: bool) -> None:
         self._image = image
         self._node_type = node_type
+        self._wanted = wanted
         self._leaders: set[int] = set()
 
     def add(self, error: KafkaError, state: PartitionState | None) -> tuple[int, int] | None:
         """The leader and its epoch, for an error that a client can act on when it knows them."""
-        if state is None or not isinstance(error, NotLeaderOrFollowerError | FencedLeaderEpochError):
+        if (
+            not self._wanted
+            or state is None
+            or not isinstance(error, NotLeaderOrFollowerError | FencedLeaderEpochError)
+        ):
             return None
         if state.leader in self._image.brokers:
             self._leaders.add(state.leader)

@@ -25,6 +25,7 @@ from refbroker.partitions import LocalPartition
 FIRST_WITH_SESSIONS = 7
 FIRST_WITH_TOPIC_IDS = 13
 FIRST_WITH_TRUNCATION = 12
+FIRST_WITH_LEADER_HINTS = 16
 UNKNOWN_OFFSET = -1
 
 PartitionData = FetchResponse.PartitionData
@@ -107,12 +108,16 @@ class _Fetch:
         self._incremental = incremental
         self._max_bytes = min(request.max_bytes, context.broker.config.fetch_max_bytes)
         self._isolation = Isolation.READ_COMMITTED if request.isolation_level == 1 else Isolation.READ_UNCOMMITTED
-        self._hints = LeaderHints(context.broker.metadata.image, FetchResponse.NodeEndpoint)
+        self._hints = self._new_hints()
         self._found: list[tuple[Key, FetchedPartition, PartitionData]] = []
         self._given: list[tuple[str, int]] = []
         self.size = 0
         self.logs: list[PartitionLog] = []
         self.cannot_wait = not wanted
+
+    def _new_hints(self) -> LeaderHints:
+        wanted = self._context.version >= FIRST_WITH_LEADER_HINTS
+        return LeaderHints(self._context.broker.metadata.image, FetchResponse.NodeEndpoint, wanted=wanted)
 
     def read_again(self) -> FetchResponse:
         """Read once more, and answer with what is there."""
@@ -125,7 +130,7 @@ class _Fetch:
         self._found = []
         self._given = []
         self.logs = []
-        self._hints = LeaderHints(self._context.broker.metadata.image, FetchResponse.NodeEndpoint)
+        self._hints = self._new_hints()
         for key, wanted in self._wanted.items():
             try:
                 data = self._read(wanted)

@@ -26,6 +26,7 @@ from refbroker.log import RejectedRecordsError, RejectedTimestampsError
 from refbroker.metadata.image import TOPIC_RESOURCE
 from refbroker.partitions import LocalPartition
 
+FIRST_WITH_LEADER_HINTS = 10
 FIRST_WITH_TOPIC_IDS = 13
 ALL_REPLICAS = -1
 
@@ -39,7 +40,8 @@ def handle(context: Context, request: ProduceRequest) -> ProduceResponse | None:
         CloseConnectionError: a batch could not be stored, and the client wants no answer.
     """
     broker = context.broker
-    hints = LeaderHints(broker.metadata.image, ProduceResponse.NodeEndpoint)
+    wanted = context.version >= FIRST_WITH_LEADER_HINTS
+    hints = LeaderHints(broker.metadata.image, ProduceResponse.NodeEndpoint, wanted=wanted)
     now = broker.clock()
     failure: KafkaError | None = None
     responses = []

@@ -153,6 +153,15 @@ async def test_what_cannot_be_read_is_an_error_of_its_partition(harness: Harness
             assert (data.current_leader.leader_id, data.current_leader.leader_epoch) == (1, 1)
 
 
+async def test_an_older_fetch_is_refused_without_the_leaders_name(harness: Harness) -> None:
+    harness.create("t")
+    harness.restart()
+    stale = FetchRequest.FetchPartition(current_leader_epoch=0, partition_max_bytes=HUGE)
+    answer = fetch(harness, FetchRequest.FetchTopic(topic="t", partitions=[stale]), version=12)
+    assert partitions(answer)[0].error_code == FencedLeaderEpochError.code
+    assert answer.node_endpoints == []
+
+
 async def test_a_reader_of_another_history_is_told_where_the_two_part(harness: Harness) -> None:
     topic_id = harness.create("t")
     harness.produce("t", b"a", b"b")

@@ -165,6 +165,7 @@ class Broker:
             self.directory_events = DirectoryEvents(self, self.delayed_fetches.wake, self._fail)
             self.moves = ReplicaMoves(
                 self.logs,
+                self.cleaner,
                 self.config.replica_move_threads,
                 self.directory_events.assign,
                 self.delayed_fetches.wake,

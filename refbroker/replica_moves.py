@@ -11,8 +11,8 @@ the new directory, the future log gets the current one's name, and the current o
 A crash before the metadata has changed leaves a future log that is filled further after the restart; a crash after it
 leaves a complete one, or two logs, of which `LogManager.settle` takes the one in B. Reading, checking and writing the
 batches is done in a worker thread, which is the only one to touch the future log until it has caught up; so whoever
-gives a move up only detaches that log, and the move deletes it when its thread is done. Compaction of the partition
-has to wait meanwhile (`LogManager.future`). Source: Kafka's ReplicaAlterLogDirsThread.
+gives a move up only detaches that log, and the move deletes it when its thread is done. Compaction leaves the
+partition alone meanwhile. Source: Kafka's ReplicaAlterLogDirsThread.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ import anyio.to_thread
 
 from kclient.errors import KafkaError
 from refbroker.log import LogDirectory, LogManager, Origin, PartitionLog
+from refbroker.log.compaction.manager import LogCleaner
 from refbroker.log.file_range import FileRange
 
 logger = logging.getLogger(__name__)
 
 COPY_BYTES = 1 << 20
 """What is copied in one go, and what may be missing when a future log takes over."""
-CLEANING_PAUSE_SECONDS = 0.1
 
 
 @dataclass(eq=False, slots=True)
@@ -63,6 +63,7 @@ class ReplicaMoves:
 
     Parameters:
         logs: the broker's logs.
+        cleaner: compacts them.
         at_once: how many partitions are copied at the same time, `num.replica.alter.log.dirs.threads`.
         assign: tells the metadata that the partition of a log is in another directory now.
         on_moved: called with a log that another one has taken the place of.
@@ -71,11 +72,13 @@ class ReplicaMoves:
     def __init__(
         self,
         logs: LogManager,
+        cleaner: LogCleaner,
         at_once: int,
         assign: Callable[[PartitionLog, LogDirectory], None],
         on_moved: Callable[[PartitionLog], None],
     ) -> None:
         self._logs = logs
+        self._cleaner = cleaner
         self._slots = asyncio.Semaphore(at_once)
         self._assign = assign
         self._on_moved = on_moved
@@ -132,7 +135,9 @@ class ReplicaMoves:
             await asyncio.wait(tasks)
 
     async def _carry_out(self, move: Move) -> None:
+        key = (move.source.topic, move.source.partition)
         try:
+            await self._cleaner.pause(*key)
             async with self._slots:
                 while self._is_wanted(move) and not await self._advance(move):
                     pass
@@ -141,6 +146,8 @@ class ReplicaMoves:
             logger.error("%s is interrupted: %s", move, error)
         except Exception:
             logger.exception("%s went wrong", move)
+        finally:
+            self._cleaner.resume(*key)
 
     def _is_wanted(self, move: Move) -> bool:
         key = (move.source.topic, move.source.partition)
@@ -168,9 +175,7 @@ class ReplicaMoves:
         """Do the next step; whether the move is at its end."""
         if not self._fits(move):
             self._begin_anew(move)
-        if move.flushed and move.source.being_cleaned:
-            await asyncio.sleep(CLEANING_PAUSE_SECONDS)
-        elif move.flushed and self._take_over(move):
+        if move.flushed and self._take_over(move):
             return True
         if move.future.log_end_offset < move.source.log_end_offset:
             await anyio.to_thread.run_sync(_copy, move.future, self._next_range(move))

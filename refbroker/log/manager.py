@@ -283,6 +283,9 @@ class LogManager:
         if current is not None and source is not None:
             self._forget(key)
             self._register(log, target)
+            # A copy is as clean as what it was made from, which compaction has left alone meanwhile.
+            log.cleaned_up_to = current.cleaned_up_to
+            target.write_cleaner_offsets()
             source.delete([key])
         else:
             self._register(log, target)

@@ -33,6 +33,7 @@ from refbroker.log.file_range import FetchSlice, FileRange, Isolation, OffsetAnd
 from refbroker.log.files import BytesLike, Files
 from refbroker.log.flush import DiskHealth, Flush, Unsynced
 from refbroker.log.leader_epochs import EpochEntry
+from refbroker.log.log_names import LogKind, log_name
 from refbroker.log.producer_snapshot import snapshot_path, write_snapshot
 from refbroker.log.producer_state import ProducerEntry, ProducerStates
 from refbroker.log.reading import find_aborted, find_max_timestamp, find_range, find_timestamp
@@ -41,9 +42,6 @@ from refbroker.log.segment import DELETED_SUFFIX, SEGMENT_SUFFIXES, Segment
 from refbroker.log.validation import Origin, Stamper, check_records
 
 logger = logging.getLogger(__name__)
-
-# A directory's name may have this many bytes.
-_LONGEST_NAME = 255
 
 
 class PartitionLog:
@@ -502,8 +500,7 @@ class PartitionLog:
         Raises:
             KafkaStorageError: the disk fails.
         """
-        suffix = f"-{self.partition}.{uuid.uuid4().hex}-delete"
-        doomed = self.directory.with_name(self.topic[: _LONGEST_NAME - len(suffix)] + suffix)
+        doomed = self.directory.with_name(log_name(self.topic, self.partition, LogKind.DELETE))
         self.abandon()
         with self._guard("delete"):
             self._files.rename(self.directory, doomed)

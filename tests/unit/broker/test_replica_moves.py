@@ -18,6 +18,7 @@ from kclient.protocol.messages.delete_topics import DeleteTopicsRequest
 from kclient.records import read_batches
 from refbroker import replica_moves
 from refbroker.log import PartitionLog
+from refbroker.log.compaction.states import CleaningState
 from refbroker.simulated_disk import SimulatedDisk
 from tests.unit.broker.harness import Harness, batch
 from tests.unit.broker.test_log_dirs import describe, directory, fetch_request, home, place, set_on_broker, settled
@@ -86,9 +87,12 @@ def ask(harness: Harness, name: str, topic: str = "moving", partition: int = 0) 
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(20):
-        while not condition():
-            await asyncio.sleep(0.001)
+    """Give the worker threads time."""
+    for _ in range(20_000):
+        if condition():
+            return
+        await asyncio.sleep(0.001)
+    raise TimeoutError
 
 
 async def moved(harness: Harness) -> None:
@@ -225,6 +229,24 @@ def delete_records(harness: Harness, before: int) -> None:
     )
     answer = harness.send(DeleteRecordsRequest(topics=[topic], timeout_ms=1000), 2)
     assert answer.topics[0].partitions[0].low_watermark == before
+
+
+@pytest.mark.asyncio
+async def test_compaction_leaves_a_log_alone_that_moves_and_goes_on_where_it_was(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    produce(harness, 20)
+    log_of(harness).cleaned_up_to = 7
+    hold = Hold(monkeypatch)
+    ask(harness, "two")
+    await hold.begun.wait()
+    assert harness.broker.cleaner.state("moving", 0) is CleaningState.PAUSED
+    hold.release()
+    await moved(harness)
+    assert harness.broker.cleaner.state("moving", 0) is None
+    assert (directory(harness, "two").path / "cleaner-offset-checkpoint").read_text() == "0\n1\nmoving 0 7\n"
+    harness.restart(clean=False)
+    assert log_of(harness).cleaned_up_to == 7
 
 
 @pytest.mark.asyncio

@@ -273,14 +273,12 @@ class SimulatedDisk(Files):
             self._check("list", directory)
         return super().names(directory)
 
-    def make_directory(self, path: Path) -> None:
+    def _make_one(self, path: Path) -> None:
         with self._lock:
             self._check("make_directory", path)
-            absolute = Path(os.path.abspath(path))
-            for missing in reversed([p for p in (absolute, *absolute.parents) if not os.path.isdir(p)]):
-                os.mkdir(missing)
-                parent = self._directory(missing.parent)
-                self._renamed(parent, Directory(missing.name, parent), None, missing.name)
+            super()._make_one(path)
+            parent = self._directory(path.parent)
+            self._renamed(parent, Directory(path.name, parent), None, path.name)
 
     def rename(self, old: Path, new: Path, *, sync: bool = True) -> None:
         with self._lock:

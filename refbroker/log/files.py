@@ -12,7 +12,7 @@ import fcntl
 import os
 import shutil
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -151,8 +151,21 @@ class Files:
     def is_directory(self, path: Path) -> bool:
         return os.path.isdir(path)
 
-    def make_directory(self, path: Path) -> None:
-        os.makedirs(path, exist_ok=True)
+    def make_directory(self, path: Path, *, sync: bool = False) -> None:
+        """Make a directory and those it lies in, as far as they are not there.
+
+        Parameters:
+            sync: make the new names durable.
+        """
+        missing = [each for each in (path, *path.parents) if not self.is_directory(each)]
+        for each in reversed(missing):
+            self._make_one(each)
+        for each in missing if sync else ():
+            self.fsync_directory(each.parent)
+
+    def _make_one(self, path: Path) -> None:
+        with suppress(FileExistsError):
+            os.mkdir(path)
 
     def rename(self, old: Path, new: Path, *, sync: bool = True) -> None:
         """Rename, replacing what is there, and make that durable."""

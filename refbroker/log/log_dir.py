@@ -130,7 +130,7 @@ class LogDirectory:
             KafkaStorageError: the disk fails, or `meta.properties` is damaged.
         """
         with storage_errors(f"open the data directory {self.path}"):
-            self._files.make_directory(self.path)
+            self._files.make_directory(self.path, sync=True)
             self._take_lock()
             try:
                 self.properties = checkpoints.read_meta_properties(self._files, self.path)
@@ -256,10 +256,11 @@ class LogDirectory:
         path = self.path / log_name(topic, partition, kind)
         with self.health.guard(f"create {path}", topic, partition):
             self._files.make_directory(path)
-            if topic_id.int:
-                checkpoints.write_topic_id(self._files, path, topic_id)
             state = LogState(clean=True, recovery_point=start_offset, log_start_offset=start_offset)
             log = self._open_log(path, (topic, partition), topic_id, config, state)
+            if topic_id.int:
+                # Makes the names in the directory durable, that of the first segment too.
+                checkpoints.write_topic_id(self._files, path, topic_id)
         (self.futures if kind is LogKind.FUTURE else self.logs)[topic, partition] = log
         return log
 

@@ -70,8 +70,8 @@ class ProducerLoader:
         return snapshot_offsets(self._files, self._directory)
 
     def save(self, states: ProducerStates) -> None:
-        """Write a snapshot, which the next flush makes durable."""
-        write_snapshot(self._files, self._directory, states.end_offset, states, sync=False)
+        """Write a snapshot; it is durable then, for no flush to come knows of it."""
+        write_snapshot(self._files, self._directory, states.end_offset, states, sync=True)
 
     def remove_snapshots(self, offsets: list[int]) -> None:
         for offset in offsets:
@@ -92,6 +92,9 @@ class ProducerLoader:
     def _replay(self, states: ProducerStates, end: int) -> None:
         start = states.end_offset
         for segment in self._segments.from_offset(start) if start < end else ():
+            if segment.base_offset >= end:
+                # What comes then may have to be recovered first.
+                break
             first = segment.find(start)
             for header in segment.headers(first.position) if first is not None else ():
                 if header.base_offset >= end:

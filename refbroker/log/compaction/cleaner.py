@@ -228,18 +228,25 @@ class CleaningPass:
         return TransactionIndex(self._files, segment.file_path(TXN_INDEX_SUFFIX)).entries()
 
     def _batches(self, source: _Source) -> Iterator[BatchHeader]:
-        """The batches of a segment, whole; that nothing is left over at its end is part of the deal."""
+        """The batches of a segment, whole.
+
+        Raises:
+            CorruptRecordError: they do not fill it, or their offsets, which no checksum covers, are not a segment's.
+        """
         file = self._files.open(source.path, writable=False)
-        end = 0
+        position, offset = 0, source.base_offset
         for header in scan_batches(self._files, file, 0, source.size, chunk_size=self._settings.io_buffer_size):
-            end = header.position + header.size_in_bytes
+            if not offset <= header.base_offset <= header.last_offset < source.end_offset:
+                raise header.corrupt("its offsets do not ascend", self.log.topic, self.log.partition)
+            position, offset = header.position + header.size_in_bytes, header.next_offset
             yield header
         file.close()
-        if end != source.size:
+        if position != source.size:
             raise CorruptRecordError(
-                f"{source.path} has {source.size} bytes, but its last whole batch ends at {end}",
+                f"{source.path} has {source.size} bytes, but its last whole batch ends at {position}",
                 topic=self.log.topic,
                 partition=self.log.partition,
+                offset=offset,
             )
 
     def _observed(self, size: int) -> Step:

@@ -208,13 +208,15 @@ def test_a_disk_that_fails_takes_its_directory_offline_and_loses_nothing(
     assert not temporary(store)
 
 
-@pytest.mark.parametrize("damage", ["a bit", "the end", "the length"])
+@pytest.mark.parametrize("damage", ["a bit", "the end", "the length", "an offset"])
 def test_a_damaged_segment_is_left_as_it_is(store: Store, log: PartitionLog, rng: random.Random, damage: str) -> None:
     fill(log, rng, 60)
     path = log.segments[1].path
     data = bytearray(path.read_bytes())
     if damage == "a bit":
-        data[len(data) // 2] ^= 4
+        data[100] ^= 4
+    elif damage == "an offset":
+        data[5] ^= 1
     elif damage == "the end":
         data[-1:] = b""
     else:
@@ -234,7 +236,7 @@ def test_records_of_a_small_batch_that_are_very_many_are_not_all_in_memory(store
     log = store.log(with_config(segment_bytes=1 << 24, max_message_bytes=1 << 24))
     put(log, *((b"k", None) for _ in range(100_000)), compression="zstd")
     log.roll()
-    assert log.segments[0].size < 300_000
+    assert log.segments[0].size < 600_000
     tracemalloc.start()
     try:
         clean(store, log)

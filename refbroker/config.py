@@ -51,6 +51,10 @@ class Listener(NamedTuple):
     host: str
     port: int
 
+    def __str__(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{self.name}://{host}:{self.port}"
+
 
 class BrokerConfig:
     """The settings of one broker.

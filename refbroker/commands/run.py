@@ -80,15 +80,13 @@ def _serve_controlled(settings: dict[str, str], options: argparse.Namespace) -> 
 def settings_from(options: argparse.Namespace) -> dict[str, str]:
     """The settings from the file and the command line, which goes first."""
     from kclient.errors import ConfigError
-    from refbroker.config import LOOPBACK, PLAINTEXT, read_properties
+    from refbroker.config import read_properties
 
     settings: dict[str, str] = {}
     if options.config is not None:
         settings.update(read_properties(options.config))
     if options.port is not None or options.host is not None:
-        port = 9092 if options.port is None else options.port
-        settings.pop("advertised.listeners", None)
-        settings["listeners"] = f"{PLAINTEXT}://{options.host or LOOPBACK}:{port}"
+        _listen_elsewhere(settings, options.host, options.port)
     for text in options.settings:
         name, equals, value = text.partition("=")
         if not equals:
@@ -99,6 +97,26 @@ def settings_from(options: argparse.Namespace) -> dict[str, str]:
     if not settings.get("log.dirs") and not settings.get("log.dir"):
         raise ConfigError("where shall the data go? Give --data-dir, or log.dirs in --config")
     return settings
+
+
+def _listen_elsewhere(settings: dict[str, str], host: str | None, port: int | None) -> None:
+    """Put another host or port in the place of the clients' listener; a controller's stays, as it is in the file."""
+    from refbroker.config import LOOPBACK, PLAINTEXT, Listener, parse_listener
+    from refbroker.settings.values import parse_list
+
+    controllers = parse_list(settings.get("controller.listener.names", ""))
+    listeners = [parse_listener(text) for text in parse_list(settings.get("listeners", ""))]
+    place = next((number for number, found in enumerate(listeners) if found.name not in controllers), len(listeners))
+    old = listeners[place] if place < len(listeners) else Listener(PLAINTEXT, LOOPBACK, 9092)
+    new = old._replace(host=old.host if host is None else host, port=old.port if port is None else port)
+    listeners[place : place + 1] = [new]
+    settings["listeners"] = ",".join(map(str, listeners))
+    # What was advertised stood for the old place.
+    advertised = parse_list(settings.get("advertised.listeners", ""))
+    kept = [text for text in advertised if parse_listener(text).name != new.name]
+    settings.pop("advertised.listeners", None)
+    if kept:
+        settings["advertised.listeners"] = ",".join(kept)
 
 
 async def _serve(settings: dict[str, str], options: argparse.Namespace) -> int:

@@ -1,0 +1,56 @@
+"""Where `refbroker run` takes its settings from."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+import pytest
+
+from refbroker.commands import run
+from refbroker.config import BrokerConfig
+
+FILE = (
+    "listeners=CONTROLLER://:9093,CLIENTS://0.0.0.0:9092\ncontroller.listener.names=CONTROLLER\nlog.dirs=/a\n"
+    "advertised.listeners=CLIENTS://example.com:9092\nlistener.security.protocol.map=CLIENTS:PLAINTEXT\n"
+    "num.partitions=3\n"
+)
+
+
+def settings(*arguments: str) -> dict[str, str]:
+    parser = argparse.ArgumentParser()
+    run.add_parser(parser.add_subparsers())
+    return run.settings_from(parser.parse_args(["run", *arguments]))
+
+
+def test_the_command_line_goes_before_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "server.properties"
+    file.write_text(FILE)
+    found = settings("--config", str(file), "--set", "num.partitions=5", "--data-dir", "/b")
+    assert (found["num.partitions"], found["log.dirs"]) == ("5", "/b")
+    assert BrokerConfig(found).listener == ("CLIENTS", "0.0.0.0", 9092)
+    assert BrokerConfig(found).advertised(9092) == ("CLIENTS", "example.com", 9092)
+
+
+@pytest.mark.parametrize(
+    ("options", "listeners"),
+    [
+        (("--port", "0"), "CONTROLLER://:9093,CLIENTS://0.0.0.0:0"),
+        (("--host", "::1"), "CONTROLLER://:9093,CLIENTS://[::1]:9092"),
+        (("--host", "127.0.0.1", "--port", "7"), "CONTROLLER://:9093,CLIENTS://127.0.0.1:7"),
+    ],
+)
+def test_another_port_or_host_moves_the_listener_for_clients(
+    tmp_path: Path, options: tuple[str, ...], listeners: str
+) -> None:
+    file = tmp_path / "server.properties"
+    file.write_text(FILE)
+    found = settings("--config", str(file), *options)
+    assert found["listeners"] == listeners
+    assert "advertised.listeners" not in found
+
+
+def test_without_a_file_it_listens_on_loopback() -> None:
+    assert settings("--data-dir", "/a", "--port", "0")["listeners"] == "PLAINTEXT://127.0.0.1:0"
+    assert settings("--data-dir", "/a", "--host", "::1")["listeners"] == "PLAINTEXT://[::1]:9092"
+    assert "listeners" not in settings("--data-dir", "/a")

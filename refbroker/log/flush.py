@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -11,6 +12,7 @@ from kclient.errors import KafkaStorageError
 from refbroker.log.files import Files, OpenFile, storage_errors
 from refbroker.log.log_segments import LogSegments
 from refbroker.log.segment import Segment
+from refbroker.metrics.histogram import Histogram
 
 
 class DiskHealth:
@@ -21,11 +23,13 @@ class DiskHealth:
 
     Attributes:
         failure: the first failure, None while there is none.
+        flushes: how long the disk took to flush logs.
         on_failure: called at the first failure, in the thread in which it happened.
     """
 
     def __init__(self) -> None:
         self.failure: KafkaStorageError | None = None
+        self.flushes = Histogram()
         self.on_failure: Callable[[], None] | None = None
 
     def check(self) -> None:
@@ -50,7 +54,7 @@ class DiskHealth:
                 self.on_failure()
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(slots=True)
 class Flush:
     """A flush that can be carried out in another thread.
 
@@ -58,6 +62,7 @@ class Flush:
         offset: everything before it is on the disk once `sync` has returned.
         names: how many changes of names are on the disk then.
         rolled, snapshots: what is whole on the disk then.
+        took_ns: how long `sync` took, in nanoseconds.
     """
 
     offset: int
@@ -67,6 +72,7 @@ class Flush:
     _files: Files
     _open_files: tuple[OpenFile, ...]
     _directories: tuple[Path, ...]
+    took_ns: int = 0
 
     def sync(self) -> None:
         """Wait for the disk. Safe in any thread, also while the log is closed or deleted.
@@ -74,6 +80,7 @@ class Flush:
         Raises:
             OSError: the disk fails.
         """
+        started = time.perf_counter_ns()
         for file in self._open_files:
             self._files.fsync(file)
         # What was deleted in the meantime need not be on the disk.
@@ -83,6 +90,7 @@ class Flush:
         for path in self._directories:
             with suppress(FileNotFoundError):
                 self._files.fsync_directory(path)
+        self.took_ns = time.perf_counter_ns() - started
 
 
 class Unsynced:

@@ -33,6 +33,7 @@ class LogManager:
         directories: the data directories, in the order they were given, offline ones too.
         metadata_directory: the one that has the metadata log.
         defaults: the settings of a log whose topic sets none.
+        segments_deleted: by retention, since the start.
         cordoned: the directories that get no new logs, `cordoned.log.dirs`.
         on_directory_failure: called when the disk of a directory fails, in the thread in which it happened; the logs
             in it raise errors from then on, until `take_offline` takes them away.
@@ -44,6 +45,7 @@ class LogManager:
         self.metadata_directory = opened.metadata
         self.cluster_id = opened.cluster_id
         self.defaults = defaults
+        self.segments_deleted = 0
         self.cordoned: frozenset[LogDirectory] = frozenset()
         self.on_directory_failure: Callable[[LogDirectory], None] | None = None
         self._clock = clock
@@ -402,7 +404,7 @@ class LogManager:
             if log.topic == METADATA_TOPIC or log.being_cleaned or log.health.failure is not None:
                 continue
             try:
-                delete_old_segments(log, now)
+                self.segments_deleted += delete_old_segments(log, now)
             except KafkaStorageError as error:
                 # It has taken its own directory offline; those of others go on.
                 logger.error("retention: %s", error)

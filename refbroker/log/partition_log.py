@@ -455,6 +455,7 @@ class PartitionLog:
         self.recovery_point = max(self.recovery_point, flush.offset)
         self._last_flush_ms = self._clock()
         self._unsynced.finish(flush)
+        self.health.flushes.observe(flush.took_ns)
 
     def flush(self) -> None:
         """Wait until everything is on the disk.

@@ -272,6 +272,11 @@ class MetadataLog:
 
     # Snapshots
 
+    @property
+    def latest_snapshot(self) -> SnapshotId | None:
+        """The newest snapshot."""
+        return self._snapshots.latest
+
     def is_snapshot_due(self) -> bool:
         """Whether enough records, or enough time, have passed since the last snapshot."""
         if self._bytes_since_snapshot == 0 or self._transaction is not None:

@@ -40,7 +40,7 @@ def test_a_consumer_that_keeps_up_misses_nothing_and_a_slow_one_goes_on_from_wha
         options: dict[str, Any] = {"bootstrap_servers": kafka.bootstrap_servers, "auto_offset_reset": "earliest"}
         with (
             Consumer(**options) as fast,
-            Consumer(**options, max_partition_fetch_bytes=50_000, fetch_max_bytes=50_000) as slow,
+            Consumer(**options, prefetch_max_bytes=100_000) as slow,
         ):
             slow.assign([TopicPartition("orders", 0)])
             fast.assign([TopicPartition("orders", 0)])

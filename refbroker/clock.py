@@ -2,8 +2,8 @@
 
 Everything the broker decides by time goes by it: timestamps, retention, compaction, expiry. Waits that belong to the
 network, such as a Fetch's `max_wait_ms`, go by the event loop, so that a client is answered while the clock stands.
-A step forward wakes those who sleep until then; a step back wakes nobody. Belongs to one event loop, except for the
-time itself, which any thread may read.
+A step forward wakes those whose time has come; after one back they sleep for as long as they still had to. Belongs to
+one event loop, except for the time itself, which any thread may read.
 """
 
 from __future__ import annotations
@@ -55,8 +55,9 @@ class Clock:
         Parameters:
             at_ms: milliseconds since the epoch.
         """
-        self._held_at_ms = self() if at_ms is None else at_ms
-        self._wake_due()
+        now = self()
+        self._held_at_ms = now if at_ms is None else at_ms
+        self._moved(self._held_at_ms - now)
 
     def step(self, ms: int) -> None:
         """Move by so many milliseconds, held or running; negative ones move it back."""
@@ -64,7 +65,7 @@ class Clock:
             self._ahead_ms += ms
         else:
             self._held_at_ms += ms
-        self._wake_due()
+        self._moved(ms)
 
     def run(self) -> None:
         """Go on from the time it shows."""
@@ -75,12 +76,8 @@ class Clock:
 
     async def sleep(self, ms: int) -> None:
         """Wait until so many milliseconds have passed by this clock."""
-        await self.sleep_until(self() + ms)
-
-    async def sleep_until(self, due_ms: int) -> None:
-        """Wait until this clock shows `due_ms`, milliseconds since the epoch."""
         woken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        heapq.heappush(self._sleepers, (due_ms, next(self._numbers), woken, WORK.get()))
+        heapq.heappush(self._sleepers, (self() + ms, next(self._numbers), woken, WORK.get()))
         self._wake_due()
         watchers, self._watchers = self._watchers, []
         for watcher in watchers:
@@ -94,6 +91,12 @@ class Clock:
             watcher: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._watchers.append(watcher)
             await watcher
+
+    def _moved(self, ms: int) -> None:
+        if ms < 0:
+            # What is to happen in a minute still is: who sleeps waits for time to pass, not for a date.
+            self._sleepers = [(due + ms, number, woken, work) for due, number, woken, work in self._sleepers]
+        self._wake_due()
 
     def _wake_due(self) -> None:
         """Wake those whose time has come, and ask the loop to look again when the next one's has."""

@@ -119,3 +119,54 @@ async def test_work_is_repeated_at_its_interval_and_outlives_its_failures(caplog
     clock.step(1000)
     await settle()
     assert len(rounds) == 4
+
+
+async def test_who_sleeps_when_the_clock_is_set_back_sleeps_no_longer_for_it() -> None:
+    clock = Clock()
+    clock.hold(1_000_000)
+    sleeper = asyncio.create_task(clock.sleep(100))
+    await settle()
+    clock.step(60)
+    clock.hold(at_ms=5)
+    clock.step(39)
+    await settle()
+    assert not sleeper.done()
+    clock.step(1)
+    await asyncio.wait_for(sleeper, 10)
+
+
+async def test_work_has_settled_when_each_round_that_was_due_is_over_or_waits_for_the_clock() -> None:
+    clock = Clock()
+    clock.hold(0)
+    background = Background(clock)
+    done: list[str] = []
+    may_end = asyncio.Event()
+
+    async def slow() -> None:
+        await may_end.wait()
+        done.append("slow")
+
+    async def waits_within() -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(clock.sleep(1000))
+        done.append("waits within")
+
+    background.every("quick", lambda: 50, lambda: done.append("quick"))
+    background.every("slow", lambda: 100, slow)
+    background.every("waits within", lambda: 100, waits_within)
+    background.start()
+    await background.settled()
+    clock.step(50)
+    await background.settled()
+    assert done == ["quick"]
+    clock.step(500)
+    settled = asyncio.create_task(background.settled())
+    await settle()
+    assert not settled.done()
+    may_end.set()
+    await asyncio.wait_for(settled, 10)
+    assert done == ["quick", "quick", "slow"]
+    clock.step(1000)
+    await background.settled()
+    assert sorted(done) == ["quick", "quick", "quick", "slow", "slow", "waits within"]
+    await background.stop()

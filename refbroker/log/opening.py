@@ -19,6 +19,7 @@ from kclient.errors import KafkaStorageError
 from refbroker.log import checkpoints
 from refbroker.log.config import LogConfig
 from refbroker.log.log_dir import METADATA_TOPIC, DirectoryInUseError, LogDirectory
+from refbroker.log.log_names import LogName
 
 logger = logging.getLogger(__name__)
 
@@ -69,18 +70,24 @@ def open_directories(
     opened = OpenDirectories(list(directories), metadata, "")
     dedicated = [] if metadata in directories else [metadata]
     _check_paths([directory.path for directory in (*directories, *dedicated)])
+    names: dict[LogDirectory, list[LogName]] = {}
     for directory in opened.all:
         try:
             directory.open()
+            names[directory] = directory.log_names()
         except DirectoryInUseError:
             raise
         except KafkaStorageError as error:
+            directory.abandon()
             take_offline_at_start(directory, metadata, error)
     usable = [directory for directory in opened.all if directory.is_online]
+    # The metadata directory is formatted last: without it, and without logs, the others have not been used yet.
+    if metadata.properties is not None or any(names[each] for each in usable if each.properties is not None):
+        _check_formatted(usable)
     owner = _identify(usable, metadata, cluster_id, node_id, new_uuid)
     _check_ids(usable)
     for directory in usable:
-        if directory is not metadata and any(name.topic == METADATA_TOPIC for name in directory.log_names()):
+        if directory is not metadata and any(name.topic == METADATA_TOPIC for name in names[directory]):
             raise KafkaStorageError(
                 f"there is a metadata log in {directory.path}, but it is looked for in {metadata.path}: in "
                 f"metadata.log.dir, or else in the first of log.dirs; set these as they were before"
@@ -128,6 +135,17 @@ def _check_paths(paths: Sequence[Path]) -> None:
         seen.add(resolved)
 
 
+def _check_formatted(usable: Sequence[LogDirectory]) -> None:
+    others = ", ".join(str(directory.path) for directory in usable if directory.properties is not None)
+    for directory in usable:
+        if directory.properties is None:
+            raise KafkaStorageError(
+                f"there is no meta.properties in {directory.path}, but in {others}; is its disk mounted? A new data "
+                f"directory is made part of these with `refbroker format --ignore-formatted`, or by copying "
+                f"meta.properties there without the line directory.id"
+            )
+
+
 def _identify(
     usable: Sequence[LogDirectory],
     metadata: LogDirectory,
@@ -142,16 +160,6 @@ def _identify(
         assert found is not None
         cluster_id = cluster_id or found.cluster_id
         checkpoints.check_owner(found, directory.path, cluster_id, node_id)
-    # The metadata directory is formatted last: without it, and without logs, the others have not been used yet.
-    begun = metadata in formatted or any(directory.log_names() for directory in formatted)
-    for directory in usable:
-        if directory.properties is None and begun:
-            others = ", ".join(str(other.path) for other in formatted)
-            raise KafkaStorageError(
-                f"there is no meta.properties in {directory.path}, but in {others}; is its disk mounted? A new data "
-                f"directory is made part of these with `refbroker format --ignore-formatted`, or by copying "
-                f"meta.properties there without the line directory.id"
-            )
     cluster_id = cluster_id or checkpoints.encode_uuid(new_uuid())
     taken = {directory.directory_id for directory in formatted}
     for directory in sorted(usable, key=lambda each: each is metadata):

@@ -165,7 +165,7 @@ async def test_cordoned_directories_get_no_new_partitions(harness: Harness) -> N
 @pytest.mark.asyncio
 async def test_a_directory_that_is_none_of_the_brokers_cannot_be_cordoned(harness: Harness) -> None:
     result = set_on_broker(harness, "cordoned.log.dirs", "/elsewhere")
-    assert result.error_code == errors.InvalidConfigurationError.code
+    assert result.error_code == errors.InvalidRequestError.code
     assert "Missing entries : /elsewhere" in result.error_message
 
 

@@ -154,13 +154,14 @@ def test_a_deleted_log_is_gone_and_its_successor_starts_at_zero(store: Store) ->
     assert store.reopened(clean=False).log_start_offset == 0
 
 
+@pytest.mark.asyncio
 async def test_a_log_whose_removal_was_interrupted_is_removed_after_the_next_start(store: Store) -> None:
     store.log()
     store.close()
     store.path.rename(store.directory / f"orders-0.{uuid.uuid4().hex}-delete")
     manager = store.open()
     assert manager.logs() == []
-    store.clock.now_ms += SMALL.file_delete_delay_ms
+    store.clock.step(SMALL.file_delete_delay_ms)
     await manager.delete_due_files()
     assert not [name for name in names(store.directory) if name.endswith("-delete")]
 

@@ -28,7 +28,7 @@ STOP_SECONDS = 30.0
 METADATA_REQUEST = struct.pack(">hhihi", 3, 0, 1, -1, 0)
 
 
-def _free_ports(count: int) -> list[int]:
+def free_ports(count: int) -> list[int]:
     """Ports nobody uses; all are held until the last is known, so that they differ."""
     with contextlib.ExitStack() as held:
         ports = []
@@ -75,7 +75,7 @@ class KafkaCluster:
     def __init__(self, nodes: int = 1, *, directory: Path, config: Mapping[str, str] | None = None) -> None:
         self.directory = directory
         self.node_ids = list(range(1, nodes + 1))
-        ports = _free_ports(2 * nodes)
+        ports = free_ports(2 * nodes)
         self._ports = dict(zip(self.node_ids, ports[:nodes], strict=True))
         self._controller_ports = dict(zip(self.node_ids, ports[nodes:], strict=True))
         self._config = dict(config or {})

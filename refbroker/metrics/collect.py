@@ -10,8 +10,10 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from kclient.errors import BrokerError
+from refbroker.log.compaction.manager import uncleanable_bytes
 from refbroker.metrics import process, table
 from refbroker.metrics.counters import Closed
+from refbroker.metrics.histogram import Histogram
 from refbroker.metrics.samples import Samples
 
 if TYPE_CHECKING:
@@ -28,6 +30,7 @@ async def collect(broker: Broker) -> Samples:
     await asyncio.sleep(0)
     await _logs(broker, samples)
     _directories(broker, samples)
+    _cleaner(broker, samples)
     _rest(broker, samples)
     process.collect(samples)
     return samples
@@ -80,23 +83,47 @@ async def _logs(broker: Broker, samples: Samples) -> None:
         samples.add(table.LOG_SEGMENTS, len(log.segments), *labels)
         partitions += log.topic in topics
         producers += log.number_of_producers
+        if log.config.compacted:
+            samples.add(table.UNCLEANED, uncleanable_bytes(log), *labels)
         if number % PARTITIONS_PER_TURN == 0:
             await asyncio.sleep(0)
     samples.add(table.PARTITIONS, partitions)
     samples.add(table.PRODUCERS, producers)
+    samples.add(table.SEGMENTS_DELETED, broker.logs.segments_deleted)
 
 
 def _directories(broker: Broker, samples: Samples) -> None:
     offline = 0
+    flushes = Histogram()
     for directory in broker.logs.directories:
         path = str(directory.path)
         failed = directory.health.failure is not None
         offline += failed
+        flushes.add(directory.health.flushes)
         samples.add(table.DIRECTORY_OFFLINE, int(failed), path)
         usable = None if failed else process.usable_bytes(directory.path)
         if usable is not None:
             samples.add(table.DIRECTORY_USABLE, usable, path)
     samples.add(table.DIRECTORIES_OFFLINE, offline)
+    samples.add(table.FLUSHES, flushes.snapshot())
+
+
+def _cleaner(broker: Broker, samples: Samples) -> None:
+    stats = broker.cleaner.stats
+    samples.add(table.CLEANER_PASSES, stats.passes)
+    samples.add(table.CLEANER_READ, stats.bytes_read)
+    samples.add(table.CLEANER_WRITTEN, stats.bytes_written)
+    samples.add(table.CLEANER_RECORDS, stats.records_kept, "kept")
+    samples.add(table.CLEANER_RECORDS, stats.records_removed, "removed")
+    samples.add(table.CLEANER_BUFFER, stats.max_map_utilization_percent)
+    samples.add(table.CLEANER_DELAY, stats.max_compaction_delay_ms / 1000)
+    samples.add(table.DIRTIEST, stats.max_dirty_percent)
+    if stats.last_run_ms >= 0:
+        samples.add(table.CLEANER_IDLE, max(broker.clock() - stats.last_run_ms, 0))
+    for directory, keys in stats.uncleanable.items():
+        logs = [log for log in (broker.logs.get(*key) for key in keys) if log is not None]
+        samples.add(table.UNCLEANABLE, len(logs), directory)
+        samples.add(table.UNCLEANABLE_BYTES, sum(map(uncleanable_bytes, logs)), directory)
 
 
 def _rest(broker: Broker, samples: Samples) -> None:
@@ -104,6 +131,9 @@ def _rest(broker: Broker, samples: Samples) -> None:
     samples.add(table.SESSIONS, len(broker.sessions))
     samples.add(table.DELAYED, len(broker.delayed_fetches), "Fetch")
     samples.add(table.METADATA_OFFSET, broker.metadata.end_offset - 1)
+    snapshot = broker.metadata.latest_snapshot
+    if snapshot is not None:
+        samples.add(table.METADATA_SNAPSHOT, snapshot.offset)
     samples.add(table.TOPICS, len(image.topics))
     samples.add(table.GLOBAL_PARTITIONS, sum(len(topic.partitions) for topic in image.topics.values()))
     samples.add(table.LOOP_LAG, broker.metrics.event_loop.lag.snapshot())

@@ -30,6 +30,11 @@ class Histogram:
         self.total_ns += nanoseconds
         self.buckets[(nanoseconds // FIRST_BOUND_NS).bit_length()] += 1
 
+    def add(self, other: Histogram) -> None:
+        """Count what the other has counted, too."""
+        self.total_ns += other.total_ns
+        self.buckets = [mine + more for mine, more in zip(self.buckets, other.buckets, strict=True)]
+
     def snapshot(self) -> Distribution:
         """What it holds now."""
         counted, running = [], 0

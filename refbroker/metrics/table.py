@@ -180,6 +180,64 @@ SEGMENTS_DELETED = Metric(
     "refbroker_log_retention_deleted_segments_total", COUNTER, "Segments that retention has deleted."
 )
 
+# Compaction
+CLEANER_PASSES = Metric("refbroker_log_cleaner_passes_total", COUNTER, "Passes of compaction that were finished.")
+CLEANER_READ = Metric(
+    "refbroker_log_cleaner_read_bytes_total", COUNTER, "Bytes that compaction has read, those for its map included."
+)
+CLEANER_WRITTEN = Metric("refbroker_log_cleaner_written_bytes_total", COUNTER, "Bytes that compaction has written.")
+CLEANER_RECORDS = Metric(
+    "refbroker_log_cleaner_records_total", COUNTER, "Records that compaction has looked at, by outcome.", ("outcome",)
+)
+CLEANER_BUFFER = Metric(
+    "kafka_log_logcleaner_max_buffer_utilization_percent",
+    GAUGE,
+    "How full the offset map of the last pass was.",
+    (),
+    "kafka.log:type=LogCleaner,name=max-buffer-utilization-percent",
+)
+CLEANER_DELAY = Metric(
+    "kafka_log_logcleaner_max_compaction_delay_secs",
+    GAUGE,
+    "For how long a log had been due by max.compaction.lag.ms when one was last chosen.",
+    (),
+    "kafka.log:type=LogCleaner,name=max-compaction-delay-secs",
+)
+DIRTIEST = Metric(
+    "kafka_log_logcleanermanager_max_dirty_percent",
+    GAUGE,
+    "The dirty part of the dirtiest log when one was last chosen.",
+    (),
+    "kafka.log:type=LogCleanerManager,name=max-dirty-percent",
+)
+CLEANER_IDLE = Metric(
+    "kafka_log_logcleanermanager_time_since_last_run_ms",
+    GAUGE,
+    "How long ago compaction last looked for logs to clean.",
+    (),
+    "kafka.log:type=LogCleanerManager,name=time-since-last-run-ms",
+)
+UNCLEANABLE = Metric(
+    "kafka_log_logcleanermanager_uncleanable_partitions_count",
+    GAUGE,
+    "Partitions that could not be cleaned and are passed over.",
+    ("logDirectory",),
+    "kafka.log:type=LogCleanerManager,name=uncleanable-partitions-count",
+)
+UNCLEANABLE_BYTES = Metric(
+    "kafka_log_logcleanermanager_uncleanable_bytes",
+    GAUGE,
+    "What waits to be cleaned in partitions that are passed over.",
+    ("logDirectory",),
+    "kafka.log:type=LogCleanerManager,name=uncleanable-bytes",
+)
+UNCLEANED = Metric(
+    "refbroker_log_cleaner_uncleaned_bytes",
+    GAUGE,
+    "Bytes of a compacted log, its active segment left out, that compaction has not seen.",
+    ("topic", "partition"),
+)
+
 # Fetching
 SESSIONS = Metric(
     "kafka_server_fetchsessioncache_numincrementalfetchsessions",
@@ -203,6 +261,9 @@ METADATA_OFFSET = Metric(
     "The last record of the metadata log that the broker has taken in.",
     (),
     "kafka.server:type=broker-metadata-metrics,name=last-applied-record-offset",
+)
+METADATA_SNAPSHOT = Metric(
+    "refbroker_metadata_snapshot_offset", GAUGE, "The offset up to which the newest snapshot of the metadata reaches."
 )
 TOPICS = Metric(
     "kafka_controller_kafkacontroller_globaltopiccount",

@@ -22,6 +22,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from kclient.errors import IllegalStateError
 from kclient.protocol.messages.api_versions import ApiVersionsRequest
 from kclient.protocol.messages.metadata import MetadataRequest
+from kclient.records import BatchBuilder
 from refbroker.broker import Broker
 from refbroker.metrics.counters import Closed
 from refbroker.metrics.exposition import CONTENT_TYPE
@@ -177,6 +178,45 @@ def test_logs_and_the_state_of_the_cluster_are_in_the_dict(kafka: RefBroker) -> 
     assert metrics["refbroker_log_directory_usable_bytes"][str(kafka.data_dir)] > 0
     assert metrics["kafka_server_broker_metadata_metrics_last_applied_record_offset"] > 0
     json.dumps(metrics)
+
+
+def test_flushes_and_what_retention_deletes_are_counted(kafka: RefBroker) -> None:
+    kafka.create_topic("t")
+    with Wire(kafka.bootstrap_servers) as wire:
+        # Of the year 2023, older than the seven days of log.retention.hours.
+        wire.ask(produce_request("t", b"v"), 9)
+    before = kafka.metrics()
+    kafka.log("t").flush()
+    kafka.call(lambda broker: broker.logs.apply_retention())
+    after = kafka.metrics()
+
+    flushes = "kafka_log_logflushstats_logflushrateandtimems"
+    assert after[flushes]["count"] == before[flushes]["count"] + 1
+    deleted = "refbroker_log_retention_deleted_segments_total"
+    assert (before[deleted], after[deleted]) == (0, 1)
+    assert after["kafka_log_log_logstartoffset"]["t"] == {"0": 1}
+
+
+def test_the_progress_of_compaction_is_counted(kafka: RefBroker) -> None:
+    kafka.create_topic("t", cleanup_policy="compact", min_cleanable_dirty_ratio="0")
+    builder = BatchBuilder()
+    for _ in range(3):
+        builder.append(1_700_000_000_000, b"key", b"value")
+    records = bytes(builder.build())
+    kafka.call(lambda broker: broker.logs.get("t", 0).append(records, leader_epoch=0, now_ms=broker.clock()))  # type: ignore[union-attr]
+    kafka.call(lambda broker: broker.logs.get("t", 0).roll())  # type: ignore[union-attr]
+    before = kafka.metrics()
+    kafka.wait_for(lambda broker: broker.cleaner.clean_due())
+    after = kafka.metrics()
+
+    uncleaned = "refbroker_log_cleaner_uncleaned_bytes"
+    assert (before[uncleaned]["t"], after[uncleaned]["t"]) == ({"0": len(records)}, {"0": 0})
+    assert before["refbroker_log_cleaner_passes_total"] == 0
+    assert after["refbroker_log_cleaner_passes_total"] == 1
+    assert after["refbroker_log_cleaner_records_total"] == {"kept": 1, "removed": 2}
+    assert after["refbroker_log_cleaner_read_bytes_total"] >= len(records)
+    assert 0 < after["refbroker_log_cleaner_written_bytes_total"] < len(records)
+    assert after["kafka_log_logcleanermanager_time_since_last_run_ms"] >= 0
 
 
 def test_a_broker_that_does_not_run_has_no_metrics() -> None:

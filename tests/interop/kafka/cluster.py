@@ -70,10 +70,20 @@ class KafkaCluster:
         nodes: how many brokers, each a controller as well.
         directory: where data, configuration and output go (``node1/out.log`` ...).
         config: further broker settings for every node, in Kafka's own names; they win over the ones made here.
+        voters_in_log: whether a single node is formatted with its voter in the metadata log (kraft.version 1); else
+            the voters are in the settings.
     """
 
-    def __init__(self, nodes: int = 1, *, directory: Path, config: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        nodes: int = 1,
+        *,
+        directory: Path,
+        config: Mapping[str, str] | None = None,
+        voters_in_log: bool = False,
+    ) -> None:
         self.directory = directory
+        self._voters_in_log = voters_in_log
         self.node_ids = list(range(1, nodes + 1))
         ports = free_ports(2 * nodes)
         self._ports = dict(zip(self.node_ids, ports[:nodes], strict=True))
@@ -123,8 +133,12 @@ class KafkaCluster:
         self.close()
 
     def start(self, node: int) -> None:
-        """Start a stopped node and wait until every running node serves and knows it."""
+        """Start a stopped node and wait until every running node serves and knows it.
+
+        A node that has not run before begins with the data that are there, if any.
+        """
         if node not in self.running:
+            self._format(node)
             self._launch(node)
         self.wait_until_ready()
 
@@ -190,19 +204,19 @@ class KafkaCluster:
         properties = folder / "server.properties"
         properties.write_text("".join(f"{name}={value}\n" for name, value in self._settings(node)))
         if not self.data_directory(node).exists():
-            done = run_tool("kafka.tools.StorageTool", "format", "-t", self.cluster_id, "-c", str(properties))
+            options = ["--standalone"] if self._voters_in_log else []
+            done = run_tool("kafka.tools.StorageTool", "format", "-t", self.cluster_id, "-c", str(properties), *options)
             assert done.returncode == 0, done.stdout
 
     def _settings(self, node: int) -> Iterator[tuple[str, object]]:
         replicas = min(3, len(self.node_ids))
         min_isr = 2 if replicas > 1 else 1
         broker = f"PLAINTEXT://{self.address(node)}"
-        voters = ",".join(f"{id}@127.0.0.1:{port}" for id, port in self._controller_ports.items())
         settings: dict[str, object] = {
             "process.roles": "broker,controller",
             "node.id": node,
             "broker.rack": f"rack{node}",
-            "controller.quorum.voters": voters,
+            **self._quorum(),
             "controller.listener.names": "CONTROLLER",
             "listeners": f"{broker},CONTROLLER://127.0.0.1:{self._controller_ports[node]}",
             "advertised.listeners": broker,
@@ -232,6 +246,12 @@ class KafkaCluster:
             # The controllers talk to each other without credentials.
             settings["super.users"] = "User:ANONYMOUS"
         return iter({**settings, **self._config}.items())
+
+    def _quorum(self) -> dict[str, object]:
+        if self._voters_in_log:
+            return {"controller.quorum.bootstrap.servers": f"127.0.0.1:{self._controller_ports[1]}"}
+        voters = ",".join(f"{node}@127.0.0.1:{port}" for node, port in self._controller_ports.items())
+        return {"controller.quorum.voters": voters}
 
     def _output(self, node: int) -> str:
         lines = (self.directory / f"node{node}" / "out.log").read_text(errors="replace").splitlines()

@@ -46,7 +46,7 @@ class RemoteControl:
         self._http = _Http(url)
         self.faults: FaultMethods = _RemoteFaults(self._http)
         self.clock: ClockMethods = _RemoteClock(self._http)
-        self.disk = _RemoteDisk(self._http)
+        self.disk = RemoteDisk(self._http)
 
     def state(self) -> dict[str, Any]:
         """Where it listens, whether it runs, its clock, its topics."""
@@ -185,7 +185,7 @@ class _RemoteClock(ClockMethods):
         return bool(self._http.ask("GET", "/clock")["is_held"])
 
 
-class _RemoteDisk:
+class RemoteDisk:
     """The simulated disk of a broker in another process; the methods are those of `SimulatedDisk`."""
 
     def __init__(self, http: _Http) -> None:

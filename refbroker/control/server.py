@@ -20,9 +20,11 @@ Whoever reaches the port can do all of this: it is for loopback, and there is no
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import errno
 import json
+import math
 from collections.abc import Callable
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
@@ -139,7 +141,7 @@ class ControlServer:
             return {"faults": [_shown(fault) for fault in faults.list() if isinstance(fault, ActiveFault)]}
         fault = self._find(given)
         if "fired" in given:
-            fault.wait(int(given["fired"]), float(given.get("timeout", 10)))
+            fault.wait(int(_number(given, "fired")), _number(given, "timeout") if "timeout" in given else 10.0)
         return _shown(fault)
 
     def _remove_faults(self, given: dict[str, Any]) -> dict[str, Any]:
@@ -151,7 +153,7 @@ class ControlServer:
         return _shown(fault)
 
     def _find(self, given: dict[str, Any]) -> ActiveFault:
-        fault = self._kafka.faults.find(int(given["id"]))
+        fault = self._kafka.faults.find(int(_number(given, "id")))
         if fault is None:
             raise LookupError(f"there is no fault {given['id']}, or it was removed")
         return fault
@@ -172,7 +174,9 @@ class ControlServer:
     def _fail_disk(self, given: dict[str, Any]) -> None:
         options = dict(given)
         if isinstance(options.get("error"), str):
-            options["error"] = getattr(errno, options["error"], None)
+            if options["error"] not in errno.errorcode.values():
+                raise ConfigError(f"{options['error']} is not the name of an error; ENOSPC and EIO are")
+            options["error"] = getattr(errno, options["error"])
         allowed = {"path_prefix": str, "operation": str, "error": int, "after": int, "count": int}
         for name in options:
             if name not in allowed:
@@ -241,6 +245,14 @@ def _take(given: dict[str, Any], name: str, *kinds: type) -> Any:
         wanted = " or ".join(kind.__name__ for kind in kinds)
         raise ConfigError(f"{name} must be {wanted}, not {value!r:.60}")
     return value
+
+
+def _number(query: dict[str, Any], name: str) -> float:
+    with contextlib.suppress(ValueError):
+        value = float(query[name])
+        if math.isfinite(value):
+            return value
+    raise ConfigError(f"{name} must be a number, not {query[name]!r:.60}")
 
 
 def _shown(fault: ActiveFault) -> dict[str, Any]:

@@ -8,6 +8,7 @@ import selectors
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -23,16 +24,28 @@ class BrokerProcess:
         data_directory: where it keeps its log.
         port: 0 for a free one.
         settings: broker settings, in Kafka's own names.
+        options: more of the command line.
+
+    Attributes:
+        lines: what it has said when it was ready.
     """
 
-    def __init__(self, data_directory: Path, *, port: int = 0, settings: dict[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        data_directory: Path,
+        *,
+        port: int = 0,
+        settings: dict[str, str] | None = None,
+        options: Sequence[str] = (),
+    ) -> None:
         self.data_directory = data_directory
         self.bootstrap_servers = ""
         self.output_file = data_directory.with_suffix(".out")
-        options = [part for name, value in (settings or {}).items() for part in ("--set", f"{name}={value}")]
+        self.lines: list[str] = []
+        named = [part for name, value in (settings or {}).items() for part in ("--set", f"{name}={value}")]
         self._command = [
             *(sys.executable, "-m", "refbroker", "run"),
-            *("--port", str(port), "--data-dir", str(data_directory), *options),
+            *("--port", str(port), "--data-dir", str(data_directory), *named, *options),
         ]
 
     def __enter__(self) -> Self:
@@ -61,6 +74,10 @@ class BrokerProcess:
         """The process's id."""
         return self._process.pid
 
+    def wait(self) -> int:
+        """Wait until it ends by itself, and return its exit status."""
+        return self._process.wait(30)
+
     def stop(self, *, kill: bool = False) -> int:
         """End it, in order (SIGTERM) or at once (SIGKILL), and return its exit status."""
         self._process.kill() if kill else self._process.terminate()
@@ -84,6 +101,7 @@ class BrokerProcess:
                 piece = os.read(self._process.stdout.fileno(), 4096)
                 said += piece
                 if ready := READY.search(said.decode(errors="replace")):
+                    self.lines = said.decode().splitlines()
                     return ready[1]
                 if not piece:
                     break

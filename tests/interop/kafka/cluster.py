@@ -83,7 +83,7 @@ class KafkaCluster:
         voters_in_log: bool = False,
     ) -> None:
         self.directory = directory
-        self._voters_in_log = voters_in_log
+        self.voters_in_log = voters_in_log
         self.node_ids = list(range(1, nodes + 1))
         ports = free_ports(2 * nodes)
         self._ports = dict(zip(self.node_ids, ports[:nodes], strict=True))
@@ -204,7 +204,7 @@ class KafkaCluster:
         properties = folder / "server.properties"
         properties.write_text("".join(f"{name}={value}\n" for name, value in self._settings(node)))
         if not self.data_directory(node).exists():
-            options = ["--standalone"] if self._voters_in_log else []
+            options = ["--standalone"] if self.voters_in_log else []
             done = run_tool("kafka.tools.StorageTool", "format", "-t", self.cluster_id, "-c", str(properties), *options)
             assert done.returncode == 0, done.stdout
 
@@ -248,7 +248,7 @@ class KafkaCluster:
         return iter({**settings, **self._config}.items())
 
     def _quorum(self) -> dict[str, object]:
-        if self._voters_in_log:
+        if self.voters_in_log:
             return {"controller.quorum.bootstrap.servers": f"127.0.0.1:{self._controller_ports[1]}"}
         voters = ",".join(f"{node}@127.0.0.1:{port}" for node, port in self._controller_ports.items())
         return {"controller.quorum.voters": voters}

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 
 from kclient import config, errors
+from refbroker.metrics.table import METRICS
 from refbroker.settings import Setting, broker_settings, topic_settings
 from refbroker.settings.documentation import documentation
 
@@ -52,6 +53,22 @@ def _broker_settings(settings: Callable[[], Mapping[str, Setting]], *, topic: bo
         if setting.acted_on
     ]
     return _table(("setting", "default", "what it does"), rows)
+
+
+def _metrics() -> str:
+    return _table(
+        ("metric", "kind", "labels", "what it is", "Kafka's MBean"),
+        (
+            (
+                f"`{metric.name}`",
+                metric.kind,
+                ", ".join(f"`{label}`" for label in metric.labels),
+                metric.text,
+                f"`{metric.mbean}`" if metric.mbean else "",
+            )
+            for metric in METRICS
+        ),
+    )
 
 
 def _first_sentence(kind: type[errors.KafkaError]) -> str:
@@ -134,6 +151,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "producer options": partial(_options, config.ProducerConfig, without=config.ClientConfig),
     "consumer options": partial(_options, config.ConsumerConfig, without=config.ClientConfig),
     "admin options": partial(_options, config.AdminConfig, without=config.ClientConfig),
+    "metrics": _metrics,
     "own errors": _own_errors,
     "broker errors": _broker_errors,
     "producer methods": partial(_methods, "kclient", "Producer", "kclient.producer.accumulator:SendPath"),

@@ -77,6 +77,7 @@ class BrokerConfig:
             if int(self.static.get(name, NO_NODE_ID)) < 0:
                 self.static[name] = str(self.node_id)
         self.layers = BrokerLayers(static=self.static)
+        self._check_quorum()
         try:
             check_broker(self.layers)
         except InvalidConfigurationError as error:
@@ -101,6 +102,22 @@ class BrokerConfig:
         )
         if stored:
             logger.warning("stored, but not acted on by this broker yet: %s", ", ".join(stored))
+
+    def _check_quorum(self) -> None:
+        """See that a file for a node of a cluster is not taken for one of a node that is its own controller."""
+        roles = parse_list(self.static.get("process.roles", ""))
+        voters = parse_list(self.static.get("controller.quorum.voters", ""))
+        if roles and "broker" not in roles:
+            raise ConfigError("this broker is its own controller: process.roles=controller has no place here")
+        if len(voters) > 1:
+            raise ConfigError(
+                f"this broker is one node and its own controller, unlike controller.quorum.voters={','.join(voters)}"
+            )
+        if voters and "controller" in roles and voters[0].partition("@")[0] != str(self.node_id):
+            raise ConfigError(
+                f"If process.roles contains the 'controller' role, the node id {self.node_id} must be included in the "
+                f"set of voters controller.quorum.voters={voters[0]}"
+            )
 
     def set_dynamic(self, broker: Mapping[str, str], every_broker: Mapping[str, str]) -> None:
         """Take over what was set on the running broker and on all brokers."""

@@ -179,3 +179,17 @@ def test_settings_of_plugins_and_of_older_kafkas_are_left_out_with_a_warning(
     assert settings == {"listener.name.internal.ssl.client.auth": "none"}
     assert BrokerConfig(settings).node_id == 1
     assert [record.args[1] for record in caplog.records if isinstance(record.args, tuple)][: len(others)] == [*others]
+
+
+@pytest.mark.parametrize(
+    ("settings", "says"),
+    [
+        ({"process.roles": "controller"}, "process.roles=controller has no place here"),
+        ({"controller.quorum.voters": "1@a:1,2@b:1,3@c:1"}, "this broker is one node"),
+        ({"process.roles": "broker,controller", "controller.quorum.voters": "2@a:1"}, "the node id 1 must be included"),
+    ],
+)
+def test_a_file_for_a_node_of_a_larger_cluster_is_an_error(settings: dict[str, str], says: str) -> None:
+    with pytest.raises(ConfigError, match=says):
+        BrokerConfig(settings)
+    BrokerConfig({"process.roles": "controller,broker", "node.id": "7", "controller.quorum.voters": "7@a:1"})

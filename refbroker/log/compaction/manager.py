@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from typing import Any
 
 import anyio
 import anyio.to_thread
@@ -185,10 +186,21 @@ class LogCleaner:
             if target is not None:
                 await self.clean(target)
             elif self._passes:
-                # Another log may become due long before the passes of others are over.
-                await self._clock.sleep(self._config.backoff_ms)
+                await self._wait_for_a_pass_to_end()
             else:
                 return
+
+    async def _wait_for_a_pass_to_end(self) -> None:
+        """But not longer than the time after which logs are looked at again."""
+        waits: list[asyncio.Task[Any]] = [
+            asyncio.create_task(self._pass_ended.wait()),
+            asyncio.create_task(self._clock.sleep(self._config.backoff_ms)),
+        ]
+        try:
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for wait in waits:
+                wait.cancel()
 
     async def clean(self, target: LogToClean) -> PassStats | None:
         """Run a pass over a log that nobody cleans; what it did, None when it was given up or failed."""

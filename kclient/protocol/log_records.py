@@ -26,6 +26,18 @@ Data = bytes | bytearray | memoryview
 _INT16 = struct.Struct(">h")
 
 
+class UnknownRecordTypeError(ProtocolError):
+    """A key of a kind that is not known here, which a newer broker may have written.
+
+    Attributes:
+        record_type: the number of the kind.
+    """
+
+    def __init__(self, record_type: int, log: str) -> None:
+        super().__init__(f"there is no key of type {record_type} in {log}")
+        self.record_type = record_type
+
+
 def encode_metadata_record(message: Message, version: int) -> bytes:
     """Encode the value of a record of `__cluster_metadata`.
 
@@ -65,11 +77,12 @@ def decode_key(data: Data, log: str = "__consumer_offsets") -> Message:
     """Decode a key of `__consumer_offsets` or `__transaction_state`.
 
     Raises:
-        ProtocolError: it is none of the kinds that are known here, or damaged.
+        UnknownRecordTypeError: it is none of the kinds that are known here.
+        ProtocolError: it is damaged.
     """
     kind = _coordinator_messages(log).get(("Key", _prefix(data)))
     if kind is None:
-        raise ProtocolError(f"there is no key of type {_prefix(data)} in {log}")
+        raise UnknownRecordTypeError(_prefix(data), log)
     return kind.decode(memoryview(data)[_INT16.size :], _key_version(kind))
 
 

@@ -16,7 +16,13 @@ from typing import Any
 from kclient.errors import ProtocolError
 from kclient.protocol import Message
 from kclient.protocol.consumer_protocol import ConsumerProtocolAssignment, ConsumerProtocolSubscription
-from kclient.protocol.log_records import decode_key, decode_metadata_record, decode_versioned, value_type
+from kclient.protocol.log_records import (
+    UnknownRecordTypeError,
+    decode_key,
+    decode_metadata_record,
+    decode_versioned,
+    value_type,
+)
 from kclient.protocol.wire import read_uvarint
 from refbroker.dump.kafka_json import as_json
 
@@ -85,6 +91,8 @@ def _decode_coordinator_record(record: Any, topic: str) -> Decoded:
         version = int.from_bytes(record.value[:2], "big", signed=True)
         value = decode_versioned(value_type(key), record.value)
         return decoded | {"payload": {"version": str(version), "data": as_json(value, version)}}
+    except UnknownRecordTypeError as error:
+        return {"key": f"Unknown record type {error.record_type} at offset {record.offset}, skipping."}
     except ProtocolError as error:
         return {"key": f"Error at offset {record.offset}, skipping. {error}"}
 

@@ -305,6 +305,30 @@ def test_control_records_nobody_knows_yet(tmp_path: Path) -> None:
     assert any(line.endswith(" endTxnMarker: ABORT coordinatorEpoch: 7") for line in said)
 
 
+OFFSET_KEY = struct.pack(">hh", 1, 1) + b"g" + struct.pack(">h", 1) + b"t" + struct.pack(">i", 0)
+
+
+@pytest.mark.parametrize("decoder", ["cluster-metadata", "offsets", "transaction-log"])
+def test_records_that_cannot_be_decoded(tmp_path: Path, decoder: str) -> None:
+    builder = BatchBuilder()
+    for key, value in (
+        (struct.pack(">h", 99) + b"newer", b"\1\1\0"),
+        (OFFSET_KEY, b"\1\xff\1\0"),
+        (OFFSET_KEY, None),
+        (OFFSET_KEY[:4], b"\0\0"),
+        (b"", b""),
+        (OFFSET_KEY, struct.pack(">hq", 77, 0)),
+    ):
+        builder.append(START_MS, key, value)
+    log = write(tmp_path, f"{0:020d}.log", bytes(builder.build()))
+    said, status = ours([log], f"--{decoder}-decoder")
+    theirs = kafkas([log], f"--{decoder}-decoder")
+    # Where and what is the same; why is said in words of one's own.
+    reason = re.compile(r"(?<=, skipping\.) .*")
+    assert [reason.sub("", line) for line in said] == [reason.sub("", line) for line in theirs]
+    assert status == 0
+
+
 @pytest.mark.parametrize("torn", [1, 16, 17, 18, 60, 61, 80])
 def test_a_torn_tail(tmp_path: Path, torn: int) -> None:
     log = write(tmp_path, f"{0:020d}.log", batch(0) + batch(3)[:torn])

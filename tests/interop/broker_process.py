@@ -21,7 +21,7 @@ class BrokerProcess:
     """``refbroker run`` as a context manager.
 
     Args:
-        data_directory: where it keeps its log.
+        data_directory: where it keeps its log, unless the settings say it with `log.dirs`.
         port: 0 for a free one.
         settings: broker settings, in Kafka's own names.
         options: more of the command line.
@@ -45,7 +45,8 @@ class BrokerProcess:
         named = [part for name, value in (settings or {}).items() for part in ("--set", f"{name}={value}")]
         self._command = [
             *(sys.executable, "-m", "refbroker", "run"),
-            *("--port", str(port), "--data-dir", str(data_directory), *named, *options),
+            *("--port", str(port), *named, *options),
+            *(() if "log.dirs" in (settings or {}) else ("--data-dir", str(data_directory))),
         ]
 
     def __enter__(self) -> Self:

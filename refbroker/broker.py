@@ -166,7 +166,9 @@ class Broker:
             self.moves = ReplicaMoves(
                 self.logs,
                 self.cleaner,
+                self.clock,
                 self.config.replica_move_threads,
+                lambda: self.config.replica_move_bytes_per_second,
                 self.directory_events.assign,
                 self.delayed_fetches.wake,
             )

@@ -190,6 +190,11 @@ class BrokerConfig:
         return None if not path else Path(path)
 
     @property
+    def replica_move_bytes_per_second(self) -> float:
+        """How fast partitions move between data directories: `replica.alter.log.dirs.io.max.bytes.per.second`."""
+        return float(self.layers.set_values.get("replica.alter.log.dirs.io.max.bytes.per.second", "inf"))
+
+    @property
     def cordoned_directories(self) -> frozenset[str]:
         """The data directories that get no new logs, as they are written in `log.dirs`."""
         named, known = parse_list(self.text(CORDONED) or ""), {str(path) for path in self.data_directories}

@@ -25,8 +25,10 @@ from dataclasses import dataclass
 import anyio.to_thread
 
 from kclient.errors import KafkaError
+from refbroker.clock import Clock
 from refbroker.log import LogDirectory, LogManager, Origin, PartitionLog
 from refbroker.log.compaction.manager import LogCleaner
+from refbroker.log.compaction.throttle import Throttle
 from refbroker.log.file_range import FileRange
 
 logger = logging.getLogger(__name__)
@@ -64,7 +66,9 @@ class ReplicaMoves:
     Parameters:
         logs: the broker's logs.
         cleaner: compacts them.
+        clock: the broker's.
         at_once: how many partitions are copied at the same time, `num.replica.alter.log.dirs.threads`.
+        bytes_per_second: how fast all of them are copied, `replica.alter.log.dirs.io.max.bytes.per.second`.
         assign: tells the metadata that the partition of a log is in another directory now.
         on_moved: called with a log that another one has taken the place of.
     """
@@ -73,13 +77,17 @@ class ReplicaMoves:
         self,
         logs: LogManager,
         cleaner: LogCleaner,
+        clock: Clock,
         at_once: int,
+        bytes_per_second: Callable[[], float],
         assign: Callable[[PartitionLog, LogDirectory], None],
         on_moved: Callable[[PartitionLog], None],
     ) -> None:
         self._logs = logs
         self._cleaner = cleaner
+        self._clock = clock
         self._slots = asyncio.Semaphore(at_once)
+        self._throttle = Throttle(bytes_per_second, clock)
         self._assign = assign
         self._on_moved = on_moved
         self._moves: dict[tuple[str, int], Move] = {}
@@ -178,7 +186,10 @@ class ReplicaMoves:
         if move.flushed and self._take_over(move):
             return True
         if move.future.log_end_offset < move.source.log_end_offset:
-            await anyio.to_thread.run_sync(_copy, move.future, self._next_range(move))
+            missing = self._next_range(move)
+            await anyio.to_thread.run_sync(_copy, move.future, missing)
+            if wait_ms := self._throttle.observe(missing.size):
+                await self._clock.sleep(wait_ms)
         elif not move.flushed:
             # The bulk of it, so that the rest needs no long wait for the disk.
             await anyio.to_thread.run_sync(move.future.flush)

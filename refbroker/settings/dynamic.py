@@ -36,7 +36,7 @@ _LIMITS_OF_CONNECTIONS = frozenset({"max.connections", "max.connection.creation.
 QUOTA_TABLE = """
 follower.replication.throttled.rate long 9223372036854775807 0.. D
 leader.replication.throttled.rate long 9223372036854775807 0.. D
-replica.alter.log.dirs.io.max.bytes.per.second long 9223372036854775807 0.. D
+replica.alter.log.dirs.io.max.bytes.per.second long 9223372036854775807 0.. AD
 """
 
 _FOR_A_LISTENER = re.compile(r"listener\.name\.[^.]*\.(.*)")

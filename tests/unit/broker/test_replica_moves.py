@@ -17,6 +17,7 @@ from kclient.protocol.messages.delete_records import DeleteRecordsRequest
 from kclient.protocol.messages.delete_topics import DeleteTopicsRequest
 from kclient.records import read_batches
 from refbroker import replica_moves
+from refbroker.clock import WORK
 from refbroker.log import PartitionLog
 from refbroker.log.compaction.states import CleaningState
 from refbroker.simulated_disk import SimulatedDisk
@@ -304,6 +305,30 @@ async def test_a_topic_deleted_during_its_move_leaves_nothing(
     harness.clock.step(60_000)
     await harness.broker.logs.delete_due_files()
     assert entries(harness, "one") | entries(harness, "two") == set()
+
+
+@pytest.mark.asyncio
+async def test_moves_are_no_faster_than_the_throttle_lets_them(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(replica_moves, "COPY_BYTES", 1000)
+    produce(harness, 20, size=900)
+    rate = "replica.alter.log.dirs.io.max.bytes.per.second"
+    assert set_on_broker(harness, rate, "100").error_code == 0
+    # The rate is looked at from time to time.
+    harness.clock.step(1000)
+    ask(harness, "two")
+    await harness.clock.all_asleep({WORK.get()})
+    future = harness.broker.logs.future("moving", 0)
+    assert future is not None
+    assert future.log_end_offset == 1
+    harness.clock.step(8000)
+    await settled()
+    assert future.log_end_offset == 1
+    set_on_broker(harness, rate, "1000000")
+    harness.clock.step(2000)
+    await moved(harness)
+    assert place(harness, "moving") == "two"
 
 
 @pytest.mark.asyncio

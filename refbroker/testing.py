@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import contextvars
+import importlib
 import shutil
 import tempfile
 import threading
@@ -28,20 +29,29 @@ from kclient.errors import IllegalStateError
 from refbroker.broker import Broker
 from refbroker.clock import Clock
 from refbroker.config import LOOPBACK, PLAINTEXT, BrokerConfig
-from refbroker.control.client import RemoteControl
 from refbroker.control.clock import ClockMethods, LocalClock
 from refbroker.control.elections import elect
 from refbroker.faults import Faults
 from refbroker.log import Files, PartitionLog
 from refbroker.metadata.topics import NewTopic, plan_topic
-from refbroker.simulated_disk import SimulatedDisk
 
 if TYPE_CHECKING:
+    from refbroker.control.client import RemoteControl
+    from refbroker.simulated_disk import SimulatedDisk
     from refbroker.unflushed import Losses
 
 T = TypeVar("T")
 
 __all__ = ["RefBroker", "RemoteControl", "SimulatedDisk"]
+
+_HOMES = {"RemoteControl": "refbroker.control.client", "SimulatedDisk": "refbroker.simulated_disk"}
+
+
+def __getattr__(name: str) -> Any:
+    # Imported on first use: most tests need neither, and all of them wait for the broker to start.
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(_HOMES[name]), name)
 
 
 class RefBroker:

@@ -146,6 +146,20 @@ def _diagram(module: str, table: str = "TRANSITIONS") -> str:
     return "\n".join(["```mermaid", "stateDiagram-v2", *lines, "```", ""])
 
 
+def _event_diagram(module: str, table: str = "TRANSITIONS") -> str:
+    """A mermaid state diagram of a table: state and event -> the state that follows; no state is the one at rest."""
+    transitions = getattr(importlib.import_module(module), table)
+
+    def named(state: object) -> str:
+        return "[*]" if state is None else _state_name(state)
+
+    lines = [
+        f"    {named(state)} --> {named(following)} : {_state_name(event)}"
+        for (state, event), following in transitions.items()
+    ]
+    return "\n".join(["```mermaid", "stateDiagram-v2", *lines, "```", ""])
+
+
 PARTS: dict[str, Callable[[], str]] = {
     "client options": partial(_options, config.ClientConfig),
     "producer options": partial(_options, config.ProducerConfig, without=config.ClientConfig),
@@ -162,5 +176,6 @@ PARTS: dict[str, Callable[[], str]] = {
     "RefBroker methods": partial(_methods, "refbroker.testing", "RefBroker"),
     "broker settings": partial(_broker_settings, broker_settings, topic=False),
     "topic settings": partial(_broker_settings, topic_settings, topic=True),
+    "cleaning states": partial(_event_diagram, "refbroker.log.compaction.states"),
     "consumer partition states": partial(_diagram, "kclient.consumer.partition_state"),
 }

@@ -199,7 +199,7 @@ class ReplicaMoves:
     def _fits(self, move: Move) -> bool:
         """Whether the future log can be filled further: it ends within the current one."""
         source, end = move.source, move.future.log_end_offset
-        return first_offset(source) <= end <= source.log_end_offset
+        return (end >= source.log_start_offset or end >= first_offset(source)) and end <= source.log_end_offset
 
     def _begin_anew(self, move: Move) -> None:
         """Replace a future log that cannot be filled further by an empty one."""
@@ -235,11 +235,17 @@ class ReplicaMoves:
 
 
 def first_offset(log: PartitionLog) -> int:
-    """The base offset of the batch that holds the log start: where a copy of a log begins."""
-    for segment in log.segments.from_offset(log.log_start_offset):
-        header = segment.find(log.log_start_offset)
-        if header is not None:
-            return min(header.base_offset, log.log_start_offset)
+    """The base offset of the batch that holds the log start: where a copy of a log begins.
+
+    Raises:
+        KafkaStorageError: the disk fails.
+    """
+    log.health.check()
+    with log.health.guard(f"read {log.directory}", log.topic, log.partition):
+        for segment in log.segments.from_offset(log.log_start_offset):
+            header = segment.find(log.log_start_offset)
+            if header is not None:
+                return min(header.base_offset, log.log_start_offset)
     return log.log_start_offset
 
 

@@ -183,6 +183,8 @@ class LogManager:
         if key in self._by_name:
             raise TopicExistsError("The log exists already", topic=topic, partition=partition)
         preferred = self._preferred.pop(key, None)
+        if preferred is not None and not preferred.is_online:
+            preferred = None
         candidates = [preferred or directory or self.metadata_directory]
         if preferred is None and directory is None:
             candidates = self._by_number_of_logs()

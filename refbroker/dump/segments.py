@@ -59,7 +59,9 @@ def read_segment(path: Path, options: DumpOptions, findings: Findings) -> Iterat
         valid_bytes = 0
         try:
             for batch in scan_batches(files, file, 0, end):
-                yield Entry(_batch_fields(batch))
+                fields = _batch_fields(batch)
+                findings.damage |= not fields["isvalid"]
+                yield Entry(fields)
                 if options.deep_iteration or options.print_data_log:
                     yield from walk.of(batch)
                 valid_bytes += batch.size_in_bytes
@@ -129,11 +131,14 @@ class _Records:
         self._last_offset = -1
 
     def of(self, batch: BatchHeader) -> Iterator[Entry]:
-        """The records of a batch.
+        """The records of a batch; one that cannot be decoded does not hide the batches behind it."""
+        try:
+            yield from self._decoded(batch)
+        except CorruptRecordError as error:
+            self._findings.damage = True
+            yield Entry({"error": error.message}, text=f"| {error.message}")
 
-        Raises:
-            CorruptRecordError: they cannot be decoded.
-        """
+    def _decoded(self, batch: BatchHeader) -> Iterator[Entry]:
         [whole] = read_batches(batch.raw, verify_checksum=False)
         for record in whole.records():
             self._follow(record.offset)

@@ -289,7 +289,7 @@ def test_gaps_and_delete_horizons_of_a_compacted_log(tmp_path: Path) -> None:
     horizon = bytearray(batch(10))
     struct.pack_into(">h", horizon, 21, 0x40)
     log = write(tmp_path, f"{5:020d}.log", batch(5) + bytes(horizon) + batch(20, 1))
-    said = assert_same([log], "--deep-iteration")
+    said = assert_same([log], "--deep-iteration", status=1)
     assert "  7 is followed by 10" in said
     assert any(f"deleteHorizonMs: OptionalLong[{START_MS + 10}]" in line for line in said)
     assert any("isvalid: false" in line for line in said)

@@ -107,7 +107,7 @@ def test_nothing_in_a_file_makes_it_stumble(
 ) -> None:
     write(tmp_path, contents())
     whole = contents()[name]
-    for _ in range(150):
+    for _ in range(60):
         data = bytearray(whole)
         for _ in range(rng.choice((0, 1, 1, 4))):
             data[rng.randrange(len(data))] = rng.choice((0, 0x7F, 0xFF, rng.randrange(256)))
@@ -172,6 +172,31 @@ def test_a_damaged_file_does_not_hide_the_next(tmp_path: Path, capsys: pytest.Ca
     said = capsys.readouterr()
     assert said.out.count("isvalid: true") == 2
     assert said.err.startswith(f"refbroker: {bad}: there is no record batch at position {len(batch(5))}")
+
+
+def test_a_batch_that_is_damaged_does_not_hide_the_next(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    data = bytearray(batch(5) + batch(8))
+    data[61] = 0xFF
+    log = tmp_path / f"{5:020d}.log"
+    log.write_bytes(data)
+    assert main(["dump-log", str(log)]) == 1
+    assert [line[-5:] for line in capsys.readouterr().out.splitlines()[2:]] == ["false", " true"]
+    assert main(["dump-log", str(log), "--records"]) == 1
+    said = capsys.readouterr().out.splitlines()
+    assert said[3] == "| the record batch at offset 5 to 7 is corrupt: record 0 of 3 is malformed"
+    assert len(said) == 8
+
+
+@pytest.mark.parametrize(
+    ("bases", "status"), [((5, 8, 11), 0), ((5, 20), 0), ((5, 5), 1)], ids=["in order", "with a gap", "going back"]
+)
+def test_offsets_that_go_back_are_wrong_and_gaps_are_not(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], bases: tuple[int, ...], status: int
+) -> None:
+    log = tmp_path / f"{5:020d}.log"
+    log.write_bytes(b"".join(map(batch, bases)))
+    assert main(["dump-log", str(log), "--deep-iteration"]) == status
+    assert capsys.readouterr().err.count("is followed by") == (1 if len(bases) == 3 else 2)
 
 
 @pytest.mark.parametrize("name", ["what.log", "123x.index", ".log", f"{2**63}.log", "5.checkpoint"])

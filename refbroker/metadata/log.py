@@ -179,7 +179,7 @@ class MetadataLog:
                 self.voters.replay(message)
                 self._voters_in_log |= isinstance(message, VotersRecord)
             else:
-                self._replay(decode_metadata_record(record.value))
+                self._replay(decode_metadata_record(record.value or b""))
         self._last_timestamp_ms = batch.max_timestamp
         self._bytes_since_snapshot += batch.size_in_bytes
         self.epoch = max(self.epoch, batch.partition_leader_epoch)

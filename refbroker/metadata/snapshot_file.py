@@ -147,7 +147,7 @@ def read_snapshot(files: Files, path: Path) -> Snapshot:
             elif batch.is_control:
                 complete = any(isinstance(decode_control(one), SnapshotFooterRecord) for one in batch.records())
             else:
-                snapshot.records += [decode_metadata_record(record.value) for record in batch.records()]
+                snapshot.records += [decode_metadata_record(record.value or b"") for record in batch.records()]
         if not complete:
             raise CorruptRecordError("it ends without a footer")
     except (CorruptRecordError, ProtocolError) as error:

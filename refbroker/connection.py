@@ -72,8 +72,6 @@ class Connection(asyncio.BufferedProtocol):
         self.client_software = ("", "")
         self.closed_for = Closed.CLIENT
         self._server = server
-        self._count = server.metrics.handled
-        self._count_sent = server.metrics.sent
         self._loop = server.loop
         self._buffer = bytearray(SMALL_BUFFER)
         self._start = 0
@@ -152,7 +150,7 @@ class Connection(asyncio.BufferedProtocol):
         self._unsent = self._blocked = False
         now = perf_counter_ns()
         for stats, size, since_ns in self._being_sent:
-            self._count_sent((stats, size, now - since_ns))
+            stats.note_sent((size, now - since_ns))
         self._being_sent.clear()
         self._go_on()
 
@@ -207,7 +205,7 @@ class Connection(asyncio.BufferedProtocol):
             answer = dispatcher.handle(self, frame)
             done = self._now_ns = perf_counter_ns()
             stats = dispatcher.handled
-            self._count((stats, len(frame), started - self._arrived_ns, done - started))
+            stats.note_handled((len(frame), started - self._arrived_ns, done - started))
             if isinstance(answer, Waiting):
                 self._waiting = answer.future
                 answer.future.add_done_callback(lambda _: self._answered(answer, done))
@@ -284,7 +282,7 @@ class Connection(asyncio.BufferedProtocol):
             self._blocked = self.transport.get_write_buffer_size() > SEND_BUFFER_LIMIT
         else:
             now = self._now_ns = perf_counter_ns()
-            self._count_sent((stats, size, now - since_ns))
+            stats.note_sent((size, now - since_ns))
 
     async def _stream(self, parts: list[Any]) -> None:
         """Send parts of which some are large ranges of files."""

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable
 
 from refbroker.metrics.histogram import Histogram
-from refbroker.metrics.requests import RequestMetrics, RequestStats
+from refbroker.metrics.requests import RequestMetrics
 from refbroker.metrics.topics import TopicMetrics
 
 IDLE_SECONDS = 1.0
@@ -62,13 +62,9 @@ class EventLoopLag:
 class BrokerMetrics:
     """The counters of one broker. Belongs to its event loop.
 
-    What happens at every request is only noted then, and added up many at a time: in a loop of its own that costs a
-    third of what it does among everything else that a request needs.
+    Records, as requests, are only noted when they come, and added up many at a time.
 
     Attributes:
-        handled: notes a request: its API's numbers, the bytes of its frame, and for how long, in nanoseconds, it
-            waited and was worked on.
-        sent: notes an answer: its API's numbers, its bytes, and how long sending it took, in nanoseconds.
         stored: notes records that were stored: their topic, how many, and how many bytes.
         fetched: notes records that were given out: their topic, and how many bytes.
         connections_opened: since the start.
@@ -78,14 +74,10 @@ class BrokerMetrics:
     """
 
     def __init__(self) -> None:
-        self._handled: list[tuple[RequestStats, int, int, int]] = []
-        self._sent: list[tuple[RequestStats, int, int]] = []
         self._stored: list[tuple[str, int, int]] = []
         self._fetched: list[tuple[str, int]] = []
         self._requests = RequestMetrics()
         self._topics = TopicMetrics()
-        self.handled = self._handled.append
-        self.sent = self._sent.append
         self.stored = self._stored.append
         self.fetched = self._fetched.append
         self.has_failed = False
@@ -107,12 +99,9 @@ class BrokerMetrics:
 
     def add_up(self) -> bool:
         """Add up what was noted, and say whether there was anything."""
-        busy = bool(self._handled or self._sent)
-        for stats, size, queue_ns, work_ns in self._handled:
-            stats.handled(size, queue_ns, work_ns)
-        for stats, size, response_ns in self._sent:
-            stats.bytes_out += size
-            stats.response.observe(response_ns)
+        busy = False
+        for stats in self._requests.values():
+            busy |= stats.add_up()
         topic_stats = self._topics.of
         for topic, records, size in self._stored:
             traffic = topic_stats(topic)
@@ -120,6 +109,6 @@ class BrokerMetrics:
             traffic.bytes_in += size
         for topic, size in self._fetched:
             topic_stats(topic).bytes_out += size
-        for notes in (self._handled, self._sent, self._stored, self._fetched):
-            notes.clear()
+        self._stored.clear()
+        self._fetched.clear()
         return busy

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 FIRST_BOUND_NS = 8_000
 BOUNDED = 22
 _SIZE = 64
@@ -29,6 +31,13 @@ class Histogram:
         """Count a duration, at most 2 ** 63 ns."""
         self.total_ns += nanoseconds
         self.buckets[(nanoseconds // FIRST_BOUND_NS).bit_length()] += 1
+
+    def observe_all(self, durations_ns: Sequence[int]) -> None:
+        """Count many durations."""
+        self.total_ns += sum(durations_ns)
+        buckets = self.buckets
+        for nanoseconds in durations_ns:
+            buckets[(nanoseconds // FIRST_BOUND_NS).bit_length()] += 1
 
     def add(self, other: Histogram) -> None:
         """Count what the other has counted, too."""

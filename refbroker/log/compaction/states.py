@@ -22,12 +22,13 @@ class CleaningState(enum.Enum):
 
 
 class Event(enum.Enum):
-    """What changes a state."""
+    """What changes a state. Pauses are counted; the resume that undoes the last one is an event of its own."""
 
     BEGIN = "begin"
     FINISH = "finish"
     PAUSE = "pause"
     RESUME = "resume"
+    LAST_RESUME = "last resume"
 
 
 _State = CleaningState | None
@@ -39,9 +40,9 @@ TRANSITIONS: dict[tuple[_State, Event], _State] = {
     (CleaningState.IN_PROGRESS, Event.PAUSE): CleaningState.ABORTED,
     (CleaningState.ABORTED, Event.FINISH): CleaningState.PAUSED,
     (CleaningState.ABORTED, Event.PAUSE): CleaningState.ABORTED,
-    (CleaningState.ABORTED, Event.RESUME): CleaningState.ABORTED,
     (CleaningState.PAUSED, Event.PAUSE): CleaningState.PAUSED,
     (CleaningState.PAUSED, Event.RESUME): CleaningState.PAUSED,
+    (CleaningState.PAUSED, Event.LAST_RESUME): None,
 }
 
 
@@ -62,15 +63,15 @@ class CleaningStates:
             RuntimeError: this cannot happen in its state.
         """
         state = self._states.get(log)
-        if (state, event) not in TRANSITIONS:
+        pauses = self._pauses.get(log, 0)
+        happened = Event.LAST_RESUME if event is Event.RESUME and pauses == 1 else event
+        if (state, happened) not in TRANSITIONS:
             raise RuntimeError(f"a log whose cleaning is {state and state.value} cannot {event.value}: {log}")
-        changed = TRANSITIONS[state, event]
+        changed = TRANSITIONS[state, happened]
         if event is Event.PAUSE:
-            self._pauses[log] = self._pauses.get(log, 0) + 1
+            self._pauses[log] = pauses + 1
         elif event is Event.RESUME:
-            self._pauses[log] -= 1
-        if changed is CleaningState.PAUSED and not self._pauses.get(log):
-            changed = None
+            self._pauses[log] = pauses - 1
         if changed is None:
             self._states.pop(log, None)
             self._pauses.pop(log, None)

@@ -28,14 +28,6 @@ def test_a_pass_that_is_paused_stops_first_and_begins_again_only_after_every_res
     assert states.change(LOG, Event.BEGIN) is CleaningState.IN_PROGRESS
 
 
-def test_a_pass_that_was_paused_and_resumed_before_it_stopped_leaves_nothing_paused() -> None:
-    states = CleaningStates()
-    states.change(LOG, Event.BEGIN)
-    states.change(LOG, Event.PAUSE)
-    assert states.change(LOG, Event.RESUME) is CleaningState.ABORTED
-    assert states.change(LOG, Event.FINISH) is None
-
-
 @pytest.mark.parametrize("event", Event)
 @pytest.mark.parametrize("state", [None, *CleaningState])
 def test_what_is_not_in_the_table_is_an_error(state: CleaningState | None, event: Event) -> None:

@@ -152,11 +152,14 @@ def _config_value(setting: Setting, value: str | None, synonyms: list[Synonym]) 
 
 def broker_values(layers: BrokerLayers) -> dict[str, ConfigValue]:
     """Every broker setting, and what else was set on the broker, with the value that applies."""
-    found = {}
-    for name in {**broker_settings(), **layers.set_values}:
-        setting = broker_setting(name)
-        value = layers.set_values.get(name, setting.default)
-        found[name] = _config_value(setting, value, layers.synonyms(name))
+    found = {
+        name: _config_value(setting, layers.value(name), layers.synonyms(name))
+        for name, setting in broker_settings().items()
+    }
+    for name, value in layers.set_values.items():
+        if name not in found:
+            # Kafka shows as it was set what no configuration file has.
+            found[name] = _config_value(broker_setting(name), None, layers.synonyms(name))._replace(value=value)
     return found
 
 

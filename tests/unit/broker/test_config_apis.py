@@ -222,6 +222,16 @@ async def test_a_list_may_be_emptied_and_then_added_to(harness: Harness) -> None
     assert harness.broker.metadata.image.config(TOPIC, "t") == {"cleanup.policy": "compact,delete"}
 
 
+async def test_a_list_does_not_grow_beyond_what_a_record_can_hold(harness: Harness) -> None:
+    harness.create("t")
+    name = "leader.replication.throttled.replicas"
+    first, second = (",".join(f"{number}:1" for number in range(start, start + 4000)) for start in (0, 4000))
+    assert alter(harness, TOPIC, "t", (name, SET, first)) == (0, None)
+    code, text = alter(harness, TOPIC, "t", (name, APPEND, second))
+    assert code == INVALID_CONFIG
+    assert "exceeds the maximum value size of 32767 bytes" in (text or "")
+
+
 async def test_values_are_shown_as_kafka_reads_them(harness: Harness) -> None:
     harness.create("t", min_cleanable_dirty_ratio=" 1e-4 ", preallocate="TRUE", retention_ms="+7")
     found = entries(harness, TOPIC, "t")
@@ -296,11 +306,11 @@ async def test_a_change_that_a_running_broker_does_not_take(
 
 
 async def test_quotas_and_what_nobody_knows_can_be_set_on_a_running_broker(harness: Harness) -> None:
-    edits = ("leader.replication.throttled.rate", SET, "1000"), ("plugin.option", SET, "secret")
+    edits = ("leader.replication.throttled.rate", SET, "+1000"), ("plugin.option", SET, "secret")
     assert alter(harness, BROKER, "1", *edits) == (0, None)
     found = entries(harness, BROKER, "1")
     quota, unknown = found["leader.replication.throttled.rate"], found["plugin.option"]
-    assert (quota.value, quota.config_type, quota.read_only, quota.config_source) == ("1000", 5, False, 2)
+    assert (quota.value, quota.config_type, quota.read_only, quota.config_source) == ("+1000", 5, False, 2)
     assert (unknown.value, unknown.config_type, unknown.is_sensitive, unknown.read_only) == (None, 0, True, True)
 
 

@@ -1,6 +1,7 @@
 """What a consumer knows of one assigned partition, and the table of its states.
 
     INITIALIZING        assigned, no position yet
+    AWAITING_COMMITTED  in a group: asks the coordinator for the committed offset
     AWAITING_RESET      asks for an offset by its reset policy
     AWAITING_VALIDATION asks the new leader whether the log still ends where it was read to (KIP-320)
     FETCHING            has a valid position; records flow unless it is paused
@@ -30,6 +31,7 @@ class FetchState(enum.Enum):
     """See the module."""
 
     INITIALIZING = "initializing"
+    AWAITING_COMMITTED = "awaiting_committed"
     AWAITING_RESET = "awaiting_reset"
     AWAITING_VALIDATION = "awaiting_validation"
     FETCHING = "fetching"
@@ -38,12 +40,13 @@ class FetchState(enum.Enum):
 _ANYWHERE = frozenset({FetchState.AWAITING_RESET, FetchState.AWAITING_VALIDATION, FetchState.FETCHING})
 
 TRANSITIONS: dict[FetchState, frozenset[FetchState]] = {
-    FetchState.INITIALIZING: _ANYWHERE,
+    FetchState.INITIALIZING: _ANYWHERE | {FetchState.AWAITING_COMMITTED},
+    FetchState.AWAITING_COMMITTED: _ANYWHERE,
     FetchState.AWAITING_RESET: _ANYWHERE,
     FetchState.AWAITING_VALIDATION: _ANYWHERE,
     FetchState.FETCHING: _ANYWHERE,
 }
-"""From which state to which; nothing goes back to INITIALIZING."""
+"""From which state to which; nothing goes back to INITIALIZING, or to a committed offset."""
 
 
 class Position(NamedTuple):

@@ -42,6 +42,7 @@ class Subscription:
     Parameters:
         buffer: what was fetched for them.
         policy: where a partition starts that has no position.
+        in_group: whether there are committed offsets to start from, and a group assigns what is subscribed to.
 
     Attributes:
         version: grows with every change that may call for a request.
@@ -50,10 +51,11 @@ class Subscription:
         on_change: called when `version` grew, to wake the network thread.
     """
 
-    def __init__(self, buffer: FetchBuffer, policy: ResetPolicy) -> None:
+    def __init__(self, buffer: FetchBuffer, policy: ResetPolicy, *, in_group: bool = False) -> None:
         self.buffer = buffer
         self.lock = buffer.lock
         self.policy = policy
+        self.in_group = in_group
         self.version = 0
         self.topics: tuple[str, ...] | None = None
         self.partitions: dict[TopicPartition, PartitionState] = {}
@@ -75,6 +77,10 @@ class Subscription:
             if self.topics is None and self.partitions:
                 raise IllegalStateError("partitions are assigned by hand: unsubscribe() before subscribe()")
             self.topics = tuple(dict.fromkeys(topics))
+            if self.in_group:
+                # What it has stays until the group says otherwise.
+                self._changed()
+                return
             self._discovered.intersection_update(self.topics)
             self._replace(tp for tp in self.partitions if tp.topic in self.topics)
 
@@ -84,6 +90,12 @@ class Subscription:
             if self.topics is not None:
                 raise IllegalStateError("the consumer is subscribed to topics: unsubscribe() before assign()")
             self._replace(partitions)
+
+    def assign_from_group(self, partitions: Iterable[TopicPartition]) -> None:
+        """Read exactly these partitions, which the group assigned; those that stay keep their position."""
+        with self.lock:
+            self._replace(partitions)
+            self._start()
 
     def unsubscribe(self) -> None:
         """Read nothing."""
@@ -99,7 +111,8 @@ class Subscription:
             IllegalStateError: it is not assigned.
         """
         state = self.partitions.get(tp)
-        if state is None and self.topics is not None and tp.topic in self.topics and tp.topic not in self._discovered:
+        reads_all = self.topics is not None and tp.topic in self.topics and not self.in_group
+        if state is None and reads_all and tp.topic not in self._discovered:
             # Its partitions are not known yet, and a caller need not wait for that: all of them will be read.
             state = self.partitions[tp] = PartitionState(tp)
         if state is None:
@@ -136,18 +149,13 @@ class Subscription:
             self._changed()
 
     def start_uninitialized(self) -> None:
-        """Send partitions without a position to the reset policy.
+        """Send partitions without a position to their committed offset, or to the reset policy.
 
         Raises:
             NoOffsetForPartitionError: there is none.
         """
         with self.lock:
-            waiting = [s for s in self.partitions.values() if s.state is FetchState.INITIALIZING]
-            if waiting and self.policy == NONE:
-                first = waiting[0].tp
-                raise NoOffsetForPartitionError([s.tp for s in waiting], topic=first.topic, partition=first.partition)
-            for state in waiting:
-                self._request_reset(state, self.policy)
+            self._start()
 
     def truncated(self, state: PartitionState, error: LogTruncationError) -> None:
         """The owner reached a truncation: without a policy it stays where it is until someone seeks (lock held)."""
@@ -177,6 +185,22 @@ class Subscription:
         self._move(state, position, FetchState.AWAITING_VALIDATION if unsure else FetchState.FETCHING)
 
     # -- the network thread's side
+
+    def committed(self, state: PartitionState, generation: int, found: OffsetAndMetadata | None) -> None:
+        """The coordinator told the committed offset; None: there is none, and the reset policy decides."""
+        with self.lock:
+            if state.generation != generation or state.state is not FetchState.AWAITING_COMMITTED:
+                return
+            if found is not None:
+                epoch = -1 if found.leader_epoch is None else found.leader_epoch
+                target = FetchState.FETCHING if epoch < 0 else FetchState.AWAITING_VALIDATION
+                self._move(state, Position(found.offset, epoch), target)
+            elif self.policy == NONE:
+                tp = state.tp
+                self.fail(state, NoOffsetForPartitionError([tp], topic=tp.topic, partition=tp.partition))
+            else:
+                self._request_reset(state, self.policy)
+            self.buffer.signal()
 
     def reset_to(self, state: PartitionState, generation: int, offset: int, epoch: int) -> None:
         """A reset was answered."""
@@ -234,7 +258,7 @@ class Subscription:
     def update_metadata(self, cluster: Cluster) -> None:
         """Let new partitions of subscribed topics join, and validate positions where the leader's epoch grew."""
         with self.lock:
-            if self.topics is not None:
+            if self.topics is not None and not self.in_group:
                 self._discover(cluster)
             for state in self.partitions.values():
                 self._check_topic_id(state, cluster.topic_id(state.tp.topic))
@@ -282,6 +306,19 @@ class Subscription:
             self._discovered.add(topic)
 
     # -- shared
+
+    def _start(self) -> None:
+        waiting = [s for s in self.partitions.values() if s.state is FetchState.INITIALIZING]
+        if self.in_group:
+            for state in waiting:
+                state.move_to(FetchState.AWAITING_COMMITTED)
+            self._changed()
+            return
+        if waiting and self.policy == NONE:
+            first = waiting[0].tp
+            raise NoOffsetForPartitionError([s.tp for s in waiting], topic=first.topic, partition=first.partition)
+        for state in waiting:
+            self._request_reset(state, self.policy)
 
     def _replace(self, partitions: Iterable[TopicPartition]) -> None:
         kept = {tp: self.partitions.get(tp) or PartitionState(tp) for tp in partitions}

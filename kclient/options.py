@@ -77,6 +77,16 @@ class ConsumerOptions(ClientOptions, total=False):
     key_deserializer: Deserializer | None
     value_deserializer: Deserializer | None
     allow_auto_create_topics: bool
+    exclude_internal_topics: bool
+    group_id: str | None
+    group_instance_id: str | None
+    group_protocol: str
+    session_timeout_ms: int
+    heartbeat_interval_ms: int
+    max_poll_interval_ms: int
+    partition_assignment_strategy: str | Sequence[Any]
+    enable_auto_commit: bool
+    auto_commit_interval_ms: int
 
 
 class AdminOptions(ClientOptions, total=False):

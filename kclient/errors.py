@@ -88,6 +88,23 @@ class WakeupError(KafkaError, name="WAKEUP"):
     """`wakeup` was called, and interrupted a blocking call of the consumer."""
 
 
+class MaxPollExceeded(KafkaError, name="MAX_POLL_EXCEEDED"):
+    """The application asked for no records for longer than max_poll_interval_ms, and the consumer left its group.
+
+    Parameters:
+        max_poll_interval_ms: how long it may take.
+    """
+
+    def __init__(self, max_poll_interval_ms: int, **context: Any) -> None:
+        super().__init__(
+            f"the application asked for no records for longer than max_poll_interval_ms ({max_poll_interval_ms} ms), "
+            "and the consumer left its group; what it was working on cannot be committed any more. The next call "
+            "joins again. Take fewer records at once (max_poll_records), work faster, or allow more time",
+            **context,
+        )
+        self.max_poll_interval_ms = max_poll_interval_ms
+
+
 class DeliveryError(KafkaError, name="DELIVERY_FAILED"):
     """Records were not delivered, and nobody looked at their results.
 

@@ -67,7 +67,7 @@ class Coordinator(Manager):
 
     def ready(self, now: float) -> bool:
         """Whether a request to `node` would be sent now; sees to it that one can be soon."""
-        self.want()
+        self._wanted = True
         return self.node is not None and self._nodes.ready(self.node, now)
 
     def confirm(self) -> None:
@@ -85,11 +85,11 @@ class Coordinator(Manager):
 
     def poll(self, now: float) -> Poll:
         """A request when one is due, and a look at the connection."""
-        if self.node is not None:
-            if self._wanted and not self._nodes.ready(self.node, now):
-                error = self._nodes.connection_error(self.node)
-                if error is not None:
-                    self.forget(self.node, error, now)
+        if self.node is not None and self._wanted and not self._nodes.ready(self.node, now):
+            error = self._nodes.connection_error(self.node)
+            # While it is being tried, the error is that of the attempt before.
+            if error is not None and self._nodes.retry_at(self.node) > now:
+                self.forget(self.node, error, now)
         if self.node is not None or not self._wanted or self._asking or self.fatal_error is not None:
             return IDLE
         if now < self._next_attempt:

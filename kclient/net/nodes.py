@@ -144,7 +144,9 @@ class ClusterNodes(Nodes):
     def set_brokers(self, brokers: Mapping[int, Node]) -> None:
         """Use these brokers from now on, at these addresses; let others go when they have nothing under way."""
         now = self._clock()
-        for node_id in [node_id for node_id in self._links if node_id not in brokers and node_id not in self._dedicated]:
+        for node_id in [
+            node_id for node_id in self._links if node_id not in brokers and node_id not in self._dedicated
+        ]:
             self._retired.append(self._links.pop(node_id))
         for node_id, node in brokers.items():
             link = self._links.get(node_id)

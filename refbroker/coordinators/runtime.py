@@ -49,7 +49,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 NO_PRODUCER = -1
-RETRY_BACKOFF_MS = 500
 _INT32_MAX = 2**31 - 1
 
 T = TypeVar("T")
@@ -141,11 +140,18 @@ class ShardContext(Generic[S]):
         """The time, milliseconds since the epoch."""
         return self._runtime.now()
 
-    def schedule(self, name: str, delay_ms: int, operation: Callable[[], CoordinatorResult[None]]) -> None:
-        """Carry out an operation once so many milliseconds have passed, and again a little later if it fails.
+    def schedule(
+        self,
+        name: str,
+        delay_ms: int,
+        operation: Callable[[], CoordinatorResult[None]],
+        retry_after_ms: int | None = None,
+    ) -> None:
+        """Carry out an operation once so many milliseconds have passed.
 
         Parameters:
             name: of the timer; one that has it already is put off.
+            retry_after_ms: when to try again what could not be written; None for not at all.
         """
 
         def carry_out() -> None:
@@ -154,8 +160,9 @@ class ShardContext(Generic[S]):
             except NotCoordinatorError:
                 return
             except KafkaError as error:
-                logger.warning("the timer %s failed, and is tried again: %s", name, error)
-                self._timers.schedule(name, RETRY_BACKOFF_MS, carry_out)
+                logger.warning("the timer %r of %s-%d failed: %s", name, self._runtime.topic, self.partition, error)
+                if retry_after_ms is not None:
+                    self._timers.schedule(name, retry_after_ms, carry_out)
 
         self._timers.schedule(name, delay_ms, carry_out)
 

@@ -1,7 +1,7 @@
 """A classic group: its members, its generation and its state, and the rules that hold for them.
 
-It does nothing by itself: requests and timers are in `joining` and `classic`. Members are kept in the order in which
-they joined, so that the first one leads, and the next one when it goes.
+It does nothing by itself: requests and timers are in `joining`, `rebalances` and `classic`. Members are kept in the
+order in which they joined, so that the first one leads, and the next one when it goes.
 """
 
 from __future__ import annotations
@@ -61,6 +61,8 @@ class ClassicGroup:
         self.new_member_added = False
         self.subscribed_topics: frozenset[str] | None = None
         self._clock = clock
+        # How many members have each protocol.
+        self._supported: Counter[str] = Counter()
 
     def __repr__(self) -> str:
         return f"ClassicGroup({self.group_id!r}, {self.state.value}, generation {self.generation}, {len(self.members)})"
@@ -131,17 +133,35 @@ class ClassicGroup:
             self.leader = member.member_id
         member.answer_join = answer
         self.members[member.member_id] = member
+        self._supported.update(protocol_names(member.protocols))
         self.pending_members.discard(member.member_id)
 
     def remove(self, member_id: str) -> None:
         """Let a member go, or the id of one that has not joined; who has been there longest leads in its place."""
         member = self.members.pop(member_id, None)
-        if member is not None and member.instance_id is not None:
-            self.static_members.pop(member.instance_id, None)
+        if member is not None:
+            self._supported.subtract(protocol_names(member.protocols))
+            if member.instance_id is not None:
+                self.static_members.pop(member.instance_id, None)
         if self.leader == member_id:
             self.leader = next(iter(self.members), None)
         self.pending_members.discard(member_id)
         self.pending_sync.discard(member_id)
+
+    def update(
+        self,
+        member: ClassicMember,
+        protocols: Sequence[GroupProtocol],
+        rebalance_timeout_ms: int,
+        session_timeout_ms: int,
+        answer: AnswerJoin | None,
+    ) -> None:
+        """Take over what a member says of itself when it joins again."""
+        self._supported.subtract(protocol_names(member.protocols))
+        member.protocols = protocols
+        self._supported.update(protocol_names(protocols))
+        member.rebalance_timeout_ms, member.session_timeout_ms = rebalance_timeout_ms, session_timeout_ms
+        member.answer_join = answer
 
     def replace_static(self, instance_id: str, member_id: str) -> ClassicMember:
         """Give the place of a static member to its next incarnation; who still waits in it is fenced."""
@@ -215,17 +235,14 @@ class ClassicGroup:
         """Whether somebody with these protocols can be a member."""
         if self.is_empty:
             return bool(protocol_type) and bool(protocols)
-        return self.protocol_type == protocol_type and not self._candidates().isdisjoint(protocols)
+        count = len(self.members)
+        return self.protocol_type == protocol_type and any(self._supported[name] == count for name in protocols)
 
     def select_protocol(self) -> str:
         """The protocol with the most votes; each member votes for the first of its own that all members have."""
-        candidates = self._candidates()
+        candidates = {name for name, count in self._supported.items() if count == len(self.members)}
         votes = Counter(member.vote(candidates) for member in self.members.values())
         return votes.most_common(1)[0][0]
-
-    def _candidates(self) -> set[str]:
-        known = Counter(name for member in self.members.values() for name in {each.name for each in member.protocols})
-        return {name for name, count in known.items() if count == len(self.members)}
 
     def read_subscriptions(self) -> frozenset[str] | None:
         """The topics of all members, None when they are no consumers or cannot be understood."""

@@ -173,6 +173,10 @@ class ClassicProtocol:
         rebalances = group.state is GroupState.PREPARING_REBALANCE
         return CoordinatorResult((), HeartbeatResponse(error_code=RebalanceInProgressError.code if rebalances else 0))
 
+    def keep_alive(self, group: ClassicGroup, member_id: str) -> None:
+        """Take a request of a member for a sign that it is there."""
+        self._rebalances.keep_alive(group, group.members[member_id])
+
     # LeaveGroup
 
     def leave(self, request: LeaveGroupRequest) -> CoordinatorResult[LeaveGroupResponse]:
@@ -221,10 +225,6 @@ class ClassicProtocol:
         self._rebalances.forget_session(group, member_id)
         self._rebalances.dismiss(group, group.members[member_id])
         return response
-
-    def keep_alive(self, group: ClassicGroup, member_id: str) -> None:
-        """Begin a member's session anew, as an offset commit does too."""
-        self._rebalances.keep_alive(group, group.members[member_id])
 
     # The partition
 

@@ -198,7 +198,7 @@ class Broker:
             self.metadata.listeners.append(self.directory_events.follow)
             self.directory_events.inform()
             self.groups = GroupCoordinator(self)
-            self.metadata.listeners.append(self.groups.runtime.follow)
+            self.metadata.listeners.append(self.groups.follow)
             self.groups.runtime.catch_up()
             self.moves.resume()
         except BaseException:

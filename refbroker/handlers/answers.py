@@ -16,6 +16,7 @@ UNKNOWN_SERVER_ERROR = -1
 # Bit sets of Kafka's AclOperation; without an authorizer everything is permitted.
 TOPIC_OPERATIONS = 3576
 CLUSTER_OPERATIONS = 8096
+GROUP_OPERATIONS = 3400
 NOT_ASKED = -(2**31)
 
 INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})

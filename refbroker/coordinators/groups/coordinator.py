@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import logging
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
-from kclient.errors import InvalidGroupIdError
+from kclient.errors import CoordinatorLoadInProgressError, InvalidGroupIdError, KafkaError, NotCoordinatorError
+from kclient.protocol import Message
+from kclient.protocol.messages.records.metadata_log import RemoveTopicRecord
 from refbroker.coordinators.groups.shard import GroupShard
 from refbroker.coordinators.internal_topic import ensure_topic
 from refbroker.coordinators.records import partition_for
@@ -13,6 +16,8 @@ from refbroker.coordinators.runtime import CoordinatorResult, CoordinatorRuntime
 
 if TYPE_CHECKING:
     from refbroker.broker import Broker
+
+logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -40,6 +45,35 @@ class GroupCoordinator:
             load_buffer_bytes=config.integer("offsets.load.buffer.size"),
             compression_type=_CODECS.get(config.integer("offsets.topic.compression.codec"), "none"),
         )
+
+    def follow(self, records: Sequence[Message]) -> None:
+        """Take note of a change of the metadata; a listener of the metadata log."""
+        self.runtime.follow(records)
+        if not any(isinstance(record, RemoveTopicRecord) for record in records):
+            return
+        for partition in self.runtime.partitions():
+            try:
+                self.runtime.write(partition, lambda shard: shard.forget_deleted_topics())
+            except (CoordinatorLoadInProgressError, NotCoordinatorError):
+                # Whoever loads the partition does it then.
+                continue
+            except KafkaError as error:
+                logger.error("the offsets of deleted topics stay in %s-%d: %s", OFFSETS_TOPIC, partition, error)
+
+    def shards(self) -> list[GroupShard]:
+        """The state of every partition that this broker coordinates, to be read.
+
+        Raises:
+            CoordinatorLoadInProgressError: one of them is being loaded.
+        """
+        found = []
+        for partition in self.runtime.partitions():
+            try:
+                found.append(self.runtime.machine(partition))
+            except NotCoordinatorError:
+                # Its log could not be read; what it has nobody knows.
+                continue
+        return found
 
     def ensure_topic(self) -> bool:
         """Make `__consumer_offsets` unless it exists, and say whether it does then."""

@@ -1,4 +1,4 @@
-"""The committed offsets of groups, as the records of `__consumer_offsets` say; changed by replaying them, and in no other way.
+"""The committed offsets of groups, as the records of `__consumer_offsets` say, and changed by replaying them alone.
 
 A commit is a record with group, topic and partition as its key, so that compaction keeps the latest; a tombstone says
 that it is gone. Values are written in version 4, which has the topic's id, or in version 1 when the client gave a time

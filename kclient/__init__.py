@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from kclient.consumer import AsyncConsumer, Consumer, Records
     from kclient.producer import AsyncProducer, Producer, RecordFuture
     from kclient.types import (
+        ConsumerGroupMetadata,
         ConsumerRecord,
         Node,
         OffsetAndMetadata,
@@ -31,6 +32,7 @@ _HOMES = {
     "AsyncConsumer": "consumer",
     "AsyncProducer": "producer",
     "Consumer": "consumer",
+    "ConsumerGroupMetadata": "types",
     "ConsumerRecord": "types",
     "NewPartitions": "admin",
     "NewTopic": "admin",
@@ -51,6 +53,7 @@ __all__ = [
     "AsyncConsumer",
     "AsyncProducer",
     "Consumer",
+    "ConsumerGroupMetadata",
     "ConsumerRecord",
     "NewPartitions",
     "NewTopic",

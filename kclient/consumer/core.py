@@ -20,6 +20,8 @@ from kclient.config import ConsumerConfig, read_properties
 from kclient.consumer.collector import Collector, Taken
 from kclient.consumer.fetch_buffer import FetchBuffer
 from kclient.consumer.fetcher import Fetcher
+from kclient.consumer.group.listener import RebalanceListener
+from kclient.consumer.group.membership import Membership
 from kclient.consumer.implementation import AsyncRecordIterator, RecordIterator
 from kclient.consumer.leaders import why_missing
 from kclient.consumer.offsets import Lookup, OffsetsManager
@@ -28,10 +30,10 @@ from kclient.consumer.records import Records
 from kclient.consumer.reset import EARLIEST, LATEST, ResetPolicy, parse_policy
 from kclient.consumer.subscription import Subscription
 from kclient.consumer.topic_watch import TopicWatch
+from kclient.consumer.topics import Topic, choose
 from kclient.consumer.validation import ValidationManager
 from kclient.errors import (
     ClosedError,
-    ConfigError,
     IllegalStateError,
     KafkaError,
     KafkaTimeoutError,
@@ -40,7 +42,7 @@ from kclient.errors import (
 )
 from kclient.net.cluster import partition_info
 from kclient.net.engine import Engine
-from kclient.net.manager import ANY_NODE
+from kclient.net.manager import ANY_NODE, NEVER
 from kclient.net.operation import Operation, Pause, Result
 from kclient.net.waiting import Notifier
 from kclient.protocol.messages.metadata import MetadataRequest
@@ -51,36 +53,12 @@ ITERATION_RECORDS = 10_000
 """Iteration takes so many records at once: few entries into Python, and a wakeup is still noticed soon."""
 
 
-def topic_names(topics: str | Iterable[str]) -> list[str]:
-    """The topics a call names.
-
-    Raises:
-        TypeError: one is no name.
-    """
-    names: list[Any] = [topics] if isinstance(topics, str) else list(topics)
-    for name in names:
-        if not isinstance(name, str) or not name:
-            raise TypeError(f"a topic is a name, not {name!r} (several: Consumer('a', 'b'), subscribe(['a', 'b']))")
-    return names
-
-
-def config_from(options: Mapping[str, Any]) -> ConsumerConfig:
-    """The options of a consumer, without those that come with groups."""
-    if options.get("group_id") is not None:
-        raise ConfigError(
-            "consumer groups are not available in this version: leave out group_id to read all partitions of the "
-            "topics, or assign() partitions"
-        )
-    return ConsumerConfig.from_options({name: value for name, value in options.items() if name != "group_id"})
-
-
 def config_from_properties(
     properties: Mapping[str, Any] | str | os.PathLike[str], options: Mapping[str, Any]
 ) -> ConsumerConfig:
-    """The same from Kafka's dotted names."""
+    """The options of a consumer from Kafka's dotted names."""
     if not isinstance(properties, Mapping):
         properties = read_properties(Path(properties))
-    config_from({"group_id": options.get("group_id", properties.get("group.id"))})
     return ConsumerConfig.from_properties(properties, **options)
 
 
@@ -98,7 +76,7 @@ class ConsumerCore:
         policy = parse_policy(config.auto_offset_reset)
         self.engine = engine = Engine(config)
         self.buffer = FetchBuffer(on_data=self._on_data, on_room=self._on_room)
-        self.subscription = Subscription(self.buffer, policy)
+        self.subscription = Subscription(self.buffer, policy, in_group=config.group_id is not None)
         self.subscription.on_change = engine.wakeup
         self.collector = Collector(self.subscription, config)
         metrics = engine.metrics
@@ -116,12 +94,27 @@ class ConsumerCore:
         for manager in (self.fetcher, self.offsets, self.validation, watch):
             engine.add(manager)
         engine.metadata.add_listener(self.subscription.update_metadata)
+        self.group = self._join_in(jitter) if config.group_id is not None else None
         engine.on_failure(lambda error: notifier.notify())
         self._iterator: weakref.ref[RecordIterator | AsyncRecordIterator] | None = None
         self._active: Taken | None = None
         self._woken = False
         self._started_version = -1
         engine.start()
+
+    def _join_in(self, jitter: random.Random) -> Membership:
+        group = Membership(
+            self.config,
+            self.engine,
+            self.subscription,
+            random=jitter,
+            taken=self._taken_last,
+            wait=self._wait_for_group,
+            wake=self._on_group,
+        )
+        self.engine.add(group.member)
+        self.engine.add(group.coordinator)
+        return group
 
     @property
     def iterator(self) -> RecordIterator | AsyncRecordIterator | None:
@@ -134,15 +127,26 @@ class ConsumerCore:
 
     # -- what is read
 
-    def subscribe(self, topics: Iterable[str]) -> None:
-        """Read all partitions of these topics."""
-        names = topic_names(topics)
+    def subscribe(
+        self,
+        topics: Topic | Iterable[Topic],
+        exclude: Topic | Iterable[Topic] = (),
+        listener: RebalanceListener | None = None,
+    ) -> None:
+        """Read all partitions of these topics, or, in a group, share them."""
+        choice = choose(topics, exclude=exclude, with_internal=not self.config.exclude_internal_topics)
+        if listener is not None and self.group is None:
+            raise IllegalStateError("a rebalance listener has nothing to hear without a group_id")
         self.leave_iteration()
-        if not names:
-            self.subscription.unsubscribe()
+        if choice.names or choice.patterns:
+            self.subscription.subscribe(choice)
+        elif self.group is not None:
+            raise ValueError("subscribe() needs topics; unsubscribe() leaves the group")
         else:
-            self.subscription.subscribe(names)
-        self._assigned(names)
+            self.subscription.unsubscribe()
+        if self.group is not None:
+            self.group.coordination.listener = listener or RebalanceListener()
+        self._assigned(choice.names, everything=bool(choice.patterns))
 
     def assign(self, partitions: Iterable[tuple[str, int]]) -> None:
         """Read exactly these partitions."""
@@ -151,14 +155,21 @@ class ConsumerCore:
         self.subscription.assign(chosen)
         self._assigned({tp.topic for tp in chosen})
 
-    def unsubscribe(self) -> None:
-        """Read nothing."""
+    def unsubscribe(self, timeout: float) -> Operation[None]:
+        """Read nothing; in a group, leave it in order."""
+        self.engine.check_usable()
         self.leave_iteration()
-        self.subscription.unsubscribe()
-        self._assigned(())
+        try:
+            if self.group is not None:
+                deadline = time.monotonic() + timeout
+                yield from self.group.leave(deadline, leave_group=None, reason="the consumer unsubscribed")
+        finally:
+            self.subscription.unsubscribe()
+            self._assigned(())
 
-    def _assigned(self, topics: Iterable[str]) -> None:
+    def _assigned(self, topics: Iterable[str], *, everything: bool = False) -> None:
         metadata = self.engine.metadata
+        metadata.want_all = everything
         metadata.set_topics(set(topics))
         self.subscription.update_metadata(metadata.cluster)
 
@@ -170,9 +181,14 @@ class ConsumerCore:
         if count < 1:
             raise ValueError(f"max_records must be at least 1, not {count}")
         self.leave_iteration()
-        deadline = -1.0
+        group = self.group
+        deadline = -1.0 if group is None else time.monotonic() + timeout
         while True:
             self.check()
+            if group is not None:
+                ready = yield from group.step(deadline)
+                if not ready:
+                    return Records()
             chunks = self.collector.collect(count)
             if chunks:
                 records = Records(chunks)
@@ -183,7 +199,7 @@ class ConsumerCore:
                 deadline = now + timeout
             if now >= deadline:
                 return Records()
-            yield Pause(deadline - now)
+            yield from self._wait(deadline - now)
 
     def next_chunk(self) -> Operation[Iterator[ConsumerRecord]]:
         """Returns an iterator over the next chunk of an iteration; the one before counts as read."""
@@ -192,12 +208,14 @@ class ConsumerCore:
             self._active = None
         while True:
             self.check()
+            if self.group is not None:
+                yield from self.group.step(NEVER)
             taken = self.collector.take(ITERATION_RECORDS)
             if taken is not None:
                 self._active = taken
                 self._records_consumed.add(len(taken.chunk))
                 return iter(taken.chunk)
-            yield Pause(None)
+            yield from self._wait(NEVER)
 
     def leave_iteration(self) -> None:
         """Another call comes between two records of an iteration: the rest of its chunk is read again later."""
@@ -218,12 +236,30 @@ class ConsumerCore:
             return taken.end
         return Position(last.offset + 1, -1 if last.leader_epoch is None else last.leader_epoch)
 
-    def check(self) -> None:
-        """Raise what the owner has to know, and start partitions that were assigned."""
+    def _wait(self, seconds: float) -> Operation[None]:
+        """Wait for records; an application that has none to work on is not slow."""
+        interval = None if self.group is None else self.group.poll_interval
+        if interval is not None:
+            interval.waits()
+        try:
+            yield Pause(None if seconds == NEVER else seconds)
+        finally:
+            if interval is not None:
+                interval.polled(time.monotonic())
+
+    def _wait_for_group(self, seconds: float) -> Operation[None]:
+        yield from self._wait(seconds)
+        self._check_interrupted()
+
+    def _check_interrupted(self) -> None:
         self.engine.check_usable()
         if self._woken:
             self._woken = False
             raise WakeupError("the call was interrupted by wakeup()")
+
+    def check(self) -> None:
+        """Raise what the owner has to know, and start partitions that were assigned."""
+        self._check_interrupted()
         subscription = self.subscription
         if subscription.errors:
             with subscription.lock:
@@ -363,7 +399,37 @@ class ConsumerCore:
             )
         return found
 
+    # -- the group
+
+    def enforce_rebalance(self, reason: str) -> None:
+        """Have the group rebalance with the next call for records."""
+        if self.group is None:
+            raise IllegalStateError("a consumer without a group_id has nothing to rebalance")
+        self.group.coordination.enforce_rebalance(reason)
+
+    def _taken_last(self) -> object:
+        iterator = self.iterator
+        return None if iterator is None else iterator.last
+
+    def _on_group(self) -> None:
+        """There is something to do for the group: also for an application in the middle of a chunk."""
+        iterator = self.iterator
+        if iterator is not None:
+            iterator.interrupted = True
+        self.notifier.notify()
+
     # -- the end
+
+    def leave(self, deadline: float, leave_group: bool | None) -> Operation[None]:
+        """The first half of closing for a member of a group: give everything up in order, by this time."""
+        if self.engine.closed or self.group is None:
+            return
+        try:
+            self.engine.check_usable()
+        except KafkaError:
+            return
+        self.leave_iteration()
+        yield from self.group.leave(deadline, leave_group=leave_group, reason="the consumer is being closed")
 
     def wakeup(self) -> None:
         """Interrupt the owner's waiting call, or its next one (any thread)."""

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from kclient.consumer.fetch_buffer import FetchBuffer, error_piece
 from kclient.consumer.partition_state import FetchState, PartitionState, Position
 from kclient.consumer.reset import EARLIEST, NONE, ResetPolicy
+from kclient.consumer.topics import TopicChoice
 from kclient.errors import (
     IllegalStateError,
     KafkaError,
@@ -47,6 +48,7 @@ class Subscription:
     Attributes:
         version: grows with every change that may call for a request.
         topics: what is subscribed to; None when partitions are assigned by hand.
+        choice: what that was derived from, where there are patterns.
         errors: what concerns no single partition, to be raised from the owner's next call.
         on_change: called when `version` grew, to wake the network thread.
     """
@@ -60,23 +62,28 @@ class Subscription:
         self.topics: tuple[str, ...] | None = None
         self.partitions: dict[TopicPartition, PartitionState] = {}
         self.errors: list[KafkaError] = []
+        self.choice: TopicChoice | None = None
         self._discovered: set[str] = set()
         self.on_change: Callable[[], None] = lambda: None
 
     def describe(self) -> str:
         """What is read, for people."""
+        if self.choice is not None:
+            return str(self.choice)
         if self.topics is not None:
             return ", ".join(self.topics)
         return ", ".join(map(str, self.partitions)) or "nothing"
 
     # -- the owner's side
 
-    def subscribe(self, topics: Iterable[str]) -> None:
+    def subscribe(self, choice: TopicChoice) -> None:
         """Read all partitions of these topics; their partitions join as metadata tells of them."""
         with self.lock:
             if self.topics is None and self.partitions:
                 raise IllegalStateError("partitions are assigned by hand: unsubscribe() before subscribe()")
-            self.topics = tuple(dict.fromkeys(topics))
+            kept = [topic for topic in self.topics or () if choice.matches(topic)]
+            self.topics = tuple(dict.fromkeys((*choice.names, *kept)))
+            self.choice = choice if choice.patterns else None
             if self.in_group:
                 # What it has stays until the group says otherwise.
                 self._changed()
@@ -100,7 +107,7 @@ class Subscription:
     def unsubscribe(self) -> None:
         """Read nothing."""
         with self.lock:
-            self.topics = None
+            self.topics = self.choice = None
             self._discovered.clear()
             self._replace(())
 
@@ -157,6 +164,12 @@ class Subscription:
         with self.lock:
             self._start()
 
+    def mark_returned(self) -> None:
+        """The application asks for records: what it was given until now counts as processed."""
+        with self.lock:
+            for state in self.partitions.values():
+                state.returned = state.position
+
     def truncated(self, state: PartitionState, error: LogTruncationError) -> None:
         """The owner reached a truncation: without a policy it stays where it is until someone seeks (lock held)."""
         divergent = error.divergent_offsets[state.tp]
@@ -191,6 +204,7 @@ class Subscription:
         with self.lock:
             if state.generation != generation or state.state is not FetchState.AWAITING_COMMITTED:
                 return
+            state.committed = None if found is None else found.offset
             if found is not None:
                 epoch = -1 if found.leader_epoch is None else found.leader_epoch
                 target = FetchState.FETCHING if epoch < 0 else FetchState.AWAITING_VALIDATION
@@ -258,6 +272,8 @@ class Subscription:
     def update_metadata(self, cluster: Cluster) -> None:
         """Let new partitions of subscribed topics join, and validate positions where the leader's epoch grew."""
         with self.lock:
+            if self.choice is not None:
+                self.topics = self.choice.select(cluster.topics, self.topics or ())
             if self.topics is not None and not self.in_group:
                 self._discover(cluster)
             for state in self.partitions.values():

@@ -128,6 +128,10 @@ class GroupMember(Manager):
         generation = self._generation
         return generation if self.state is MemberState.STABLE else None
 
+    def leads(self, generation: Generation) -> bool:
+        """Whether the group waits for this member to divide the partitions in that generation."""
+        return self.state is MemberState.COMPLETING and self._generation == generation
+
     @property
     def rebalancing(self) -> bool:
         """Whether this member is joining: commits have to wait."""

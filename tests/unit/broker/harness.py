@@ -43,6 +43,7 @@ class Harness:
 
     def restart(self, *, clean: bool = True) -> None:
         self.broker.groups.runtime.close()
+        self.broker.groups.runtime.close()
         self.broker.logs.close() if clean else self.broker.logs.abandon()
         self.open()
 

@@ -65,6 +65,8 @@ class PartitionState:
         place: grows whenever what was fetched is dropped; records that were taken for an older place are not read
             on. A leader change alone starts a generation, but leaves the place as it is.
         fetch_offset, fetch_epoch: where the next fetch starts, and the epoch of the batch before it.
+        returned: the position when the application asked for records last: those before it count as processed.
+        committed: the offset that the group has committed, as far as is known.
         topic_id: of the topic that is read; another one under the same name has another id.
         leader_epoch: the leader's epoch for which the position is known to be valid.
         blocked: an error waits in `pieces`; nothing is asked for until it was raised.
@@ -76,6 +78,7 @@ class PartitionState:
 
     __slots__ = (
         "blocked",
+        "committed",
         "failures",
         "fetch_epoch",
         "fetch_offset",
@@ -93,6 +96,7 @@ class PartitionState:
         "preferred_until",
         "reset",
         "retry_at",
+        "returned",
         "state",
         "topic_id",
         "tp",
@@ -103,6 +107,8 @@ class PartitionState:
         self.tp = tp
         self.state = FetchState.INITIALIZING
         self.position: Position | None = None
+        self.returned: Position | None = None
+        self.committed: int | None = None
         self.fetch_offset = -1
         self.fetch_epoch = -1
         self.leader_epoch = -1

@@ -18,7 +18,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from functools import partial
 from random import Random
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 from uuid import UUID
 
 from kclient.config import ConsumerConfig
@@ -54,7 +54,7 @@ MOVED = (NotCoordinatorError, CoordinatorNotAvailableError, RequestTimedOutError
 """Answers after which the coordinator is looked up again."""
 
 
-class Membership(Protocol):
+class Generations(Protocol):
     """What commits want to know of the member."""
 
     @property
@@ -72,6 +72,7 @@ class Commit:
         timeout: seconds, from when the network thread hears of it.
         repeated: whether it is sent again after a failure that may pass.
         on_done: takes what became of it, on the network thread.
+        refused: why it cannot be sent at all, to be told when its turn comes.
     """
 
     def __init__(
@@ -82,8 +83,10 @@ class Commit:
         timeout: float,
         repeated: bool,
         on_done: Callable[[KafkaError | None], None],
+        refused: KafkaError | None = None,
     ) -> None:
         self.left = dict(offsets)
+        self.refused = refused
         self.generation = generation
         self.timeout = timeout
         self.repeated = repeated
@@ -106,7 +109,7 @@ class CommitManager(Manager):
         config: the consumer's options.
         coordinator: the group's.
         metadata: the ids of topics.
-        membership: the generation that counts now.
+        member: the generation that counts now.
         random: for jitter.
         metrics: where commits are counted.
         on_committed: takes (partition, offset) of each offset that the coordinator stored.
@@ -117,7 +120,7 @@ class CommitManager(Manager):
         config: ConsumerConfig,
         coordinator: Coordinator,
         metadata: MetadataManager,
-        membership: Membership,
+        member: Generations,
         *,
         random: Random,
         metrics: Metrics,
@@ -127,7 +130,7 @@ class CommitManager(Manager):
         self._group = config.group_id
         self._coordinator = coordinator
         self._metadata = metadata
-        self._membership = membership
+        self._member = member
         self._backoff = retry_backoff(config, random)
         self._on_committed = on_committed
         self._latency = metrics.histogram("commit_latency")
@@ -204,16 +207,16 @@ class CommitManager(Manager):
 
     def _needs_no_request(self, commit: Commit) -> bool:
         """Whether the commit is over without one, or never may be sent."""
-        if not commit.left:
-            self._end(commit)
-        elif commit.generation is not None and commit.generation != self._membership.generation_now():
+        if commit.refused is not None or not commit.left:
+            self._end(commit, commit.refused)
+        elif commit.generation is not None and commit.generation != self._member.generation_now():
             self._end(commit, self.not_a_member())
         return commit.done
 
     def not_a_member(self, cause: KafkaError | None = None) -> KafkaError:
         """The error of a commit whose generation is over (any thread)."""
         error: KafkaError
-        if self._membership.rebalancing or self._membership.generation_now() is not None:
+        if self._member.rebalancing or self._member.generation_now() is not None:
             error = RebalanceInProgressError(
                 "the offsets were not committed, since the group rebalances: poll() to take part, then commit "
                 "what is still assigned",
@@ -266,7 +269,7 @@ class CommitManager(Manager):
         codes = read_commit(response, ids)
         errors: dict[TopicPartition, KafkaError] = {}
         for tp, offset in offsets.items():
-            context = {"topic": tp.topic, "partition": tp.partition, "offset": offset.offset}
+            context: dict[str, Any] = {"topic": tp.topic, "partition": tp.partition, "offset": offset.offset}
             code = codes.get(tp)
             if code is None:
                 errors[tp] = ProtocolError("the broker's answer left out the partition", api="OffsetCommit", **context)
@@ -320,7 +323,7 @@ class CommitManager(Manager):
             if commit.generation is None:
                 text = "members of the group read these partitions now; leave the commits to them, or subscribe()"
                 return _caused(CommitFailedError(text, api="OffsetCommit"), error)
-            if commit.generation != self._membership.generation_now():
+            if commit.generation != self._member.generation_now():
                 return self.not_a_member(error)
             return _caused(CommitFailedError(error, api="OffsetCommit"), error)
         if isinstance(error, RebalanceInProgressError):

@@ -60,11 +60,19 @@ class AdminCore:
         build: Callable[[int], Message],
         deadline: Deadline,
         minimum_version: int | None = None,
+        maximum_version: int | None = None,
     ) -> Operation[Any]:
         """Ask one broker (or ANY_NODE) once, when its address is known."""
         yield from self.known(node, deadline)
         timeout = min(deadline.remaining(), self.config.request_timeout_ms / 1000)
-        answer = self.engine.call(node, request_type, build, timeout=timeout, minimum_version=minimum_version)
+        answer = self.engine.call(
+            node,
+            request_type,
+            build,
+            timeout=timeout,
+            minimum_version=minimum_version,
+            maximum_version=maximum_version,
+        )
         try:
             return (yield Result(answer, deadline.at))
         except KafkaTimeoutError:

@@ -7,19 +7,19 @@ ours. Leaves out the assignors' own bytes.
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from kclient.errors import ProtocolError
-from kclient.protocol.consumer_protocol import ConsumerProtocolAssignment, ConsumerProtocolSubscription
+from kclient.protocol.consumer_protocol import (
+    ConsumerProtocolAssignment,
+    ConsumerProtocolSubscription,
+    decode_any_version,
+)
 from kclient.protocol.log_records import encode_versioned
 from kclient.types import TopicPartition
 
 PROTOCOL_TYPE = "consumer"
 """What kind of group this is, to the coordinator."""
-
-_VERSION = struct.Struct(">h")
 
 
 class GroupSubscription(NamedTuple):
@@ -63,8 +63,7 @@ def decode_subscription(data: bytes) -> GroupSubscription:
     Raises:
         ProtocolError: the bytes are none.
     """
-    kind = ConsumerProtocolSubscription
-    message, _ = kind.decode_prefix(*_split(data, kind.max_version))
+    message = decode_any_version(ConsumerProtocolSubscription, data)
     owned = [TopicPartition(entry.topic, number) for entry in message.owned_partitions for number in entry.partitions]
     return GroupSubscription(
         message.topics, owned, message.generation_id, message.rack_id or None, message.user_data or b""
@@ -86,19 +85,8 @@ def decode_assignment(data: bytes) -> list[TopicPartition]:
     Raises:
         ProtocolError: the bytes are none.
     """
-    kind = ConsumerProtocolAssignment
-    message, _ = kind.decode_prefix(*_split(data, kind.max_version))
+    message = decode_any_version(ConsumerProtocolAssignment, data)
     return [TopicPartition(entry.topic, number) for entry in message.assigned_partitions for number in entry.partitions]
-
-
-def _split(data: bytes, newest: int) -> tuple[bytes, int]:
-    """The message without its version, and the version to read it as."""
-    if len(data) < _VERSION.size:
-        raise ProtocolError(f"a member's metadata must begin with a version, and has {len(data)} bytes")
-    (version,) = _VERSION.unpack_from(data)
-    if version < 0:
-        raise ProtocolError(f"a member's metadata has the version {version}")
-    return data[_VERSION.size :], min(version, newest)
 
 
 def _by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:

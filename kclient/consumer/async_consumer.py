@@ -19,6 +19,7 @@ import anyio.to_thread
 from kclient.config import ConsumerConfig
 from kclient.consumer.consumer import checked_times
 from kclient.consumer.core import ConsumerCore, config_from_properties
+from kclient.consumer.group.committing import CommitCallback, ToCommit
 from kclient.consumer.group.listener import RebalanceListener
 from kclient.consumer.implementation import AsyncRecordIterator
 from kclient.consumer.records import Records
@@ -29,7 +30,7 @@ from kclient.net.operation import Operation, run_async
 from kclient.net.waiting import LoopBridge, LoopSignal
 from kclient.options import ConsumerOptions
 from kclient.records import ConsumerRecord
-from kclient.types import OffsetAndMetadata, OffsetAndTimestamp, PartitionInfo, TopicPartition
+from kclient.types import ConsumerGroupMetadata, OffsetAndMetadata, OffsetAndTimestamp, PartitionInfo, TopicPartition
 
 T = TypeVar("T")
 
@@ -71,7 +72,7 @@ class AsyncConsumer:
         self._bridge = LoopBridge()
         self._signal = LoopSignal(self._bridge)
         self._owner: int | None = None
-        self._core = ConsumerCore(config, self._signal)
+        self._core = ConsumerCore(config, self._signal, self._bridge.post)
         self._iterator = self._core.iterator = AsyncRecordIterator(self._refill, self._core.leave_iteration)
         if topics:
             self._core.subscribe(topics)
@@ -175,6 +176,29 @@ class AsyncConsumer:
         """How many offsets lie between the position and the end, as of the last answer; None before one."""
         return self._core.current_lag(TopicPartition(*partition))
 
+    # -- committed offsets
+
+    async def commit(self, what: ToCommit = None, timeout: float | None = None) -> None:
+        """Commit offsets of the group, and wait until that is done: see `Consumer.commit`."""
+        await self._run(self._core.commit(what, self._seconds(timeout)))
+
+    def commit_async(self, what: ToCommit = None, callback: CommitCallback | None = None) -> None:
+        """Commit offsets of the group without waiting, after those committed before: see `Consumer.commit_async`.
+
+        The callback, a plain function, runs in the event loop.
+        """
+        self._call(self._core.commit_async, what, callback)
+
+    async def committed(
+        self, partitions: Iterable[tuple[str, int]], timeout: float | None = None
+    ) -> dict[TopicPartition, OffsetAndMetadata | None]:
+        """What the group has committed of these partitions: see `Consumer.committed`."""
+        return await self._run(self._core.committed(partitions, self._seconds(timeout)))
+
+    def group_metadata(self) -> ConsumerGroupMetadata:
+        """Who this consumer is in its group, for a producer that commits its offsets in a transaction."""
+        return self._core.of_group().group_metadata()
+
     # -- topics
 
     async def partitions_for(self, topic: str, timeout: float | None = None) -> list[PartitionInfo]:
@@ -226,6 +250,8 @@ class AsyncConsumer:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
+        if kind is not None:
+            self._core.failed()
         await self.close()
 
     def __del__(self) -> None:

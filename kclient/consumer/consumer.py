@@ -14,6 +14,7 @@ from typing import Any, Self, TypeVar, Unpack
 
 from kclient.config import ConsumerConfig
 from kclient.consumer.core import ConsumerCore, config_from_properties
+from kclient.consumer.group.committing import CommitCallback, ToCommit
 from kclient.consumer.group.listener import RebalanceListener
 from kclient.consumer.implementation import RecordIterator
 from kclient.consumer.records import Records
@@ -24,7 +25,7 @@ from kclient.net.operation import Operation, run
 from kclient.net.waiting import ThreadSignal
 from kclient.options import ConsumerOptions
 from kclient.records import ConsumerRecord
-from kclient.types import OffsetAndMetadata, OffsetAndTimestamp, PartitionInfo, TopicPartition
+from kclient.types import ConsumerGroupMetadata, OffsetAndMetadata, OffsetAndTimestamp, PartitionInfo, TopicPartition
 
 T = TypeVar("T")
 
@@ -247,6 +248,61 @@ class Consumer:
         """How many offsets lie between the position and the end, as of the last answer; None before one."""
         return self._core.current_lag(TopicPartition(*partition))
 
+    # -- committed offsets
+
+    def commit(self, what: ToCommit = None, timeout: float | None = None) -> None:
+        """Commit offsets of the group, and wait until that is done; failures that may pass are tried again.
+
+        Parameters:
+            what: a record, to commit the place after it; offsets by partition, as OffsetAndMetadata or int, the next to
+                read each; None for the positions of all assigned partitions.
+            timeout: seconds; None is the option default_api_timeout_ms.
+
+        Raises:
+            CommitFailedError: this consumer is not a member of the group's present generation any more, or the
+                partition is not assigned to it.
+            RebalanceInProgressError: the group rebalances; poll, then commit again.
+            FencedInstanceIdError: another consumer uses the same group_instance_id.
+            GroupAuthorizationError, TopicAuthorizationError, OffsetMetadataTooLargeError: as they say.
+            KafkaTimeoutError: it did not succeed in time.
+            InvalidGroupIdError: there is no group_id.
+        """
+        self._run(self._core.commit(what, self._seconds(timeout)))
+
+    def commit_async(self, what: ToCommit = None, callback: CommitCallback | None = None) -> None:
+        """Commit offsets of the group without waiting, after those committed before.
+
+        It is not tried again, so that nothing older is committed after something newer.
+
+        Parameters:
+            what: as for `commit`.
+            callback: called with the offsets by partition and None, or the error, in a later call of poll, commit
+                or close, in order. Its error is a RetriableCommitFailedError where committing again may help, else
+                one that `commit` raises. Without a callback errors are logged.
+
+        Raises:
+            InvalidGroupIdError: there is no group_id.
+        """
+        self._call(self._core.commit_async, what, callback)
+
+    def committed(
+        self, partitions: Iterable[tuple[str, int]], timeout: float | None = None
+    ) -> dict[TopicPartition, OffsetAndMetadata | None]:
+        """What the group has committed of these partitions, assigned or not; None where nothing is.
+
+        Waits for open transactions that commit newer offsets of them.
+
+        Raises:
+            KafkaTimeoutError: not all were known within `timeout` seconds.
+            GroupAuthorizationError, TopicAuthorizationError: as they say.
+            InvalidGroupIdError: there is no group_id.
+        """
+        return self._run(self._core.committed(partitions, self._seconds(timeout)))
+
+    def group_metadata(self) -> ConsumerGroupMetadata:
+        """Who this consumer is in its group, for a producer that commits its offsets in a transaction."""
+        return self._core.of_group().group_metadata()
+
     # -- topics
 
     def partitions_for(self, topic: str, timeout: float | None = None) -> list[PartitionInfo]:
@@ -312,6 +368,8 @@ class Consumer:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
+        if kind is not None:
+            self._core.failed()
         self.close()
 
     def __del__(self) -> None:

@@ -11,7 +11,7 @@ import random
 import time
 import warnings
 import weakref
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from kclient.config import ConsumerConfig, read_properties
 from kclient.consumer.collector import Collector, Taken
 from kclient.consumer.fetch_buffer import FetchBuffer
 from kclient.consumer.fetcher import Fetcher
+from kclient.consumer.group.committing import CommitCallback, GroupOffsets, Place, ToCommit
 from kclient.consumer.group.listener import RebalanceListener
 from kclient.consumer.group.membership import Membership
 from kclient.consumer.implementation import AsyncRecordIterator, RecordIterator
@@ -35,6 +36,7 @@ from kclient.consumer.validation import ValidationManager
 from kclient.errors import (
     ClosedError,
     IllegalStateError,
+    InvalidGroupIdError,
     KafkaError,
     KafkaTimeoutError,
     WakeupError,
@@ -68,9 +70,15 @@ class ConsumerCore:
     Parameters:
         config: its options.
         notifier: what the face waits on.
+        run_soon: runs the callbacks of commits in the owner's event loop; None to run them in its calls.
     """
 
-    def __init__(self, config: ConsumerConfig, notifier: Notifier) -> None:
+    def __init__(
+        self,
+        config: ConsumerConfig,
+        notifier: Notifier,
+        run_soon: Callable[[Callable[[], None]], None] | None = None,
+    ) -> None:
         self.config = config
         self.notifier = notifier
         policy = parse_policy(config.auto_offset_reset)
@@ -94,7 +102,10 @@ class ConsumerCore:
         for manager in (self.fetcher, self.offsets, self.validation, watch):
             engine.add(manager)
         engine.metadata.add_listener(self.subscription.update_metadata)
-        self.group = self._join_in(jitter) if config.group_id is not None else None
+        self.group: Membership | None = None
+        self.group_offsets: GroupOffsets | None = None
+        if config.group_id is not None:
+            self._join_in(jitter, run_soon)
         engine.on_failure(lambda error: notifier.notify())
         self._iterator: weakref.ref[RecordIterator | AsyncRecordIterator] | None = None
         self._active: Taken | None = None
@@ -102,19 +113,34 @@ class ConsumerCore:
         self._started_version = -1
         engine.start()
 
-    def _join_in(self, jitter: random.Random) -> Membership:
-        group = Membership(
+    def _join_in(self, jitter: random.Random, run_soon: Callable[[Callable[[], None]], None] | None) -> None:
+        engine = self.engine
+        self.group = group = Membership(
             self.config,
-            self.engine,
+            engine,
             self.subscription,
             random=jitter,
             taken=self._taken_last,
             wait=self._wait_for_group,
             wake=self._on_group,
         )
-        self.engine.add(group.member)
-        self.engine.add(group.coordinator)
-        return group
+        self.group_offsets = group.coordination.commits = offsets = GroupOffsets(
+            self.config,
+            self.subscription,
+            group.coordinator,
+            group.member,
+            engine.metadata,
+            engine.nodes,
+            self._place,
+            random=jitter,
+            metrics=engine.metrics,
+            submit=engine.submit,
+            run_soon=run_soon,
+            wake=self.notifier.notify,
+        )
+        for manager in (*offsets.managers, group.member, group.coordinator):
+            engine.add(manager)
+        engine.on_failure(offsets.fail_all)
 
     @property
     def iterator(self) -> RecordIterator | AsyncRecordIterator | None:
@@ -152,6 +178,8 @@ class ConsumerCore:
         """Read exactly these partitions."""
         chosen = [TopicPartition(*partition) for partition in partitions]
         self.leave_iteration()
+        if self.group_offsets is not None and self.subscription.topics is None:
+            self.group_offsets.commit_before_assign()
         self.subscription.assign(chosen)
         self._assigned({tp.topic for tp in chosen})
 
@@ -183,6 +211,8 @@ class ConsumerCore:
         self.leave_iteration()
         group = self.group
         deadline = -1.0 if group is None else time.monotonic() + timeout
+        if self.group_offsets is not None:
+            self.group_offsets.asked()
         while True:
             self.check()
             if group is not None:
@@ -206,6 +236,8 @@ class ConsumerCore:
         if self._active is not None:
             self.collector.settle(self._active, self._active.end)
             self._active = None
+        if self.group_offsets is not None:
+            self.group_offsets.asked()
         while True:
             self.check()
             if self.group is not None:
@@ -225,6 +257,8 @@ class ConsumerCore:
         iterator = self.iterator
         assert iterator is not None
         last = iterator.last
+        if self.group_offsets is not None:
+            self.group_offsets.left_iteration()
         self._active = None
         iterator.drop()
         self.collector.give_back(taken, self._reached(taken, last))
@@ -235,6 +269,23 @@ class ConsumerCore:
         if last.offset + 1 >= taken.chunk.next_offset:
             return taken.end
         return Position(last.offset + 1, -1 if last.leader_epoch is None else last.leader_epoch)
+
+    def _place(self) -> Place | None:
+        """Where the application is in the chunk it iterates over; None outside of one (any thread)."""
+        taken, iterator = self._active, self.iterator
+        last = None if iterator is None else iterator.last
+        # Between two chunks the record may still be one of the chunk before.
+        if taken is None or last is None or taken is not self._active:
+            return None
+        state, chunk = taken.state, taken.chunk
+        if (last.topic, last.partition) != state.tp or not chunk.first_offset <= last.offset < chunk.next_offset:
+            return None
+        if state.place != taken.place:
+            return None
+        present = Position(last.offset, -1 if last.leader_epoch is None else last.leader_epoch)
+        if last.offset == chunk.first_offset:
+            present = state.position or present
+        return Place(state, present, self._reached(taken, last))
 
     def _wait(self, seconds: float) -> Operation[None]:
         """Wait for records; an application that has none to work on is not slow."""
@@ -260,6 +311,8 @@ class ConsumerCore:
     def check(self) -> None:
         """Raise what the owner has to know, and start partitions that were assigned."""
         self._check_interrupted()
+        if self.group_offsets is not None:
+            self.group_offsets.run_callbacks()
         subscription = self.subscription
         if subscription.errors:
             with subscription.lock:
@@ -401,6 +454,36 @@ class ConsumerCore:
 
     # -- the group
 
+    def of_group(self) -> GroupOffsets:
+        """The group's offsets.
+
+        Raises:
+            InvalidGroupIdError: the consumer has no group.
+        """
+        self.engine.check_usable()
+        if self.group_offsets is None:
+            raise InvalidGroupIdError("a consumer without a group_id has no committed offsets: give it one")
+        return self.group_offsets
+
+    def commit(self, what: ToCommit, timeout: float) -> Operation[None]:
+        """See `Consumer.commit`."""
+        yield from self.of_group().commit(what, timeout)
+
+    def commit_async(self, what: ToCommit, callback: CommitCallback | None) -> None:
+        """See `Consumer.commit_async`."""
+        self.of_group().commit_async(what, callback)
+
+    def committed(
+        self, partitions: Iterable[tuple[str, int]], timeout: float
+    ) -> Operation[dict[TopicPartition, OffsetAndMetadata | None]]:
+        """See `Consumer.committed`."""
+        return (yield from self.of_group().committed(partitions, timeout))
+
+    def failed(self) -> None:
+        """The application failed, and is about to close the consumer."""
+        if self.group_offsets is not None:
+            self.group_offsets.failed()
+
     def enforce_rebalance(self, reason: str) -> None:
         """Have the group rebalance with the next call for records."""
         if self.group is None:
@@ -449,13 +532,18 @@ class ConsumerCore:
             iterator.drop()
 
         def last_words() -> None:
-            self.offsets.fail_all(ClosedError("the consumer was closed"))
+            closed = ClosedError("the consumer was closed")
+            self.offsets.fail_all(closed)
+            if self.group_offsets is not None:
+                self.group_offsets.fail_all(closed)
             for request in self.fetcher.close():
                 self.engine.send(request)
 
         self.engine.submit(last_words)
         self.engine.close(timeout)
         self.notifier.notify()
+        if self.group_offsets is not None:
+            self.group_offsets.run_callbacks()
         with self.buffer.lock:
             for state in self.subscription.partitions.values():
                 self.buffer.discard(state)

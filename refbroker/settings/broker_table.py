@@ -186,11 +186,11 @@ num.partitions int 1 1.. A
 num.recovery.threads.per.data.dir int 2 1.. D
 num.replica.alter.log.dirs.threads int null * A
 num.replica.fetchers int 1 1.. D
-offset.metadata.max.bytes int 4096 * -
+offset.metadata.max.bytes int 4096 * A
 offsets.commit.timeout.ms int 5000 1.. -
 offsets.load.buffer.size int 5242880 1.. A
-offsets.retention.check.interval.ms long 600000 1.. -
-offsets.retention.minutes int 10080 1.. -
+offsets.retention.check.interval.ms long 600000 1.. A
+offsets.retention.minutes int 10080 1.. A
 offsets.topic.compression.codec int 0 * A
 offsets.topic.num.partitions int 50 1.. A
 offsets.topic.replication.factor short 3 1.. A

@@ -60,8 +60,11 @@ class GroupCoordinator:
             except KafkaError as error:
                 logger.error("the offsets of deleted topics stay in %s-%d: %s", OFFSETS_TOPIC, partition, error)
 
-    def shards(self) -> list[GroupShard]:
+    def shards(self, *, complete: bool = True) -> list[GroupShard]:
         """The state of every partition that this broker coordinates, to be read.
+
+        Parameters:
+            complete: False to leave out what is being loaded.
 
         Raises:
             CoordinatorLoadInProgressError: one of them is being loaded.
@@ -73,6 +76,9 @@ class GroupCoordinator:
             except NotCoordinatorError:
                 # Its log could not be read; what it has nobody knows.
                 continue
+            except CoordinatorLoadInProgressError:
+                if complete:
+                    raise
         return found
 
     def ensure_topic(self) -> bool:

@@ -12,6 +12,9 @@ from kclient import errors
 from kclient.protocol.consumer_protocol import ConsumerProtocolSubscription
 from kclient.protocol.messages.list_groups import ListGroupsRequest
 from kclient.protocol.messages.records.consumer_offsets import GroupMetadataKey
+from refbroker.metrics.exposition import as_dict
+from refbroker.metrics.groups import collect
+from refbroker.metrics.samples import Samples
 from tests.unit.broker.committing import GroupHarness
 
 GROUP_OPERATIONS = 1 << 3 | 1 << 6 | 1 << 8 | 1 << 10 | 1 << 11
@@ -122,3 +125,18 @@ async def test_a_group_with_more_offsets_than_a_batch_takes_is_deleted(groups: G
     assert groups.delete_groups("h") == {"h": 0}
     assert groups.committed("h") == {}
     assert "h" not in groups.list_groups()
+
+
+async def test_groups_and_offsets_are_counted(groups: GroupHarness) -> None:
+    groups.delete_offsets({"t": [0]}, group="h")
+    groups.commit({("t", 0): 2}, group="h")
+    samples = Samples()
+    collect(groups.broker.groups, groups.broker.metrics.groups, samples)
+    values = as_dict(samples)
+
+    counts = {"": 3, "empty": 1, "stable": 1, "completingrebalance": 1, "preparingrebalance": 0, "dead": 0}
+    for state, count in counts.items():
+        assert values[f"kafka_coordinator_group_groupmetadatamanager_numgroups{state}"] == count
+    assert values["kafka_coordinator_group_groupmetadatamanager_numoffsets"] == 1
+    for name, count in {"commit": 2, "deletion": 1, "expiration": 0}.items():
+        assert values[f"kafka_server_group_coordinator_metrics_offset_{name}_total"] == count

@@ -15,7 +15,7 @@ from refbroker.coordinators.groups.offsets import CommittedOffsets, offset_tombs
 from refbroker.coordinators.groups.states import GroupState
 from refbroker.coordinators.runtime import CoordinatorResult
 
-CLASSIC = "Classic"
+CLASSIC = "classic"
 FIRST_WITH_GROUP_ID_NOT_FOUND = 6
 
 DescribedGroup = DescribeGroupsResponse.DescribedGroup
@@ -27,7 +27,7 @@ def list_groups(
     """The groups in some of these states and of some of these types, both whatever their case; none named means any."""
     wanted_states = {state.lower().strip() for state in states}
     wanted_types = {kind.lower() for kind in types}
-    if wanted_types and CLASSIC.lower() not in wanted_types:
+    if wanted_types and CLASSIC not in wanted_types:
         return []
     return [
         ListGroupsResponse.ListedGroup(

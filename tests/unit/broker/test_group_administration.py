@@ -34,8 +34,8 @@ async def groups(tmp_path: Path) -> AsyncIterator[GroupHarness]:
     harness.close()
 
 
-G, H = ("consumer", "Stable", "Classic"), ("", "Empty", "Classic")
-I = ("consumer", "CompletingRebalance", "Classic")  # noqa: E741
+G, H = ("consumer", "Stable", "classic"), ("", "Empty", "classic")
+I = ("consumer", "CompletingRebalance", "classic")  # noqa: E741
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ async def test_nothing_is_listed_while_a_partition_loads(groups: GroupHarness) -
     assert groups.describe().error_code == errors.CoordinatorLoadInProgressError.code
     await groups.loaded()
     # A generation that had no assignment yet is not kept.
-    assert groups.list_groups() == {"g": G, "h": H, "i": ("", "Empty", "Classic")}
+    assert groups.list_groups() == {"g": G, "h": H, "i": ("", "Empty", "classic")}
 
 
 async def test_a_stable_group_shows_what_its_members_say_and_have(groups: GroupHarness) -> None:

@@ -99,7 +99,7 @@ async def test_without_members_anybody_may_commit_who_claims_no_generation(group
     assert groups.commit({("t", 0): 1}, member_id="whoever") == {("t", 0): NONE}
     unknown = errors.UnknownMemberIdError.code
     assert groups.commit({("t", 0): 2}, member_id="whoever", generation_id_or_member_epoch=0) == {("t", 0): unknown}
-    assert groups.list_groups() == {"g": ("", "Empty", "Classic")}
+    assert groups.list_groups() == {"g": ("", "Empty", "classic")}
 
 
 @pytest.mark.parametrize(("version", "error"), [(8, errors.IllegalGenerationError), (9, errors.GroupIdNotFoundError)])
@@ -216,4 +216,4 @@ async def test_a_restart_keeps_what_was_answered(groups: GroupHarness, clean: bo
     await groups.restarted(clean=clean)
     assert groups.committed() == {("t", 0): 3}
     assert groups.committed("h") == {("t", 0): 5}
-    assert groups.list_groups() == {"g": ("", "Empty", "Classic"), "h": ("", "Empty", "Classic")}
+    assert groups.list_groups() == {"g": ("", "Empty", "classic"), "h": ("", "Empty", "classic")}

@@ -19,21 +19,23 @@ from refbroker.handlers.answers import LaterAnswer, code_of, host_of
 FIRST_WITHOUT_PROTOCOL = 7
 
 
-def handle(context: Context, request: JoinGroupRequest) -> asyncio.Future[Message | None] | JoinGroupResponse:
+def handle(context: Context, request: JoinGroupRequest) -> asyncio.Future[Message | None]:
     """Carry out a JoinGroup request."""
     groups, config = context.broker.groups, context.broker.config
-    if not request.group_id:
-        return JoinGroupResponse(member_id=request.member_id, error_code=InvalidGroupIdError.code)
-    shortest = config.integer("group.min.session.timeout.ms")
-    if not shortest <= request.session_timeout_ms <= config.integer("group.max.session.timeout.ms"):
-        return JoinGroupResponse(member_id=request.member_id, error_code=InvalidSessionTimeoutError.code)
+    no_protocol = None if context.version >= FIRST_WITHOUT_PROTOCOL else ""
     answer = LaterAnswer()
 
     def respond(response: JoinGroupResponse) -> None:
-        if response.protocol_name is None and context.version < FIRST_WITHOUT_PROTOCOL:
-            response.protocol_name = ""
+        response.protocol_name = response.protocol_name or no_protocol
         answer.give(response)
 
+    shortest = config.integer("group.min.session.timeout.ms")
+    if not request.group_id:
+        respond(JoinGroupResponse(member_id=request.member_id, error_code=InvalidGroupIdError.code))
+        return answer.future
+    if not shortest <= request.session_timeout_ms <= config.integer("group.max.session.timeout.ms"):
+        respond(JoinGroupResponse(member_id=request.member_id, error_code=InvalidSessionTimeoutError.code))
+        return answer.future
     caller = Caller(context.version, context.client_id or "", host_of(context.connection.peer))
     try:
         groups.write(request.group_id, lambda shard: shard.classic.join(caller, request, respond))

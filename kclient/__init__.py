@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from kclient.admin import Admin, AsyncAdmin, NewPartitions, NewTopic
-    from kclient.consumer import AsyncConsumer, Consumer, Records
+    from kclient.consumer import AsyncConsumer, Consumer, ConsumerHealth, PartitionHealth, Records, Waiting
     from kclient.producer import AsyncProducer, Producer, RecordFuture
     from kclient.types import (
         ConsumerGroupMetadata,
@@ -33,18 +33,21 @@ _HOMES = {
     "AsyncProducer": "producer",
     "Consumer": "consumer",
     "ConsumerGroupMetadata": "types",
+    "ConsumerHealth": "consumer",
     "ConsumerRecord": "types",
     "NewPartitions": "admin",
     "NewTopic": "admin",
     "Node": "types",
     "OffsetAndMetadata": "types",
     "OffsetAndTimestamp": "types",
+    "PartitionHealth": "consumer",
     "PartitionInfo": "types",
     "Producer": "producer",
     "RecordFuture": "producer",
     "RecordMetadata": "types",
     "Records": "consumer",
     "TopicPartition": "types",
+    "Waiting": "consumer",
 }
 
 __all__ = [
@@ -54,18 +57,21 @@ __all__ = [
     "AsyncProducer",
     "Consumer",
     "ConsumerGroupMetadata",
+    "ConsumerHealth",
     "ConsumerRecord",
     "NewPartitions",
     "NewTopic",
     "Node",
     "OffsetAndMetadata",
     "OffsetAndTimestamp",
+    "PartitionHealth",
     "PartitionInfo",
     "Producer",
     "RecordFuture",
     "RecordMetadata",
     "Records",
     "TopicPartition",
+    "Waiting",
 ]
 
 

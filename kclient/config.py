@@ -43,6 +43,8 @@ LONG_MAX = 2**63 - 1
 
 Serializer = Callable[[Any], bytes | None]
 Deserializer = Callable[[bytes], Any]
+StallCallback = Callable[[Mapping[Any, Any]], Any]
+"""Takes a PartitionHealth by TopicPartition."""
 
 
 def _milliseconds(doc: str, minimum: int = 0, maximum: int = LONG_MAX) -> Option:
@@ -281,6 +283,14 @@ class ConsumerConfig(ClientConfig, frozen=True, kw_only=True):
     ] = ("range", "cooperative-sticky")
     enable_auto_commit: Annotated[bool, Option("Commit by itself what earlier polls returned.")] = True
     auto_commit_interval_ms: Annotated[int, _milliseconds("How often that is done.", 0, INT_MAX)] = 5_000
+    stall_timeout_ms: Annotated[
+        int,
+        _milliseconds("A partition with records left that makes no progress for this long has stalled; 0 for never."),
+    ] = 60_000
+    on_stall: Annotated[
+        StallCallback | None,
+        Option("Called, once for each stall, with the health of the partitions that stalled, by partition."),
+    ] = None
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, TypedDict
 
-from kclient.config import Deserializer, Serializer
+from kclient.config import Deserializer, Serializer, StallCallback
 
 
 class ClientOptions(TypedDict, total=False):
@@ -87,6 +87,8 @@ class ConsumerOptions(ClientOptions, total=False):
     partition_assignment_strategy: str | Sequence[Any]
     enable_auto_commit: bool
     auto_commit_interval_ms: int
+    stall_timeout_ms: int
+    on_stall: StallCallback | None
 
 
 class AdminOptions(ClientOptions, total=False):

@@ -21,6 +21,7 @@ from kclient.consumer.consumer import checked_times
 from kclient.consumer.core import ConsumerCore, config_from_properties
 from kclient.consumer.group.committing import CommitCallback, ToCommit
 from kclient.consumer.group.listener import RebalanceListener
+from kclient.consumer.health import ConsumerHealth
 from kclient.consumer.implementation import AsyncRecordIterator
 from kclient.consumer.records import Records
 from kclient.consumer.reset import EARLIEST, LATEST
@@ -215,6 +216,10 @@ class AsyncConsumer:
     def wakeup(self) -> None:
         """Make the owner's waiting call, or its next one, raise WakeupError once; from any thread."""
         self._core.wakeup()
+
+    def health(self) -> ConsumerHealth:
+        """How each partition does: see `Consumer.health`."""
+        return self._core.monitor.health()
 
     def metrics(self) -> dict[str, float]:
         """What this client counted, by Kafka's names, as `records_consumed_total` or `records_lag_max`."""

@@ -16,6 +16,7 @@ from kclient.config import ConsumerConfig
 from kclient.consumer.core import ConsumerCore, config_from_properties
 from kclient.consumer.group.committing import CommitCallback, ToCommit
 from kclient.consumer.group.listener import RebalanceListener
+from kclient.consumer.health import ConsumerHealth
 from kclient.consumer.implementation import RecordIterator
 from kclient.consumer.records import Records
 from kclient.consumer.reset import EARLIEST, LATEST
@@ -322,6 +323,13 @@ class Consumer:
     def wakeup(self) -> None:
         """Make the owner's waiting call, or its next one, raise WakeupError once; from any thread."""
         self._core.wakeup()
+
+    def health(self) -> ConsumerHealth:
+        """How each partition does: position, committed offset, end, lag, last progress, and what it waits for.
+
+        From any thread; asks no broker.
+        """
+        return self._core.monitor.health()
 
     def metrics(self) -> dict[str, float]:
         """What this client counted, by Kafka's names, as `records_consumed_total` or `records_lag_max`."""

@@ -23,6 +23,7 @@ from kclient.consumer.fetcher import Fetcher
 from kclient.consumer.group.committing import CommitCallback, GroupOffsets, Place, ToCommit
 from kclient.consumer.group.listener import RebalanceListener
 from kclient.consumer.group.membership import Membership
+from kclient.consumer.health import HealthMonitor
 from kclient.consumer.implementation import AsyncRecordIterator, RecordIterator
 from kclient.consumer.leaders import why_missing
 from kclient.consumer.offsets import Lookup, OffsetsManager
@@ -30,6 +31,7 @@ from kclient.consumer.partition_state import Position
 from kclient.consumer.records import Records
 from kclient.consumer.reset import EARLIEST, LATEST, ResetPolicy, parse_policy
 from kclient.consumer.subscription import Subscription
+from kclient.consumer.topic_listing import list_topics
 from kclient.consumer.topic_watch import TopicWatch
 from kclient.consumer.topics import Topic, choose
 from kclient.consumer.validation import ValidationManager
@@ -40,14 +42,11 @@ from kclient.errors import (
     KafkaError,
     KafkaTimeoutError,
     WakeupError,
-    raise_for_code,
 )
-from kclient.net.cluster import partition_info
 from kclient.net.engine import Engine
-from kclient.net.manager import ANY_NODE, NEVER
+from kclient.net.manager import NEVER
 from kclient.net.operation import Operation, Pause, Result
 from kclient.net.waiting import Notifier
-from kclient.protocol.messages.metadata import MetadataRequest
 from kclient.records import ConsumerRecord
 from kclient.types import OffsetAndMetadata, OffsetAndTimestamp, PartitionInfo, TopicPartition
 
@@ -106,6 +105,8 @@ class ConsumerCore:
         self.group_offsets: GroupOffsets | None = None
         if config.group_id is not None:
             self._join_in(jitter, run_soon)
+        self.monitor = self._watch(run_soon)
+        engine.add(self.monitor)
         engine.on_failure(lambda error: notifier.notify())
         self._iterator: weakref.ref[RecordIterator | AsyncRecordIterator] | None = None
         self._active: Taken | None = None
@@ -141,6 +142,20 @@ class ConsumerCore:
         for manager in (*offsets.managers, group.member, group.coordinator):
             engine.add(manager)
         engine.on_failure(offsets.fail_all)
+
+    def _watch(self, run_soon: Callable[[Callable[[], None]], None] | None) -> HealthMonitor:
+        group, offsets = self.group, self.group_offsets
+        return HealthMonitor(
+            self.config,
+            self.subscription,
+            self.engine.metadata,
+            self.engine.metrics,
+            self._place,
+            member=None if group is None else group.member,
+            coordinator=None if group is None else group.coordinator,
+            commit_error=lambda: None if offsets is None else offsets.commit_error,
+            run_soon=run_soon,
+        )
 
     @property
     def iterator(self) -> RecordIterator | AsyncRecordIterator | None:
@@ -429,28 +444,8 @@ class ConsumerCore:
 
     def topics(self, names: list[str] | None, timeout: float) -> Operation[dict[str, list[PartitionInfo]]]:
         """Returns the partitions of these topics, or of all that may be seen."""
-        topics = None if names is None else [MetadataRequest.MetadataRequestTopic(name=name) for name in names]
-        auto_create = self.config.allow_auto_create_topics
-
-        def build(version: int) -> MetadataRequest:
-            message = MetadataRequest(topics=topics)
-            if version >= 4:
-                message.allow_auto_topic_creation = auto_create and names is not None
-            return message
-
         self.engine.check_usable()
-        response = yield _ends_itself(self.engine.call(ANY_NODE, MetadataRequest, build, timeout=timeout), timeout)
-        found: dict[str, list[PartitionInfo]] = {}
-        for topic in response.topics:
-            if topic.error_code and names is not None:
-                raise_for_code(topic.error_code, topic=topic.name, api="Metadata")
-            if topic.error_code or topic.name is None or (names is None and topic.is_internal):
-                continue
-            found[topic.name] = sorted(
-                (partition_info(topic.name, partition) for partition in topic.partitions),
-                key=lambda info: info.partition,
-            )
-        return found
+        return (yield from list_topics(self.engine, names, timeout, create=self.config.allow_auto_create_topics))
 
     # -- the group
 
@@ -556,16 +551,9 @@ class ConsumerCore:
             warnings.warn(f"{face} {self.config.client_id!r} was not closed", ResourceWarning, stacklevel=3)
 
     def metrics(self) -> dict[str, float]:
-        """All metrics of this client, with each partition's `records_lag` and the `records_lag_max` of all."""
-        metrics = self.engine.metrics
-        committed = self.config.reads_committed
-        with self.subscription.lock:
-            lags = {tp: state.lag(committed) for tp, state in self.subscription.partitions.items()}
-        for tp, lag in lags.items():
-            if lag is not None:
-                metrics.gauge("records_lag", topic=tp.topic, partition=tp.partition).set(lag)
-        metrics.gauge("records_lag_max").set(max((lag for lag in lags.values() if lag is not None), default=0))
-        return metrics.snapshot()
+        """All metrics of this client."""
+        self.monitor.publish()
+        return self.engine.metrics.snapshot()
 
     def _on_data(self) -> None:
         self.notifier.notify()

@@ -128,6 +128,11 @@ class GroupOffsets:
         """What the network thread polls."""
         return [manager for manager in (self.automatic, self.commits, self.fetcher) if manager is not None]
 
+    @property
+    def commit_error(self) -> KafkaError | None:
+        """Why the last automatic commit failed; None if it did not. Any thread."""
+        return None if self.automatic is None else self.automatic.last_error
+
     # -- around the owner's calls
 
     def asked(self) -> None:

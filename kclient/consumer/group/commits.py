@@ -62,6 +62,8 @@ class Generations(Protocol):
 
     def generation_now(self) -> Generation | None: ...
 
+    def refused(self, generation: Generation, error: KafkaError, now: float) -> None: ...
+
 
 class Commit:
     """Offsets to commit, once.
@@ -310,7 +312,11 @@ class CommitManager(Manager):
             if not commit.left:
                 self._end(commit)
             elif commit not in self._queue:
-                self._end(commit, self._meaning(self._error_of(commit, errors), commit))
+                error = self._error_of(commit, errors)
+                meaning = self._meaning(error, commit)
+                if commit.generation is not None:
+                    self._member.refused(commit.generation, error, now)
+                self._end(commit, meaning)
 
     def _error_of(self, commit: Commit, errors: Mapping[TopicPartition, KafkaError]) -> KafkaError:
         """The worst that happened to one of its partitions."""

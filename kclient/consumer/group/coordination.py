@@ -62,10 +62,8 @@ class Commits(Protocol):
         """
 
 
-class Wait(Protocol):
-    """How the owner waits for news."""
-
-    def __call__(self, seconds: float | None) -> Operation[None]: ...
+Wait = Callable[[float], Operation[None]]
+"""Waits for news, so many seconds at most."""
 
 
 class Coordination:

@@ -181,6 +181,16 @@ class GroupMember(Manager):
             return []
         return self._leave(tell, reason)
 
+    def refused(self, generation: Generation, error: KafkaError, now: float) -> None:
+        """The coordinator refused offsets of this member: it says as much about membership as a heartbeat's answer."""
+        if generation != self._generation or self.state is not MemberState.STABLE or error.code is None:
+            return
+        outcome = outcomes.HEARTBEAT.get(error.code, Outcome.RAISE)
+        if outcome is Outcome.REBALANCE:
+            self._want_rejoin("the group is rebalancing")
+        elif outcome in (Outcome.LOST, Outcome.LATE, Outcome.FENCED):
+            self._act(outcome, error, now)
+
     # -- the manager
 
     def poll(self, now: float) -> Poll:

@@ -31,6 +31,7 @@ class Membership:
         taken: gives the record that the application took last.
         wait: see `Coordination`.
         wake: see `Coordination`.
+        clock: seconds; that of the engine.
 
     Attributes:
         coordinator, member: the network thread's side.
@@ -48,6 +49,7 @@ class Membership:
         taken: Callable[[], object],
         wait: Wait,
         wake: Callable[[], None],
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         assert config.group_id is not None
         self.coordinator = Coordinator(config.group_id, GROUP, engine.nodes, config, random=random)
@@ -68,16 +70,17 @@ class Membership:
             self.member,
             submit=engine.submit,
             send=engine.send,
-            clock=time.monotonic,
+            clock=clock,
             wait=wait,
             wake=wake,
         )
+        self._clock = clock
         self._static = config.group_instance_id is not None
         engine.metadata.add_listener(self.coordination.on_metadata)
 
     def step(self, deadline: float) -> Operation[bool]:
         """The application asks for records: see `Coordination.step`."""
-        self.poll_interval.polled(time.monotonic())
+        self.poll_interval.polled(self._clock())
         return self.coordination.step(deadline)
 
     def leave(self, deadline: float, *, leave_group: bool | None, reason: str) -> Operation[None]:

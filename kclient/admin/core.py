@@ -263,3 +263,11 @@ def can_pass(error: KafkaError) -> bool:
     A topic that is missing stays so: repeating would only hide it until the timeout.
     """
     return error.retriable and not isinstance(error, UnknownTopicOrPartitionError)
+
+
+def succeeded(call: Operation[dict[K, R]]) -> Operation[tuple[dict[K, R], dict[K, BaseException]]]:
+    """What a call on many things comes to, for one that goes on with what succeeded: the results, and the errors."""
+    try:
+        return (yield from call), {}
+    except AdminError as error:
+        return error.results, error.errors

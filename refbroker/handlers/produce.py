@@ -4,7 +4,8 @@ Each partition for itself, with its error, the records that were refused and a t
 (an error closes the connection, which is how Kafka tells such a client), 1 and -1 (all) the same one,
 since there is a single replica; -1 with `min.insync.replicas` above 1 is NOT_ENOUGH_REPLICAS, another
 number INVALID_REQUIRED_ACKS. Sequences of idempotent producers are checked by the log. Version 13
-names topics by id. Transactional batches are refused by the log, as no transaction can have begun.
+names topics by id. Internal topics are INVALID_TOPIC_EXCEPTION to all but the administrator's client.
+Transactional batches are refused by the log, as no transaction can have begun.
 """
 
 from __future__ import annotations
@@ -14,18 +15,21 @@ from uuid import UUID
 from kclient.errors import (
     InvalidRecordError,
     InvalidRequiredAcksError,
+    InvalidTopicError,
     KafkaError,
     RecordBatchTooLargeError,
     RecordTooLargeError,
 )
 from kclient.protocol.messages.produce import ProduceRequest, ProduceResponse
 from refbroker.dispatch import CloseConnectionError, Context
-from refbroker.handlers.answers import LeaderHints, code_of
+from refbroker.handlers.answers import INTERNAL_TOPICS, LeaderHints, code_of
 from refbroker.log import RejectedRecordsError, RejectedTimestampsError
 
 FIRST_WITH_LEADER_HINTS = 10
 FIRST_WITH_TOPIC_IDS = 13
 ALL_REPLICAS = -1
+ADMIN_CLIENT = "__admin_client"
+"""The one client that may write to internal topics."""
 
 PartitionResult = ProduceResponse.PartitionProduceResponse
 
@@ -68,6 +72,8 @@ def _append(
     if acks not in (ALL_REPLICAS, 0, 1):
         raise InvalidRequiredAcksError
     found = context.broker.partitions.find(topic, wanted.index)
+    if found.topic in INTERNAL_TOPICS and context.client_id != ADMIN_CLIENT:
+        raise InvalidTopicError(f"Cannot append to internal topic {found.topic}", topic=found.topic)
     if wanted.records is None or not len(wanted.records):
         raise InvalidRecordError("Record batches must not be empty", topic=found.topic, partition=wanted.index)
     if acks == ALL_REPLICAS:

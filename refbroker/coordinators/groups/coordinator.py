@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeVar
+from uuid import UUID
 
 from kclient.errors import CoordinatorLoadInProgressError, InvalidGroupIdError, KafkaError, NotCoordinatorError
 from kclient.protocol import Message
@@ -37,6 +38,7 @@ class GroupCoordinator:
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
+        self._counted: tuple[UUID, int] | None = None
         config = broker.config
         self.runtime: CoordinatorRuntime[GroupShard] = CoordinatorRuntime(
             broker,
@@ -99,8 +101,12 @@ class GroupCoordinator:
     def partition_for(self, group_id: str) -> int:
         """The partition a group is in."""
         topic = self._broker.metadata.image.topics.get(OFFSETS_TOPIC)
-        partitions = 0 if topic is None else len(topic.partitions)
-        return partition_for(group_id, partitions or self._broker.config.integer("offsets.topic.num.partitions"))
+        if topic is None:
+            return partition_for(group_id, self._broker.config.integer("offsets.topic.num.partitions"))
+        if self._counted is None or self._counted[0] != topic.topic_id:
+            # More partitions would move the groups away from their state; Kafka counts them at its start as well.
+            self._counted = topic.topic_id, len(topic.partitions)
+        return partition_for(group_id, self._counted[1])
 
     def shard(self, group_id: str) -> GroupShard:
         """The state of the partition a group is in, to be read.

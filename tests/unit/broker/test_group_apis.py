@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
+from kclient.protocol.messages.create_partitions import CreatePartitionsRequest
 from kclient.protocol.messages.find_coordinator import FindCoordinatorRequest
 from kclient.protocol.messages.heartbeat import HeartbeatRequest
 from kclient.protocol.messages.join_group import JoinGroupRequest
@@ -112,6 +113,16 @@ async def test_find_coordinator_in_each_version(harness: Harness, version: int) 
         assert (answer.key, answer.error_code, answer.node_id, answer.port) == ("g", 0, 1, 9092)
 
 
+async def test_more_partitions_do_not_move_the_groups_that_there_are(groups: Harness) -> None:
+    member, generation = await become_member(groups)
+    await assign(groups, member, generation)
+    more = CreatePartitionsRequest.CreatePartitionsTopic(name=TOPIC, count=16, assignments=None)
+    answer = groups.send(CreatePartitionsRequest(topics=[more], timeout_ms=1000), 3)
+    assert answer.results[0].error_code == 0
+    assert groups.broker.groups.runtime.partitions() == list(range(16))
+    assert heartbeat(groups, member, generation) == 0
+
+
 async def test_kinds_of_coordinators_that_there_are_not(harness: Harness) -> None:
     codes = {}
     for kind, version in ((1, 6), (2, 6), (2, 5), (3, 6), (-1, 6)):
@@ -132,21 +143,20 @@ async def test_kinds_of_coordinators_that_there_are_not(harness: Harness) -> Non
 
 async def test_a_group_needs_an_id(groups: Harness) -> None:
     synced = SyncGroupRequest(group_id="", protocol_type="consumer", protocol_name="range")
+    joined = await groups.send(join_request("m", ""), 9)
     for answer in (
-        groups.send(join_request("m", ""), 9),
+        joined,
         groups.send(synced, 5),
         groups.send(HeartbeatRequest(group_id=""), 4),
         groups.send(LeaveGroupRequest(group_id="", members=[LeaveGroupRequest.MemberIdentity()]), 5),
     ):
         assert answer.error_code == INVALID_GROUP
-    assert groups.send(join_request("m", ""), 9).member_id == "m"
+    assert joined.member_id == "m"
 
 
 async def test_a_session_is_no_shorter_and_no_longer_than_the_broker_allows(groups: Harness) -> None:
     for timeout, code in ((5_999, INVALID_SESSION), (6_000, 79), (1_800_000, 79), (1_800_001, INVALID_SESSION)):
-        answer = groups.send(join_request(session_timeout_ms=timeout), 9)
-        if asyncio.isfuture(answer):
-            answer = await answer
+        answer = await groups.send(join_request(session_timeout_ms=timeout), 9)
         assert answer.error_code == code, timeout
 
 

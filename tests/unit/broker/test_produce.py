@@ -11,12 +11,14 @@ from kclient.errors import (
     InvalidRecordError,
     InvalidRequiredAcksError,
     InvalidTimestampError,
+    InvalidTopicError,
     NotEnoughReplicasError,
     OutOfOrderSequenceError,
     RecordTooLargeError,
     UnknownTopicIdError,
     UnknownTopicOrPartitionError,
 )
+from kclient.protocol.frames import encode_request
 from kclient.protocol.messages.produce import ProduceRequest
 from refbroker.dispatch import CloseConnectionError
 from tests.unit.broker.harness import Harness, batch, produce_request
@@ -113,3 +115,14 @@ async def test_a_topic_is_not_created_by_producing_to_it(harness: Harness) -> No
     answer = harness.send(produce_request("t", batch(b"a")), 9)
     assert answer.responses[0].partition_responses[0].error_code == UnknownTopicOrPartitionError.code
     assert "t" not in harness.broker.metadata.image.topics
+
+
+async def test_nobody_but_the_administrators_client_writes_to_internal_topics(harness: Harness) -> None:
+    harness.broker.groups.ensure_topic()
+    answer = harness.produce("__consumer_offsets", b"value")
+    assert answer.error_code == InvalidTopicError.code
+    frame = b"".join(encode_request(produce_request("__consumer_offsets", batch(b"value")), 9, 7, "__admin_client"))
+    harness.dispatcher.handle(harness.connection, memoryview(frame)[4:])
+    log = harness.broker.logs.get("__consumer_offsets", 0)
+    assert log is not None
+    assert log.log_end_offset == 1

@@ -32,7 +32,7 @@ from kclient.consumer.group.protocol import GroupSubscription, decode_assignment
 from kclient.consumer.group.states import NO_GENERATION, MemberState
 from kclient.consumer.group.strategy import Strategy
 from kclient.consumer.subscription import Subscription
-from kclient.errors import IllegalStateError, KafkaError, KafkaTimeoutError
+from kclient.errors import IllegalStateError, KafkaError, KafkaTimeoutError, WakeupError
 from kclient.net.coordinator import Coordinator
 from kclient.net.operation import Call, Operation, Result
 from kclient.types import TopicPartition
@@ -314,7 +314,14 @@ class Coordination:
         """What goes to others is committed first; but not for ever, and not what is lost."""
         if self.commits is not None and self._subscription.partitions and not self._is_lost():
             until = min(deadline, self._commit_until)
-            done = yield from self.commits.commit_before_rebalance(until)
+            try:
+                done = yield from self.commits.commit_before_rebalance(until)
+            except WakeupError:
+                raise
+            except KafkaError as error:
+                # A group does not wait for one member's commit that cannot succeed.
+                _log.warning("what was processed was not committed before the rebalance: %s", error)
+                done = True
             if not done and self._clock() < self._commit_until:
                 return False
         self._agenda.popleft()

@@ -198,6 +198,8 @@ class CoordinatorRuntime(Generic[S]):
         self._load_buffer_bytes = load_buffer_bytes
         self._compression_type = compression_type
         self._shards: dict[int, Shard[S]] = {}
+        # Logs are loaded one after the other: together they would take the buffer's size each.
+        self._loading = asyncio.Semaphore(1)
 
     # Who leads
 
@@ -241,7 +243,8 @@ class CoordinatorRuntime(Generic[S]):
     async def _load_log(self, shard: Shard[S]) -> None:
         name = f"{self.topic}-{shard.partition}"
         try:
-            summary = await load(shard.log, shard.machine, self._load_buffer_bytes)
+            async with self._loading:
+                summary = await load(shard.log, shard.machine, self._load_buffer_bytes)
         except Exception as error:
             # Whatever is wrong with one partition's state, the others' keys are served.
             shard.state = ShardState.FAILED

@@ -179,6 +179,7 @@ class OwnedListener(RebalanceListener):
         self.check = check
         self.owned: set[TopicPartition] = set()
         self.heard: list[tuple[str, set[TopicPartition]]] = []
+        self.membership = -1
 
     def on_assigned(self, partitions: Collection[TopicPartition]) -> None:
         self.heard.append(("assigned", set(partitions)))
@@ -186,10 +187,12 @@ class OwnedListener(RebalanceListener):
             assert tp not in self.owned, f"{tp} was assigned twice"
             self.check(self.owner, tp)
         self.owned |= set(partitions)
+        self.membership = self.owner.group.member.membership
 
     def on_revoked(self, partitions: Collection[TopicPartition]) -> None:
         self.heard.append(("revoked", set(partitions)))
         assert set(partitions) <= self.owned
+        assert self.membership == self.owner.group.member.membership, "what was lost is not revoked in order"
         self.owned -= set(partitions)
 
     def on_lost(self, partitions: Collection[TopicPartition]) -> None:

@@ -207,7 +207,8 @@ def test_listener_that_is_interrupted_is_not_called_again_and_the_rebalance_goes
     owner.group.coordination.enforce_rebalance("")
     with pytest.raises(Interrupted):
         run.simulation.run(5, until=lambda: owner.poll(1.0) is None and False)
-    owner._running = None
-    run.calm_down()
+    owner.interrupt()
+    run.simulation.run(20, until=lambda: owner.poll(1.0) is True and len(listener.heard) == 2)
     assert len(calls) == 1
+    assert owner.owned == listener.owned == listener.heard[1][1]
     assert len(owner.owned) == 8

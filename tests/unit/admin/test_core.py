@@ -22,8 +22,9 @@ from kclient.errors import (
     TopicAuthorizationError,
 )
 from kclient.net.backoff import retry_backoff
-from kclient.net.operation import Operation, Pause
+from kclient.net.operation import Operation
 from kclient.types import TopicPartition
+from tests.unit.admin.scripted import finished
 
 
 class Core(AdminCore):
@@ -32,15 +33,6 @@ class Core(AdminCore):
     def __init__(self) -> None:
         self.config = AdminConfig.from_options({"bootstrap_servers": "localhost:9092"})
         self._backoff = retry_backoff(self.config, random.Random(1))
-
-
-def finished(operation: Operation[Any]) -> Any:
-    """The result of an operation that waits for nothing but pauses, which take no time here."""
-    try:
-        while True:
-            assert isinstance(next(operation), Pause)
-    except StopIteration as stop:
-        return stop.value
 
 
 def keyed(script: list[dict[str, Any] | KafkaError], keys: str) -> Any:

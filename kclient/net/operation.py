@@ -116,7 +116,5 @@ def _call(step: Call) -> Any:
     if inspect.iscoroutine(outcome):
         outcome.close()
         name = getattr(step.function, "__qualname__", repr(step.function))
-        raise TypeError(
-            f"{name} is a coroutine function, and nothing here awaits it: use AsyncConsumer, or a plain one"
-        )
+        raise TypeError(f"{name} is a coroutine function, which only the async client awaits; make it a plain one")
     return outcome

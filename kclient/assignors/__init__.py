@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-from kclient.assignors.base import COOPERATIVE, EAGER, Assignment, Assignor, Member, Racks, RebalanceProtocol
+from kclient.assignors.base import (
+    COOPERATIVE,
+    EAGER,
+    NO_RACKS,
+    Assignment,
+    Assignor,
+    Member,
+    Racks,
+    RebalanceProtocol,
+    in_order,
+)
 from kclient.assignors.cooperative_sticky import CooperativeStickyAssignor
 from kclient.assignors.range_assignor import RangeAssignor
 from kclient.assignors.round_robin import RoundRobinAssignor
@@ -11,6 +21,7 @@ from kclient.assignors.sticky import StickyAssignor
 __all__ = [
     "COOPERATIVE",
     "EAGER",
+    "NO_RACKS",
     "Assignment",
     "Assignor",
     "CooperativeStickyAssignor",
@@ -20,4 +31,5 @@ __all__ = [
     "RebalanceProtocol",
     "RoundRobinAssignor",
     "StickyAssignor",
+    "in_order",
 ]

@@ -123,6 +123,9 @@ class GroupMembers:
             if found.error_code in NOT_YET:
                 continue
             assert found.error_code == 0, found
+            if found.node_id not in self._engine.metadata.cluster.brokers:
+                self._engine.metadata.request_update()
+                continue
             answer = self._call(found.node_id, type(request), request)
             if answer.error_code not in NOT_YET:
                 return answer

@@ -180,6 +180,7 @@ def test_error_of_a_listener_comes_out_after_the_rebalance_and_once() -> None:
     error: KafkaError = RebalanceInProgressError("a commit in a listener")
 
     def on_revoked(partitions: Collection[TopicPartition]) -> None:
+        case.owner.listener.owned.clear()
         raise error
 
     case.owner.listener.on_revoked = on_revoked  # type: ignore[method-assign]

@@ -43,13 +43,14 @@ class Harness:
 
     def restart(self, *, clean: bool = True) -> None:
         self.broker.groups.runtime.close()
-        self.broker.groups.runtime.close()
         self.broker.logs.close() if clean else self.broker.logs.abandon()
         self.open()
 
     def close(self) -> None:
         self.broker.delayed_fetches.close()
-        self.broker.groups.runtime.close()
+        if hasattr(self.broker, "groups"):
+            # Not so when it could not be opened.
+            self.broker.groups.runtime.close()
         self.broker.logs.abandon()
 
     def send(self, request: Message, version: int) -> Any:

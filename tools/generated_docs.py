@@ -181,5 +181,6 @@ PARTS: dict[str, Callable[[], str]] = {
     "topic settings": partial(_broker_settings, topic_settings, topic=True),
     "cleaning states": partial(_event_diagram, "refbroker.log.compaction.states"),
     "group states": partial(_diagram, "refbroker.coordinators.groups.states"),
+    "group member states": partial(_diagram, "kclient.consumer.group.states"),
     "consumer partition states": partial(_diagram, "kclient.consumer.partition_state"),
 }

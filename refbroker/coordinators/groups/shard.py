@@ -62,7 +62,6 @@ class GroupShard:
             ),
             lambda: str(uuid.UUID(int=rng.getrandbits(128), version=4)),
         )
-
         self._offset_requests = OffsetRequests(
             self.groups,
             self.offsets,

@@ -68,7 +68,8 @@ class GroupHarness(Harness):
         """Keys and values of all the records in `__consumer_offsets`."""
         return [
             decode_record(record.key or b"", record.value, OFFSETS_TOPIC)
-            for batch in read_batches(self.offsets_log.read(0, 1 << 30).records.read())
+            for segment in self.offsets_log.segments
+            for batch in read_batches(self.offsets_log.read(segment.base_offset, 1 << 30).records.read())
             for record in batch.records(OFFSETS_TOPIC, 0)
         ]
 

@@ -14,6 +14,8 @@ from kclient.protocol.messages.heartbeat import HeartbeatRequest
 from kclient.protocol.messages.offset_commit import OffsetCommitRequest
 from kclient.protocol.messages.offset_fetch import OffsetFetchRequest
 from kclient.protocol.messages.records.consumer_offsets import OffsetCommitKey, OffsetCommitValue
+from refbroker.coordinators.groups.offsets import CommittedOffset, GroupPartition
+from refbroker.coordinators.runtime import CoordinatorResult
 from tests.unit.broker.committing import GroupHarness
 from tests.unit.broker.harness import START_MS
 
@@ -217,3 +219,38 @@ async def test_a_restart_keeps_what_was_answered(groups: GroupHarness, clean: bo
     assert groups.committed() == {("t", 0): 3}
     assert groups.committed("h") == {("t", 0): 5}
     assert groups.list_groups() == {"g": ("", "Empty", "classic"), "h": ("", "Empty", "classic")}
+
+
+def write_in_transaction(groups: GroupHarness, offset: int, partition: int = 0) -> None:
+    """Write what TxnOffsetCommit writes, by producer 7."""
+    record = CommittedOffset(offset, commit_timestamp_ms=START_MS).record(GroupPartition("g", "t", partition))
+    result = CoordinatorResult([record], None)
+    groups.broker.groups.runtime.write(0, lambda shard: result, producer_id=7, producer_epoch=0)
+
+
+async def test_offsets_of_an_open_transaction_are_unstable_before_and_after_a_restart(groups: GroupHarness) -> None:
+    groups.commit({("t", 0): 1, ("t", 1): 2})
+    write_in_transaction(groups, 5)
+    unstable = (-1, -1, "", errors.UnstableOffsetCommitError.code)
+    for _ in range(2):
+        for topics in ({"t": [0, 1]}, None):
+            assert groups.fetch(topics, require_stable=True) == {("t", 0): unstable, ("t", 1): (2, -1, "", 0)}
+            assert groups.fetch(topics) == {("t", 0): (1, -1, "", 0), ("t", 1): (2, -1, "", 0)}
+        await groups.restarted(clean=False)
+    [shard] = groups.broker.groups.shards()
+    shard.end_transaction(7, committed=True)
+    assert groups.fetch({"t": [0]}, require_stable=True) == {("t", 0): (5, -1, "", 0)}
+
+
+async def test_what_an_open_transaction_is_to_change_does_not_expire_and_can_be_deleted(groups: GroupHarness) -> None:
+    groups.commit({("t", 0): 1})
+    write_in_transaction(groups, 5)
+    write_in_transaction(groups, 6, 1)
+    await groups.pass_time(20_000 * 60_000)
+    assert groups.committed() == {("t", 0): 1}
+    assert groups.delete_offsets({"t": [1]}) == {("t", 1): NONE}
+    assert groups.stored()[-1] == (OffsetCommitKey("g", "t", 1), None)
+    assert groups.delete_groups("g") == {"g": NONE}
+    [shard] = groups.broker.groups.shards()
+    shard.end_transaction(7, committed=True)
+    assert groups.committed() == {}

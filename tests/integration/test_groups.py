@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import re
 import socket
 import threading
@@ -10,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
+import anyio
 import pytest
 
 from kclient.consumer import AsyncConsumer, Consumer
@@ -536,3 +538,44 @@ async def test_async_consumer_awaits_its_listener(bootstrap_servers: str, seed: 
         assert log.heard == [("assigned", {0: 0, 1: 0})]
         await consumer.unsubscribe()
         assert log.heard[1:] == [("revoked", {0: 5, 1: 5})]
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("strategy", ["range", "cooperative-sticky"])
+async def test_tasks_that_are_cancelled_wherever_they_wait_lose_and_double_nothing(
+    bootstrap_servers: str, seed: Seeder, topic: str, strategy: str, rng: random.Random
+) -> None:
+    seed.create(topic, partitions=4)
+    expected = fill(seed, topic, 4, 0, 300)
+    values: list[bytes | None] = []
+    cancelled = 0
+
+    async def read(consumer: AsyncConsumer, enough: int) -> None:
+        nonlocal cancelled
+        while len(values) < enough:
+            with anyio.move_on_after(rng.choice([0.0, 0.0005, 0.003, 0.05])) as scope:
+                if rng.random() < 0.5:
+                    values.extend(record.value for record in await consumer.poll(0.05, max_records=5))
+                else:
+                    async for record in consumer:
+                        values.append(record.value)
+                        if record.offset % 7 == 0:
+                            break
+            cancelled += scope.cancelled_caught
+
+    options: Any = {
+        "bootstrap_servers": bootstrap_servers,
+        "group_id": topic,
+        "auto_offset_reset": "earliest",
+        "partition_assignment_strategy": strategy,
+        **QUICK,
+    }
+    with anyio.fail_after(SECONDS):
+        async with AsyncConsumer(topic, **options) as first:
+            await read(first, 200)
+            async with AsyncConsumer(topic, **options) as second, anyio.create_task_group() as tasks:
+                tasks.start_soon(read, first, 900)
+                tasks.start_soon(read, second, 900)
+            await read(first, len(expected))
+    assert Counter(values) == Counter(expected)
+    assert cancelled > 5

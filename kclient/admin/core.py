@@ -145,9 +145,11 @@ class AdminCore:
                     yield from self.back_off(attempts, deadline, errors[pending[0]])
                 outcomes = yield from attempt(pending)
             except KafkaError as error:
-                if len(pending) == len(order):
-                    raise
                 late = isinstance(error, KafkaTimeoutError)
+                if len(pending) == len(order):
+                    if late and errors:
+                        raise deadline.error(errors[pending[0]]) from error
+                    raise
                 errors |= {key: deadline.error(errors[key]) if late else error for key in pending}
                 break
             attempts += 1
@@ -158,6 +160,8 @@ class AdminCore:
                     results[key] = outcome
                     errors.pop(key, None)
                     continue
+                if key in errors and isinstance(outcome, KafkaTimeoutError) and deadline.passed:
+                    outcome = deadline.error(errors[key])
                 errors[key] = outcome
                 if can_pass(outcome) and not deadline.passed:
                     again.append(key)

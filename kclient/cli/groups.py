@@ -50,12 +50,13 @@ def list_groups(
     states = [_named(GroupState, text, "--state") for text in state or ()]
     types = [_named(GroupType, text, "--type") for text in kind or ()]
     with admin(servers, properties, settings) as client:
-        found = client.list_groups(states=states, types=types)
+        found, error = _succeeded(lambda: client.list_groups(states=states, types=types))
     if json:
         output.as_json(found)
-        return
-    rows = ((group.group_id, group.type.value, group.state.value, group.protocol_type) for group in found.values())
-    output.table(["group", "type", "state", "protocol"], rows)
+    else:
+        rows = ((group.group_id, group.type.value, group.state.value, group.protocol_type) for group in found.values())
+        output.table(["group", "type", "state", "protocol"], rows)
+    _raise(error)
 
 
 @app.command()

@@ -5,10 +5,10 @@ off; a step that cannot be finished within the caller's timeout stays on the age
 the agenda before it calls the application's code: so a listener that was interrupted (Ctrl-C, a cancelled task) is not
 called again for the same thing, and the steps after it are done by the next call. The agenda of
 
-    a rebalance     commit; revoke (eager: everything, cooperative: what is not subscribed to any more); join
+    a rebalance     commit; give up (eager: everything, cooperative: what is not subscribed to any more); join
     leading         wait for metadata of all the group's topics; divide
-    an assignment   commit and revoke what others are to have; take the rest and what is new; tell the listener
-    a loss          tell the listener; drop; raise what the owner has to know
+    an assignment   commit and give up what others are to have; take the rest and what is new; tell the listener
+    a loss          give everything up; raise what the owner has to know
 
 Between joining and the assignment an eager member has nothing to read, and a cooperative one goes on reading.
 Leaves out the coordinator (`member`) and how offsets are committed (`commits`).
@@ -42,6 +42,9 @@ if TYPE_CHECKING:
     from kclient.net.metadata import Cluster, MetadataManager
 
 _log = logging.getLogger(__name__)
+
+_LOOK = 0.1
+"""Seconds after which a commit that takes long looks whether the application was interrupted."""
 
 Step = Callable[[float], Operation[bool] | bool]
 """Given until when it may take; whether it is done with. Those that need not wait are plain functions."""
@@ -126,7 +129,6 @@ class Coordination:
         # Of the last assignment; what is read was assigned in this membership.
         self._membership = -1
         self._generation = NO_GENERATION
-        self._commit_until = 0.0
         self._listener_error: Exception | None = None
         self._fenced: KafkaError | None = None
 
@@ -188,10 +190,9 @@ class Coordination:
         """
         if self._busy:
             raise IllegalStateError("a rebalance listener can neither unsubscribe nor close the consumer")
-        self._begin_commit(deadline)
-        self._agenda = deque([self._commit])
+        self._agenda = deque([partial(self._commit, deadline, False)])
         if self._subscription.topics is not None:
-            self._agenda += [partial(self._revoke, None), self._drop(()), partial(self._leave_group, tell, reason)]
+            self._agenda += [partial(self._give_up, None), partial(self._leave_group, tell, reason)]
         self._busy = True
         try:
             while self._agenda:
@@ -245,7 +246,7 @@ class Coordination:
             self._rejoin_reason = event.reason
             if self._member.state is MemberState.FENCED:
                 self._fenced = event.error
-            self._agenda += [partial(self._revoke, None), self._drop(())]
+            self._agenda.append(partial(self._give_up, None))
             if event.error is not None and self._fenced is None:
                 self._agenda.append(partial(self._raise, event.error))
         else:
@@ -274,10 +275,9 @@ class Coordination:
         going = [tp for tp in owned if not self.strategy.cooperative or tp.topic not in topics]
         # What a cooperative member keeps need not be committed now, if that could not be done at once.
         if going or (owned and self._coordinator.node is not None):
-            self._begin_commit(self._clock() + self._patience)
-            self._agenda.append(self._commit)
+            self._agenda.append(partial(self._commit, self._clock() + self._patience, True))
         if going:
-            self._agenda += [partial(self._revoke, going), self._drop([tp for tp in owned if tp not in set(going)])]
+            self._agenda.append(partial(self._give_up, going))
         self._agenda.append(partial(self._join, reason))
 
     def _plan_assignment(self, event: Assigned) -> None:
@@ -299,51 +299,49 @@ class Coordination:
         going = [tp for tp in owned if tp not in kept]
         added = [tp for tp in assigned if tp not in set(owned)]
         if going:
-            self._begin_commit(self._clock() + self._patience)
-            self._agenda += [self._commit, partial(self._revoke, going)]
+            until = self._clock() + self._patience
+            self._agenda += [partial(self._commit, until, True), partial(self._give_up, going)]
             if self.strategy.cooperative:
                 self._rejoin_reason = "what others are to have was revoked"
         self._agenda += [partial(self._take, event, assigned), partial(self._tell_assigned, added)]
 
     # -- the steps
 
-    def _begin_commit(self, until: float) -> None:
-        self._commit_until = until
-
-    def _commit(self, deadline: float) -> Operation[bool]:
+    def _commit(self, until: float, may_interrupt: bool, deadline: float) -> Operation[bool]:
         """What goes to others is committed first; but not for ever, and not what is lost."""
-        if self.commits is not None and self._subscription.partitions and not self._is_lost():
-            until = min(deadline, self._commit_until)
+        done = self.commits is None or not self._subscription.partitions or self._is_lost()
+        while self.commits is not None and not done:
             try:
-                done = yield from self.commits.commit_before_rebalance(until)
+                done = yield from self.commits.commit_before_rebalance(min(deadline, until, self._clock() + _LOOK))
             except WakeupError:
                 raise
             except KafkaError as error:
                 # A group does not wait for one member's commit that cannot succeed.
                 _log.warning("what was processed was not committed before the rebalance: %s", error)
-                done = True
-            if not done and self._clock() < self._commit_until:
+                break
+            if done or self._clock() >= until:
+                break
+            if self._clock() >= deadline:
                 return False
+            if may_interrupt:
+                yield from self._wait(0.0)
         self._agenda.popleft()
         return True
 
-    def _revoke(self, going: Collection[TopicPartition] | None, deadline: float) -> Operation[bool]:
-        """Tell the listener what goes; None: everything."""
+    def _give_up(self, going: Collection[TopicPartition] | None, deadline: float) -> Operation[bool]:
+        """Tell the listener what goes, and drop it whatever becomes of that; None: everything."""
         self._agenda.popleft()
-        partitions = list(self._subscription.partitions) if going is None else list(going)
-        if partitions:
-            lost = self._is_lost()
-            _log.info("partitions %s: %s", "lost" if lost else "revoked", ", ".join(map(str, partitions)))
-            yield from self._tell(self.listener.on_lost if lost else self.listener.on_revoked, partitions)
+        owned = tuple(self._subscription.partitions)
+        gone = set(owned if going is None else going)
+        partitions = [tp for tp in owned if tp in gone]
+        try:
+            if partitions:
+                lost = self._is_lost()
+                _log.info("partitions %s: %s", "lost" if lost else "revoked", ", ".join(map(str, partitions)))
+                yield from self._tell(self.listener.on_lost if lost else self.listener.on_revoked, partitions)
+        finally:
+            self._subscription.assign_from_group([tp for tp in owned if tp not in gone])
         return True
-
-    def _drop(self, keep: Collection[TopicPartition]) -> Step:
-        def drop(deadline: float) -> bool:
-            self._agenda.popleft()
-            self._subscription.assign_from_group(keep)
-            return True
-
-        return drop
 
     def _join(self, reason: str, deadline: float) -> bool:
         self._agenda.popleft()
@@ -371,7 +369,7 @@ class Coordination:
         try:
             division = Division(event.members)
         except KafkaError:
-            self._give_up(event)
+            self._begin_again(event)
             raise
         missing = self._unknown(division.topics)
         while missing and self._member.leads(event.generation):
@@ -388,12 +386,12 @@ class Coordination:
         try:
             self._divide(event, division)
         except Exception:
-            self._give_up(event)
+            self._begin_again(event)
             raise
         self._agenda.popleft()
         return True
 
-    def _give_up(self, event: Lead) -> None:
+    def _begin_again(self, event: Lead) -> None:
         """The group waits for an assignment in vain: begin again with the next call."""
         self._agenda.popleft()
         self._joining = False

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kclient.consumer.group.events import Lead
-from kclient.errors import CommitFailedError, IllegalStateError, KafkaError, RebalanceInProgressError
+from kclient.errors import CommitFailedError, IllegalStateError, KafkaError, RebalanceInProgressError, WakeupError
 from kclient.net.operation import Operation
 from kclient.types import TopicPartition
 from tests.sim.groups import GroupCluster, Owner
@@ -203,3 +203,50 @@ def test_manual_assignment_is_nobodys_business_but_the_applications() -> None:
     assert case.owner.poll() is True
     with pytest.raises(IllegalStateError, match="nothing to rebalance"):
         case.coordination.enforce_rebalance("")
+
+
+class Interrupted(BaseException):
+    """As KeyboardInterrupt, which a test cannot raise."""
+
+
+def test_what_a_listener_was_told_before_it_was_interrupted_is_not_told_again_by_close() -> None:
+    case = Case()
+    calls = []
+
+    def on_revoked(partitions: Collection[TopicPartition]) -> None:
+        calls.append(partitions)
+        raise Interrupted
+
+    case.owner.listener.on_revoked = on_revoked  # type: ignore[method-assign]
+    case.coordination.enforce_rebalance("")
+    with pytest.raises(Interrupted):
+        case.run(lambda: False)
+    case.owner.interrupt()
+    assert not case.owner.owned
+    case.owner._running = case.coordination.leave(case.simulation.now + 5, tell=True, reason="")
+    case.simulation.run(5, until=lambda: case.owner.poll() is not None or case.owner._running is None)
+    assert len(calls) == 1
+    assert not case.cluster.turn.groups["g"].members
+
+
+def test_wakeup_interrupts_a_commit_that_takes_long_and_the_rebalance_waits_for_the_next_call() -> None:
+    case = Case()
+    slow = [True]
+
+    def commit(deadline: float) -> Operation[bool]:
+        return not slow[0]
+        yield
+
+    def woken(seconds: float) -> Operation[None]:
+        yield from ()
+        raise WakeupError
+
+    case.owner.commit_before_rebalance = commit  # type: ignore[method-assign]
+    before, case.coordination._wait = case.coordination._wait, woken
+    case.coordination.enforce_rebalance("")
+    case.owner.poll(5.0)
+    assert [type(error) for error in case.owner.errors] == [WakeupError]
+    assert case.did == []
+    slow[0], case.coordination._wait = False, before
+    case.run(lambda: "assigned" in case.did)
+    assert case.did == ["revoked", "join", "assigned"]

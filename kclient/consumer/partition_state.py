@@ -67,6 +67,7 @@ class PartitionState:
         fetch_offset, fetch_epoch: where the next fetch starts, and the epoch of the batch before it.
         returned: the position when the application asked for records last: those before it count as processed.
         committed: the offset that the group has committed, as far as is known.
+        replaced: the topic was deleted and created anew, and the position still is the old one's.
         topic_id: of the topic that is read; another one under the same name has another id.
         leader_epoch: the leader's epoch for which the position is known to be valid.
         blocked: an error waits in `pieces`; nothing is asked for until it was raised.
@@ -94,6 +95,7 @@ class PartitionState:
         "position",
         "preferred_replica",
         "preferred_until",
+        "replaced",
         "reset",
         "retry_at",
         "returned",
@@ -109,6 +111,7 @@ class PartitionState:
         self.position: Position | None = None
         self.returned: Position | None = None
         self.committed: int | None = None
+        self.replaced = False
         self.fetch_offset = -1
         self.fetch_epoch = -1
         self.leader_epoch = -1

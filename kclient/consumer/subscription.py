@@ -168,7 +168,7 @@ class Subscription:
         """The application asks for records: what it was given until now counts as processed."""
         with self.lock:
             for state in self.partitions.values():
-                state.returned = state.position
+                state.returned = None if state.replaced else state.position
 
     def truncated(self, state: PartitionState, error: LogTruncationError) -> None:
         """The owner reached a truncation: without a policy it stays where it is until someone seeks (lock held)."""
@@ -195,7 +195,10 @@ class Subscription:
     def rewind(self, state: PartitionState, position: Position) -> None:
         """Drop what was fetched and fetch again from the application's position (lock held)."""
         unsure = state.state is FetchState.AWAITING_VALIDATION
+        replaced = state.replaced
         self._move(state, position, FetchState.AWAITING_VALIDATION if unsure else FetchState.FETCHING)
+        if replaced:
+            self._topic_replaced(state)
 
     # -- the network thread's side
 
@@ -301,9 +304,14 @@ class Subscription:
         if replaced and state.position is not None:
             state.generation += 1
             state.leader_epoch = -1
-            tp = state.tp
-            error = _TopicReplacedError(topic=tp.topic, partition=tp.partition, offset=state.fetch_offset)
-            self.fail(state, error)
+            self._topic_replaced(state)
+
+    def _topic_replaced(self, state: PartitionState) -> None:
+        """Until the owner gets there the position is one of the old topic, and nothing to commit for the new one."""
+        state.replaced = True
+        state.returned = None
+        tp = state.tp
+        self.fail(state, _TopicReplacedError(topic=tp.topic, partition=tp.partition, offset=state.fetch_offset))
 
     def _discover(self, cluster: Cluster) -> None:
         for topic in self.topics or ():
@@ -349,6 +357,7 @@ class Subscription:
         state.move_to(target)
         self.buffer.discard(state)
         state.generation += 1
+        state.replaced = False
         state.position = position
         state.fetch_offset, state.fetch_epoch = position
         state.reset = None
@@ -360,6 +369,7 @@ class Subscription:
         state.move_to(FetchState.AWAITING_RESET)
         self.buffer.discard(state)
         state.generation += 1
+        state.replaced = False
         state.reset = policy
         state.position = None
         state.retry_at = 0.0

@@ -24,6 +24,8 @@ _log = logging.getLogger(__name__)
 
 _SHORTEST = 0.01
 """Seconds between two commits, if the option asks for them without a pause."""
+_PATIENCE = 5.0
+"""Seconds that a commit may take, at the least, before it counts as failed."""
 
 
 class Committable(NamedTuple):
@@ -58,7 +60,7 @@ class AutoCommit(Manager):
     ) -> None:
         self.last_error: KafkaError | None = None
         self._interval = max(config.auto_commit_interval_ms / 1000, _SHORTEST)
-        self._timeout = config.default_api_timeout_ms / 1000
+        self._timeout = min(max(self._interval, _PATIENCE), config.default_api_timeout_ms / 1000)
         self._commits = commits
         self._committable = committable
         self._backoff = retry_backoff(config, random)

@@ -6,7 +6,8 @@ may not (`commit_async()`, an automatic one) fails for now, and whoever made it 
 so nothing older ever overtakes what is newer. Those that stand in line are sent as one request.
 
 Every commit of a member says in which generation it was made. Once that is over nothing of it is sent any more,
-since its partitions may belong to others; what was under way then the coordinator declines.
+since its partitions may belong to others; what was under way then the coordinator declines. The same goes for a
+topic that was deleted and created anew meanwhile: the offsets were the old one's.
 
 Left out: which offsets (`committing`, `auto_commit`), and reading them (`fetching`).
 """
@@ -36,6 +37,7 @@ from kclient.errors import (
     RequestTimedOutError,
     RetriableCommitFailedError,
     UnknownMemberIdError,
+    UnknownTopicIdError,
     error_from_code,
 )
 from kclient.metrics import Metrics
@@ -93,6 +95,7 @@ class Commit:
         self.timeout = timeout
         self.repeated = repeated
         self.deadline = NEVER
+        self.ids: dict[str, UUID | None] = {}
         self.last_error: KafkaError | None = None
         self.done = False
         self._on_done = on_done
@@ -153,6 +156,7 @@ class CommitManager(Manager):
 
     def add(self, commit: Commit) -> None:
         """Commit this after all before it."""
+        commit.ids = {tp.topic: self._metadata.cluster.topic_id(tp.topic) for tp in commit.left}
         self._queue.append(commit)
         # Even where asking for the coordinator was in vain before.
         self._coordinator.want()
@@ -211,9 +215,15 @@ class CommitManager(Manager):
         """Whether the commit is over without one, or never may be sent."""
         if commit.refused is not None or not commit.left:
             self._end(commit, commit.refused)
+        elif any(self._is_replaced(topic, topic_id) for topic, topic_id in commit.ids.items()):
+            text = "the topic was deleted and created anew, and these offsets are not its own"
+            self._end(commit, UnknownTopicIdError(text, topic=next(iter(commit.ids)), api="OffsetCommit"))
         elif commit.generation is not None and commit.generation != self._member.generation_now():
             self._end(commit, self.not_a_member())
         return commit.done
+
+    def _is_replaced(self, topic: str, topic_id: UUID | None) -> bool:
+        return topic_id is not None and self._metadata.cluster.topic_id(topic) not in (None, topic_id)
 
     def not_a_member(self, cause: KafkaError | None = None) -> KafkaError:
         """The error of a commit whose generation is over (any thread)."""

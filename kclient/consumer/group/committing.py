@@ -294,7 +294,7 @@ class GroupOffsets:
     def _positions(self) -> dict[TopicPartition, Position]:
         with self._subscription.lock:
             states = self._subscription.partitions.values()
-            return {state.tp: state.position for state in states if state.position is not None}
+            return {state.tp: state.position for state in states if state.position is not None and not state.replaced}
 
     def _processed(self) -> Offsets:
         """What is committed when partitions are given up."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Generator
 from typing import Any
 
@@ -18,11 +19,13 @@ from kclient.errors import (
     OffsetMetadataTooLargeError,
     RebalanceInProgressError,
     RetriableCommitFailedError,
+    UnknownTopicIdError,
 )
 from kclient.protocol.messages.find_coordinator import FindCoordinatorRequest
 from kclient.protocol.messages.offset_commit import OffsetCommitRequest
 from kclient.types import ConsumerGroupMetadata, OffsetAndMetadata
 from tests.unit.consumer.group.offsets_model import OTHER, TP, OffsetsModel
+from tests.unit.consumer.model import ModelCluster
 
 LOADING, NOT_AVAILABLE, NOT_COORDINATOR, UNKNOWN_TOPIC = 14, 15, 16, 3
 METADATA_TOO_LARGE, UNKNOWN_MEMBER, REBALANCING, GROUP_DENIED, FENCED = 12, 25, 27, 30, 82
@@ -309,3 +312,33 @@ def test_the_end_of_the_client_ends_all_commits() -> None:
         with pytest.raises(InvalidGroupIdError):
             one.result(0)
     model.lose(request)
+
+
+def test_offsets_of_a_topic_are_not_committed_for_another_one_of_the_same_name() -> None:
+    model = OffsetsModel()
+    model.failures[OffsetCommitRequest] = [LOADING]
+    future = begin(model.offsets.commit({TP: 5}, 10.0))
+    model.run()
+    model.metadata.cluster = ModelCluster({}, {"t": uuid.UUID(int=8)}, 2)
+    model.pass_time(1.0)
+    with pytest.raises(UnknownTopicIdError, match="created anew"):
+        future.result(0)
+    assert not model.history
+
+
+def test_the_position_in_a_topic_that_was_replaced_is_not_committed_until_it_is_the_new_ones() -> None:
+    model = OffsetsModel(enable_auto_commit=True)
+    model.read_to(TP, 100)
+    model.offsets.asked()
+    model.subscription.update_metadata(model.metadata.cluster)  # type: ignore[arg-type]
+    model.metadata.cluster = ModelCluster({}, {"t": uuid.UUID(int=7)}, 2)
+    model.subscription.partitions[TP].topic_id = uuid.UUID(int=6)
+    model.subscription.update_metadata(model.metadata.cluster)  # type: ignore[arg-type]
+    model.offsets.asked()
+    model.run()
+    model.pass_time(6.0)
+    commit(model)
+    assert not model.history
+    model.read_to(TP, 3)
+    commit(model)
+    assert model.history == [(TP, 3)]

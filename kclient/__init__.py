@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from kclient.admin import Admin, AsyncAdmin, NewPartitions, NewTopic
-    from kclient.consumer import AsyncConsumer, Consumer, ConsumerHealth, PartitionHealth, Records, Waiting
+    from kclient.consumer import (
+        AsyncConsumer,
+        Consumer,
+        ConsumerHealth,
+        PartitionHealth,
+        RebalanceListener,
+        Records,
+        Waiting,
+    )
     from kclient.producer import AsyncProducer, Producer, RecordFuture
     from kclient.types import (
         ConsumerGroupMetadata,
@@ -43,6 +51,7 @@ _HOMES = {
     "PartitionHealth": "consumer",
     "PartitionInfo": "types",
     "Producer": "producer",
+    "RebalanceListener": "consumer",
     "RecordFuture": "producer",
     "RecordMetadata": "types",
     "Records": "consumer",
@@ -67,6 +76,7 @@ __all__ = [
     "PartitionHealth",
     "PartitionInfo",
     "Producer",
+    "RebalanceListener",
     "RecordFuture",
     "RecordMetadata",
     "Records",

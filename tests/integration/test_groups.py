@@ -25,6 +25,7 @@ from kclient.errors import (
     WakeupError,
 )
 from kclient.types import TopicPartition
+from refbroker.testing import RefBroker
 from tests.integration.seeding import Seeder
 from tests.waiting import wait_until
 
@@ -504,6 +505,26 @@ def test_close_returns_by_its_deadline_with_every_broker_down() -> None:
         started = time.monotonic()
         consumer.close(0.5)
         assert time.monotonic() - started < 2.0
+
+
+@pytest.mark.parametrize("strategy", ["range", "cooperative-sticky"])
+def test_member_whose_brokers_are_gone_polls_and_closes_in_time_and_tells_its_listener(strategy: str) -> None:
+    with RefBroker() as broker:
+        with Seeder(broker.bootstrap_servers) as seed:
+            seed.create("t", partitions=2)
+            fill(seed, "t", 2, 0, 10)
+        group = Group(broker.bootstrap_servers, "t")
+        member = group.join(partition_assignment_strategy=strategy)
+        group.poll_until(lambda: len(member.values) == 20)
+    started = time.monotonic()
+    member.consumer.poll(0.3)
+    member.consumer.enforce_rebalance()
+    member.consumer.poll(0.3)
+    member.consumer.poll(0.0)
+    assert time.monotonic() - started < 2.0
+    member.consumer.close(0.5)
+    assert time.monotonic() - started < 4.0
+    assert not member.log.owned
 
 
 class AsyncLog(RebalanceListener):

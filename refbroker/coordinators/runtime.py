@@ -339,7 +339,7 @@ class CoordinatorRuntime(Generic[S]):
             batch = builder.build(
                 producer_id=producer_id,
                 producer_epoch=producer_epoch,
-                base_sequence=0 if transactional else -1,
+                base_sequence=0,
                 is_transactional=transactional,
             )
             stored = shard.log.append(batch, leader_epoch=shard.leader_epoch, origin=Origin.COORDINATOR, now_ms=now)

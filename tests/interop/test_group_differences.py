@@ -10,6 +10,7 @@ A difference is a bug in refbroker unless it is explained here. Known ones:
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -29,10 +30,13 @@ from kclient.protocol.messages.list_groups import ListGroupsRequest
 from kclient.protocol.messages.offset_commit import OffsetCommitRequest as Commit
 from kclient.protocol.messages.offset_delete import OffsetDeleteRequest as Delete
 from kclient.protocol.messages.offset_fetch import OffsetFetchRequest as Fetch
+from kclient.protocol.messages.records.consumer_offsets import OffsetCommitValue
 from kclient.protocol.messages.sync_group import SyncGroupRequest
+from kclient.records import read_batches
+from refbroker.coordinators.records import decode_record
 from tests.integration.broker.wire import Wire
 from tests.interop.broker_process import BrokerProcess
-from tests.interop.kafka.cluster import KafkaCluster
+from tests.interop.kafka.cluster import KafkaCluster, unavailable_reason
 from tests.waiting import wait_until
 
 TOPIC, OTHER, MISSING = "group-differences", "group-differences-other", "group-differences-missing"
@@ -363,3 +367,57 @@ def test_offsets_of_a_topic_that_is_deleted_and_made_anew(both: list[Broker]) ->
 
             kafka, refbroker = answers(both, make, version)
             assert refbroker == kafka, (version, topics)
+
+
+def test_the_log_is_the_same_but_for_times_and_ids(tmp_path: Path) -> None:
+    if reason := unavailable_reason():
+        pytest.skip(reason)
+    one_partition = {"offsets.topic.num.partitions": "1"}
+    kafka = KafkaCluster(directory=tmp_path / "kafka", config=one_partition)
+    with kafka:
+        _write_records(kafka.bootstrap_servers)
+    refbroker = BrokerProcess(tmp_path / "data", settings=one_partition)
+    with refbroker:
+        _write_records(refbroker.bootstrap_servers)
+    stored = [_stored(directory) for directory in (kafka.data_directory(), refbroker.data_directory)]
+    assert stored[0] == stored[1]
+    assert [len(records) for _, records in stored[0]] == [2, 1, 1, 1, 4]
+
+
+def _write_records(bootstrap_servers: str) -> None:
+    """Two offsets, one by a topic's id, one with a time to go; one is deleted, then the group."""
+    group = "g"
+    with Wire(bootstrap_servers) as wire:
+        broker = Broker("one of the two", wire, {})
+        _make_topics(broker, TOPIC, OTHER)
+        coordinate(broker, group)
+        broker.ask(commit(broker, 8, group, (TOPIC, [0, 1])), 8)
+        broker.ask(commit(broker, 10, group, (OTHER, [1])), 10)
+        broker.ask(commit(broker, 3, group, (OTHER, [0]), retention_time_ms=5_000), 3)
+        partition = Delete.OffsetDeleteRequestPartition(partition_index=1)
+        topic = Delete.OffsetDeleteRequestTopic(name=TOPIC, partitions=[partition])
+        broker.ask(Delete(group_id=group, topics=[topic]), 0)
+        broker.ask(DeleteGroupsRequest(groups_names=[group]), 2)
+
+
+def _stored(directory: Path) -> list[Any]:
+    """The batches: their headers, and the records in an order of their own."""
+    [path] = [log for log in directory.glob("__consumer_offsets-*/*.log") if log.stat().st_size]
+    found = []
+    for batch in read_batches(path.read_bytes()):
+        records = []
+        for record in batch.records("__consumer_offsets", 0):
+            value = record.value
+            if value is not None:
+                _, decoded = decode_record(record.key or b"", value, "__consumer_offsets")
+                assert isinstance(decoded, OffsetCommitValue)
+                kept = decoded.expire_timestamp - decoded.commit_timestamp if decoded.expire_timestamp >= 0 else None
+                offset = (decoded.offset, decoded.leader_epoch, decoded.metadata, kept, decoded.topic_id.int != 0)
+                value = repr((value[:2], len(value), offset)).encode()
+            records.append((record.key, value))
+        header = (
+            batch.base_offset, batch.next_offset, batch.size_in_bytes, batch.partition_leader_epoch, batch.producer_id,
+            batch.producer_epoch, batch.base_sequence, batch.is_transactional, batch.compression_type,
+        )  # fmt: skip
+        found.append((header, sorted(records, key=repr)))
+    return found

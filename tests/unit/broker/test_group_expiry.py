@@ -126,7 +126,7 @@ async def test_a_record_that_does_not_say_since_when_a_group_is_empty(groups: Gr
 async def test_a_group_with_neither_members_nor_offsets_goes_at_once(groups: GroupHarness) -> None:
     member, _ = await groups.join(topics=["t"])
     groups.leave(member)
-    assert groups.list_groups() == {"g": ("consumer", "Empty", "Classic")}
+    assert groups.list_groups() == {"g": ("consumer", "Empty", "classic")}
     await groups.pass_time(CHECK_MS)
     assert groups.list_groups() == {}
 

@@ -74,7 +74,8 @@ class AsyncConsumer:
         self._signal = LoopSignal(self._bridge)
         self._owner: int | None = None
         self._core = ConsumerCore(config, self._signal, self._bridge.post)
-        self._iterator = self._core.iterator = AsyncRecordIterator(self._refill, self._core.leave_iteration)
+        self._iterator = AsyncRecordIterator(self._refill, self._core.leave_iteration)
+        self._core.iteration.use(self._iterator)
         if topics:
             self._core.subscribe(topics)
 

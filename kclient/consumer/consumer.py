@@ -76,7 +76,8 @@ class Consumer:
         self._signal = ThreadSignal()
         self._owner = threading.RLock()
         self._core = ConsumerCore(config, self._signal)
-        self._iterator = self._core.iterator = RecordIterator(self._refill, self._core.leave_iteration)
+        self._iterator = RecordIterator(self._refill, self._core.leave_iteration)
+        self._core.iteration.use(self._iterator)
         if topics:
             self._core.subscribe(topics)
 

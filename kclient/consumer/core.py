@@ -1,7 +1,7 @@
 """The consumer without a face: what each call does, up to the point where it has to wait.
 
 A call that may wait is an operation (see `kclient.net.operation`), which the two faces drive, one by
-blocking, one by awaiting; neither has logic of its own. Leaves out groups.
+blocking, one by awaiting; neither has logic of its own. Leaves out what a group does (`group`).
 """
 
 from __future__ import annotations
@@ -10,24 +10,22 @@ import os
 import random
 import time
 import warnings
-import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
 from kclient.config import ConsumerConfig, read_properties
-from kclient.consumer.collector import Collector, Taken
+from kclient.consumer.collector import Collector
 from kclient.consumer.fetch_buffer import FetchBuffer
 from kclient.consumer.fetcher import Fetcher
-from kclient.consumer.group.committing import CommitCallback, GroupOffsets, Place, ToCommit
+from kclient.consumer.group.committing import CommitCallback, GroupOffsets, ToCommit
 from kclient.consumer.group.listener import RebalanceListener
 from kclient.consumer.group.membership import Membership
 from kclient.consumer.health import HealthMonitor
-from kclient.consumer.implementation import AsyncRecordIterator, RecordIterator
+from kclient.consumer.iteration import Iteration
 from kclient.consumer.leaders import why_missing
 from kclient.consumer.offsets import Lookup, OffsetsManager
-from kclient.consumer.partition_state import Position
 from kclient.consumer.records import Records
 from kclient.consumer.reset import EARLIEST, LATEST, ResetPolicy, parse_policy
 from kclient.consumer.subscription import Subscription
@@ -86,6 +84,7 @@ class ConsumerCore:
         self.subscription = Subscription(self.buffer, policy, in_group=config.group_id is not None)
         self.subscription.on_change = engine.wakeup
         self.collector = Collector(self.subscription, config)
+        self.iteration = Iteration(self.collector)
         metrics = engine.metrics
         self._records_consumed = metrics.counter("records_consumed_total")
         self._bytes_consumed = metrics.counter("bytes_consumed_total")
@@ -108,8 +107,6 @@ class ConsumerCore:
         self.monitor = self._watch(run_soon)
         engine.add(self.monitor)
         engine.on_failure(lambda error: notifier.notify())
-        self._iterator: weakref.ref[RecordIterator | AsyncRecordIterator] | None = None
-        self._active: Taken | None = None
         self._woken = False
         self._started_version = -1
         engine.start()
@@ -121,7 +118,7 @@ class ConsumerCore:
             engine,
             self.subscription,
             random=jitter,
-            taken=self._taken_last,
+            taken=self.iteration.last,
             wait=self._wait_for_group,
             wake=self._on_group,
         )
@@ -132,7 +129,7 @@ class ConsumerCore:
             group.member,
             engine.metadata,
             engine.nodes,
-            self._place,
+            self.iteration.place,
             random=jitter,
             metrics=engine.metrics,
             submit=engine.submit,
@@ -150,21 +147,12 @@ class ConsumerCore:
             self.subscription,
             self.engine.metadata,
             self.engine.metrics,
-            self._place,
+            self.iteration.place,
             member=None if group is None else group.member,
             coordinator=None if group is None else group.coordinator,
             commit_error=lambda: None if offsets is None else offsets.commit_error,
             run_soon=run_soon,
         )
-
-    @property
-    def iterator(self) -> RecordIterator | AsyncRecordIterator | None:
-        """What the face iterates with. It knows its face, which the network thread must not keep alive."""
-        return None if self._iterator is None else self._iterator()
-
-    @iterator.setter
-    def iterator(self, iterator: RecordIterator | AsyncRecordIterator) -> None:
-        self._iterator = weakref.ref(iterator)
 
     # -- what is read
 
@@ -248,9 +236,7 @@ class ConsumerCore:
 
     def next_chunk(self) -> Operation[Iterator[ConsumerRecord]]:
         """Returns an iterator over the next chunk of an iteration; the one before counts as read."""
-        if self._active is not None:
-            self.collector.settle(self._active, self._active.end)
-            self._active = None
+        self.iteration.finish()
         if self.group_offsets is not None:
             self.group_offsets.asked()
         while True:
@@ -259,48 +245,16 @@ class ConsumerCore:
                 yield from self.group.step(NEVER)
             taken = self.collector.take(ITERATION_RECORDS)
             if taken is not None:
-                self._active = taken
+                self.iteration.begin(taken)
                 self._records_consumed.add(len(taken.chunk))
                 return iter(taken.chunk)
             yield from self._wait(NEVER)
 
     def leave_iteration(self) -> None:
         """Another call comes between two records of an iteration: the rest of its chunk is read again later."""
-        taken = self._active
-        if taken is None:
-            return
-        iterator = self.iterator
-        assert iterator is not None
-        last = iterator.last
         if self.group_offsets is not None:
             self.group_offsets.left_iteration()
-        self._active = None
-        iterator.drop()
-        self.collector.give_back(taken, self._reached(taken, last))
-
-    def _reached(self, taken: Taken, last: ConsumerRecord | None) -> Position:
-        if last is None:
-            return taken.state.position or Position(taken.chunk.first_offset)
-        if last.offset + 1 >= taken.chunk.next_offset:
-            return taken.end
-        return Position(last.offset + 1, -1 if last.leader_epoch is None else last.leader_epoch)
-
-    def _place(self) -> Place | None:
-        """Where the application is in the chunk it iterates over; None outside of one (any thread)."""
-        taken, iterator = self._active, self.iterator
-        last = None if iterator is None else iterator.last
-        # Between two chunks the record may still be one of the chunk before.
-        if taken is None or last is None or taken is not self._active:
-            return None
-        state, chunk = taken.state, taken.chunk
-        if (last.topic, last.partition) != state.tp or not chunk.first_offset <= last.offset < chunk.next_offset:
-            return None
-        if state.place != taken.place:
-            return None
-        present = Position(last.offset, -1 if last.leader_epoch is None else last.leader_epoch)
-        if last.offset == chunk.first_offset:
-            present = state.position or present
-        return Place(state, present, self._reached(taken, last))
+        self.iteration.leave()
 
     def _wait(self, seconds: float) -> Operation[None]:
         """Wait for records; an application that has none to work on is not slow."""
@@ -378,9 +332,9 @@ class ConsumerCore:
         deadline = time.monotonic() + timeout
         while True:
             self.check()
-            active, iterator = self._active, self.iterator
-            if active is not None and active.state.tp == tp and iterator is not None:
-                return self._reached(active, iterator.last).offset
+            place = self.iteration.place()
+            if place is not None and place.state.tp == tp:
+                return place.reached.offset
             with self.buffer.lock:
                 state = self.subscription.state(tp)
                 if state.position is not None:
@@ -485,15 +439,9 @@ class ConsumerCore:
             raise IllegalStateError("a consumer without a group_id has nothing to rebalance")
         self.group.coordination.enforce_rebalance(reason)
 
-    def _taken_last(self) -> object:
-        iterator = self.iterator
-        return None if iterator is None else iterator.last
-
     def _on_group(self) -> None:
         """There is something to do for the group: also for an application in the middle of a chunk."""
-        iterator = self.iterator
-        if iterator is not None:
-            iterator.interrupted = True
+        self.iteration.interrupt()
         self.notifier.notify()
 
     # -- the end
@@ -512,19 +460,14 @@ class ConsumerCore:
     def wakeup(self) -> None:
         """Interrupt the owner's waiting call, or its next one (any thread)."""
         self._woken = True
-        iterator = self.iterator
-        if iterator is not None:
-            iterator.interrupted = True
+        self.iteration.interrupt()
         self.notifier.notify()
 
     def close(self, timeout: float) -> None:
         """Stop; returns by its deadline even with every broker down."""
         if self.engine.closed:
             return
-        self._active = None
-        iterator = self.iterator
-        if iterator is not None:
-            iterator.drop()
+        self.iteration.drop()
 
         def last_words() -> None:
             closed = ClosedError("the consumer was closed")

@@ -26,8 +26,8 @@ from kclient.net.manager import Manager, Poll
 from kclient.types import TopicPartition
 
 if TYPE_CHECKING:
-    from kclient.consumer.group.committing import Place
     from kclient.consumer.group.member import GroupMember
+    from kclient.consumer.iteration import Place
     from kclient.metrics import Metrics
     from kclient.net.coordinator import Coordinator
     from kclient.net.metadata import MetadataManager

@@ -18,14 +18,15 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future, InvalidStateError
 from random import Random
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from kclient.config import ConsumerConfig
 from kclient.consumer.group.auto_commit import AutoCommit, Committable
 from kclient.consumer.group.commits import Commit, CommitManager, Generations
 from kclient.consumer.group.fetching import CommittedFetcher, CommittedLookup
 from kclient.consumer.group.states import Generation
-from kclient.consumer.partition_state import PartitionState, Position
+from kclient.consumer.iteration import Place
+from kclient.consumer.partition_state import Position
 from kclient.consumer.subscription import Subscription
 from kclient.errors import CommitFailedError, FencedInstanceIdError, KafkaError, KafkaTimeoutError
 from kclient.metrics import Metrics
@@ -49,20 +50,6 @@ ToCommit = ConsumerRecord | Mapping[tuple[str, int], OffsetAndMetadata | int] | 
 
 _MARGIN = 1.0
 """Seconds that the network thread may be late to end what has a deadline."""
-
-
-class Place(NamedTuple):
-    """Where the application is within the chunk of records that it iterates over.
-
-    Attributes:
-        state: the partition.
-        present: before the record that it has now, which it may not have processed.
-        reached: after it.
-    """
-
-    state: PartitionState
-    present: Position
-    reached: Position
 
 
 class GroupOffsets:

@@ -11,8 +11,9 @@ from typing import Any
 
 from kclient.config import ConsumerConfig
 from kclient.consumer.fetch_buffer import FetchBuffer
-from kclient.consumer.group.committing import GroupOffsets, Place
+from kclient.consumer.group.committing import GroupOffsets
 from kclient.consumer.group.states import Generation
+from kclient.consumer.iteration import Place
 from kclient.consumer.reset import parse_policy
 from kclient.consumer.subscription import Subscription
 from kclient.errors import DisconnectedError, KafkaError

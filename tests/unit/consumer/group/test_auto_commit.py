@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kclient.consumer.group.committing import Place
+from kclient.consumer.iteration import Place
 from kclient.consumer.partition_state import Position
 from kclient.errors import FencedInstanceIdError, KafkaTimeoutError, RetriableCommitFailedError
 from kclient.protocol.messages.offset_commit import OffsetCommitRequest

@@ -205,6 +205,7 @@ class Owner:
     """One consumer's share in the group, without records.
 
     Attributes:
+        name: of a static member.
         errors: what polling raised.
     """
 
@@ -245,6 +246,7 @@ class Owner:
         engine.add(self.group.member)
         engine.add(self.group.coordinator)
         self.listener = self.group.coordination.listener = OwnedListener(self, check)
+        self.name = config.group_instance_id
         self.errors: list[BaseException] = []
         self.commits = 0
         self._committing: Future[None] | None = None

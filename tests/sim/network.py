@@ -65,6 +65,8 @@ class Faults(NamedTuple):
     """Seconds that a message takes."""
     late_delay: tuple[float, float] = (0.5, 60.0)
     """Seconds that a late one takes; those after it on the same connection wait for it."""
+    outlives: bool = True
+    """Whether a request that is under way arrives even when its connection ends first."""
 
 
 NO_FAULTS = Faults()
@@ -111,6 +113,8 @@ class SimChannel:
         self._closed = True
 
     def _arrive(self, frame: bytes) -> None:
+        if self._closed and not self._simulation.faults.outlives:
+            return
         if self._busy:
             self._unread.append(frame)
             return

@@ -154,6 +154,7 @@ class GroupOffsets:
         generation, refused = self._standing(offsets)
         if refused is not None:
             raise refused
+        self._advance(offsets)
         future: Future[None] = Future()
         commit = Commit(offsets, generation, timeout=timeout, repeated=True, on_done=lambda error: _end(future, error))
         self._submit(lambda: self.commits.add(commit))
@@ -175,6 +176,8 @@ class GroupOffsets:
             if isinstance(error, FencedInstanceIdError):
                 self._subscription.raise_soon(error)
 
+        if refused is None:
+            self._advance(offsets)
         commit = Commit(offsets, generation, timeout=self._timeout, repeated=False, on_done=done, refused=refused)
         self._submit(lambda: self.commits.add(commit))
 
@@ -211,9 +214,11 @@ class GroupOffsets:
 
     def _commit_processed(self, *, repeated: bool) -> Future[None]:
         future: Future[None] = Future()
-        generation, refused = self._standing({})
+        generation, _ = self._standing({})
         automatic = self.automatic
-        offsets = self._processed() if automatic is not None and refused is None else {}
+        member = generation is not None or self._subscription.topics is None
+        offsets = self._processed() if automatic is not None and member else {}
+        self._advance(offsets)
 
         def done(error: KafkaError | None) -> None:
             if automatic is not None and offsets:
@@ -307,9 +312,22 @@ class GroupOffsets:
                     return None
             positions = {tp: state.returned for tp, state in subscription.partitions.items() if state.returned}
             place = self._place()
+            # Behind it is what the application has committed itself since it took the record.
             if place is not None and place.state.tp in positions:
-                positions[place.state.tp] = place.present
+                tp = place.state.tp
+                positions[tp] = max(positions[tp], place.present, key=lambda position: position.offset)
         return Committable(generation, _committable(positions))
+
+    def _advance(self, offsets: Offsets) -> None:
+        """What the application commits, or gives up, is processed: an automatic commit must not go back behind it."""
+        with self._subscription.lock:
+            reached, place = self._positions(), self._place()
+            if place is not None and place.state.tp in reached:
+                reached[place.state.tp] = place.reached
+            for tp in offsets.keys() & reached.keys():
+                state, done = self._subscription.partitions[tp], offsets[tp]
+                if state.returned is not None and state.returned.offset < done.offset <= reached[tp].offset:
+                    state.returned = Position(done.offset, -1 if done.leader_epoch is None else done.leader_epoch)
 
     # -- shared
 

@@ -79,6 +79,58 @@ def test_an_explicit_commit_takes_the_present_record_too() -> None:
     assert model.history == [(TP, 16)]
 
 
+@pytest.mark.parametrize("what", [None, {TP: 18}], ids=["everything", "an offset"])
+def test_what_is_committed_explicitly_is_not_taken_back(what: Any) -> None:
+    model = automatic()
+    model.read_to(TP, 10)
+    model.offsets.asked()
+    model.subscription.partitions[TP].position = Position(20)
+    next(model.offsets.commit(what, 1.0))
+    model.run()
+    committed = 20 if what is None else 18
+    model.pass_time(6.0)
+    assert model.history == [(TP, committed)] * 2
+    model.offsets.commit_async({TP: 12}, None)
+    model.offsets.commit_async({TP: 1_000}, None)
+    model.run()
+    model.pass_time(6.0)
+    assert model.stored[TP].offset == committed, "other offsets say nothing about what is processed"
+
+
+def test_a_record_that_is_committed_in_iteration_is_not_taken_back() -> None:
+    model = automatic()
+    model.read_to(TP, 10)
+    model.offsets.asked()
+    state = model.subscription.partitions[TP]
+    model.place = Place(state, present=Position(15), reached=Position(16))
+    next(model.offsets.commit({TP: 16}, 1.0))
+    model.run()
+    model.pass_time(6.0)
+    assert model.history == [(TP, 16)] * 2
+    model.place = Place(state, present=Position(17), reached=Position(18))
+    model.pass_time(6.0)
+    assert model.history[-1] == (TP, 17)
+
+
+def test_the_timer_does_not_go_back_behind_what_the_end_has_committed() -> None:
+    model = automatic()
+    model.read_to(TP, 10)
+    model.offsets.asked()
+    model.subscription.partitions[TP].position = Position(20)
+    final(model)
+    model.pass_time(6.0)
+    assert model.history == [(TP, 20), (TP, 20)]
+
+
+def test_the_end_commits_nothing_as_a_stranger_while_the_group_rebalances() -> None:
+    model = automatic()
+    model.read_to(TP, 10)
+    model.offsets.asked()
+    model.member.generation, model.member.rebalancing = None, True
+    assert final(model)
+    assert not model.history
+
+
 def test_a_failure_that_may_pass_is_followed_by_a_commit_with_newer_offsets() -> None:
     model = automatic()
     model.failures[OffsetCommitRequest] = [LOADING]

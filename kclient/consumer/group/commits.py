@@ -28,6 +28,7 @@ from kclient.consumer.group.states import Generation
 from kclient.errors import (
     CommitFailedError,
     CoordinatorNotAvailableError,
+    FencedMemberEpochError,
     IllegalGenerationError,
     KafkaError,
     KafkaTimeoutError,
@@ -36,6 +37,7 @@ from kclient.errors import (
     RebalanceInProgressError,
     RequestTimedOutError,
     RetriableCommitFailedError,
+    StaleMemberEpochError,
     UnknownMemberIdError,
     UnknownTopicIdError,
     error_from_code,
@@ -77,6 +79,7 @@ class Commit:
         repeated: whether it is sent again after a failure that may pass.
         on_done: takes what became of it, on the network thread.
         refused: why it cannot be sent at all, to be told when its turn comes.
+        still_held: whether all its partitions are assigned as they were then, and have been since.
     """
 
     def __init__(
@@ -88,9 +91,11 @@ class Commit:
         repeated: bool,
         on_done: Callable[[KafkaError | None], None],
         refused: KafkaError | None = None,
+        still_held: Callable[[], bool] = lambda: True,
     ) -> None:
         self.left = dict(offsets)
         self.refused = refused
+        self.still_held = still_held
         self.generation = generation
         self.timeout = timeout
         self.repeated = repeated
@@ -136,6 +141,7 @@ class CommitManager(Manager):
         self._coordinator = coordinator
         self._metadata = metadata
         self._member = member
+        self._by_epochs = config.group_protocol == "consumer"
         self._backoff = retry_backoff(config, random)
         self._on_committed = on_committed
         self._latency = metrics.histogram("commit_latency")
@@ -218,9 +224,16 @@ class CommitManager(Manager):
         elif any(self._is_replaced(topic, topic_id) for topic, topic_id in commit.ids.items()):
             text = "the topic was deleted and created anew, and these offsets are not its own"
             self._end(commit, UnknownTopicIdError(text, topic=next(iter(commit.ids)), api="OffsetCommit"))
-        elif commit.generation is not None and commit.generation != self._member.generation_now():
+        elif commit.generation is not None and not self._is_of_this_generation(commit, commit.generation):
             self._end(commit, self.not_a_member())
         return commit.done
+
+    def _is_of_this_generation(self, commit: Commit, generation: Generation) -> bool:
+        now = self._member.generation_now()
+        if self._by_epochs and now is not None and now.member_id == generation.member_id and commit.still_held():
+            # The consumer protocol's epochs grow without taking partitions away.
+            commit.generation = now
+        return commit.generation == now
 
     def _is_replaced(self, topic: str, topic_id: UUID | None) -> bool:
         return topic_id is not None and self._metadata.cluster.topic_id(topic) not in (None, topic_id)
@@ -314,7 +327,7 @@ class CommitManager(Manager):
             self._failures = 0
         for commit in reversed(commits):
             commit.left = {tp: offset for tp, offset in commit.left.items() if tp in errors}
-            if commit.left and commit.repeated and not commit.done and self._error_of(commit, errors).retriable:
+            if commit.left and commit.repeated and not commit.done and _may_pass(self._error_of(commit, errors)):
                 commit.last_error = self._error_of(commit, errors)
                 _log.info("%s; committing again", commit.last_error)
                 self._queue.appendleft(commit)
@@ -331,11 +344,11 @@ class CommitManager(Manager):
     def _error_of(self, commit: Commit, errors: Mapping[TopicPartition, KafkaError]) -> KafkaError:
         """The worst that happened to one of its partitions."""
         own = [errors[tp] for tp in commit.left]
-        return next((error for error in own if not error.retriable), own[0])
+        return next((error for error in own if not _may_pass(error)), own[0])
 
     def _meaning(self, error: KafkaError, commit: Commit) -> KafkaError:
         """What the coordinator's or the connection's error says to whoever commits."""
-        if isinstance(error, UnknownMemberIdError | IllegalGenerationError):
+        if isinstance(error, UnknownMemberIdError | IllegalGenerationError | FencedMemberEpochError):
             if commit.generation is None:
                 text = "members of the group read these partitions now; leave the commits to them, or subscribe()"
                 return _caused(CommitFailedError(text, api="OffsetCommit"), error)
@@ -345,7 +358,7 @@ class CommitManager(Manager):
         if isinstance(error, RebalanceInProgressError):
             text = "the offsets were not committed, since the group rebalances: poll() to take part, then commit again"
             return _caused(RebalanceInProgressError(text, api="OffsetCommit"), error)
-        return _for_now(error) if error.retriable else error
+        return _for_now(error) if _may_pass(error) else error
 
     def _end(self, commit: Commit, error: KafkaError | None = None) -> None:
         if commit.done:
@@ -353,6 +366,11 @@ class CommitManager(Manager):
         if error is not None:
             self._failed.add()
         commit.end(error)
+
+
+def _may_pass(error: KafkaError) -> bool:
+    """Whether committing again may help; the member's next heartbeat brings the epoch that a stale one lacks."""
+    return error.retriable or isinstance(error, StaleMemberEpochError)
 
 
 def _for_now(error: KafkaError) -> KafkaError:

@@ -156,7 +156,14 @@ class GroupOffsets:
             raise refused
         self._advance(offsets)
         future: Future[None] = Future()
-        commit = Commit(offsets, generation, timeout=timeout, repeated=True, on_done=lambda error: _end(future, error))
+        commit = Commit(
+            offsets,
+            generation,
+            timeout=timeout,
+            repeated=True,
+            on_done=lambda error: _end(future, error),
+            still_held=self._holding(offsets),
+        )
         self._submit(lambda: self.commits.add(commit))
         try:
             yield Result(future, time.monotonic() + timeout + _MARGIN)
@@ -178,7 +185,15 @@ class GroupOffsets:
 
         if refused is None:
             self._advance(offsets)
-        commit = Commit(offsets, generation, timeout=self._timeout, repeated=False, on_done=done, refused=refused)
+        commit = Commit(
+            offsets,
+            generation,
+            timeout=self._timeout,
+            repeated=False,
+            on_done=done,
+            refused=refused,
+            still_held=self._holding(offsets),
+        )
         self._submit(lambda: self.commits.add(commit))
 
     def commit_before_rebalance(self, deadline: float) -> Operation[bool]:
@@ -225,7 +240,14 @@ class GroupOffsets:
                 automatic.done(error)
             _end(future, None)
 
-        commit = Commit(offsets, generation, timeout=self._timeout, repeated=repeated, on_done=done)
+        commit = Commit(
+            offsets,
+            generation,
+            timeout=self._timeout,
+            repeated=repeated,
+            on_done=done,
+            still_held=self._holding(offsets),
+        )
         self._submit(lambda: self.commits.add(commit))
         return future
 
@@ -268,6 +290,11 @@ class GroupOffsets:
                 raise ValueError(f"an offset is 0 or more, not {offset.offset} for {TopicPartition(*tp)}")
             chosen[TopicPartition(*tp)] = offset
         return chosen
+
+    def _holding(self, offsets: Offsets) -> Callable[[], bool]:
+        """A function that tells whether the partitions have been this consumer's without a break since now."""
+        states = {tp: self._subscription.partitions.get(tp) for tp in offsets}
+        return lambda: all(self._subscription.partitions.get(tp) is state for tp, state in states.items())
 
     def _standing(self, offsets: Offsets) -> tuple[Generation | None, KafkaError | None]:
         """The generation to commit these in, and why they cannot be committed."""

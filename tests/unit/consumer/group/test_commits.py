@@ -28,6 +28,7 @@ from tests.unit.consumer.group.offsets_model import OTHER, TP, OffsetsModel
 from tests.unit.consumer.model import ModelCluster
 
 LOADING, NOT_AVAILABLE, NOT_COORDINATOR, UNKNOWN_TOPIC = 14, 15, 16, 3
+FENCED_EPOCH, STALE_EPOCH = 110, 113
 METADATA_TOO_LARGE, UNKNOWN_MEMBER, REBALANCING, GROUP_DENIED, FENCED = 12, 25, 27, 30, 82
 
 
@@ -342,3 +343,54 @@ def test_the_position_in_a_topic_that_was_replaced_is_not_committed_until_it_is_
     model.read_to(TP, 3)
     commit(model)
     assert model.history == [(TP, 3)]
+
+
+def with_epochs() -> OffsetsModel:
+    """Of a member that speaks the consumer protocol, whose epochs grow while its partitions stay."""
+    model = OffsetsModel()
+    model.offsets.commits._by_epochs = True
+    return model
+
+
+def test_a_commit_goes_out_with_the_epoch_of_its_moment() -> None:
+    model = with_epochs()
+    future = begin(model.offsets.commit({TP: 5}, 10.0))
+    model.generation = 2
+    model.member.generation = Generation(2, "m", None, "uniform")
+    model.run()
+    assert future.result(0) is None
+    assert model.history == [(TP, 5)]
+
+
+def test_a_stale_epoch_is_waited_for() -> None:
+    model = with_epochs()
+    model.failures[OffsetCommitRequest] = [STALE_EPOCH]
+    commit(model, {TP: 5})
+    model.failures[OffsetCommitRequest] = [STALE_EPOCH]
+    told = commit_async(model, {TP: 6})
+    model.run()
+    model.offsets.run_callbacks()
+    assert isinstance(told[0], RetriableCommitFailedError)
+    assert model.history == [(TP, 5)]
+
+
+def test_with_epochs_nothing_goes_out_for_a_partition_that_went_and_came_back() -> None:
+    model = with_epochs()
+    model.failures[OffsetCommitRequest] = [STALE_EPOCH]
+    future = begin(model.offsets.commit({TP: 5}, 10.0))
+    model.run()
+    model.assign(OTHER)
+    model.assign(TP, OTHER)
+    model.generation = 2
+    model.member.generation = Generation(2, "m", None, "uniform")
+    model.pass_time(1.0)
+    with pytest.raises(RebalanceInProgressError):
+        future.result(0)
+    assert not model.history
+
+
+def test_a_fenced_epoch_is_the_end_of_membership() -> None:
+    model = with_epochs()
+    model.failures[OffsetCommitRequest] = [FENCED_EPOCH]
+    with pytest.raises(CommitFailedError):
+        commit(model, {TP: 5})

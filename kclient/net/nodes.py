@@ -266,6 +266,10 @@ class ClusterNodes(Nodes):
         if not ready:
             return None
         least = min(link.load for link in ready)
+        if least and not self._on_bootstrap:
+            # What waits for an answer there may be a long poll, and a second connection to a broker be idle.
+            ready += [link for link in map(self._links.__getitem__, self._dedicated) if link.is_ready and not link.load]
+            least = min(link.load for link in ready)
         return self._random.choice([link for link in ready if link.load == least])
 
     def _candidate_links(self) -> list[Link]:

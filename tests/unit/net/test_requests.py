@@ -12,8 +12,10 @@ from kclient.errors import (
     ProtocolError,
     UnsupportedVersionError,
 )
+from kclient.net.manager import ANY_NODE
 from kclient.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from kclient.protocol.messages.produce import ProduceRequest
+from kclient.types import Node
 from tests.unit.net.scripted import Rig, cluster
 
 
@@ -305,3 +307,15 @@ def test_a_broker_that_moved_is_reconnected_at_its_new_address() -> None:
     assert rig.network.lookups[-1][:2] == ("elsewhere", 9092) or rig.nodes.ready(0, rig.clock()) is False
     rig.settle()
     assert rig.channel.address.sockaddr[0] == "elsewhere"
+
+
+def test_a_request_for_any_broker_does_not_wait_behind_a_long_poll_if_another_connection_is_idle() -> None:
+    rig = ready_rig()
+    main = rig.channel
+    rig.send(0)
+    own = rig.nodes.dedicate(Node(0, "b0", 9092))
+    rig.nodes.ready(own, rig.clock())
+    rig.settle()
+    dedicated = rig.connect()
+    rig.send(ANY_NODE)
+    assert main.names() == dedicated.names() == ["MetadataRequest"]

@@ -1,13 +1,15 @@
 """What the owner tells the group's member, and what the member answers: the mailbox between the two threads.
 
 The owner numbers its joins. Every event says to which of them it belongs, and the owner ignores those of an
-earlier one, so that nothing that was overtaken by a newer join has an effect.
+earlier one, so that nothing that was overtaken by a newer join has an effect. With the consumer protocol the owner
+numbers its subscriptions.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
+from uuid import UUID
 
 from kclient.consumer.group.states import Generation
 from kclient.errors import KafkaError
@@ -55,7 +57,15 @@ class Rejoin(NamedTuple):
 
 
 class Lead(NamedTuple):
-    """This member is the leader, and divides the partitions; `skip`: the assignment stays as it was (KIP-814)."""
+    """This member is the leader, and divides the partitions.
+
+    Attributes:
+        number: of the join.
+        generation: of the group.
+        members: all of them.
+        skip: a static leader came back, and the assignment stays as it was (KIP-814). What it was made of is not
+            told: as with the Java client, a topic that grew while the leader was away counts with its next change.
+    """
 
     number: int
     generation: Generation
@@ -86,4 +96,20 @@ class Failed(NamedTuple):
     error: KafkaError
 
 
-Event = Rejoin | Lead | Assigned | Failed
+class Target(NamedTuple):
+    """The coordinator of the consumer protocol assigned partitions.
+
+    Attributes:
+        number: of the owner's subscription.
+        membership: in which they are this member's; when it is over, they are lost.
+        target: counts the assignments of this membership.
+        partitions: numbers of partitions by topic id.
+    """
+
+    number: int
+    membership: int
+    target: int
+    partitions: Mapping[UUID, tuple[int, ...]]
+
+
+Event = Rejoin | Lead | Assigned | Failed | Target

@@ -9,7 +9,7 @@ the new directory, the future log gets the current one's name, and the current o
     the metadata   A ────────────────────── B ─────────── B ──────────── B
 
 A crash before the metadata has changed leaves a future log that is filled further after the restart; a crash after it
-leaves a complete one, or two logs, of which `LogManager.settle` takes the one in B. Reading, checking and writing the
+leaves a complete one, or two logs, of which `settling` takes the right one. Reading, checking and writing the
 batches is done in a worker thread, which is the only one to touch the future log until it has caught up; so whoever
 gives a move up only detaches that log, and the move deletes it when its thread is done. Compaction leaves the
 partition alone meanwhile. Source: Kafka's ReplicaAlterLogDirsThread.
@@ -228,8 +228,10 @@ class ReplicaMoves:
         future.begin_leader_epoch(source.leader_epoch)
         self._assign(source, move.directory)
         move.complete = True
-        self._logs.promote(source.topic, source.partition)
-        self._on_moved(source)
+        try:
+            self._logs.promote(source.topic, source.partition)
+        finally:
+            self._on_moved(source)
         logger.info("%s is complete", move)
         return True
 

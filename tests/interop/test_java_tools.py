@@ -240,6 +240,27 @@ def test_verifiable_producer(java: JavaTools, topic: str) -> None:
     assert '"acked":1000' in output, output[-2000:]
 
 
+# The cluster
+
+
+def test_features(java: JavaTools) -> None:
+    output = java.run(f"{TOOLS}.FeatureCommand", "describe")
+    row = r"metadata\.version\s+SupportedMinVersion: 3\.3-IV3\s+SupportedMaxVersion: 4\.3-IV0\s+FinalizedVersionLevel: 4\.3"
+    assert re.search(row, output), output
+    refused = java.run(f"{TOOLS}.FeatureCommand", "downgrade", "--feature", "metadata.version=29")
+    assert "Refusing to perform the requested downgrade because it might delete metadata information" in refused
+    unknown = java.run(f"{TOOLS}.FeatureCommand", "upgrade", "--feature", "no.such.feature=1")
+    assert "does not support this feature" in unknown
+
+
+def test_quorum(java: JavaTools) -> None:
+    status = java.run(f"{TOOLS}.MetadataQuorumCommand", "describe", "--status")
+    assert re.search(r"LeaderEpoch:\s+[1-9]", status), status
+    assert re.search(r"MaxFollowerLag:\s+0\n", status), status
+    replication = java.run(f"{TOOLS}.MetadataQuorumCommand", "describe", "--replication")
+    assert re.search(r"\bLeader\s*$", replication), replication
+
+
 # The files
 
 

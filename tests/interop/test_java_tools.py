@@ -245,8 +245,8 @@ def test_verifiable_producer(java: JavaTools, topic: str) -> None:
 
 def test_features(java: JavaTools) -> None:
     output = java.run(f"{TOOLS}.FeatureCommand", "describe")
-    row = r"metadata\.version\s+SupportedMinVersion: 3\.3-IV3\s+SupportedMaxVersion: 4\.3-IV0\s+FinalizedVersionLevel: 4\.3"
-    assert re.search(row, output), output
+    levels = r"SupportedMinVersion: 3\.3-IV3\s+SupportedMaxVersion: 4\.3-IV0\s+FinalizedVersionLevel: 4\.3-IV0"
+    assert re.search(rf"Feature: metadata\.version\s+{levels}", output), output
     refused = java.run(f"{TOOLS}.FeatureCommand", "downgrade", "--feature", "metadata.version=29")
     assert "Refusing to perform the requested downgrade because it might delete metadata information" in refused
     unknown = java.run(f"{TOOLS}.FeatureCommand", "upgrade", "--feature", "no.such.feature=1")

@@ -288,7 +288,10 @@ class RefBroker:
             async with asyncio.timeout(timeout):
                 return await steps(broker)
 
-        return _run_in(loop, run())
+        try:
+            return _run_in(loop, run())
+        except concurrent.futures.CancelledError:
+            raise IllegalStateError("the broker was stopped meanwhile") from None
 
     def metrics(self) -> dict[str, Any]:
         """What the broker has counted: values by metric, and by label where a metric has labels.

@@ -25,6 +25,7 @@ import dataclasses
 import errno
 import json
 import math
+import threading
 from collections.abc import Callable
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
@@ -69,17 +70,18 @@ class ControlServer:
         self.url = ""
         self._kafka = kafka
         self._host = host
+        self._starting_or_stopping = threading.Lock()
         gets = {
             "/state": self._state,
             "/faults": self._faults,
             "/clock": lambda given: self._clock(),
         }
         posts = {
-            "/start": lambda given: self._start(),
-            "/stop": lambda given: kafka.stop(),
-            "/kill": lambda given: kafka.kill(),
-            "/restart": lambda given: kafka.restart(),
-            "/power-failure": self._power_failure,
+            "/start": self._alone(lambda given: self._start()),
+            "/stop": self._alone(lambda given: kafka.stop()),
+            "/kill": self._alone(lambda given: kafka.kill()),
+            "/restart": self._alone(lambda given: kafka.restart()),
+            "/power-failure": self._alone(self._power_failure),
             "/elect": self._elect,
             "/faults": lambda given: _shown(kafka.faults.add(Rule.from_json(given))),
             "/clock/hold": self._hold,
@@ -122,6 +124,15 @@ class ControlServer:
             "clock": self._clock(),
             "topics": kafka.call(topics) if kafka.is_running else {},
         }
+
+    def _alone(self, do: Do) -> Do:
+        """Requests come in threads of their own, and a broker is started or stopped by one at a time."""
+
+        def locked(given: dict[str, Any]) -> Any:
+            with self._starting_or_stopping:
+                return do(given)
+
+        return locked
 
     def _start(self) -> None:
         self._kafka.start()

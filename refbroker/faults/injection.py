@@ -189,6 +189,7 @@ class Exchange:
             self._context.connection.close()
         elif self._wants_answer:
             # Until the client gives up: the connection then cancels the task.
+            self._context.connection.ignore()
             await asyncio.get_running_loop().create_future()
         return True
 

@@ -107,6 +107,8 @@ class Rule:
             raise ConfigError(f"a fault is for at least one request, not {self.count}; count=None is for all")
         if self.seconds is not None and not 0 <= self.seconds < float("inf"):
             raise ConfigError(f"a delay of {self.seconds} seconds cannot be")
+        if self.topic == "":
+            raise ConfigError("a topic has a name; leave it out to mean all")
         if self.action is Action.FAIL and not self.error:
             raise ConfigError("a failure needs an error other than NONE")
         if self.action in (Action.CORRUPT, Action.TRUNCATE) and self.when is not usual:

@@ -8,6 +8,7 @@ import re
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -105,6 +106,12 @@ def test_the_broker_is_stopped_crashed_and_started_again(kafka: RefBroker, contr
     assert control.elect("orders", 0) == epoch + 1
     with pytest.raises(errors.UnknownTopicOrPartitionError):
         control.elect("bills", 1)
+
+
+def test_restarts_asked_for_at_once_come_one_after_the_other(kafka: RefBroker, control: RemoteControl) -> None:
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(lambda _: control.restart(), range(4))) == [None] * 4
+    assert produce(control.bootstrap_servers) == 0
 
 
 def test_the_disk_fails_fills_up_and_loses(kafka: RefBroker, control: RemoteControl) -> None:

@@ -155,6 +155,18 @@ def test_a_client_that_goes_while_it_is_held_up_is_forgotten(orders: RefBroker) 
         wait_until(lambda: not orders.call(lambda broker: len(broker.server.connections)))
 
 
+def test_a_client_that_gives_up_on_a_dropped_request_is_noticed_whatever_it_has_sent_behind_it(
+    orders: RefBroker,
+) -> None:
+    fault = orders.faults.drop("Metadata")
+    with Wire(orders.bootstrap_servers) as wire:
+        wire.write(frame(MetadataRequest(topics=[]), 12, 1) + frame(produce_request("orders", bytes(100_000)), 9, 2))
+        fault.wait()
+        wire.write(frame(produce_request("orders", bytes(1_000_000)), 9, 3))
+    wait_until(lambda: not orders.call(lambda broker: len(broker.server.connections)))
+    assert contents(orders) == []
+
+
 @pytest.mark.parametrize("end", ["close", "kill", "restart"])
 def test_a_broker_with_requests_that_are_held_up_stops_at_once(end: str) -> None:
     kafka = RefBroker().start()

@@ -108,7 +108,7 @@ def test_error_answers_look_as_kafkas_do() -> None:
     find = sample(REQUESTS["FindCoordinator"], 4, UUID(int=1))
     found: Any = outline(find, 4)
     put_code(found, 4, 15, None)
-    assert [(one.key, one.node_id, one.error_code) for one in found.coordinators] == [("coordinator_keys 0", 0, 15)]
+    assert [(one.key, one.node_id, one.error_code) for one in found.coordinators] == [("coordinator_keys 0", -1, 15)]
     joined: Any = outline(sample(REQUESTS["JoinGroup"], 9, UUID(int=1)), 9)
     put_code(joined, 9, 27, None)
     assert (joined.error_code, joined.members) == (27, [])
@@ -143,6 +143,7 @@ def test_what_cannot_be_is_refused_with_the_reason() -> None:
         (lambda: faults.delay("Produce", -1), "cannot be"),
         (lambda: faults.delay("Produce", float("inf")), "cannot be"),
         (lambda: faults.drop("Heartbeat", topic="orders"), "requests of Heartbeat name no topics"),
+        (lambda: faults.drop("Produce", topic=""), "a topic has a name"),
         (lambda: faults.corrupt("Metadata"), "carries no records"),
         (lambda: faults.cut("Produce", version=99), "versions 3 to 13, not 99"),
         (lambda: faults.cut("Produce", when="during"), "none of before, after"),  # type: ignore[arg-type]

@@ -228,6 +228,7 @@ class Broker:
 
     async def kill(self) -> None:
         """Let go of everything as a crash would: nothing is flushed or written any more."""
+        await self.server.stop_accepting()
         self.server.abort()
         self.delayed_fetches.close()
         self.metrics.event_loop.stop()

@@ -46,6 +46,7 @@ STATUS: tuple[tuple[type[Exception], int], ...] = (
     (TimeoutError, HTTPStatus.REQUEST_TIMEOUT),
     (IllegalStateError, HTTPStatus.CONFLICT),
     (ValueError, HTTPStatus.BAD_REQUEST),
+    (OverflowError, HTTPStatus.BAD_REQUEST),
     (KafkaError, HTTPStatus.INTERNAL_SERVER_ERROR),
     (OSError, HTTPStatus.INTERNAL_SERVER_ERROR),
 )

@@ -170,10 +170,10 @@ class Rule:
         unknown = sorted(rest.keys() - _JSON_TYPES.keys())
         if unknown:
             raise ConfigError(f"a fault has no {', '.join(unknown)}; it has {', '.join(_JSON_TYPES)}")
-        try:
-            return cls.make(rest.pop("action"), rest.pop("api"), **rest)
-        except KeyError as error:
-            raise ConfigError(f"a fault needs {error.args[0]!r}") from None
+        for name in ("action", "api"):
+            if rest.get(name) is None:
+                raise ConfigError(f"a fault needs an {name}")
+        return cls.make(rest.pop("action"), rest.pop("api"), **rest)
 
 
 _JSON_TYPES: dict[str, tuple[type, ...]] = {

@@ -28,12 +28,13 @@ import anyio.to_thread
 from kclient.errors import IllegalStateError
 from refbroker.broker import Broker
 from refbroker.clock import Clock
-from refbroker.config import LOOPBACK, PLAINTEXT, BrokerConfig
+from refbroker.config import LOOPBACK, PLAINTEXT, BrokerConfig, parse_listener
 from refbroker.control.clock import ClockMethods, LocalClock
 from refbroker.control.elections import elect
 from refbroker.faults import Faults
 from refbroker.log import Files, PartitionLog
 from refbroker.metadata.topics import NewTopic, plan_topic
+from refbroker.settings.values import parse_list
 
 if TYPE_CHECKING:
     from refbroker.control.client import RemoteControl
@@ -104,12 +105,17 @@ class RefBroker:
             raise
 
     def _config(self) -> BrokerConfig:
-        listener = f"{PLAINTEXT}://{LOOPBACK}:{self._port}"
-        settings = {"listeners": listener, "log.dirs": str(self._data_dir), **self._settings}
+        own = f"{PLAINTEXT}://{LOOPBACK}:{self._port}"
+        settings = {"listeners": own, "log.dirs": str(self._data_dir), **self._settings}
         config = BrokerConfig(settings)
-        name, host, port = config.listener
-        if port == 0 and self._port:
-            config = BrokerConfig({**settings, "listeners": f"{name}://{host}:{self._port}"})
+        listener = config.listener
+        if listener.port == 0 and self._port:
+            # The port that was picked at the first start; a controller's listener stays as it is.
+            texts = [
+                str(listener._replace(port=self._port)) if parse_listener(text) == listener else text
+                for text in parse_list(settings["listeners"])
+            ]
+            config = BrokerConfig({**settings, "listeners": ",".join(texts)})
         advertised = config.advertised(self._port)
         self._address = f"[{advertised.host}]" if ":" in advertised.host else advertised.host
         return config

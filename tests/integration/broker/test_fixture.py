@@ -54,6 +54,16 @@ def test_a_restart_finds_everything_again_on_the_same_port() -> None:
         assert kafka.call(lambda broker: broker.metadata.image.config(2, "t")) == {"retention.ms": "1000"}
 
 
+def test_a_port_that_was_picked_stays_with_listeners_of_ones_own_too() -> None:
+    listeners = "PLAINTEXT://localhost:0,CONTROLLER://localhost:9093"
+    with RefBroker(settings={"listeners": listeners, "controller.listener.names": "CONTROLLER"}) as kafka:
+        before = kafka.bootstrap_servers
+        assert before == f"localhost:{kafka.port}"
+        kafka.create_topic("t")
+        kafka.restart()
+        assert (kafka.bootstrap_servers, produce(kafka, b"v")) == (before, 0)
+
+
 def test_temporary_files_go_and_others_stay(tmp_path: Path) -> None:
     with RefBroker() as kafka:
         directory = kafka.data_dir

@@ -13,6 +13,7 @@ import asyncio
 import logging
 import random
 import uuid
+from functools import partial
 from types import TracebackType
 from typing import Self
 
@@ -29,7 +30,7 @@ from refbroker.dispatch import Dispatcher
 from refbroker.faults import Faults
 from refbroker.fetch_sessions import FetchSessions
 from refbroker.log import Files, LogManager, PartitionLog
-from refbroker.log.checkpoints import random_uuid
+from refbroker.log.checkpoints import HIGH_WATERMARKS, LOG_START_OFFSETS, RECOVERY_POINTS, random_uuid
 from refbroker.log.compaction.manager import CleanerConfig, LogCleaner
 from refbroker.metadata.bootstrap import activation_records, bootstrap_records
 from refbroker.metadata.log import MetadataLog
@@ -45,6 +46,12 @@ logger = logging.getLogger(__name__)
 
 SWEEP_MS = 5_000
 FLUSH_MS = 1_000
+# Which setting says how often a file of offsets is written.
+CHECKPOINT_INTERVALS = {
+    RECOVERY_POINTS: "log.flush.offset.checkpoint.interval.ms",
+    LOG_START_OFFSETS: "log.flush.start.offset.checkpoint.interval.ms",
+    HIGH_WATERMARKS: "replica.high.watermark.checkpoint.interval.ms",
+}
 EXPIRE_PRODUCERS_MS = 600_000
 DELETE_FILES_MS = 1_000
 TAKE_SNAPSHOT_MS = 1_000
@@ -257,8 +264,9 @@ class Broker:
     def _plan_background(self) -> None:
         every, integer = self.background.every, self.config.integer
         every("connection sweep", lambda: SWEEP_MS, self.server.sweep)
-        every("log flush", lambda: FLUSH_MS, self._flush)
-        every("checkpoints", lambda: integer("log.flush.offset.checkpoint.interval.ms"), self.logs.checkpoint)
+        every("log flush", lambda: max(min(FLUSH_MS, integer("log.flush.scheduler.interval.ms")), 1), self._flush)
+        for table, interval in CHECKPOINT_INTERVALS.items():
+            every(table, partial(self._checkpoint_interval_ms, interval), partial(self.logs.checkpoint, table))
         every("producer expiry", lambda: EXPIRE_PRODUCERS_MS, self._expire_producers)
         every("log retention", lambda: integer("log.retention.check.interval.ms"), self.logs.apply_retention)
         every("metadata snapshots", lambda: TAKE_SNAPSHOT_MS, self.metadata.take_snapshot_if_due)
@@ -266,6 +274,10 @@ class Broker:
         every("file deletion", lambda: DELETE_FILES_MS, self.logs.delete_due_files)
         if self.config.boolean("log.cleaner.enable"):
             every("log cleaner", lambda: integer("log.cleaner.backoff.ms"), self.cleaner.clean_due)
+
+    def _checkpoint_interval_ms(self, name: str) -> int:
+        # 0 is allowed, and means as often as can be.
+        return max(self.config.integer(name), 1)
 
     def _expire_producers(self) -> None:
         self.logs.remove_expired_producers(self.clock())

@@ -107,6 +107,7 @@ class LogDirectory:
         self._recovery_points: dict[Key, int] = {}
         self._log_start_offsets: dict[Key, int] = {}
         self._cleaner_offsets: dict[Key, int] = {}
+        self._checkpointed: dict[str, dict[Key, int]] = {}
 
     def __repr__(self) -> str:
         return f"LogDirectory({self.path}{'' if self.is_online else ', offline'})"
@@ -365,8 +366,11 @@ class LogDirectory:
             with self.health.guard(f"remove files in {self.path}"):
                 await anyio.to_thread.run_sync(deletion.carry_out, self._files)
 
-    def checkpoint(self) -> None:
-        """Write recovery points, log start offsets, high watermarks, and how far logs are compacted.
+    def checkpoint(self, *names: str) -> None:
+        """Write recovery points, log start offsets, high watermarks, and how far logs are compacted, as far as changed.
+
+        Parameters:
+            names: only these of `checkpoints`; none for all.
 
         Raises:
             KafkaStorageError: the disk fails.
@@ -384,8 +388,11 @@ class LogDirectory:
         )
         with self.health.guard(f"write the checkpoints of {self.path}"):
             for name, offsets in tables:
-                checkpoints.write_offsets(self._files, self.path / name, offsets)
-        self.write_cleaner_offsets()
+                if (not names or name in names) and self._checkpointed.get(name) != offsets:
+                    checkpoints.write_offsets(self._files, self.path / name, offsets)
+                    self._checkpointed[name] = offsets
+        if not names:
+            self.write_cleaner_offsets()
 
     def write_cleaner_offsets(self) -> None:
         """Write how far each log is compacted, if that has changed.

@@ -325,8 +325,11 @@ class LogManager:
                     pending.append((log, flush))
         return pending
 
-    def checkpoint(self) -> None:
+    def checkpoint(self, *names: str) -> None:
         """Write the checkpoint files of every directory that can be used.
+
+        Parameters:
+            names: only these of `checkpoints`; none for all.
 
         Raises:
             KafkaStorageError: of the first disk that fails; the others' are written all the same.
@@ -334,7 +337,7 @@ class LogManager:
         failure: KafkaStorageError | None = None
         for directory in self._usable:
             try:
-                directory.checkpoint()
+                directory.checkpoint(*names)
             except KafkaStorageError as error:
                 failure = failure or error
         if failure is not None:

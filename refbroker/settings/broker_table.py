@@ -139,7 +139,7 @@ log.flush.interval.messages long 9223372036854775807 1.. AD
 log.flush.interval.ms long null * AD
 log.flush.offset.checkpoint.interval.ms int 60000 0.. A
 log.flush.scheduler.interval.ms long 9223372036854775807 * A
-log.flush.start.offset.checkpoint.interval.ms int 60000 0.. -
+log.flush.start.offset.checkpoint.interval.ms int 60000 0.. A
 log.index.interval.bytes int 4096 0.. AD
 log.index.size.max.bytes int 10485760 4.. AD
 log.local.retention.bytes long -2 -2.. D
@@ -234,7 +234,7 @@ replica.fetch.max.bytes int 1048576 0.. -
 replica.fetch.min.bytes int 1 * -
 replica.fetch.response.max.bytes int 10485760 0.. -
 replica.fetch.wait.max.ms int 500 * -
-replica.high.watermark.checkpoint.interval.ms long 5000 * -
+replica.high.watermark.checkpoint.interval.ms long 5000 * A
 replica.lag.time.max.ms long 30000 * -
 replica.selector.class string null * -
 replica.socket.receive.buffer.bytes int 65536 * -

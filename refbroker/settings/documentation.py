@@ -57,6 +57,8 @@ _BROKER = {
     "log.dir": "The data directory, when log.dirs is not set.",
     "log.dirs": "The data directories.",
     "log.flush.offset.checkpoint.interval.ms": "How often recovery points are written, in milliseconds.",
+    "log.flush.start.offset.checkpoint.interval.ms": "How often log start offsets are written, in milliseconds.",
+    "replica.high.watermark.checkpoint.interval.ms": "How often high watermarks are written, in milliseconds.",
     "log.retention.check.interval.ms": "How often logs are looked at for what may be deleted, in milliseconds.",
     "max.connections": "How many connections are accepted at once.",
     "max.incremental.fetch.session.cache.slots": "How many incremental fetch sessions are kept.",

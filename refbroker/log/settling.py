@@ -51,6 +51,12 @@ def settle(
         _keep_one(key, [directory for directory in directories if key in directory.logs], table, home)
     for directory in directories:
         for key, future in list(directory.futures.items()):
+            if key in directory.logs:
+                # Of a move that was given up, whose removal a power failure has undone.
+                del directory.futures[key]
+                with unless_offline(directory):
+                    future.delete()
+                continue
             current = table.get(*key)
             complete = current is None or future.log_end_offset >= current.log_end_offset
             if directory.directory_id == home(future) and complete:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import shutil
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
@@ -348,6 +349,18 @@ async def test_a_move_that_was_interrupted_goes_on_after_the_next_start(
     await moved(harness)
     assert place(harness, "moving") == "two"
     assert values(harness) == expected
+
+
+@pytest.mark.asyncio
+async def test_a_copy_beside_the_log_itself_is_removed(harness: Harness) -> None:
+    produce(harness, 20)
+    harness.broker.logs.close()
+    path = directory(harness, "one").path
+    shutil.copytree(path / "moving-0", path / f"moving-0.{'0' * 32}-future")
+    harness.open()
+    assert entries(harness, "one") == {"moving-0", "moving-0-delete"}
+    assert not len(harness.broker.moves)
+    assert len(values(harness)) == 20
 
 
 @pytest.mark.asyncio

@@ -352,10 +352,18 @@ async def test_metadata_keeps_its_brokers_and_creates_no_topic_that_is_to_fail(h
         "bills": (0, 1),
     }
     assert len(answer.brokers) == 1
+    faults.fail("Metadata", "LEADER_NOT_AVAILABLE", topic="orders")
+    answer = await ask(harness, MetadataRequest(topics=names[:1]), 12)
+    assert ([topic.error_code for topic in answer.topics], len(answer.brokers)) == ([5], 1)
     assert "orders" not in harness.broker.metadata.image.topics
+    faults.fail("Metadata", "LEADER_NOT_AVAILABLE", topic="orders")
+    names[1].name = "new"
+    answer = await ask(harness, MetadataRequest(topics=names), 12)
+    assert {topic.name: topic.error_code for topic in answer.topics} == {"orders": 5, "new": 0}
+    assert set(harness.broker.metadata.image.topics) == {"bills", "new"}
     everything = faults.fail("Metadata", 5, topic="bills", partition=0)
     answer = await ask(harness, MetadataRequest(topics=None), 12)
-    (bills,) = answer.topics
+    (bills,) = (topic for topic in answer.topics if topic.name == "bills")
     assert (bills.error_code, bills.partitions[0].error_code, everything.fired) == (0, 5, 1)
     faults.fail("Metadata", "REBOOTSTRAP_REQUIRED")
     assert (await ask(harness, MetadataRequest(topics=[]), 13)).error_code == 129

@@ -291,6 +291,8 @@ class MetadataLog:
         Raises:
             KafkaStorageError: the disk fails; there is no snapshot then.
         """
+        # What it has must be in the log for good, or else a power failure could leave a log that ends before it.
+        self._log.flush()
         snapshot_id = SnapshotId(self._log.log_end_offset, self._log.leader_epoch)
         # Whether it succeeds or not, the next one has to wait as long again.
         self._bytes_since_snapshot, self._last_snapshot_ms = 0, self._clock()

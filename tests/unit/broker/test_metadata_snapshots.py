@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
 
@@ -48,6 +49,7 @@ from refbroker.metadata.snapshot_file import (
     write_snapshot,
 )
 from refbroker.metadata.versions import LATEST
+from refbroker.simulated_disk import SimulatedDisk
 from tests.unit.broker.harness import START_MS, Harness
 
 TOPIC, ACL = UUID(int=42), UUID(int=43)
@@ -295,6 +297,20 @@ async def test_changes_while_one_is_written_are_not_in_it(harness: Harness, monk
     image = image_of(read_snapshot(FILES, metadata_log(harness).directory / taken.file_name).records)
     assert list(image.topics) == ["a"]
     assert image.config(2, "a") == {"retention.ms": "1"}
+
+
+async def test_there_is_none_of_what_is_not_in_the_log_for_good(tmp_path: Path) -> None:
+    disk = SimulatedDisk()
+    harness = Harness(tmp_path / "data", files=disk)
+    harness.broker.server = SimpleNamespace(abort=lambda: None)  # type: ignore[assignment]
+    disk.fail(operation="fsync")
+    with pytest.raises(KafkaStorageError):
+        harness.create("a")
+    disk.heal()
+    with pytest.raises(KafkaStorageError):
+        await harness.broker.metadata.take_snapshot()
+    assert names(harness) == []
+    harness.close()
 
 
 # Loading

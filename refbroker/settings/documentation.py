@@ -66,7 +66,7 @@ _BROKER = {
     "max.request.partition.size.limit": "The most partitions in one page of DescribeTopicPartitions.",
     "metadata.log.dir": "Where the metadata log is; by default in the first of log.dirs.",
     "metadata.log.max.record.bytes.between.snapshots": "The metadata is snapshotted after so many bytes.",
-    "metadata.log.max.snapshot.interval.ms": "Changed metadata is snapshotted after this, in milliseconds; 0 for never.",
+    "metadata.log.max.snapshot.interval.ms": "Changed metadata is snapshotted after this, in milliseconds; 0: never.",
     "metadata.log.segment.bytes": "A segment of the metadata log is rolled before it grows beyond this, in bytes.",
     "metadata.log.segment.ms": "A segment of the metadata log is rolled at this age, in milliseconds.",
     "metadata.max.retention.bytes": "Old metadata goes when log and snapshots exceed this, in bytes; a snapshot stays.",

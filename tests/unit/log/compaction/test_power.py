@@ -63,6 +63,7 @@ def test_a_pass_that_dies_at_any_operation_loses_nothing(store: Store, rng: rand
         left = records(log)
         assert latest(left) == latest(before), after
         assert set(left) <= set(before)
+        assert [kept.offset for kept in left] == sorted({kept.offset for kept in left})
         assert [entry.last_sequence for entry in log.producers()] == [entry.last_sequence for entry in producers]
         assert not [name for name in file_names(store) if name.endswith((".cleaned", ".swap", ".deleted"))]
         outcomes.add(len(left))

@@ -17,8 +17,6 @@ from functools import partial
 from types import TracebackType
 from typing import Self
 
-import anyio.to_thread
-
 from kclient.errors import KafkaStorageError
 from kclient.protocol import Message
 from refbroker.background import Background
@@ -41,6 +39,7 @@ from refbroker.partitions import Partitions
 from refbroker.producer_ids import ProducerIds
 from refbroker.replica_moves import ReplicaMoves
 from refbroker.server import Server
+from refbroker.threads import in_thread
 
 logger = logging.getLogger(__name__)
 
@@ -286,7 +285,7 @@ class Broker:
         for log, flush in self.logs.pending_flushes(self.clock()):
             try:
                 with log.health.guard(f"flush {log.directory}", log.topic, log.partition):
-                    await anyio.to_thread.run_sync(flush.sync)
+                    await in_thread(flush.sync)
             except KafkaStorageError as error:
                 logger.error("%s", error)
             else:

@@ -22,14 +22,13 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import anyio.to_thread
-
 from kclient.errors import KafkaError
 from refbroker.clock import Clock
 from refbroker.log import LogDirectory, LogManager, Origin, PartitionLog
 from refbroker.log.compaction.manager import LogCleaner
 from refbroker.log.compaction.throttle import Throttle
 from refbroker.log.file_range import FileRange
+from refbroker.threads import in_thread
 
 logger = logging.getLogger(__name__)
 
@@ -187,12 +186,12 @@ class ReplicaMoves:
             return True
         if move.future.log_end_offset < move.source.log_end_offset:
             missing = self._next_range(move)
-            await anyio.to_thread.run_sync(_copy, move.future, missing)
+            await in_thread(_copy, move.future, missing)
             if wait_ms := self._throttle.observe(missing.size):
                 await self._clock.sleep(wait_ms)
         elif not move.flushed:
             # The bulk of it, so that the rest needs no long wait for the disk.
-            await anyio.to_thread.run_sync(move.future.flush)
+            await in_thread(move.future.flush)
             move.flushed = True
         return False
 

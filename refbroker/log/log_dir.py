@@ -18,8 +18,6 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 
-import anyio.to_thread
-
 from kclient.errors import KafkaError, KafkaStorageError
 from refbroker.log import checkpoints
 from refbroker.log.checkpoints import MetaProperties
@@ -31,6 +29,7 @@ from refbroker.log.log_names import LogKind, LogName, log_name, parse_log_name
 from refbroker.log.partition_log import PartitionLog
 from refbroker.log.producer_state import PRODUCER_ID_EXPIRATION_MS, ProducerStates
 from refbroker.log.recovery import LogLoader
+from refbroker.threads import in_thread
 
 logger = logging.getLogger(__name__)
 
@@ -224,7 +223,7 @@ class LogDirectory:
                 # What was copied before is as good, and a copy can be made anew.
                 self.deletions.schedule([path], config.file_delete_delay_ms)
                 return
-            topic_id = checkpoints.read_topic_id(self._files, path) or uuid.UUID(int=0)
+            topic_id = self._read_topic_id(path)
             # A future log is clean nowhere: what it was copied from may have been compacted since.
             state = LogState(
                 self.clean,
@@ -233,6 +232,14 @@ class LogDirectory:
                 None if found.kind is LogKind.FUTURE else self._cleaner_offsets.get(key),
             )
             logs[key] = self._open_log(path, key, topic_id, config, state)
+
+    def _read_topic_id(self, path: Path) -> uuid.UUID:
+        """A log's topic id, zeros when there is none that can be read: the metadata gives it the one of its topic."""
+        try:
+            return checkpoints.read_topic_id(self._files, path) or uuid.UUID(int=0)
+        except KafkaStorageError as error:
+            logger.warning("%s", error.message)
+            return uuid.UUID(int=0)
 
     def create(
         self,
@@ -364,7 +371,7 @@ class LogDirectory:
         """
         for deletion in self.deletions.take_due():
             with self.health.guard(f"remove files in {self.path}"):
-                await anyio.to_thread.run_sync(deletion.carry_out, self._files)
+                await in_thread(deletion.carry_out, self._files)
 
     def checkpoint(self, *names: str) -> None:
         """Write recovery points, log start offsets, high watermarks, and how far logs are compacted, as far as changed.

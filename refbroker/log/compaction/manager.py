@@ -16,7 +16,6 @@ from collections.abc import Callable
 from typing import Any
 
 import anyio
-import anyio.to_thread
 
 from kclient.errors import CorruptRecordError, KafkaStorageError
 from refbroker.clock import Clock
@@ -29,6 +28,7 @@ from refbroker.log.files import Files
 from refbroker.log.log_dir import METADATA_TOPIC
 from refbroker.log.manager import LogManager
 from refbroker.log.partition_log import PartitionLog
+from refbroker.threads import in_thread
 
 logger = logging.getLogger(__name__)
 
@@ -245,7 +245,7 @@ class LogCleaner:
     async def _run(self, running: CleaningPass) -> None:
         place = Place.LOOP
         while True:
-            step = running.step() if place is Place.LOOP else await anyio.to_thread.run_sync(running.step)
+            step = running.step() if place is Place.LOOP else await in_thread(running.step)
             if step is None:
                 return
             if step.wait_ms:

@@ -12,7 +12,7 @@ from refbroker.config import BrokerConfig, read_properties
 from refbroker.log import LogConfig
 from refbroker.settings import Source, Type, broker_settings, broker_values, topic_settings, topic_values
 from refbroker.settings.documentation import STORED_ONLY, documentation
-from refbroker.settings.effective import BrokerLayers
+from refbroker.settings.effective import BrokerLayers, topic_texts
 from refbroker.settings.topic_table import BROKER_SYNONYMS
 
 
@@ -108,6 +108,18 @@ def test_hours_become_milliseconds_and_milliseconds_go_first() -> None:
     assert topic_values({}, both)["segment.ms"].value == "5000"
     endless = BrokerLayers(static={"log.retention.minutes": "-1"})
     assert topic_values({}, endless)["retention.ms"].value == "-1"
+
+
+def test_values_alone_are_those_that_are_described() -> None:
+    layers = BrokerLayers({"log.retention.ms": "-5"}, {"log.segment.bytes": " +3000000 "}, {"log.roll.hours": "2"})
+    topic = {"cleanup.policy": "compact, compact", "preallocate": "TRUE"}
+    described = {name: found.value for name, found in topic_values(topic, layers).items() if found.value is not None}
+    assert topic_texts(topic, layers) == described
+    assert (described["retention.ms"], described["segment.bytes"], described["segment.ms"]) == (
+        "-1",
+        "3000000",
+        "7200000",
+    )
 
 
 def test_an_unknown_setting_is_an_error_that_names_the_nearest() -> None:

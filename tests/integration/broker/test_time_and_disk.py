@@ -89,6 +89,18 @@ def test_the_clock_can_be_set_before_the_broker_runs() -> None:
         assert kafka.clock.now_ms == NOW_MS + 1000
 
 
+def test_times_that_no_record_could_have_are_refused(kafka: RefBroker) -> None:
+    for change in (
+        lambda: kafka.clock.hold(at_ms=-1),
+        lambda: kafka.clock.hold(at_ms=2**63),
+        lambda: kafka.clock.step(-HOUR * 24 * 365 * 60),
+        lambda: kafka.clock.step(1e15),
+    ):
+        with pytest.raises(errors.ConfigError, match="1970 to 9999"):
+            change()
+    assert kafka.clock.now_ms == NOW_MS
+
+
 def test_steps_from_many_threads_all_count(kafka: RefBroker) -> None:
     threads = [threading.Thread(target=lambda: [kafka.clock.step(1) for _ in range(10)]) for _ in range(8)]
     for thread in threads:

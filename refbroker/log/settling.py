@@ -49,20 +49,8 @@ def settle(
                     directory.set_aside(log)
     for key in {key for directory in directories for key in directory.logs}:
         _keep_one(key, [directory for directory in directories if key in directory.logs], table, home)
-    for directory in directories:
-        for key, future in list(directory.futures.items()):
-            if key in directory.logs:
-                # Of a move that was given up, whose removal a power failure has undone.
-                del directory.futures[key]
-                with unless_offline(directory):
-                    future.delete()
-                continue
-            current = table.get(*key)
-            complete = current is None or future.log_end_offset >= current.log_end_offset
-            if directory.directory_id == home(future) and complete:
-                logger.warning("the move of %s-%d to %s was interrupted; taking it over", *key, directory.path)
-                with unless_offline(directory, table.directory_of(key) or directory):
-                    promote(*key)
+    for key in {key for directory in directories for key in directory.futures}:
+        _settle_future(key, [directory for directory in directories if key in directory.futures], table, home, promote)
 
 
 def _keep_one(key: Key, holders: Sequence[LogDirectory], table: LogTable, home: Home) -> None:
@@ -81,6 +69,34 @@ def _keep_one(key: Key, holders: Sequence[LogDirectory], table: LogTable, home: 
         if directory is not kept:
             with unless_offline(directory):
                 directory.set_aside(directory.logs[key])
+
+
+def _settle_future(
+    key: Key, holders: Sequence[LogDirectory], table: LogTable, home: Home, promote: Callable[[str, int], PartitionLog]
+) -> None:
+    """Keep one future log, and let it take over if the metadata says that it has.
+
+    A power failure undoes the removal of one whose move was given up, so that it may lie in another directory than the
+    one that is filled now, or beside the current log.
+    """
+    wanted = [directory for directory in holders if key not in directory.logs]
+    kept = max(
+        wanted,
+        key=lambda each: (each.directory_id == home(each.futures[key]), each.futures[key].log_end_offset),
+        default=None,
+    )
+    for directory in holders:
+        if directory is not kept:
+            with unless_offline(directory):
+                directory.futures.pop(key).delete()
+    if kept is None:
+        return
+    future, current = kept.futures[key], table.get(*key)
+    complete = current is None or future.log_end_offset >= current.log_end_offset
+    if kept.directory_id == home(future) and complete:
+        logger.warning("the move of %s-%d to %s was interrupted; taking it over", *key, kept.path)
+        with unless_offline(kept, table.directory_of(key) or kept):
+            promote(*key)
 
 
 @contextmanager

@@ -364,6 +364,22 @@ async def test_a_copy_beside_the_log_itself_is_removed(harness: Harness) -> None
 
 
 @pytest.mark.asyncio
+async def test_of_copies_in_several_directories_one_is_filled_further(harness: Harness) -> None:
+    produce(harness, 20)
+    harness.broker.logs.close()
+    for name, digit in (("meta", "1"), ("two", "2")):
+        copied = directory(harness, name).path / f"moving-0.{digit * 32}-future"
+        shutil.copytree(directory(harness, "one").path / "moving-0", copied)
+    harness.open()
+    assert len(harness.broker.moves) == 1
+    await moved(harness)
+    assert place(harness, "moving") in ("meta", "two")
+    assert len(values(harness)) == 20
+    found = [entries(harness, name) for name in ("meta", "one", "two")]
+    assert sorted(map(sorted, found)) == [["moving-0"], ["moving-0-delete"], ["moving-0-delete"]]
+
+
+@pytest.mark.asyncio
 async def test_a_copy_that_is_ahead_of_the_log_begins_anew(harness: Harness) -> None:
     produce(harness, 20)
     ask(harness, "two")

@@ -7,7 +7,8 @@ cut and those after it are removed, and that is made durable, lest what was cut 
 batches. The indexes of what was read are made anew, with snapshots of the producers at each segment's end.
 
 An index that is missing, or cannot be that of its segment, is made anew whatever the stop, and so are damaged leader
-epochs. A segment with offsets too far from its first one, which brokers of long ago could write, is split.
+epochs. A segment with offsets too far from its first one, which brokers of long ago could write, is split (see
+`splitting`); what compaction left behind is dealt with first (see `swap_recovery`).
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from refbroker.log.producer_loading import ProducerLoader, replay_batch
 from refbroker.log.producer_snapshot import snapshot_path
 from refbroker.log.producer_state import ProducerStates
 from refbroker.log.segment import LOG_SUFFIX, SEGMENT_SUFFIXES, Segment, segment_path
+from refbroker.log.splitting import OffsetOverflowError, split_segment
 from refbroker.log.swap_recovery import finish_swaps
 
 logger = logging.getLogger(__name__)
@@ -97,9 +99,7 @@ class LogLoader:
             OSError: the disk fails.
         """
         epochs_lost = self._read_epochs()
-        self._open_segments()
-        if not self._clean:
-            self._recover_unflushed()
+        self._open_and_recover()
         if len(self._segments) and self._segments.active.next_offset() < self._log_start_offset:
             logger.warning(
                 "%s ends before its log start offset %d; starting there", self._directory, self._log_start_offset
@@ -120,6 +120,20 @@ class LogLoader:
         recovery_point = end if self._clean else min(self._recovery_point, end)
         recovered = not self._clean
         return LoadedLog(self._segments, self._epochs, producers, start, end, recovery_point, snapshot, recovered)
+
+    def _open_and_recover(self) -> None:
+        while True:
+            try:
+                self._open_segments()
+                if not self._clean:
+                    self._recover_unflushed()
+            except OffsetOverflowError as error:
+                for segment in list(self._segments):
+                    segment.release()
+                    self._segments.remove(segment)
+                split_segment(self._files, self._directory, error.segment, self._config)
+            else:
+                return
 
     def _new_segment(self, base_offset: int) -> Segment:
         return Segment(self._files, self._directory, base_offset, self._config, created_ms=self._now_ms, create=True)
@@ -208,8 +222,10 @@ class LogLoader:
             for header in segment.batches():
                 if header.base_offset < next_offset or header.last_offset < header.base_offset:
                     break
-                if not segment.takes(header.last_offset) or not header.is_valid():
+                if not header.is_valid():
                     break
+                if not segment.takes(header.last_offset):
+                    raise OffsetOverflowError(segment)
                 aborted = replay_batch(states, segment, header)
                 if aborted is not None:
                     segment.transaction_index.append(aborted)

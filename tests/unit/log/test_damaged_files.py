@@ -205,3 +205,24 @@ def test_a_time_between_two_entries_is_found_by_scanning_from_the_one_before_it(
     assert segment.time_index.lookup(1_570_793_423_501) == (1_570_793_423_413, 6_506_150)
     assert segment.find_timestamp(1_570_793_423_501, 0) == (6_506_238, 1_570_793_423_501, 0)
     assert segment.find_timestamp(1_570_793_423_503, 0) == (6_506_240, 1_570_793_423_503, 0)
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_a_segment_with_offsets_too_far_apart_is_split(store: Store, clean: bool) -> None:
+    log = store.log()
+    fill(log, 3)
+    path = log.segments.active.path
+    store.close()
+    offsets = [6, 2**31 - 1, 2**31, 2**31 + 5, 2**33]
+    with path.open("ab") as file:
+        for offset in offsets:
+            file.write(make_batch(1, base_offset=offset, partition_leader_epoch=0, timestamp=START_MS + 9))
+    if not clean:
+        (store.directory / ".kafka_cleanshutdown").unlink()
+        (store.directory / "recovery-point-offset-checkpoint").unlink()
+    path.with_suffix(".index").unlink()
+    log = store.log()
+    assert log.segments.base_offsets == [0, 2**31, 2**33]
+    assert [offset for offset, _, _ in read_all(log)] == [*range(6), *offsets]
+    assert append(log).base_offset == 2**33 + 1
+    assert not [name for name in store.path.iterdir() if name.suffix in (".swap", ".cleaned", ".deleted")]

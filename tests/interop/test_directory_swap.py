@@ -25,6 +25,7 @@ from tests.interop.kafka.tools import JavaTools
 
 DUMP = "org.apache.kafka.tools.DumpLogSegments"
 CONFIGS = "kafka.admin.ConfigCommand"
+GROUPS = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
 ACLS = "org.apache.kafka.tools.AclCommand"
 PARTITIONS = 2
 RECORDS = 50
@@ -121,7 +122,7 @@ class Swap:
     # What refbroker keeps and does not act on
 
     def add_what_only_kafka_has(self) -> None:
-        """A user and an access control entry each time; a quota and features that stay from the first time on."""
+        """A user and an access control entry each time; a quota, features and committed offsets the first time."""
         turn = len(self.epochs)
         self.run(CONFIGS, "--alter", "--add-config", "SCRAM-SHA-256=[iterations=8192,password=secret]",
                  "--entity-type", "users", "--entity-name", f"user{turn}")  # fmt: skip
@@ -130,6 +131,8 @@ class Swap:
         if turn < 2:
             self.run(CONFIGS, "--alter", "--add-config", "producer_byte_rate=104857600", "--entity-type", "users",
                      "--entity-name", "alice", "--entity-type", "clients", "--entity-default")  # fmt: skip
+            self.run(GROUPS, "--reset-offsets", "--group", "readers", "--topic", "shared", "--to-offset", "7",
+                     "--execute")  # fmt: skip
             levels = [part for name, level in FEATURES.items() for part in ("--feature", f"{name}={level}")]
             self.run("org.apache.kafka.tools.FeatureCommand", "upgrade", *levels)
 
@@ -149,6 +152,8 @@ class Swap:
         assert "producer_byte_rate=1.048576E8" in quotas
         acls = self.run(ACLS, "--list", "--topic", "secret")
         assert sorted(re.findall(r"principal=User:bob(\d+)", acls)) == [str(turn) for turn in turns]
+        groups = self.run(GROUPS, "--describe", "--group", "readers", "--offsets")
+        assert len(re.findall(rf"readers +shared +\d +7 +{self.written // PARTITIONS} ", groups)) == PARTITIONS, groups
         features = self.run("org.apache.kafka.tools.FeatureCommand", "describe")
         for name, level in FEATURES.items():
             assert re.search(rf"{name}\s.*FinalizedVersionLevel: {level}\s", features), features

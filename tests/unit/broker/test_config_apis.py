@@ -13,7 +13,7 @@ from kclient.protocol.messages.alter_configs import AlterConfigsRequest
 from kclient.protocol.messages.describe_configs import DescribeConfigsRequest
 from kclient.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
 from kclient.protocol.messages.list_config_resources import ListConfigResourcesRequest
-from kclient.protocol.messages.records.metadata_log import FeatureLevelRecord
+from kclient.protocol.messages.records.metadata_log import ConfigRecord, FeatureLevelRecord
 from refbroker.metadata.image import (
     BROKER_LOGGER_RESOURCE,
     BROKER_RESOURCE,
@@ -312,6 +312,15 @@ async def test_quotas_and_what_nobody_knows_can_be_set_on_a_running_broker(harne
     quota, unknown = found["leader.replication.throttled.rate"], found["plugin.option"]
     assert (quota.value, quota.config_type, quota.read_only, quota.config_source) == ("+1000", 5, False, 2)
     assert (unknown.value, unknown.config_type, unknown.is_sensitive, unknown.read_only) == (None, 0, True, True)
+
+
+async def test_what_another_broker_took_does_not_stand_in_the_way_of_a_change(harness: Harness) -> None:
+    name, value = "principal.builder.class", "com.example.Builder"
+    taken = ConfigRecord(resource_type=BROKER, resource_name="1", name=name, value=value)
+    harness.broker.metadata.append([taken])
+    assert alter(harness, BROKER, "1", ("num.io.threads", SET, "9")) == (0, None)
+    assert alter(harness, BROKER, "1", (name, SET, value))[0] == INVALID_REQUEST
+    assert alter(harness, BROKER, "1", (name, DELETE, None)) == (0, None)
 
 
 async def test_a_listeners_setting_is_described_with_that_of_all_listeners(harness: Harness) -> None:

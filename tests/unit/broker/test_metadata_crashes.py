@@ -8,12 +8,12 @@ from __future__ import annotations
 import os
 import random
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
 from kclient.errors import KafkaStorageError
 from kclient.protocol.messages.records.metadata_log import ConfigRecord
+from refbroker.server import Server
 from refbroker.simulated_disk import SimulatedDisk
 from tests.unit.broker.harness import Harness
 
@@ -38,8 +38,9 @@ class Case:
         self.epochs = [self.harness.broker.metadata.epoch]
 
     def _serve(self) -> None:
-        # What a broker without a server lets go of when it has lost its metadata.
-        self.harness.broker.server = SimpleNamespace(abort=lambda: None)  # type: ignore[assignment]
+        # One that listens nowhere: the broker closes it when it has lost its metadata.
+        broker = self.harness.broker
+        broker.server = Server(broker.config, self.harness.dispatcher, broker.metrics)
 
     async def work(self) -> None:
         """Changes, time, snapshots, retention in some order, on a disk that may fail from some point on."""

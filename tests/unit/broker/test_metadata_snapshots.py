@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
 
@@ -49,6 +48,7 @@ from refbroker.metadata.snapshot_file import (
     write_snapshot,
 )
 from refbroker.metadata.versions import LATEST
+from refbroker.server import Server
 from refbroker.simulated_disk import SimulatedDisk
 from tests.unit.broker.harness import START_MS, Harness
 
@@ -290,7 +290,7 @@ async def test_changes_while_one_is_written_are_not_in_it(harness: Harness, monk
         harness.broker.metadata.append([change])
         return work(*args)
 
-    monkeypatch.setattr("refbroker.metadata.log.anyio.to_thread.run_sync", change_meanwhile)
+    monkeypatch.setattr("refbroker.metadata.log.in_thread", change_meanwhile)
     end = harness.broker.metadata.end_offset
     taken = await harness.broker.metadata.take_snapshot()
     assert taken.offset == end
@@ -302,7 +302,8 @@ async def test_changes_while_one_is_written_are_not_in_it(harness: Harness, monk
 async def test_there_is_none_of_what_is_not_in_the_log_for_good(tmp_path: Path) -> None:
     disk = SimulatedDisk()
     harness = Harness(tmp_path / "data", files=disk)
-    harness.broker.server = SimpleNamespace(abort=lambda: None)  # type: ignore[assignment]
+    # The broker ends by itself when it has lost its metadata, and closes the server it has.
+    harness.broker.server = Server(harness.broker.config, harness.dispatcher, harness.broker.metrics)
     disk.fail(operation="fsync")
     with pytest.raises(KafkaStorageError):
         harness.create("a")

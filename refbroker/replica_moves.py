@@ -108,12 +108,19 @@ class ReplicaMoves:
                     self._begin(source, future, directory)
 
     def start(self, source: PartitionLog, directory: LogDirectory) -> None:
-        """Move a partition; one that is on its way already turns round.
+        """Move a partition, unless it is on its way there; what an earlier move has copied there is used.
 
         Raises:
             KafkaStorageError: the disk fails.
         """
-        future = self._logs.create_future(source, directory, first_offset(source))
+        key = (source.topic, source.partition)
+        if key in self._moves and self._moves[key].directory is directory:
+            return
+        if self._logs.future_directory(*key) is not directory:
+            self.cancel(*key)
+        future = directory.futures.get(key)
+        if future is None:
+            future = self._logs.create_future(source, directory, first_offset(source))
         self._begin(source, future, directory)
 
     def _begin(self, source: PartitionLog, future: PartitionLog, directory: LogDirectory) -> None:
@@ -126,11 +133,18 @@ class ReplicaMoves:
         logger.info("%s begins at offset %d", move, future.log_end_offset)
 
     def cancel(self, topic: str, partition: int) -> None:
-        """Give up a move, if there is one; what was copied is deleted."""
+        """Give up a move, if there is one; what was copied is deleted.
+
+        Raises:
+            KafkaStorageError: the disk fails.
+        """
         move = self._moves.pop((topic, partition), None)
+        future = self._logs.detach_future(topic, partition)
         if move is not None and move.task is not None:
-            self._logs.detach_future(topic, partition)
             move.task.cancel()
+        elif future is not None:
+            # Its move went wrong, and nobody fills it.
+            future.delete()
 
     async def stop(self) -> None:
         """Interrupt all moves; they go on after the next start."""

@@ -352,6 +352,24 @@ async def test_a_move_that_was_interrupted_goes_on_after_the_next_start(
 
 
 @pytest.mark.asyncio
+@pytest.mark.parametrize("again", ["one", "two", "meta"])
+async def test_a_move_that_went_wrong_can_be_asked_for_again_or_given_up(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch, again: str
+) -> None:
+    produce(harness, 20)
+    with monkeypatch.context() as patched:
+        patched.setattr(replica_moves, "_copy", lambda future, records: 1 // 0)
+        ask(harness, "two")
+        await moved(harness)
+    assert (place(harness, "moving"), entries(harness, "two")) == ("one", {"moving-0-future"})
+    assert ask(harness, again) == 0
+    await moved(harness)
+    assert place(harness, "moving") == again
+    assert len(values(harness)) == 20
+    assert "moving-0-future" not in entries(harness, "two")
+
+
+@pytest.mark.asyncio
 async def test_a_copy_beside_the_log_itself_is_removed(harness: Harness) -> None:
     produce(harness, 20)
     harness.broker.logs.close()

@@ -305,6 +305,20 @@ def test_an_abort_whose_marker_lies_behind_everything_that_is_cleaned_counts(sto
     assert [kept.value for kept in records(log)] == [b"committed", b"1"]
 
 
+def test_an_abort_long_ago_says_nothing_of_what_its_producer_commits_later(store: Store, log: PartitionLog) -> None:
+    put(log, (b"a", b"old"))
+    in_transaction(log, b"a", b"aborted", 0)
+    end_transaction(log, 7, 0, commit=False)
+    log.roll()
+    clean(store, log)
+    # The dirty part begins behind the aborted transaction, whose entry is still in the index.
+    in_transaction(log, b"a", b"committed", 1)
+    end_transaction(log, 7, 0, commit=True)
+    log.roll()
+    clean(store, log)
+    assert [kept.value for kept in records(log)] == [b"committed"]
+
+
 def test_of_a_producer_without_data_the_last_marker_stays_as_a_header(store: Store, log: PartitionLog) -> None:
     end_transaction(log, 7, 5, commit=False)
     put(log, (b"a", b"1"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import threading
 from collections import defaultdict
@@ -11,6 +12,8 @@ from pathlib import Path
 from kclient import Admin, Consumer, NewTopic, Producer, TopicPartition
 from tests.interop.broker_process import BrokerProcess
 
+KILLS = int(os.environ.get("KCLIENT_KILLS", "5"))
+TIMEOUT = 60 + 15 * KILLS
 PARTITIONS = 3
 SECONDS = 120.0
 SETTINGS = {

@@ -34,6 +34,9 @@ logger = logging.getLogger(__name__)
 
 Key = tuple[str, int]
 
+# Less would not hold the header of a batch.
+_SMALLEST_BUFFER = 1024
+
 
 class CleanerConfig:
     """The settings of the log cleaner, which may change while it works.
@@ -60,7 +63,8 @@ class CleanerConfig:
 
     @property
     def max_bytes_per_second(self) -> float:
-        return self._number("io.max.bytes.per.second")
+        # Kafka takes any number here, and stops for good at one that is not positive.
+        return max(self._number("io.max.bytes.per.second"), 1.0)
 
     def of_one_cleaner(self) -> CleanerSettings:
         """What each has of the memory that they share."""
@@ -69,7 +73,7 @@ class CleanerConfig:
             dedupe_buffer_size=int(self._number("dedupe.buffer.size")) // threads,
             load_factor=self._number("io.buffer.load.factor"),
             # Half of it is for reading, half for writing.
-            io_buffer_size=max(int(self._number("io.buffer.size")) // threads // 2, 1),
+            io_buffer_size=max(int(self._number("io.buffer.size")) // threads // 2, _SMALLEST_BUFFER),
         )
 
 

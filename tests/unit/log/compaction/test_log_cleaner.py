@@ -295,8 +295,15 @@ def test_every_cleaner_has_its_part_of_the_memory() -> None:
         {
             "log.cleaner.threads": "4",
             "log.cleaner.dedupe.buffer.size": "4000",
-            "log.cleaner.io.buffer.size": "80",
+            "log.cleaner.io.buffer.size": "80000",
             "log.cleaner.io.buffer.load.factor": "0.7",
         }.get
     )
-    assert dataclasses.astuple(config.of_one_cleaner()) == (1000, 0.7, 10)
+    assert dataclasses.astuple(config.of_one_cleaner()) == (1000, 0.7, 10_000)
+
+
+async def test_buffers_and_rates_of_nothing_do_not_stop_it(store: Store) -> None:
+    log = make_log(store, "orders", count=3)
+    cleaner = make_cleaner(store, io_buffer_size="0", io_max_bytes_per_second="0")
+    await cleaner.clean_due()
+    assert len(records(log)) == 1

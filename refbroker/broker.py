@@ -27,6 +27,7 @@ from refbroker.directory_events import DirectoryEvents
 from refbroker.dispatch import Dispatcher
 from refbroker.faults import Faults
 from refbroker.fetch_sessions import FetchSessions
+from refbroker.file_limit import raise_file_limit
 from refbroker.log import Files, LogManager, PartitionLog
 from refbroker.log.checkpoints import HIGH_WATERMARKS, LOG_START_OFFSETS, RECOVERY_POINTS, random_uuid
 from refbroker.log.compaction.manager import CleanerConfig, LogCleaner
@@ -130,6 +131,7 @@ class Broker:
             KafkaStorageError: a data directory is in use, or a disk fails.
             InconsistentClusterIdError: a data directory is another cluster's or node's.
         """
+        raise_file_limit()
         listener = self.config.listener
         self.server = Server(self.config, Dispatcher(self), self.metrics)
         try:

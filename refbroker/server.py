@@ -8,9 +8,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
+from contextlib import suppress
 from time import perf_counter_ns
-
-import anyio
 
 from refbroker.config import BrokerConfig
 from refbroker.connection import Connection
@@ -124,8 +123,9 @@ class Server:
         if not self.connections:
             self._empty.set()
         # Answers that are still being sent get a moment.
-        with anyio.move_on_after(CLOSE_SECONDS):
-            await self._empty.wait()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(CLOSE_SECONDS):
+                await self._empty.wait()
         self.abort()
 
     async def stop_accepting(self) -> None:

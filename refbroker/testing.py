@@ -33,7 +33,6 @@ from refbroker.control.clock import ClockMethods, LocalClock
 from refbroker.control.elections import elect
 from refbroker.faults import Faults
 from refbroker.log import Files, PartitionLog
-from refbroker.metadata.topics import NewTopic, plan_topic
 from refbroker.settings.values import parse_list
 
 if TYPE_CHECKING:
@@ -323,6 +322,8 @@ class RefBroker:
         Raises:
             TopicExistsError, InvalidTopicError, InvalidConfigurationError: it cannot be.
         """
+        from refbroker.metadata.topics import NewTopic, plan_topic
+
         settings: dict[str, str | None] = {key.replace("_", "."): _text(value) for key, value in configs.items()}
 
         def create(broker: Broker) -> None:

@@ -5,8 +5,7 @@ A rule is data. It says nothing of how often it has struck (`registry`) and does
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Self, TypeVar
@@ -16,6 +15,7 @@ from kclient.protocol import API_NAMES, request_type
 from kclient.protocol.fields import fields_of
 from kclient.protocol.schema import Struct
 from refbroker.faults.naming import mentions_topics
+from refbroker.settings.definitions import nearest
 
 E = TypeVar("E", bound=StrEnum)
 
@@ -208,7 +208,7 @@ def _api_key(api: str | int) -> int | None:
     for key, name in API_NAMES.items():
         if name == api:
             return key
-    raise ConfigError(f"Kafka has no API {api!r}{_nearest(api, API_NAMES.values())}")
+    raise ConfigError(f"Kafka has no API {api!r}{_hint(api, API_NAMES.values())}")
 
 
 def _error(error: str | int | type[KafkaError] | KafkaError) -> tuple[int, str]:
@@ -216,7 +216,7 @@ def _error(error: str | int | type[KafkaError] | KafkaError) -> tuple[int, str]:
     if isinstance(error, str):
         names = {kind.name: kind for kind in BrokerError.by_code.values()}
         if error not in names:
-            raise ConfigError(f"Kafka has no error {error!r}{_nearest(error, names)}")
+            raise ConfigError(f"Kafka has no error {error!r}{_hint(error, names)}")
         error = names[error]
     elif isinstance(error, int):
         return error, error_for(error)().message
@@ -226,9 +226,9 @@ def _error(error: str | int | type[KafkaError] | KafkaError) -> tuple[int, str]:
     return given.code, given.message
 
 
-def _nearest(name: str, names: Any) -> str:
-    found = difflib.get_close_matches(name, list(names), 1)
-    return f"; did you mean {found[0]}?" if found else ""
+def _hint(name: str, names: Iterable[str]) -> str:
+    like = nearest(name, names)
+    return f"; did you mean {like}?" if like else ""
 
 
 def _has_records(api_key: int) -> bool:

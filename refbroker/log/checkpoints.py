@@ -30,12 +30,13 @@ from __future__ import annotations
 
 import base64
 import binascii
-import json
 import random
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from uuid import UUID
+
+import msgspec
 
 from kclient.errors import InconsistentClusterIdError, KafkaStorageError
 from refbroker.log.files import Files
@@ -148,8 +149,7 @@ def write_topic_id(files: Files, directory: Path, topic_id: UUID) -> None:
 
 def write_clean_shutdown(files: Files, directory: Path, broker_epoch: int = -1) -> None:
     """Mark that everything in the data directory is complete on disk."""
-    content = json.dumps({"version": 0, "brokerEpoch": broker_epoch}, separators=(",", ":"))
-    files.write_bytes(directory / CLEAN_SHUTDOWN, content.encode())
+    files.write_bytes(directory / CLEAN_SHUTDOWN, msgspec.json.encode({"version": 0, "brokerEpoch": broker_epoch}))
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,8 @@ from refbroker.background import Background
 from refbroker.clock import Clock
 from refbroker.config import BrokerConfig
 from refbroker.delayed_fetch import DelayedFetches
-from refbroker.directory_events import DirectoryEvents
+from refbroker.directories.events import DirectoryEvents
+from refbroker.directories.moves import ReplicaMoves
 from refbroker.dispatch import Dispatcher
 from refbroker.faults import Faults
 from refbroker.fetch_sessions import FetchSessions
@@ -38,7 +39,6 @@ from refbroker.metadata.registration import departure_records, registration_reco
 from refbroker.metrics.counters import BrokerMetrics
 from refbroker.partitions import Partitions
 from refbroker.producer_ids import ProducerIds
-from refbroker.replica_moves import ReplicaMoves
 from refbroker.server import Server
 from refbroker.threads import in_thread
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from refbroker import replica_moves
+from refbroker.directories import moves as replica_moves
 from refbroker.server import Server
 from refbroker.simulated_disk import SimulatedDisk
 from tests.unit.broker.harness import Harness

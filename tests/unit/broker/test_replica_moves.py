@@ -17,8 +17,8 @@ from kclient.protocol.messages.alter_replica_log_dirs import AlterReplicaLogDirs
 from kclient.protocol.messages.delete_records import DeleteRecordsRequest
 from kclient.protocol.messages.delete_topics import DeleteTopicsRequest
 from kclient.records import read_batches
-from refbroker import replica_moves
 from refbroker.clock import WORK
+from refbroker.directories import moves as replica_moves
 from refbroker.log import PartitionLog
 from refbroker.log.compaction.states import CleaningState
 from refbroker.simulated_disk import SimulatedDisk

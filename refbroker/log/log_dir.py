@@ -1,7 +1,7 @@
 """A data directory: whose it is, that nobody else uses it, and the checkpoints of the logs in it.
 
     DIR/meta.properties, .lock, .kafka_cleanshutdown     see `checkpoints`
-    DIR/recovery-point-offset-checkpoint, ...
+    DIR/recovery-point-offset-checkpoint, ...            see `offset_checkpoints`
     DIR/<topic>-<partition>/                             the logs, see `segment`
     DIR/<topic>-<partition>.<id>-future/, ...            logs that come or go, see `log_names`
 
@@ -26,6 +26,7 @@ from refbroker.log.deletions import Deletions
 from refbroker.log.files import DiskSpace, Files, OpenFile, storage_errors
 from refbroker.log.flush import DiskHealth
 from refbroker.log.log_names import LogKind, LogName, log_name, parse_log_name
+from refbroker.log.offset_checkpoints import LogState, OffsetCheckpoints
 from refbroker.log.partition_log import PartitionLog
 from refbroker.log.producer_state import PRODUCER_ID_EXPIRATION_MS, ProducerStates
 from refbroker.log.recovery import LogLoader
@@ -36,7 +37,7 @@ logger = logging.getLogger(__name__)
 LOCK = ".lock"
 METADATA_TOPIC = "__cluster_metadata"
 
-Key = tuple[str, int]
+Key = checkpoints.TopicPartitionKey
 
 # Locks of the operating system are between processes; these are the directories of this one.
 _in_use: set[Path] = set()
@@ -44,23 +45,6 @@ _in_use: set[Path] = set()
 
 class DirectoryInUseError(KafkaStorageError):
     """Another broker uses the data directory."""
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class LogState:
-    """What is known of a log before it is opened.
-
-    Attributes:
-        clean: whether its files can be taken as they are.
-        recovery_point: before this offset everything is on the disk.
-        log_start_offset: its first offset.
-        cleaned_up_to: where the part that compaction has not seen begins, None before it has seen any.
-    """
-
-    clean: bool
-    recovery_point: int = 0
-    log_start_offset: int = 0
-    cleaned_up_to: int | None = None
 
 
 class LogDirectory:
@@ -103,10 +87,7 @@ class LogDirectory:
         self._roll_jitter = roll_jitter
         self._producer_expiration_ms = producer_expiration_ms
         self._lock: OpenFile | None = None
-        self._recovery_points: dict[Key, int] = {}
-        self._log_start_offsets: dict[Key, int] = {}
-        self._cleaner_offsets: dict[Key, int] = {}
-        self._checkpointed: dict[str, dict[Key, int]] = {}
+        self._checkpoints = OffsetCheckpoints(files, path)
 
     def __repr__(self) -> str:
         return f"LogDirectory({self.path}{'' if self.is_online else ', offline'})"
@@ -134,10 +115,8 @@ class LogDirectory:
             self._take_lock()
             try:
                 self.properties = checkpoints.read_meta_properties(self._files, self.path)
-                self.clean = self._files.exists(self.path / checkpoints.CLEAN_SHUTDOWN)
-                self._recovery_points = self._read_offsets(checkpoints.RECOVERY_POINTS)
-                self._log_start_offsets = self._read_offsets(checkpoints.LOG_START_OFFSETS)
-                self._cleaner_offsets = self._read_offsets(checkpoints.CLEANER_OFFSETS)
+                stopped = self._files.exists(self.path / checkpoints.CLEAN_SHUTDOWN)
+                self.clean = self._checkpoints.read() and stopped
             except (OSError, KafkaError):
                 self._release_lock()
                 raise
@@ -170,15 +149,6 @@ class LogDirectory:
         with storage_errors(f"format the data directory {self.path}"):
             checkpoints.write_meta_properties(self._files, self.path, properties)
         self.properties = properties
-
-    def _read_offsets(self, name: str) -> dict[Key, int]:
-        try:
-            return checkpoints.read_offsets(self._files, self.path / name)
-        except KafkaStorageError as error:
-            # Without checkpoints everything is checked, which is slow but right.
-            logger.warning("%s", error)
-            self.clean = False
-            return {}
 
     def log_names(self) -> list[LogName]:
         """What logs are in it, opened or not.
@@ -224,13 +194,10 @@ class LogDirectory:
                 self.deletions.schedule([path], config.file_delete_delay_ms)
                 return
             topic_id = self._read_topic_id(path)
-            # A future log is clean nowhere: what it was copied from may have been compacted since.
-            state = LogState(
-                self.clean,
-                self._recovery_points.get(key, 0),
-                self._log_start_offsets.get(key, 0),
-                None if found.kind is LogKind.FUTURE else self._cleaner_offsets.get(key),
-            )
+            state = self._checkpoints.state_of(key, clean=self.clean)
+            if found.kind is LogKind.FUTURE:
+                # What it was copied from may have been compacted since.
+                state = dataclasses.replace(state, cleaned_up_to=None)
             logs[key] = self._open_log(path, key, topic_id, config, state)
 
     def _read_topic_id(self, path: Path) -> uuid.UUID:
@@ -385,19 +352,8 @@ class LogDirectory:
         self.health.check()
         # Kafka keeps its metadata log out of the checkpoints.
         logs = {key: log for key, log in (self.futures | self.logs).items() if key[0] != METADATA_TOPIC}
-        starts = {
-            key: log.log_start_offset for key, log in logs.items() if log.log_start_offset > log.segments[0].base_offset
-        }
-        tables = (
-            (checkpoints.RECOVERY_POINTS, {key: log.recovery_point for key, log in logs.items()}),
-            (checkpoints.LOG_START_OFFSETS, starts),
-            (checkpoints.HIGH_WATERMARKS, {key: log.high_watermark for key, log in logs.items()}),
-        )
         with self.health.guard(f"write the checkpoints of {self.path}"):
-            for name, offsets in tables:
-                if (not names or name in names) and self._checkpointed.get(name) != offsets:
-                    checkpoints.write_offsets(self._files, self.path / name, offsets)
-                    self._checkpointed[name] = offsets
+            self._checkpoints.write(logs, names)
         if not names:
             self.write_cleaner_offsets()
 
@@ -407,11 +363,8 @@ class LogDirectory:
         Raises:
             KafkaStorageError: the disk fails.
         """
-        offsets = {key: log.cleaned_up_to for key, log in self.logs.items() if log.cleaned_up_to is not None}
-        if offsets != self._cleaner_offsets:
-            with self.health.guard(f"write the checkpoints of {self.path}"):
-                checkpoints.write_offsets(self._files, self.path / checkpoints.CLEANER_OFFSETS, offsets)
-            self._cleaner_offsets = offsets
+        with self.health.guard(f"write the checkpoints of {self.path}"):
+            self._checkpoints.write_cleaner_offsets(self.logs)
 
     def close(self, broker_epoch: int = -1) -> None:
         """Close the logs, write the checkpoints, leave the mark of a clean stop, and unlock.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import logging
 import random
@@ -25,6 +26,9 @@ from refbroker.log.retention import delete_old_segments
 from refbroker.log.settling import Home, settle
 
 logger = logging.getLogger(__name__)
+
+SEGMENTS_IN_A_ROW = 100
+"""How many segments retention deletes before other work of the event loop has its turn; they take some 20 ms."""
 
 
 class LogManager:
@@ -343,20 +347,27 @@ class LogManager:
         if failure is not None:
             raise failure
 
-    def apply_retention(self) -> None:
+    async def apply_retention(self) -> None:
         """Delete what the settings of each log let go; the metadata log goes by its snapshots instead.
 
-        A log that is being compacted has its turn the next time.
+        A log that is being compacted has its turn the next time. Files are renamed for many segments, which takes its
+        time: requests are handled in between.
         """
         now = self._clock()
         for log in self.logs():
-            if log.topic == METADATA_TOPIC or log.being_cleaned or log.health.failure is not None:
+            if log.topic == METADATA_TOPIC:
                 continue
-            try:
-                self.segments_deleted += delete_old_segments(log, now)
-            except KafkaStorageError as error:
-                # It has taken its own directory offline; those of others go on.
-                logger.error("retention: %s", error)
+            deleted = 1
+            while deleted and not (log.closed or log.being_cleaned or log.health.failure is not None):
+                try:
+                    deleted = delete_old_segments(log, now, at_most=SEGMENTS_IN_A_ROW)
+                except KafkaStorageError as error:
+                    # It has taken its own directory offline; those of others go on.
+                    logger.error("retention: %s", error)
+                    break
+                self.segments_deleted += deleted
+                if deleted:
+                    await asyncio.sleep(0)
 
     async def delete_due_files(self) -> None:
         """Remove the deleted files whose time has come, in every directory that can be used."""

@@ -413,11 +413,12 @@ class PartitionLog:
     def _retire(self, segments: Iterable[Segment]) -> None:
         """Rename the files of segments that are in the log no more, and have them removed."""
         doomed: list[Path] = []
+        bases = set(self.segments.base_offsets)
         for segment in segments:
             segment.change_suffix(DELETED_SUFFIX, sync=False)
             doomed += [segment.file_path(kind) for kind in SEGMENT_SUFFIXES]
             snapshot = snapshot_path(self.directory, segment.base_offset)
-            if segment.base_offset not in self.segments.base_offsets and self._files.exists(snapshot):
+            if segment.base_offset not in bases and self._files.exists(snapshot):
                 deleted = snapshot.with_name(snapshot.name + DELETED_SUFFIX)
                 self._files.rename(snapshot, deleted, sync=False)
                 doomed.append(deleted)

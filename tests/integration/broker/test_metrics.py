@@ -187,7 +187,7 @@ def test_flushes_and_what_retention_deletes_are_counted(kafka: RefBroker) -> Non
         wire.ask(produce_request("t", b"v"), 9)
     before = kafka.metrics()
     kafka.log("t").flush()
-    kafka.call(lambda broker: broker.logs.apply_retention())
+    kafka.wait_for(lambda broker: broker.logs.apply_retention())
     after = kafka.metrics()
 
     flushes = "kafka_log_logflushstats_logflushrateandtimems"

@@ -162,12 +162,12 @@ async def test_a_log_with_both_policies_is_left_to_retention_in_its_turn(store: 
     log = make_log(store, "orders", config=config)
     log.being_cleaned = True
     assert store.manager is not None
-    store.manager.apply_retention()
+    await store.manager.apply_retention()
     assert log.log_start_offset == 0
     log.being_cleaned = False
     await make_cleaner(store).clean_due()
     assert not log.being_cleaned
-    store.manager.apply_retention()
+    await store.manager.apply_retention()
     assert log.log_start_offset == 40
 
 

@@ -62,7 +62,7 @@ class PartitionLog:
         on_append: called with the log after each append, so that waiting fetches wake.
         being_cleaned: whether compaction reads its segments just now, which must stay until it is done.
         cleaned_up_to: where the part that compaction has not seen begins, None before it has seen any.
-        high_watermark_follows_end: whether this is the only replica.
+        high_watermark_follows_end: whether this is the only replica; else `update_high_watermark` moves it.
     """
 
     def __init__(
@@ -200,7 +200,7 @@ class PartitionLog:
             update_producers(self._producers, batches, segment, appended_from)
             if self.high_watermark_follows_end:
                 self.high_watermark = self.log_end_offset
-            if self.log_end_offset - self.recovery_point >= self.config.flush_messages:
+            if self.unflushed_records >= self.config.flush_messages:
                 self.flush()
         append_time = last.max_timestamp if self.config.log_append_time else -1
         for callback in self.on_append:
@@ -425,7 +425,7 @@ class PartitionLog:
         self._deletions.schedule(doomed, self.config.file_delete_delay_ms)
 
     def update_high_watermark(self, offset: int) -> None:
-        """Set what consumers may see; it stays within the log."""
+        """Set what consumers may see, for a log whose high watermark waits for followers; it stays within the log."""
         self.high_watermark = min(max(offset, self.log_start_offset), self.log_end_offset)
 
     def remove_expired_producers(self, now_ms: int) -> int:
@@ -436,6 +436,7 @@ class PartitionLog:
 
     @property
     def unflushed_records(self) -> int:
+        """How many offsets lie behind the recovery point; a power failure may take these."""
         return self.log_end_offset - self.recovery_point
 
     @property

@@ -461,3 +461,16 @@ async def test_resources_with_settings_are_listed_by_type(harness: Harness) -> N
     assert listed(harness, version=0) == [("m", METRICS)]
     refused = harness.send(ListConfigResourcesRequest(resource_types=[TOPIC, 3]), 1)
     assert (refused.error_code, refused.config_resources) == (errors.UnsupportedVersionError.code, [])
+
+
+def test_settings_that_are_only_stored_are_logged_once_when_they_are_set(
+    harness: Harness, caplog: pytest.LogCaptureFixture
+) -> None:
+    def stored_only() -> list[str]:
+        return [record.getMessage() for record in caplog.records if "does not act on it" in record.getMessage()]
+
+    assert alter(harness, BROKER, "1", ("num.io.threads", SET, "9")) == (0, None)
+    assert stored_only() == ["the broker setting num.io.threads is stored, but this broker does not act on it yet"]
+    assert alter(harness, BROKER, "1", ("num.io.threads", SET, "10")) == (0, None)
+    assert alter(harness, BROKER, "", ("log.cleaner.backoff.ms", SET, "10")) == (0, None)
+    assert len(stored_only()) == 1

@@ -136,7 +136,7 @@ class RefBroker:
 
     @property
     def is_running(self) -> bool:
-        """Whether it serves."""
+        """Whether it was started, and not stopped since; it still is when a disk that failed has ended it."""
         return self._thread is not None
 
     @property
@@ -156,12 +156,14 @@ class RefBroker:
         """Start it, on the port and the files it had before; it serves when this returns.
 
         Raises:
-            IllegalStateError: it runs already.
+            IllegalStateError: it runs already, or a disk that failed has ended it; `restart` does for both.
             OSError: the port is in use.
             KafkaStorageError: the files cannot be used.
         """
         if self._thread is not None:
-            raise IllegalStateError("the broker runs already")
+            failed = self._broker is not None and self._broker.failed.done()
+            state = "was ended by a disk that failed: `restart` it" if failed else "runs already"
+            raise IllegalStateError(f"the broker {state}")
         started: concurrent.futures.Future[None] = concurrent.futures.Future()
         thread = threading.Thread(target=self._run, args=(started,), name="refbroker", daemon=True)
         self._thread = thread

@@ -26,16 +26,25 @@ def add_parser(commands: Any) -> None:
     run.add_argument("--data-dir", metavar="DIR", help="where the data is kept (sets log.dirs)")
     run.add_argument("--config", metavar="FILE", type=Path, help="settings in the style of server.properties")
     run.add_argument(
-        "--set", metavar="NAME=VALUE", dest="settings", action="append", default=[], help="a setting, in Kafka's name"
+        "--set",
+        metavar="NAME=VALUE",
+        dest="settings",
+        action="append",
+        default=[],
+        help="a setting, by Kafka's name; may be repeated",
     )
-    run.add_argument("--metrics-port", type=int, help="serve metrics for Prometheus on this port; 0 picks a free one")
-    run.add_argument("--metrics-host", help="address of the metrics (default: 127.0.0.1)")
-    run.add_argument("--control-port", type=int, help="let tests control the broker on this port; 0 picks a free one")
-    run.add_argument("--control-host", help="address of the control port (default: 127.0.0.1)")
+    for prefix, what in (("metrics", "serve metrics for Prometheus"), ("control", "let tests control the broker")):
+        run.add_argument(f"--{prefix}-port", metavar="PORT", type=int, help=f"{what} on this port; 0 picks a free one")
+        run.add_argument(f"--{prefix}-host", metavar="HOST", help="the address for that (default: 127.0.0.1)")
     run.add_argument(
         "--simulated-disk", action="store_true", help="with --control-port: a disk that can lose data, fail and fill up"
     )
-    run.add_argument("--log-level", default="warning", choices=("debug", "info", "warning", "error"))
+    run.add_argument(
+        "--log-level",
+        default="warning",
+        choices=("debug", "info", "warning", "error"),
+        help="what is logged on standard error (default: warning)",
+    )
     run.set_defaults(do=run_broker)
 
 

@@ -225,7 +225,10 @@ def _from_query(do: Do) -> Callable[[HttpRequest], HttpResponse]:
 def _from_body(do: Do) -> Callable[[HttpRequest], HttpResponse]:
     def handle(request: HttpRequest) -> HttpResponse:
         try:
-            given = json.loads(request.body or b"{}")
+            try:
+                given = json.loads(request.body or b"{}")
+            except ValueError as error:
+                raise ConfigError(f"the body is not JSON: {error}") from error
             if not isinstance(given, dict):
                 raise ConfigError(f"the body must be an object, unlike {given!r:.60}")
         except ValueError as error:

@@ -227,5 +227,6 @@ def check_owner(found: MetaProperties, directory: Path, cluster_id: str, node_id
         )
     if found.node_id != node_id:
         raise InconsistentClusterIdError(
-            f"{directory} belongs to node {found.node_id}, not to node {node_id}; use another data directory"
+            f"{directory} belongs to node {found.node_id}, not to node {node_id}; "
+            f"use another data directory, or start with node.id={found.node_id}"
         )

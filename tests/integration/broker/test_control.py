@@ -21,8 +21,7 @@ from refbroker.control.client import RemoteDisk
 from refbroker.control.server import ControlServer
 from refbroker.simulated_disk import SimulatedDisk
 from refbroker.testing import RefBroker, RemoteControl
-from tests.integration.broker.test_connections import fetch_request, produce_request, values
-from tests.integration.broker.wire import Wire
+from tests.integration.broker.wire import Wire, fetch_request, produce_request, values
 from tests.interop.broker_process import BrokerProcess
 
 
@@ -131,7 +130,7 @@ def test_the_disk_fails_fills_up_and_loses(kafka: RefBroker, control: RemoteCont
 
 def test_what_a_client_gets_wrong_is_said_to_it(server: ControlServer) -> None:
     for method, path, body, status, says in (
-        ("POST", "/faults", b"{", 400, "Expecting property name"),
+        ("POST", "/faults", b"{", 400, "the body is not JSON: Expecting property name"),
         ("POST", "/faults", b"[]", 400, "the body must be an object"),
         ("POST", "/faults", b"{}", 400, "a fault needs an action"),
         ("GET", "/faults?id=9", None, 404, "there is no fault 9"),

@@ -14,8 +14,7 @@ from kclient.protocol.messages.api_versions import ApiVersionsRequest
 from kclient.protocol.messages.fetch import FetchResponse
 from kclient.protocol.messages.metadata import MetadataRequest
 from refbroker.testing import RefBroker
-from tests.integration.broker.test_connections import fetch_request, produce_request, values
-from tests.integration.broker.wire import Wire, frame
+from tests.integration.broker.wire import Wire, fetch_request, frame, produce_request, values
 from tests.waiting import wait_until
 
 

@@ -17,8 +17,7 @@ import pytest
 from kclient import errors
 from kclient.protocol.messages.metadata import MetadataRequest
 from refbroker.testing import RefBroker, SimulatedDisk
-from tests.integration.broker.test_connections import fetch_request, produce_request, values
-from tests.integration.broker.wire import Wire, frame
+from tests.integration.broker.wire import Wire, fetch_request, frame, produce_request, values
 from tests.interop.broker_process import BrokerProcess
 from tests.waiting import wait_until
 

@@ -28,8 +28,7 @@ from refbroker.metrics.counters import Closed
 from refbroker.metrics.exposition import CONTENT_TYPE
 from refbroker.metrics.page import MetricsPage
 from refbroker.testing import RefBroker
-from tests.integration.broker.test_connections import fetch_request, produce_request
-from tests.integration.broker.wire import Wire, frame
+from tests.integration.broker.wire import Wire, fetch_request, frame, produce_request
 from tests.waiting import wait_until
 
 REQUESTS = "kafka_network_requestmetrics_requests_total"

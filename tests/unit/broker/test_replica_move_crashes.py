@@ -15,8 +15,8 @@ import pytest
 from refbroker.directories import moves as replica_moves
 from refbroker.server import Server
 from refbroker.simulated_disk import SimulatedDisk
+from tests.unit.broker.directories import ask, entries, log_of, moved, values
 from tests.unit.broker.harness import Harness
-from tests.unit.broker.test_replica_moves import ask, entries, log_of, moved, values
 
 CRASHES = 4
 CASES = int(os.environ.get("KCLIENT_POWER_FAILURES", "60")) // CRASHES

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import shutil
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -13,17 +13,29 @@ import pytest
 import pytest_asyncio
 
 from kclient import errors
-from kclient.protocol.messages.alter_replica_log_dirs import AlterReplicaLogDirsRequest
 from kclient.protocol.messages.delete_records import DeleteRecordsRequest
 from kclient.protocol.messages.delete_topics import DeleteTopicsRequest
-from kclient.records import read_batches
 from refbroker.clock import WORK
 from refbroker.directories import moves as replica_moves
 from refbroker.log import PartitionLog
 from refbroker.log.compaction.states import CleaningState
 from refbroker.simulated_disk import SimulatedDisk
+from tests.unit.broker.directories import (
+    ask,
+    describe,
+    directory,
+    entries,
+    fetch_request,
+    home,
+    log_of,
+    moved,
+    place,
+    set_on_broker,
+    settled,
+    values,
+)
 from tests.unit.broker.harness import Harness, batch
-from tests.unit.broker.test_log_dirs import describe, directory, fetch_request, home, place, set_on_broker, settled
+from tests.waiting import until
 
 
 @pytest_asyncio.fixture
@@ -51,62 +63,10 @@ async def stop(harness: Harness) -> None:
     harness.close()
 
 
-def log_of(harness: Harness) -> PartitionLog:
-    log = harness.broker.logs.get("moving", 0)
-    assert log is not None
-    return log
-
-
 def produce(harness: Harness, count: int, size: int = 100) -> None:
     for number in range(count):
         answer = harness.produce("moving", b"%d" % number + b"." * size)
         assert answer.error_code == 0
-
-
-def values(harness: Harness) -> list[tuple[int, bytes]]:
-    """Offset and value of every record."""
-    log, found = log_of(harness), []
-    at = log.log_start_offset
-    while at < log.log_end_offset:
-        for one in read_batches(log.read(at, 1 << 20).records.read()):
-            found += [(record.offset, record.value or b"") for record in one.records() if record.offset >= at]
-        at = found[-1][0] + 1
-    return found
-
-
-def ask(harness: Harness, name: str, topic: str = "moving", partition: int = 0) -> int:
-    """Ask for a move, and give the error."""
-    path = str(directory(harness, name).path) if name in ("meta", "one", "two") else name
-    wanted = AlterReplicaLogDirsRequest.AlterReplicaLogDir(
-        path=path,
-        topics=[AlterReplicaLogDirsRequest.AlterReplicaLogDirTopic(name=topic, partitions=[partition])],
-    )
-    answer = harness.send(AlterReplicaLogDirsRequest(dirs=[wanted]), 2)
-    result = answer.results[0]
-    assert (result.topic_name, result.partitions[0].partition_index) == (topic, partition)
-    code: int = result.partitions[0].error_code
-    return code
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    """Give the worker threads time."""
-    for _ in range(20_000):
-        if condition():
-            return
-        await asyncio.sleep(0.001)
-    raise TimeoutError
-
-
-async def moved(harness: Harness) -> None:
-    """All moves have come to an end."""
-    await until(lambda: not len(harness.broker.moves))
-    await settled()
-
-
-def entries(harness: Harness, name: str) -> set[str]:
-    """What logs are in a directory, by the beginnings and ends of their names."""
-    found = [entry.name for entry in directory(harness, name).path.iterdir() if entry.name.startswith("moving")]
-    return {name.split(".")[0] + (name[name.rindex("-") :] if "." in name else "") for name in found}
 
 
 class Hold:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import threading
 from collections.abc import Iterator
@@ -150,6 +151,19 @@ def test_a_disk_that_fails_or_is_full_fails_the_requests_that_need_it(kafka: Ref
     kafka.start()
     assert contents(kafka) == [b"fits"]
     assert produce(kafka, b"again") == [0]
+
+
+def test_a_broker_that_a_full_disk_has_ended_says_that_it_is_to_be_restarted(kafka: RefBroker) -> None:
+    kafka.create_topic("t")
+    kafka.disk.fill(bytes_left=0)
+    assert produce(kafka, b"does not fit") == [errors.KafkaStorageError.code]
+    kafka.wait_for(lambda broker: asyncio.wait_for(asyncio.shield(broker.failed), 10))
+    with pytest.raises(errors.IllegalStateError, match="was ended by a disk that failed: `restart` it"):
+        kafka.start()
+    kafka.disk.heal()
+    kafka.restart()
+    assert produce(kafka, b"fits") == [0]
+    assert contents(kafka) == [b"fits"]
 
 
 def test_a_broker_on_the_real_disk_says_that_it_has_no_other() -> None:

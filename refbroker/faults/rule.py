@@ -89,8 +89,11 @@ class Rule:
             rest: the other attributes.
 
         Raises:
-            ConfigError: there is no such API or error, or the API cannot have such a fault.
+            ConfigError: there is no such API, error or attribute, or the API cannot have such a fault.
         """
+        unknown = sorted(rest.keys() - _JSON_TYPES.keys())
+        if unknown:
+            raise ConfigError(f"a fault has no {', '.join(unknown)}; it has {', '.join(_JSON_TYPES)}")
         kind = _member(Action, action)
         api_key = _api_key(api)
         code, text = (0, None) if error is None else _error(error)
@@ -167,9 +170,6 @@ class Rule:
             if value is not None and (not isinstance(value, kinds) or isinstance(value, bool)):
                 wanted = " or ".join(kind.__name__ for kind in kinds)
                 raise ConfigError(f"{name} must be {wanted}, not {value!r}")
-        unknown = sorted(rest.keys() - _JSON_TYPES.keys())
-        if unknown:
-            raise ConfigError(f"a fault has no {', '.join(unknown)}; it has {', '.join(_JSON_TYPES)}")
         for name in ("action", "api"):
             if rest.get(name) is None:
                 raise ConfigError(f"a fault needs an {name}")

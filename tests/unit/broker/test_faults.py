@@ -192,6 +192,7 @@ def test_what_cannot_be_is_refused_with_the_reason() -> None:
         (lambda: faults.drop("Produce", topic=""), "a topic has a name"),
         (lambda: faults.corrupt("Metadata"), "carries no records"),
         (lambda: faults.cut("Produce", version=99), "versions 3 to 13, not 99"),
+        (lambda: faults.cut("Produce", topics="orders"), "has no topics; it has action, api, "),  # type: ignore[call-arg]
         (lambda: faults.cut("Produce", when="during"), "none of before, after"),  # type: ignore[arg-type]
         (lambda: faults.add(Rule.make("truncate", "Fetch", when="before")), "only be damaged after"),
         (lambda: Rule.from_json({"api": "Fetch"}), "needs an action"),
@@ -235,6 +236,12 @@ def test_a_fault_is_for_so_many_requests_and_then_spent() -> None:
     fault.remove()
     fault.remove()
     assert (fault.fired, faults.list()) == (2, [])
+
+
+def test_a_fault_shows_what_it_is_and_how_often_it_has_struck() -> None:
+    fault = Faults().fail("Produce", "NOT_LEADER_OR_FOLLOWER", topic="t")
+    shown = "<fault action=fail, api=Produce, when=before, count=1, error=NOT_LEADER_OR_FOLLOWER, topic=t, fired=0>"
+    assert repr(fault) == shown
 
 
 def test_a_fault_without_a_count_strikes_until_it_is_removed() -> None:

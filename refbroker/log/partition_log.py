@@ -39,7 +39,7 @@ from refbroker.log.producer_state import ProducerEntry, ProducerStates
 from refbroker.log.reading import find_aborted, find_max_timestamp, find_range, find_timestamp
 from refbroker.log.recovery import LoadedLog
 from refbroker.log.segment import DELETED_SUFFIX, SEGMENT_SUFFIXES, Segment
-from refbroker.log.validation import Origin, Stamper, check_records
+from refbroker.log.validation import Origin, StampedBatch, Stamper, check_records
 
 logger = logging.getLogger(__name__)
 
@@ -192,7 +192,7 @@ class PartitionLog:
             for batch in batches:
                 if batch.leader_epoch != self.epochs.latest_epoch:
                     self.epochs.assign(batch.leader_epoch, batch.base_offset)
-            segment = self._segment_for(size, last.last_offset, max(b.max_timestamp for b in batches), now_ms)
+            segment = self._segment_for(batches, size, now_ms)
             self._written = True
             segment.append(batches)
             appended_from = segment.size - size
@@ -209,14 +209,17 @@ class PartitionLog:
 
     # Roll
 
-    def _segment_for(self, size: int, last_offset: int, timestamp: int, now_ms: int) -> Segment:
+    def _segment_for(self, batches: Sequence[StampedBatch], size: int, now_ms: int) -> Segment:
         """The segment to append to: the active one, or a new one when that one is full or old."""
         active, config = self.segments.active, self.config
+        timestamp = max(batch.max_timestamp for batch in batches)
         waited = active.size > 0 and (
             active.time_waited_ms(now_ms, timestamp) > config.segment_ms - self._segment_jitter_ms
         )
-        if waited or active.size > config.segment_bytes - size or active.is_full or not active.takes(last_offset):
-            self.roll()
+        too_far = not active.takes(batches[-1].last_offset)
+        if waited or active.size > config.segment_bytes - size or active.is_full or too_far:
+            # Replicated batches can lie further behind the log end than a segment reaches.
+            self._roll_at(batches[0].base_offset)
         return self.segments.active
 
     def roll(self) -> None:
@@ -225,22 +228,19 @@ class PartitionLog:
         Raises:
             KafkaStorageError: the disk fails.
         """
+        self._roll_at(self.log_end_offset)
+
+    def _roll_at(self, offset: int) -> None:
         active = self.segments.active
-        if active.base_offset == self.log_end_offset:
+        if active.base_offset == offset:
             return
         with self._guard("roll"):
+            self._producers.end_offset = offset
             self._take_snapshot(sync=False)
             active.deactivate()
             self._unsynced.add_rolled(active)
             self.segments.add(
-                Segment(
-                    self._files,
-                    self.directory,
-                    self.log_end_offset,
-                    self.config,
-                    created_ms=self._clock(),
-                    create=True,
-                )
+                Segment(self._files, self.directory, offset, self.config, created_ms=self._clock(), create=True)
             )
         self._segment_jitter_ms = self._next_jitter_ms()
 

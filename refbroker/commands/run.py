@@ -49,7 +49,13 @@ def add_parser(commands: Any) -> None:
 
 
 def run_broker(options: argparse.Namespace) -> int:
-    """Run the broker; returns the exit status."""
+    """Run the broker; returns the exit status.
+
+    Raises:
+        ConfigError: options or settings contradict each other, or cannot be.
+        OSError: a port cannot be had.
+        KafkaStorageError, InconsistentClusterIdError: the data cannot be used.
+    """
     import asyncio
     import logging
 
@@ -87,7 +93,11 @@ def _serve_controlled(settings: dict[str, str], options: argparse.Namespace) -> 
 
 
 def settings_from(options: argparse.Namespace) -> dict[str, str]:
-    """The settings from the file and the command line, which goes first."""
+    """The settings from the file and the command line, which goes first.
+
+    Raises:
+        ConfigError: one is not NAME=VALUE, or none says where the data goes.
+    """
     from kclient.errors import ConfigError
     from refbroker.config import read_properties
 

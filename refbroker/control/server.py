@@ -70,7 +70,6 @@ class ControlServer:
     def __init__(self, kafka: RefBroker, host: str, port: int) -> None:
         self.url = ""
         self._kafka = kafka
-        self._host = host
         self._starting_or_stopping = threading.Lock()
         gets = {
             "/state": self._state,
@@ -100,7 +99,7 @@ class ControlServer:
 
     def __enter__(self) -> ControlServer:
         self._server.start()
-        self.url = url_of(self._host, self._server.port)
+        self.url = self._server.url
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -196,11 +195,6 @@ class ControlServer:
             if options[name] is not None:
                 _take(options, name, allowed[name])
         self._kafka.disk.fail(**options)
-
-
-def url_of(host: str, port: int) -> str:
-    """The address of a page at a host and port."""
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
 def metrics_page(kafka: RefBroker) -> Callable[[HttpRequest], HttpResponse]:

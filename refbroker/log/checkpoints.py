@@ -40,6 +40,7 @@ import msgspec
 
 from kclient.errors import InconsistentClusterIdError, KafkaStorageError
 from refbroker.log.files import Files
+from refbroker.properties import ENCODING, parse_properties
 
 RECOVERY_POINTS = "recovery-point-offset-checkpoint"
 LOG_START_OFFSETS = "log-start-offset-checkpoint"
@@ -167,6 +168,7 @@ class MetaProperties:
     directory_id: UUID | None
 
     def encode(self) -> bytes:
+        """The file's content."""
         properties = {"cluster.id": self.cluster_id, "node.id": str(self.node_id), "version": "1"}
         if self.directory_id is not None:
             properties["directory.id"] = encode_uuid(self.directory_id)
@@ -180,13 +182,8 @@ class MetaProperties:
         Raises:
             KafkaStorageError: a property is missing or wrong.
         """
-        properties: dict[str, str] = {}
-        for line in data.decode("utf-8", "replace").splitlines():
-            text = line.strip()
-            if text and text[0] not in "#!":
-                name, _, value = text.partition("=")
-                properties[name.strip()] = value.strip().replace("\\", "")
         try:
+            properties = parse_properties(data.decode(ENCODING))
             if properties["version"] != "1":
                 raise ValueError(f"version {properties['version']}")
             directory_id = properties.get("directory.id")
@@ -196,7 +193,10 @@ class MetaProperties:
                 None if directory_id is None else decode_uuid(directory_id),
             )
         except (KeyError, ValueError) as error:
-            raise KafkaStorageError(f"{path} is damaged: {error}") from error
+            raise KafkaStorageError(
+                f"{path} is damaged: {error}; restore it, or write it as `refbroker format` does: version=1, and the "
+                f"cluster.id and node.id of the data"
+            ) from error
 
 
 def read_meta_properties(files: Files, directory: Path) -> MetaProperties | None:

@@ -219,6 +219,9 @@ def storage_errors(doing: str, topic: str | None = None, partition: int | None =
     Parameters:
         doing: what, after "could not", with the path.
         topic, partition: the log it happened to.
+
+    Raises:
+        KafkaStorageError: in place of the OSError.
     """
     try:
         yield

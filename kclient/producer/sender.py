@@ -437,7 +437,8 @@ class Sender(Manager):
         return deadline
 
     def _too_late(self, batch: ProducerBatch) -> KafkaTimeoutError:
-        why = "no broker has taken them yet" if batch.attempts == 0 else "no broker has confirmed them"
+        them = "it" if batch.count == 1 else "them"
+        why = f"no broker has {'taken' if batch.attempts == 0 else 'confirmed'} {them} yet"
         last = batch.last_error or self._metadata.last_error
         if last is not None:
             why += f"; the last error was: {last}"

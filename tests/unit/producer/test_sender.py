@@ -220,7 +220,7 @@ def test_a_batch_that_no_broker_took_says_why_none_could_be_reached() -> None:
     model.poll()
     error = future.exception(0)
     assert isinstance(error, KafkaTimeoutError)
-    assert "no broker has taken them yet; the last error was: refused" in str(error)
+    assert "no broker has taken it yet; the last error was: refused" in str(error)
     assert error.__cause__ is model.metadata.last_error
 
 

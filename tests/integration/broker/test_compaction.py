@@ -78,7 +78,7 @@ def test_a_producer_and_consumers_notice_nothing_but_that_older_records_are_gone
             ]
             with Producer(bootstrap_servers=kafka.bootstrap_servers, compression_type="lz4", linger_ms=1) as producer:
                 number = 0
-                while (done := passes(kafka)) < 8:
+                while (done := passes(kafka)) < 4:
                     for _ in range(2 * SEGMENT_RECORDS):
                         key, value = b"%d" % rng.randrange(300), b"%d " % number + rng.randbytes(500)
                         producer.send("states", value, key=key, partition=0)

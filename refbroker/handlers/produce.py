@@ -4,7 +4,8 @@ Each partition for itself, with its error, the records that were refused and a t
 (an error closes the connection, which is how Kafka tells such a client), 1 and -1 (all) the same one,
 since there is a single replica; -1 with `min.insync.replicas` above 1 is NOT_ENOUGH_REPLICAS, another
 number INVALID_REQUIRED_ACKS. Sequences of idempotent producers are checked by the log. Version 13
-names topics by id. Transactional batches are refused by the log, as no transaction can have begun.
+names topics by id. Kafka's internal topics are the broker's own, INVALID_TOPIC_EXCEPTION for all clients but one.
+Transactional batches are refused by the log, as no transaction can have begun.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from uuid import UUID
 from kclient.errors import (
     InvalidRecordError,
     InvalidRequiredAcksError,
+    InvalidTopicError,
     KafkaError,
     NotEnoughReplicasError,
     RecordBatchTooLargeError,
@@ -21,7 +23,7 @@ from kclient.errors import (
 )
 from kclient.protocol.messages.produce import ProduceRequest, ProduceResponse
 from refbroker.dispatch import CloseConnectionError, Context
-from refbroker.handlers.answers import LeaderHints, code_of
+from refbroker.handlers.answers import INTERNAL_TOPICS, LeaderHints, code_of
 from refbroker.log import RejectedRecordsError, RejectedTimestampsError
 from refbroker.metadata.image import TOPIC_RESOURCE
 from refbroker.partitions import LocalPartition
@@ -29,6 +31,8 @@ from refbroker.partitions import LocalPartition
 FIRST_WITH_LEADER_HINTS = 10
 FIRST_WITH_TOPIC_IDS = 13
 ALL_REPLICAS = -1
+# Kafka lets clients of this name write to internal topics, for tools that mend them.
+ADMIN_CLIENT = "__admin_client"
 
 PartitionResult = ProduceResponse.PartitionProduceResponse
 
@@ -71,6 +75,8 @@ def _append(
     if acks not in (ALL_REPLICAS, 0, 1):
         raise InvalidRequiredAcksError
     found = context.broker.partitions.find(topic, wanted.index)
+    if found.topic in INTERNAL_TOPICS and context.client_id != ADMIN_CLIENT:
+        raise InvalidTopicError(f"Cannot append to internal topic {found.topic}")
     if wanted.records is None or not len(wanted.records):
         raise InvalidRecordError("Record batches must not be empty", topic=found.topic, partition=wanted.index)
     if acks == ALL_REPLICAS:

@@ -11,6 +11,7 @@ from kclient.errors import (
     InvalidRecordError,
     InvalidRequiredAcksError,
     InvalidTimestampError,
+    InvalidTopicError,
     NotEnoughReplicasError,
     OutOfOrderSequenceError,
     RecordTooLargeError,
@@ -113,3 +114,13 @@ async def test_a_topic_is_not_created_by_producing_to_it(harness: Harness) -> No
     answer = harness.send(produce_request("t", batch(b"a")), 9)
     assert answer.responses[0].partition_responses[0].error_code == UnknownTopicOrPartitionError.code
     assert "t" not in harness.broker.metadata.image.topics
+
+
+@pytest.mark.parametrize("name", ["__consumer_offsets", "__transaction_state", "__share_group_state"])
+async def test_only_the_admin_client_writes_to_internal_topics(harness: Harness, name: str) -> None:
+    harness.create(name)
+    assert harness.produce(name, b"v").error_code == InvalidTopicError.code
+    request = produce_request(name, batch(b"v", timestamp=harness.clock()))
+    answer = harness.send(request, 9, client_id="__admin_client")
+    assert answer.responses[0].partition_responses[0].error_code == 0
+    assert harness.broker.partitions.find(name, 0).log.log_end_offset == 1

@@ -158,6 +158,7 @@ class Broker:
             files=self._files,
             rng=self.rng,
             producer_expiration_ms=self.config.integer("producer.id.expiration.ms"),
+            recovery_threads=self.config.integer("num.recovery.threads.per.data.dir"),
             metadata_path=self.config.metadata_directory,
         )
         self.cleaner = LogCleaner(self.logs, CleanerConfig(self.config.text), self.clock, self._files)

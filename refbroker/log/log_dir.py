@@ -15,6 +15,7 @@ import dataclasses
 import logging
 import uuid
 from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 
@@ -56,6 +57,7 @@ class LogDirectory:
         clock: milliseconds since the epoch.
         roll_jitter: see `PartitionLog`.
         producer_expiration_ms: see `ProducerStates`.
+        recovery_threads: so many logs are recovered at once.
 
     Attributes:
         properties: its `meta.properties`, None before it is formatted.
@@ -74,6 +76,7 @@ class LogDirectory:
         clock: Callable[[], int],
         roll_jitter: Callable[[], float],
         producer_expiration_ms: int = PRODUCER_ID_EXPIRATION_MS,
+        recovery_threads: int = 1,
     ) -> None:
         self.path = path
         self.health = DiskHealth()
@@ -86,6 +89,7 @@ class LogDirectory:
         self._clock = clock
         self._roll_jitter = roll_jitter
         self._producer_expiration_ms = producer_expiration_ms
+        self._recovery_threads = recovery_threads
         self._lock: OpenFile | None = None
         self._checkpoints = OffsetCheckpoints(files, path)
 
@@ -173,32 +177,43 @@ class LogDirectory:
             # From here on the files change, so the mark must be gone before.
             self._files.unlink(self.path / checkpoints.CLEAN_SHUTDOWN)
             self._files.fsync_directory(self.path)
-            for name in self._files.names(self.path):
-                path = self.path / name
-                if self._files.is_directory(path):
-                    self._load(path, config)
+            paths = [self.path / name for name in self._files.names(self.path)]
+            found = self._sort_out([path for path in paths if self._files.is_directory(path)], config)
+            if self.clean or self._recovery_threads == 1 or len(found) < 2:
+                logs = [self._reopen(path, config) for path in found.values()]
+            else:
+                # One log waits for the disk while another is read.
+                with ThreadPoolExecutor(self._recovery_threads, "refbroker-recovery") as pool:
+                    logs = list(pool.map(lambda path: self._reopen(path, config), found.values()))
+        for (key, future), log in zip(found, logs, strict=True):
+            (self.futures if future else self.logs)[key] = log
 
-    def _load(self, path: Path, config: LogConfig) -> None:
-        found = parse_log_name(path.name)
-        if found is None:
-            return
-        if found.kind is LogKind.DELETE:
-            self.deletions.schedule([path], config.file_delete_delay_ms)
-        elif found.kind is LogKind.STRAY:
-            logger.warning("%s belongs to no partition of this broker; remove it when it is not needed", path)
-        else:
-            key = (found.topic, found.partition)
-            logs = self.futures if found.kind is LogKind.FUTURE else self.logs
-            if key in logs:
-                # What was copied before is as good, and a copy can be made anew.
+    def _sort_out(self, paths: Iterable[Path], config: LogConfig) -> dict[tuple[Key, bool], Path]:
+        """The logs to open, by topic and partition and whether they are copies on their way in."""
+        logs: dict[tuple[Key, bool], Path] = {}
+        for path in paths:
+            found = parse_log_name(path.name)
+            if found is None:
+                continue
+            one = ((found.topic, found.partition), found.kind is LogKind.FUTURE)
+            if found.kind is LogKind.STRAY:
+                logger.warning("%s belongs to no partition of this broker; remove it when it is not needed", path)
+            elif found.kind is LogKind.DELETE or one in logs:
+                # Of two copies the one that was found first is as good, and a copy can be made anew.
                 self.deletions.schedule([path], config.file_delete_delay_ms)
-                return
-            topic_id = self._read_topic_id(path)
-            state = self._checkpoints.state_of(key, clean=self.clean)
-            if found.kind is LogKind.FUTURE:
-                # What it was copied from may have been compacted since.
-                state = dataclasses.replace(state, cleaned_up_to=None)
-            logs[key] = self._open_log(path, key, topic_id, config, state)
+            else:
+                logs[one] = path
+        return logs
+
+    def _reopen(self, path: Path, config: LogConfig) -> PartitionLog:
+        found = parse_log_name(path.name)
+        assert found is not None
+        key = (found.topic, found.partition)
+        state = self._checkpoints.state_of(key, clean=self.clean)
+        if found.kind is LogKind.FUTURE:
+            # What it was copied from may have been compacted since.
+            state = dataclasses.replace(state, cleaned_up_to=None)
+        return self._open_log(path, key, self._read_topic_id(path), config, state)
 
     def _read_topic_id(self, path: Path) -> uuid.UUID:
         """A log's topic id, zeros when there is none that can be read: the metadata gives it the one of its topic."""

@@ -85,6 +85,7 @@ class LogManager:
         rng: random.Random | None = None,
         producer_expiration_ms: int = PRODUCER_ID_EXPIRATION_MS,
         metadata_path: Path | None = None,
+        recovery_threads: int = 1,
     ) -> LogManager:
         """Lock the data directories and open every log in them; see `opening` for what can be wrong with them.
 
@@ -98,6 +99,7 @@ class LogManager:
             files: the disk.
             rng: for ids and for roll jitter.
             producer_expiration_ms: `producer.id.expiration.ms`.
+            recovery_threads: `num.recovery.threads.per.data.dir`.
 
         Raises:
             KafkaStorageError: a directory is in use by another broker, a disk that is needed fails, or the
@@ -116,6 +118,7 @@ class LogManager:
                 clock=clock,
                 roll_jitter=source.random,
                 producer_expiration_ms=producer_expiration_ms,
+                recovery_threads=recovery_threads,
             )
             for path in (*given, *([] if metadata_path is None else [metadata_path]))
         }

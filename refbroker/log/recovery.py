@@ -185,8 +185,10 @@ class LogLoader:
         began = time.monotonic()
         first = unflushed[0].base_offset
         # They were made of what may not have reached the disk.
-        self._producers.remove_snapshots([offset for offset in self._producers.snapshots() if offset > first])
+        outdated = [offset for offset in self._producers.snapshots() if offset > first]
+        self._producers.remove_snapshots(outdated)
         states = self._states_before(unflushed[0])
+        truncated = 0
         for index, segment in enumerate(unflushed):
             logger.info("Recovering %s, %d of %d", segment.path, index + 1, len(unflushed))
             truncated = self._recover(segment, states)
@@ -199,7 +201,9 @@ class LogLoader:
                 )
                 self._remove_segments(unflushed[index + 1 :])
                 break
-        self._files.fsync_directory(self._directory)
+        if outdated or truncated or states.end_offset:
+            # Not for a log in which nothing was ever written: most of many are, and each costs milliseconds.
+            self._files.fsync_directory(self._directory)
         seconds = time.monotonic() - began
         logger.info("Recovered %s from %d to %d in %.1f s", self._directory, first, states.end_offset, seconds)
 
@@ -243,7 +247,8 @@ class LogLoader:
         if truncated:
             # Before anything is written behind it: whole batches may lie in what is cut off.
             self._files.fsync(segment.file)
-        self._producers.save(states)
+        if states.end_offset:
+            self._producers.save(states)
         return truncated
 
     def _remove_segments(self, segments: list[Segment]) -> None:

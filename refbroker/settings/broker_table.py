@@ -183,7 +183,7 @@ node.id int null 0.. A
 num.io.threads int 8 1.. D
 num.network.threads int 3 1.. D
 num.partitions int 1 1.. A
-num.recovery.threads.per.data.dir int 2 1.. D
+num.recovery.threads.per.data.dir int 2 1.. AD
 num.replica.alter.log.dirs.threads int null * A
 num.replica.fetchers int 1 1.. D
 offset.metadata.max.bytes int 4096 * -

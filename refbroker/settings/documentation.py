@@ -74,6 +74,7 @@ _BROKER = {
     "node.id": "The number of this node in its cluster.",
     "num.partitions": "How many partitions a topic gets when its creator does not say.",
     "num.replica.alter.log.dirs.threads": "How many partitions move between directories at once; else one for each.",
+    "num.recovery.threads.per.data.dir": "How many logs of a data directory are recovered at once after a crash.",
     "producer.id.expiration.ms": "How long an idle idempotent producer is remembered, in milliseconds.",
     "socket.listen.backlog.size": "How many connections may wait to be accepted.",
     "socket.receive.buffer.bytes": "The size of the sockets' receive buffers, -1 for the system's choice.",

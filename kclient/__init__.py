@@ -11,9 +11,18 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from kclient.admin import Admin, AsyncAdmin, NewPartitions, NewTopic
-    from kclient.consumer import AsyncConsumer, Consumer, Records
+    from kclient.consumer import (
+        AsyncConsumer,
+        Consumer,
+        ConsumerHealth,
+        PartitionHealth,
+        RebalanceListener,
+        Records,
+        Waiting,
+    )
     from kclient.producer import AsyncProducer, Producer, RecordFuture
     from kclient.types import (
+        ConsumerGroupMetadata,
         ConsumerRecord,
         Node,
         OffsetAndMetadata,
@@ -31,18 +40,23 @@ _HOMES = {
     "AsyncConsumer": "consumer",
     "AsyncProducer": "producer",
     "Consumer": "consumer",
+    "ConsumerGroupMetadata": "types",
+    "ConsumerHealth": "consumer",
     "ConsumerRecord": "types",
     "NewPartitions": "admin",
     "NewTopic": "admin",
     "Node": "types",
     "OffsetAndMetadata": "types",
     "OffsetAndTimestamp": "types",
+    "PartitionHealth": "consumer",
     "PartitionInfo": "types",
     "Producer": "producer",
+    "RebalanceListener": "consumer",
     "RecordFuture": "producer",
     "RecordMetadata": "types",
     "Records": "consumer",
     "TopicPartition": "types",
+    "Waiting": "consumer",
 }
 
 __all__ = [
@@ -51,18 +65,23 @@ __all__ = [
     "AsyncConsumer",
     "AsyncProducer",
     "Consumer",
+    "ConsumerGroupMetadata",
+    "ConsumerHealth",
     "ConsumerRecord",
     "NewPartitions",
     "NewTopic",
     "Node",
     "OffsetAndMetadata",
     "OffsetAndTimestamp",
+    "PartitionHealth",
     "PartitionInfo",
     "Producer",
+    "RebalanceListener",
     "RecordFuture",
     "RecordMetadata",
     "Records",
     "TopicPartition",
+    "Waiting",
 ]
 
 

@@ -43,6 +43,8 @@ LONG_MAX = 2**63 - 1
 
 Serializer = Callable[[Any], bytes | None]
 Deserializer = Callable[[bytes], Any]
+StallCallback = Callable[[Mapping[Any, Any]], Any]
+"""Takes a PartitionHealth by TopicPartition."""
 
 
 def _milliseconds(doc: str, minimum: int = 0, maximum: int = LONG_MAX) -> Option:
@@ -253,6 +255,54 @@ class ConsumerConfig(ClientConfig, frozen=True, kw_only=True):
     key_deserializer: Annotated[Deserializer | None, Option("Makes a key of its bytes; None leaves bytes.")] = None
     value_deserializer: Annotated[Deserializer | None, Option("Makes a value of its bytes; None leaves bytes.")] = None
     allow_auto_create_topics: Annotated[bool, Option("Let the broker create a topic that is asked for.")] = True
+    exclude_internal_topics: Annotated[
+        bool, Option("A subscription by pattern leaves out the brokers' own topics, whatever they are called.")
+    ] = True
+    group_id: Annotated[
+        str | None, Option("The group to share the topics with; None reads all partitions of them.")
+    ] = None
+    group_instance_id: Annotated[
+        str | None,
+        Option("Makes a static member, which gets its partitions back when it restarts within session_timeout_ms."),
+    ] = None
+    group_protocol: Annotated[str, Option("How members and coordinator agree.", choices=("classic",))] = "classic"
+    session_timeout_ms: Annotated[
+        int, _milliseconds("The coordinator takes a member for dead that was silent for this long.", 1, INT_MAX)
+    ] = 45_000
+    heartbeat_interval_ms: Annotated[int, _milliseconds("A member tells this often that it lives.", 1, INT_MAX)] = 3_000
+    max_poll_interval_ms: Annotated[
+        int,
+        _milliseconds("A member leaves when the application asks for no records for this long.", 1, INT_MAX),
+    ] = 300_000
+    partition_assignment_strategy: Annotated[
+        str | Sequence[Any],
+        Option(
+            'How a group divides partitions: names ("range", "roundrobin", "sticky", "cooperative-sticky") or '
+            "objects (see kclient.assignors), the preferred one first. Members use one that all of them have."
+        ),
+    ] = ("range", "cooperative-sticky")
+    enable_auto_commit: Annotated[bool, Option("Commit by itself what earlier polls returned.")] = True
+    auto_commit_interval_ms: Annotated[int, _milliseconds("How often that is done.", 0, INT_MAX)] = 5_000
+    stall_timeout_ms: Annotated[
+        int,
+        _milliseconds("A partition with records left that makes no progress for this long has stalled; 0 for never."),
+    ] = 60_000
+    on_stall: Annotated[
+        StallCallback | None,
+        Option("Called, once for each stall, with the health of the partitions that stalled, by partition."),
+    ] = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.group_id == "":
+            raise ConfigError("group_id must be a name, or None for a consumer without a group")
+        if self.group_instance_id is not None and (self.group_id is None or not self.group_instance_id):
+            raise ConfigError("group_instance_id must be a name, and needs a group_id")
+        if self.heartbeat_interval_ms >= self.session_timeout_ms:
+            raise ConfigError(
+                f"heartbeat_interval_ms ({self.heartbeat_interval_ms}) must be less than session_timeout_ms "
+                f"({self.session_timeout_ms}), best a third of it"
+            )
 
     @property
     def reads_committed(self) -> bool:
@@ -315,15 +365,7 @@ def _option(hint: Any) -> Option:
 _NOT_YET = {
     "TLS and SASL": ("security_protocol", "sasl_", "ssl_"),
     "transactions": ("transactional_id", "transaction_timeout_ms"),
-    "consumer groups": (
-        "group_",
-        "enable_auto_commit",
-        "auto_commit_interval_ms",
-        "session_timeout_ms",
-        "heartbeat_interval_ms",
-        "max_poll_interval_ms",
-        "partition_assignment_strategy",
-    ),
+    "server-side assignors": ("group_remote_assignor",),
 }
 
 

@@ -88,6 +88,55 @@ class WakeupError(KafkaError, name="WAKEUP"):
     """`wakeup` was called, and interrupted a blocking call of the consumer."""
 
 
+class MaxPollExceeded(KafkaError, name="MAX_POLL_EXCEEDED"):
+    """The application asked for no records for longer than max_poll_interval_ms, and the consumer left its group.
+
+    Parameters:
+        max_poll_interval_ms: how long it may take.
+    """
+
+    def __init__(self, max_poll_interval_ms: int, **context: Any) -> None:
+        super().__init__(
+            f"the application asked for no records for longer than max_poll_interval_ms ({max_poll_interval_ms} ms), "
+            "and the consumer left its group; what it was working on cannot be committed any more. The next call "
+            "joins again. Take fewer records at once (max_poll_records), work faster, or allow more time",
+            **context,
+        )
+        self.max_poll_interval_ms = max_poll_interval_ms
+
+
+class CommitFailedError(KafkaError, name="COMMIT_FAILED"):
+    """Offsets were not committed: the consumer is not a member of its group's present generation any more.
+
+    Others may read its partitions by now, from the offsets committed before. poll() joins again. Where it happens
+    after long work: take fewer records at once (max_poll_records), or raise max_poll_interval_ms.
+
+    Parameters:
+        reason: how that came about.
+    """
+
+    def __init__(self, reason: object, **context: Any) -> None:
+        super().__init__(
+            f"the offsets were not committed, since {reason}; others may read the partitions by now, from the offsets "
+            "committed before. poll() joins the group again; if the application takes long between two calls, take "
+            "fewer records at once (max_poll_records) or raise max_poll_interval_ms",
+            **context,
+        )
+
+
+class RetriableCommitFailedError(KafkaError, name="RETRIABLE_COMMIT_FAILED", retriable=True):
+    """An asynchronous commit failed for now, and was not repeated, so that it cannot overtake a later one.
+
+    The cause is attached; committing again, with the positions of that time, may succeed.
+
+    Parameters:
+        reason: what stood in the way.
+    """
+
+    def __init__(self, reason: object, **context: Any) -> None:
+        super().__init__(f"the offsets were not committed: {reason}; committing again may succeed", **context)
+
+
 class DeliveryError(KafkaError, name="DELIVERY_FAILED"):
     """Records were not delivered, and nobody looked at their results.
 

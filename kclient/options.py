@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, TypedDict
 
-from kclient.config import Deserializer, Serializer
+from kclient.config import Deserializer, Serializer, StallCallback
 
 
 class ClientOptions(TypedDict, total=False):
@@ -77,6 +77,18 @@ class ConsumerOptions(ClientOptions, total=False):
     key_deserializer: Deserializer | None
     value_deserializer: Deserializer | None
     allow_auto_create_topics: bool
+    exclude_internal_topics: bool
+    group_id: str | None
+    group_instance_id: str | None
+    group_protocol: str
+    session_timeout_ms: int
+    heartbeat_interval_ms: int
+    max_poll_interval_ms: int
+    partition_assignment_strategy: str | Sequence[Any]
+    enable_auto_commit: bool
+    auto_commit_interval_ms: int
+    stall_timeout_ms: int
+    on_stall: StallCallback | None
 
 
 class AdminOptions(ClientOptions, total=False):

@@ -15,6 +15,7 @@ from kclient._text import address
 from kclient.records import ConsumerRecord
 
 __all__ = [
+    "ConsumerGroupMetadata",
     "ConsumerRecord",
     "Headers",
     "Node",
@@ -62,6 +63,18 @@ class OffsetAndMetadata(msgspec.Struct, frozen=True):
     offset: int
     metadata: str = ""
     leader_epoch: int | None = None
+
+
+class ConsumerGroupMetadata(msgspec.Struct, frozen=True):
+    """Who a consumer is in its group, for a producer that commits offsets in a transaction.
+
+    `generation_id` is -1 and `member_id` empty while it is no member, or does without membership (`assign`).
+    """
+
+    group_id: str
+    generation_id: int = -1
+    member_id: str = ""
+    group_instance_id: str | None = None
 
 
 class OffsetAndTimestamp(msgspec.Struct, frozen=True):

@@ -4,7 +4,7 @@
         ...                                   # it serves on broker.host, broker.port
 
 Everything runs on one event loop of asyncio; what blocks (fsync) runs in worker threads. One node, which
-is its own controller; groups and transactions are left out.
+is its own controller; transactions are left out.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from kclient.protocol import Message
 from refbroker.background import Background
 from refbroker.clock import Clock
 from refbroker.config import BrokerConfig
+from refbroker.coordinators.groups.coordinator import GroupCoordinator
 from refbroker.delayed_fetch import DelayedFetches
 from refbroker.directories.events import DirectoryEvents
 from refbroker.directories.moves import ReplicaMoves
@@ -72,6 +73,7 @@ class Broker:
         host, port: what it listens on, once it serves.
         logs, cleaner, metadata, partitions, sessions, producer_ids, delayed_fetches, background, metrics, server:
             its parts.
+        groups: coordinates groups.
         directory_events, moves: what keeps the data directories and the metadata in step.
         failed: done, with the reason, once the broker has lost a disk it needs and has ended by itself.
     """
@@ -105,6 +107,7 @@ class Broker:
         self.server: Server
         self.directory_events: DirectoryEvents
         self.moves: ReplicaMoves
+        self.groups: GroupCoordinator
         self.failed: asyncio.Future[KafkaStorageError]
         self._ending: asyncio.Task[None] | None = None
 
@@ -168,7 +171,7 @@ class Broker:
             loop = asyncio.get_running_loop()
             self.failed = loop.create_future()
             self.delayed_fetches = DelayedFetches(loop)
-            self.partitions = Partitions(image, self.logs, self.node_id)
+            self.partitions = Partitions(image, self.logs, self.config)
             self.sessions = FetchSessions(self.config.integer("max.incremental.fetch.session.cache.slots"), self.rng)
             self.producer_ids = ProducerIds(self.metadata, self.node_id)
             self.directory_events = DirectoryEvents(self, self.delayed_fetches.wake, self._fail)
@@ -203,6 +206,9 @@ class Broker:
                 self._append(records)
             self.metadata.listeners.append(self.directory_events.follow)
             self.directory_events.inform()
+            self.groups = GroupCoordinator(self)
+            self.metadata.listeners.append(self.groups.follow)
+            self.groups.runtime.catch_up()
             self.moves.resume()
         except BaseException:
             self.logs.abandon()
@@ -230,6 +236,7 @@ class Broker:
         self.metrics.event_loop.stop()
         await self.background.stop()
         await self.moves.stop()
+        self.groups.runtime.close()
         try:
             self._append(departure_records(self.metadata.image, self.node_id))
         finally:
@@ -243,6 +250,7 @@ class Broker:
         self.metrics.event_loop.stop()
         await self.background.stop()
         await self.moves.stop()
+        self.groups.runtime.close()
         self.logs.abandon()
 
     def _fail(self, error: KafkaStorageError) -> None:

@@ -76,14 +76,22 @@ class Clock:
 
     async def sleep(self, ms: int) -> None:
         """Wait until so many milliseconds have passed by this clock."""
+        await self.wake_after(ms, WORK.get())
+
+    def wake_after(self, ms: int, work: str = "") -> asyncio.Future[None]:
+        """A future that is done when so many milliseconds have passed by this clock; it may be cancelled.
+
+        Parameters:
+            work: for whose sake (`WORK`).
+        """
         woken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        heapq.heappush(self._sleepers, (self() + ms, next(self._numbers), woken, WORK.get()))
+        heapq.heappush(self._sleepers, (self() + ms, next(self._numbers), woken, work))
         self._wake_due()
         watchers, self._watchers = self._watchers, []
         for watcher in watchers:
             if not watcher.done():
                 watcher.set_result(None)
-        await woken
+        return woken
 
     async def all_asleep(self, works: Collection[str]) -> None:
         """Wait until of each of some works (`WORK`) somebody sleeps, and so waits for this clock and nothing else."""

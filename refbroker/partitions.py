@@ -8,13 +8,15 @@ from uuid import UUID
 from kclient.errors import (
     FencedLeaderEpochError,
     KafkaStorageError,
+    NotEnoughReplicasError,
     NotLeaderOrFollowerError,
     UnknownLeaderEpochError,
     UnknownTopicIdError,
     UnknownTopicOrPartitionError,
 )
+from refbroker.config import BrokerConfig
 from refbroker.log import LogManager, PartitionLog
-from refbroker.metadata.image import ClusterImage, PartitionState
+from refbroker.metadata.image import TOPIC_RESOURCE, ClusterImage, PartitionState
 
 NO_EPOCH = -1
 NO_OFFSET = -1
@@ -51,13 +53,14 @@ class Partitions:
     Parameters:
         image: the state of the cluster.
         logs: the broker's logs.
-        node_id: the broker's number.
+        config: the broker's settings.
     """
 
-    def __init__(self, image: ClusterImage, logs: LogManager, node_id: int) -> None:
+    def __init__(self, image: ClusterImage, logs: LogManager, config: BrokerConfig) -> None:
         self._image = image
         self._logs = logs
-        self._node_id = node_id
+        self._config = config
+        self._node_id = config.node_id
 
     def find(self, topic: str | UUID, partition: int, current_leader_epoch: int = NO_EPOCH) -> LocalPartition:
         """The partition, which this broker leads.
@@ -96,6 +99,22 @@ class Partitions:
         if state.leader != self._node_id or log is None:
             raise NotLeaderOrFollowerError(topic=found.name, partition=partition)
         return LocalPartition(found.name, found.topic_id, state, log)
+
+    def check_in_sync(self, partition: LocalPartition) -> None:
+        """See that enough replicas are in sync for a write with acks=all.
+
+        Raises:
+            NotEnoughReplicasError: fewer than `min.insync.replicas`.
+        """
+        own = self._image.config(TOPIC_RESOURCE, partition.topic).get("min.insync.replicas")
+        wanted = self._config.min_insync_replicas if own is None else int(own)
+        if len(partition.state.isr) < wanted:
+            raise NotEnoughReplicasError(
+                f"The size of the current ISR {partition.state.isr} is insufficient to satisfy the min.isr requirement "
+                f"of {wanted}",
+                topic=partition.topic,
+                partition=partition.state.partition_id,
+            )
 
     def topic_name(self, topic: str | UUID) -> str | None:
         """The name of a topic that exists, None for any other."""

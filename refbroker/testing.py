@@ -44,6 +44,8 @@ T = TypeVar("T")
 
 __all__ = ["RefBroker", "RemoteControl", "SimulatedDisk"]
 
+INITIAL_DELAY = "group.initial.rebalance.delay.ms"
+
 _HOMES = {"RemoteControl": "refbroker.control.client", "SimulatedDisk": "refbroker.simulated_disk"}
 
 
@@ -65,7 +67,8 @@ class RefBroker:
         durable: whether flushes wait for the disk; by default only with a `data_dir`.
         disk: what it writes to in place of the real disk, to lose, fail and fill up.
         options: broker settings too, with underscores for the dots: `num_partitions=3`. Any value that is text
-            in a properties file; True and False are fine.
+            in a properties file; True and False are fine. `group_initial_rebalance_delay_ms`, for which a new group
+            waits for more members, is 0 unless it is set, as in Kafka's own server.properties.
 
     Attributes:
         faults: what goes wrong with requests; see `refbroker.faults.FaultMethods`.
@@ -105,7 +108,7 @@ class RefBroker:
 
     def _config(self) -> BrokerConfig:
         own = f"{PLAINTEXT}://{LOOPBACK}:{self._port}"
-        settings = {"listeners": own, "log.dirs": str(self._data_dir), **self._settings}
+        settings = {"listeners": own, "log.dirs": str(self._data_dir), INITIAL_DELAY: "0", **self._settings}
         config = BrokerConfig(settings)
         listener = config.listener
         if listener.port == 0 and self._port:

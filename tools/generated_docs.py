@@ -194,5 +194,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "broker settings": partial(_broker_settings, broker_settings, topic=False),
     "topic settings": partial(_broker_settings, topic_settings, topic=True),
     "cleaning states": partial(_event_diagram, "refbroker.log.compaction.states"),
+    "group states": partial(_diagram, "refbroker.coordinators.groups.states"),
+    "group member states": partial(_diagram, "kclient.consumer.group.states"),
     "consumer partition states": partial(_diagram, "kclient.consumer.partition_state"),
 }

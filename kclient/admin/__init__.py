@@ -1,4 +1,4 @@
-"""Looking after a cluster: topics, settings, offsets; by area, with a blocking and an async face."""
+"""Looking after a cluster: topics, settings, offsets, groups; by area, with a blocking and an async face."""
 
 from kclient.admin.admin import Admin
 from kclient.admin.async_admin import AsyncAdmin
@@ -12,6 +12,9 @@ from kclient.admin.configs import (
     ConfigType,
     ResourceType,
 )
+from kclient.admin.group_lag import PartitionLag
+from kclient.admin.groups import GroupDescription, GroupListing, GroupMember, GroupState, GroupType, MemberIdentity
+from kclient.admin.offset_resets import OffsetChange, OffsetReset
 from kclient.admin.offsets import OffsetSpec
 from kclient.admin.topics import CreatedTopic, NewPartitions, NewTopic, TopicDescription, TopicListing
 
@@ -26,9 +29,18 @@ __all__ = [
     "ConfigSynonym",
     "ConfigType",
     "CreatedTopic",
+    "GroupDescription",
+    "GroupListing",
+    "GroupMember",
+    "GroupState",
+    "GroupType",
+    "MemberIdentity",
     "NewPartitions",
     "NewTopic",
+    "OffsetChange",
+    "OffsetReset",
     "OffsetSpec",
+    "PartitionLag",
     "ResourceType",
     "TopicDescription",
     "TopicListing",

@@ -7,22 +7,34 @@ from collections.abc import Iterable, Mapping
 from types import TracebackType
 from typing import Any, Self, Unpack
 
-from kclient.admin import cluster, configs, offsets, topics
+from kclient.admin import cluster, configs, group_lag, group_offsets, groups, offset_resets, offsets, topics
 from kclient.admin.cluster import ClusterDescription
 from kclient.admin.configs import AlterConfig, ConfigEntry, ConfigResource
 from kclient.admin.core import AdminCore
+from kclient.admin.group_lag import PartitionLag
+from kclient.admin.group_offsets import offsets_of
+from kclient.admin.groups import (
+    REMOVED,
+    GroupDescription,
+    GroupListing,
+    GroupState,
+    GroupType,
+    MemberIdentity,
+    group_names,
+)
+from kclient.admin.offset_resets import OffsetChange, OffsetReset
 from kclient.admin.offsets import OffsetSpec
 from kclient.admin.topics import CreatedTopic, NewPartitions, NewTopic, TopicDescription, TopicListing
 from kclient.config import AdminConfig
 from kclient.net.operation import run
 from kclient.options import AdminOptions
-from kclient.types import OffsetAndTimestamp, TopicPartition
+from kclient.types import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 
 CLOSE_SECONDS = 30.0
 
 
 class Admin:
-    """Looks after topics, settings and offsets of a cluster. Thread-safe.
+    """Looks after topics, settings, offsets and groups of a cluster. Thread-safe.
 
     A call on many things returns a dict of key to result; if any of them failed it raises one AdminError
     with the results of the others. What a retry may help is repeated until the call's timeout.
@@ -124,6 +136,124 @@ class Admin:
         """
         deadline = self._core.deadline("delete_records", timeout)
         return run(offsets.delete_records(self._core, before, deadline))
+
+    def list_groups(
+        self,
+        *,
+        states: Iterable[GroupState] = (),
+        types: Iterable[GroupType] = (),
+        timeout: float | None = None,
+    ) -> dict[str, GroupListing]:
+        """The groups of all brokers by name; only those in some states, or of some types, if these are given.
+
+        Errors by broker, as CoordinatorLoadInProgressError of one that does not know its groups yet.
+        """
+        deadline = self._core.deadline("list_groups", timeout)
+        return run(groups.list_groups(self._core, states, types, deadline))
+
+    def describe_groups(
+        self, names: str | Iterable[str], *, timeout: float | None = None
+    ) -> dict[str, GroupDescription]:
+        """Groups with their state and members, and what each of these reads.
+
+        Errors by group: GroupIdNotFoundError, GroupAuthorizationError.
+        """
+        deadline = self._core.deadline("describe_groups", timeout)
+        return run(groups.describe_groups(self._core, group_names(names), deadline))
+
+    def delete_groups(self, names: str | Iterable[str], *, timeout: float | None = None) -> dict[str, None]:
+        """Delete groups with all they committed. Errors by group: GroupNotEmptyError, GroupIdNotFoundError."""
+        deadline = self._core.deadline("delete_groups", timeout)
+        return run(groups.delete_groups(self._core, group_names(names), deadline))
+
+    def remove_group_members(
+        self,
+        group: str,
+        *,
+        member_ids: Iterable[str] = (),
+        instance_ids: Iterable[str] = (),
+        everyone: bool = False,
+        reason: str = REMOVED,
+        timeout: float | None = None,
+    ) -> dict[MemberIdentity, None]:
+        """Take members out of a group: some, static ones by their instance ids, or everyone; the rest share their work.
+
+        A member that still runs joins again. Errors by member: UnknownMemberIdError, FencedInstanceIdError.
+        """
+        deadline = self._core.deadline("remove_group_members", timeout)
+        return run(groups.remove_group_members(self._core, group, member_ids, instance_ids, everyone, reason, deadline))
+
+    def list_group_offsets(
+        self,
+        wanted: str | Iterable[str] | Mapping[str, Iterable[TopicPartition] | None],
+        *,
+        require_stable: bool = False,
+        timeout: float | None = None,
+    ) -> dict[str, dict[TopicPartition, OffsetAndMetadata | None]]:
+        """What groups have committed, by group and partition; None where a partition that was asked for has nothing.
+
+        `wanted` is one group, several, or a mapping of each to its partitions (None: all it has committed for). With
+        `require_stable` it waits until transactions that commit offsets have ended. A group that does not exist has
+        committed nothing. Errors by group: GroupAuthorizationError and others.
+        """
+        deadline = self._core.deadline("list_group_offsets", timeout)
+        return run(group_offsets.list_group_offsets(self._core, offsets_of(wanted), require_stable, deadline))
+
+    def alter_group_offsets(
+        self,
+        group: str,
+        offsets: Mapping[TopicPartition, OffsetAndMetadata | int],
+        *,
+        timeout: float | None = None,
+    ) -> dict[TopicPartition, None]:
+        """Commit offsets for a group that has no members; makes the group if there is none.
+
+        Errors by partition: UnknownMemberIdError if it has members, UnknownTopicOrPartitionError and others.
+        """
+        deadline = self._core.deadline("alter_group_offsets", timeout)
+        return run(group_offsets.alter_group_offsets(self._core, group, offsets, deadline))
+
+    def reset_group_offsets(
+        self,
+        group: str,
+        to: OffsetReset,
+        *,
+        partitions: Iterable[TopicPartition | str] | None = None,
+        dry_run: bool = False,
+        timeout: float | None = None,
+    ) -> dict[TopicPartition, OffsetChange]:
+        """Make a group that has no members read on elsewhere: `OffsetReset.earliest()`, `.to_time(...)` and others.
+
+        `partitions` are those meant, or topics with all of theirs; None is all that the group has committed for. With
+        `dry_run` it tells what would be, and changes nothing. An offset that does not exist becomes the nearest one.
+        Errors by partition: UnknownTopicOrPartitionError, IllegalStateError for a shift of what was not committed.
+
+        Raises:
+            GroupNotEmptyError: the group has members; nothing was changed.
+        """
+        deadline = self._core.deadline("reset_group_offsets", timeout)
+        return run(offset_resets.reset_group_offsets(self._core, group, to, partitions, dry_run, deadline))
+
+    def delete_group_offsets(
+        self, group: str, partitions: Iterable[TopicPartition], *, timeout: float | None = None
+    ) -> dict[TopicPartition, None]:
+        """Forget what a group committed for partitions of topics that none of its members subscribes to.
+
+        Errors by partition: GroupSubscribedToTopicError, GroupIdNotFoundError, UnknownTopicOrPartitionError.
+        """
+        deadline = self._core.deadline("delete_group_offsets", timeout)
+        return run(group_offsets.delete_group_offsets(self._core, group, partitions, deadline))
+
+    def group_lag(
+        self, names: str | Iterable[str], *, isolation_level: str = "read_uncommitted", timeout: float | None = None
+    ) -> dict[str, dict[TopicPartition, PartitionLag]]:
+        """How far behind groups are, by group and partition: of all that they have committed for or that members read.
+
+        With `isolation_level="read_committed"` the end is the last stable offset. Errors by group:
+        GroupIdNotFoundError and others.
+        """
+        deadline = self._core.deadline("group_lag", timeout)
+        return run(group_lag.group_lag(self._core, group_names(names), isolation_level, deadline))
 
     def describe_cluster(self, *, timeout: float | None = None) -> ClusterDescription:
         """The cluster's id, controller and brokers."""

@@ -10,18 +10,30 @@ from typing import Any, Self, Unpack
 import anyio
 import anyio.to_thread
 
-from kclient.admin import cluster, configs, offsets, topics
+from kclient.admin import cluster, configs, group_lag, group_offsets, groups, offset_resets, offsets, topics
 from kclient.admin.admin import Admin
 from kclient.admin.cluster import ClusterDescription
 from kclient.admin.configs import AlterConfig, ConfigEntry, ConfigResource
 from kclient.admin.core import AdminCore
+from kclient.admin.group_lag import PartitionLag
+from kclient.admin.group_offsets import offsets_of
+from kclient.admin.groups import (
+    REMOVED,
+    GroupDescription,
+    GroupListing,
+    GroupState,
+    GroupType,
+    MemberIdentity,
+    group_names,
+)
+from kclient.admin.offset_resets import OffsetChange, OffsetReset
 from kclient.admin.offsets import OffsetSpec
 from kclient.admin.topics import CreatedTopic, NewPartitions, NewTopic, TopicDescription, TopicListing
 from kclient.config import AdminConfig
 from kclient.net.operation import run_async
 from kclient.net.waiting import LoopBridge
 from kclient.options import AdminOptions
-from kclient.types import OffsetAndTimestamp, TopicPartition
+from kclient.types import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 
 CLOSE_SECONDS = 30.0
 
@@ -110,6 +122,94 @@ class AsyncAdmin:
     ) -> dict[TopicPartition, int]:
         deadline = self._core.deadline("delete_records", timeout)
         return await run_async(offsets.delete_records(self._core, before, deadline), self._bridge)
+
+    async def list_groups(
+        self,
+        *,
+        states: Iterable[GroupState] = (),
+        types: Iterable[GroupType] = (),
+        timeout: float | None = None,
+    ) -> dict[str, GroupListing]:
+        deadline = self._core.deadline("list_groups", timeout)
+        return await run_async(groups.list_groups(self._core, states, types, deadline), self._bridge)
+
+    async def describe_groups(
+        self, names: str | Iterable[str], *, timeout: float | None = None
+    ) -> dict[str, GroupDescription]:
+        deadline = self._core.deadline("describe_groups", timeout)
+        return await run_async(groups.describe_groups(self._core, group_names(names), deadline), self._bridge)
+
+    async def delete_groups(self, names: str | Iterable[str], *, timeout: float | None = None) -> dict[str, None]:
+        deadline = self._core.deadline("delete_groups", timeout)
+        return await run_async(groups.delete_groups(self._core, group_names(names), deadline), self._bridge)
+
+    async def remove_group_members(
+        self,
+        group: str,
+        *,
+        member_ids: Iterable[str] = (),
+        instance_ids: Iterable[str] = (),
+        everyone: bool = False,
+        reason: str = REMOVED,
+        timeout: float | None = None,
+    ) -> dict[MemberIdentity, None]:
+        deadline = self._core.deadline("remove_group_members", timeout)
+        return await run_async(
+            groups.remove_group_members(self._core, group, member_ids, instance_ids, everyone, reason, deadline),
+            self._bridge,
+        )
+
+    async def list_group_offsets(
+        self,
+        wanted: str | Iterable[str] | Mapping[str, Iterable[TopicPartition] | None],
+        *,
+        require_stable: bool = False,
+        timeout: float | None = None,
+    ) -> dict[str, dict[TopicPartition, OffsetAndMetadata | None]]:
+        deadline = self._core.deadline("list_group_offsets", timeout)
+        return await run_async(
+            group_offsets.list_group_offsets(self._core, offsets_of(wanted), require_stable, deadline), self._bridge
+        )
+
+    async def alter_group_offsets(
+        self,
+        group: str,
+        offsets: Mapping[TopicPartition, OffsetAndMetadata | int],
+        *,
+        timeout: float | None = None,
+    ) -> dict[TopicPartition, None]:
+        deadline = self._core.deadline("alter_group_offsets", timeout)
+        return await run_async(group_offsets.alter_group_offsets(self._core, group, offsets, deadline), self._bridge)
+
+    async def reset_group_offsets(
+        self,
+        group: str,
+        to: OffsetReset,
+        *,
+        partitions: Iterable[TopicPartition | str] | None = None,
+        dry_run: bool = False,
+        timeout: float | None = None,
+    ) -> dict[TopicPartition, OffsetChange]:
+        deadline = self._core.deadline("reset_group_offsets", timeout)
+        return await run_async(
+            offset_resets.reset_group_offsets(self._core, group, to, partitions, dry_run, deadline), self._bridge
+        )
+
+    async def delete_group_offsets(
+        self, group: str, partitions: Iterable[TopicPartition], *, timeout: float | None = None
+    ) -> dict[TopicPartition, None]:
+        deadline = self._core.deadline("delete_group_offsets", timeout)
+        return await run_async(
+            group_offsets.delete_group_offsets(self._core, group, partitions, deadline), self._bridge
+        )
+
+    async def group_lag(
+        self, names: str | Iterable[str], *, isolation_level: str = "read_uncommitted", timeout: float | None = None
+    ) -> dict[str, dict[TopicPartition, PartitionLag]]:
+        deadline = self._core.deadline("group_lag", timeout)
+        return await run_async(
+            group_lag.group_lag(self._core, group_names(names), isolation_level, deadline), self._bridge
+        )
 
     async def describe_cluster(self, *, timeout: float | None = None) -> ClusterDescription:
         deadline = self._core.deadline("describe_cluster", timeout)

@@ -60,11 +60,19 @@ class AdminCore:
         build: Callable[[int], Message],
         deadline: Deadline,
         minimum_version: int | None = None,
+        maximum_version: int | None = None,
     ) -> Operation[Any]:
         """Ask one broker (or ANY_NODE) once, when its address is known."""
         yield from self.known(node, deadline)
         timeout = min(deadline.remaining(), self.config.request_timeout_ms / 1000)
-        answer = self.engine.call(node, request_type, build, timeout=timeout, minimum_version=minimum_version)
+        answer = self.engine.call(
+            node,
+            request_type,
+            build,
+            timeout=timeout,
+            minimum_version=minimum_version,
+            maximum_version=maximum_version,
+        )
         try:
             return (yield Result(answer, deadline.at))
         except KafkaTimeoutError:
@@ -137,9 +145,11 @@ class AdminCore:
                     yield from self.back_off(attempts, deadline, errors[pending[0]])
                 outcomes = yield from attempt(pending)
             except KafkaError as error:
-                if len(pending) == len(order):
-                    raise
                 late = isinstance(error, KafkaTimeoutError)
+                if len(pending) == len(order):
+                    if late and errors:
+                        raise deadline.error(errors[pending[0]]) from error
+                    raise
                 errors |= {key: deadline.error(errors[key]) if late else error for key in pending}
                 break
             attempts += 1
@@ -150,6 +160,8 @@ class AdminCore:
                     results[key] = outcome
                     errors.pop(key, None)
                     continue
+                if key in errors and isinstance(outcome, KafkaTimeoutError) and deadline.passed:
+                    outcome = deadline.error(errors[key])
                 errors[key] = outcome
                 if can_pass(outcome) and not deadline.passed:
                     again.append(key)
@@ -255,3 +267,11 @@ def can_pass(error: KafkaError) -> bool:
     A topic that is missing stays so: repeating would only hide it until the timeout.
     """
     return error.retriable and not isinstance(error, UnknownTopicOrPartitionError)
+
+
+def succeeded(call: Operation[dict[K, R]]) -> Operation[tuple[dict[K, R], dict[K, BaseException]]]:
+    """What a call on many things comes to, for one that goes on with what succeeded: the results, and the errors."""
+    try:
+        return (yield from call), {}
+    except AdminError as error:
+        return error.results, error.errors

@@ -7,11 +7,11 @@ from typing import Annotated
 import typer
 
 from kclient import __version__, records
-from kclient.cli import configs, consume, produce, topics
+from kclient.cli import configs, consume, groups, produce, topics
 
 app = typer.Typer(
     name="kclient",
-    help="Produce, consume and look after topics of any Kafka.",
+    help="Produce, consume and look after topics and groups of any Kafka.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -20,6 +20,7 @@ app.command("produce")(produce.produce)
 app.command("consume")(consume.consume)
 app.add_typer(topics.app, name="topics")
 app.add_typer(configs.app, name="configs")
+app.add_typer(groups.app, name="groups")
 
 
 def _version(wanted: bool) -> None:
@@ -34,4 +35,4 @@ def _root(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and stop.")
     ] = False,
 ) -> None:
-    """Produce, consume and look after topics of any Kafka."""
+    """Produce, consume and look after topics and groups of any Kafka."""

@@ -9,7 +9,6 @@ import base64
 import re
 import sys
 from collections.abc import Callable
-from datetime import datetime
 from typing import Annotated, Any
 
 import msgspec
@@ -17,7 +16,7 @@ import typer
 
 from kclient.cli import output
 from kclient.cli.connection import Properties, Servers, Settings, options
-from kclient.cli.text import unescaped
+from kclient.cli.text import milliseconds, unescaped
 from kclient.config import ConsumerConfig
 from kclient.consumer import Consumer
 from kclient.errors import UnknownTopicOrPartitionError
@@ -112,7 +111,7 @@ def _start(text: str) -> Start:
     if text == "end":
         return lambda consumer, partitions: consumer.seek_to_end(*partitions)
     if text.startswith("@"):
-        at = _milliseconds(text[1:])
+        at = milliseconds(text[1:], "--from")
         return lambda consumer, partitions: _seek_to_time(consumer, partitions, at)
     if re.fullmatch(r"-\d+", text):
         return lambda consumer, partitions: _seek_back(consumer, partitions, -int(text))
@@ -140,16 +139,6 @@ def _seek_back(consumer: Consumer, partitions: list[TopicPartition], count: int)
     first, last = consumer.beginning_offsets(partitions), consumer.end_offsets(partitions)
     for partition in partitions:
         consumer.seek(partition, max(first[partition], last[partition] - count))
-
-
-def _milliseconds(text: str) -> int:
-    if text.isdecimal():
-        return int(text)
-    try:
-        return int(datetime.fromisoformat(text).timestamp() * 1000)
-    except ValueError:
-        message = f"{text!r} is neither milliseconds nor a time in ISO 8601"
-        raise typer.BadParameter(message, param_hint="--from") from None
 
 
 def _value(record: ConsumerRecord) -> bytes:

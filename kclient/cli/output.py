@@ -89,7 +89,9 @@ def _plain(value: Any) -> Any:
     if isinstance(value, msgspec.Struct):
         return {name: _plain(getattr(value, name)) for name in value.__struct_fields__}
     if isinstance(value, Enum):
-        return value.name.lower()
+        return value.value if isinstance(value.value, str) else value.name.lower()
+    if isinstance(value, tuple) and hasattr(value, "_asdict"):
+        return _plain(value._asdict())
     if isinstance(value, tuple | list):
         return [_plain(each) for each in value]
     return msgspec.to_builtins(value)

@@ -1,6 +1,8 @@
-"""What users write on the command line for what a keyboard cannot."""
+"""What users write on the command line for what a keyboard cannot, and for points in time."""
 
 from __future__ import annotations
+
+from datetime import datetime
 
 import typer
 
@@ -16,3 +18,18 @@ def unescaped(text: str, option: str) -> str:
         return text.encode("latin-1", "backslashreplace").decode("unicode_escape")
     except UnicodeDecodeError as error:
         raise typer.BadParameter(f"{text!r} holds an escape that is none: {error.reason}", param_hint=option) from None
+
+
+def milliseconds(text: str, option: str) -> int:
+    """A point in time, in milliseconds since the epoch; without a zone it is local.
+
+    Raises:
+        typer.BadParameter: it is neither milliseconds nor ISO 8601; `option` is who it is for.
+    """
+    if text.isdecimal():
+        return int(text)
+    try:
+        return int(datetime.fromisoformat(text).timestamp() * 1000)
+    except ValueError:
+        message = f"{text!r} is neither milliseconds nor a time in ISO 8601"
+        raise typer.BadParameter(message, param_hint=option) from None

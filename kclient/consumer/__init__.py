@@ -1,12 +1,14 @@
 """Consumers: what is read and from where, fetching ahead, and the two faces.
 
-Leaves out groups, whose members, assignors and committed offsets are not available in this version.
+Groups have a room of their own, `group`.
 """
 
 from __future__ import annotations
 
 from kclient.consumer.async_consumer import AsyncConsumer
 from kclient.consumer.consumer import Consumer
+from kclient.consumer.group.listener import RebalanceListener
+from kclient.consumer.health import ConsumerHealth, PartitionHealth, Waiting
 from kclient.consumer.records import Records
 
-__all__ = ["AsyncConsumer", "Consumer", "Records"]
+__all__ = ["AsyncConsumer", "Consumer", "ConsumerHealth", "PartitionHealth", "RebalanceListener", "Records", "Waiting"]

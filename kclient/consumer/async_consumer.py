@@ -1,12 +1,13 @@
 """The async consumer, on asyncio and trio.
 
 Everything it does is decided in `core`; here is only how a task waits for it. The network thread is
-not the loop's: a loop that is blocked delays records, never the connection. Leaves out groups.
+not the loop's: a loop that is blocked delays records, never the connection or a heartbeat.
 """
 
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack
@@ -17,16 +18,20 @@ import anyio.to_thread
 
 from kclient.config import ConsumerConfig
 from kclient.consumer.consumer import checked_times
-from kclient.consumer.core import ConsumerCore, config_from, config_from_properties, topic_names
+from kclient.consumer.core import ConsumerCore, config_from_properties
+from kclient.consumer.group.committing import CommitCallback, ToCommit
+from kclient.consumer.group.listener import RebalanceListener
+from kclient.consumer.health import ConsumerHealth
 from kclient.consumer.implementation import AsyncRecordIterator
 from kclient.consumer.records import Records
 from kclient.consumer.reset import EARLIEST, LATEST
+from kclient.consumer.topics import Topic, choose
 from kclient.errors import ConcurrentUseError
 from kclient.net.operation import Operation, run_async
 from kclient.net.waiting import LoopBridge, LoopSignal
 from kclient.options import ConsumerOptions
 from kclient.records import ConsumerRecord
-from kclient.types import OffsetAndMetadata, OffsetAndTimestamp, PartitionInfo, TopicPartition
+from kclient.types import ConsumerGroupMetadata, OffsetAndMetadata, OffsetAndTimestamp, PartitionInfo, TopicPartition
 
 T = TypeVar("T")
 
@@ -43,7 +48,7 @@ class AsyncConsumer:
     while it waits loses no record.
 
     Parameters:
-        topics: what to subscribe to; none to `assign` partitions later.
+        topics: what to subscribe to, names or compiled patterns; none to `assign` partitions later.
         options: see `kclient.config.ConsumerConfig`.
 
     Raises:
@@ -51,27 +56,28 @@ class AsyncConsumer:
         RuntimeError: there is no running event loop.
     """
 
-    def __init__(self, *topics: str, **options: Unpack[ConsumerOptions]) -> None:
-        self._open(config_from(options), topics)
+    def __init__(self, *topics: Topic, **options: Unpack[ConsumerOptions]) -> None:
+        self._open(ConsumerConfig.from_options(options), topics)
 
     @classmethod
     def from_properties(
-        cls, properties: Mapping[str, Any] | str | os.PathLike[str], *topics: str, **options: Unpack[ConsumerOptions]
+        cls, properties: Mapping[str, Any] | str | os.PathLike[str], *topics: Topic, **options: Unpack[ConsumerOptions]
     ) -> Self:
         """Make a consumer from Kafka's dotted names: see `Consumer.from_properties`."""
         consumer = cls.__new__(cls)
         consumer._open(config_from_properties(properties, options), topics)
         return consumer
 
-    def _open(self, config: ConsumerConfig, topics: tuple[str, ...]) -> None:
-        names = topic_names(topics)  # before there is something to close
+    def _open(self, config: ConsumerConfig, topics: tuple[Topic, ...]) -> None:
+        choose(topics)  # raises before there is something to close
         self._bridge = LoopBridge()
         self._signal = LoopSignal(self._bridge)
         self._owner: int | None = None
-        self._core = ConsumerCore(config, self._signal)
-        self._iterator = self._core.iterator = AsyncRecordIterator(self._refill, self._core.leave_iteration)
-        if names:
-            self._core.subscribe(names)
+        self._core = ConsumerCore(config, self._signal, self._bridge.post)
+        self._iterator = AsyncRecordIterator(self._refill, self._core.leave_iteration)
+        self._core.iteration.use(self._iterator)
+        if topics:
+            self._core.subscribe(topics)
 
     # -- reading
 
@@ -92,17 +98,23 @@ class AsyncConsumer:
 
     # -- what is read
 
-    def subscribe(self, topics: Iterable[str]) -> None:
-        """Read all partitions of these topics."""
-        self._call(self._core.subscribe, topics)
+    def subscribe(
+        self,
+        topics: Topic | Iterable[Topic],
+        *,
+        exclude: Topic | Iterable[Topic] = (),
+        listener: RebalanceListener | None = None,
+    ) -> None:
+        """Read all partitions of these topics: see `Consumer.subscribe`; the listener's methods may be coroutines."""
+        self._call(self._core.subscribe, topics, exclude, listener)
 
     def subscription(self) -> frozenset[str]:
         """The topics that are subscribed to."""
         return frozenset(self._core.subscription.topics or ())
 
-    def unsubscribe(self) -> None:
-        """Read nothing until the next `subscribe` or `assign`."""
-        self._call(self._core.unsubscribe)
+    async def unsubscribe(self) -> None:
+        """Read nothing until the next `subscribe` or `assign`: see `Consumer.unsubscribe`."""
+        await self._run(self._core.unsubscribe(self._seconds(None)))
 
     def assign(self, partitions: Iterable[tuple[str, int]]) -> None:
         """Read exactly these partitions."""
@@ -166,6 +178,29 @@ class AsyncConsumer:
         """How many offsets lie between the position and the end, as of the last answer; None before one."""
         return self._core.current_lag(TopicPartition(*partition))
 
+    # -- committed offsets
+
+    async def commit(self, what: ToCommit = None, timeout: float | None = None) -> None:
+        """Commit offsets of the group, and wait until that is done: see `Consumer.commit`."""
+        await self._run(self._core.commit(what, self._seconds(timeout)))
+
+    def commit_async(self, what: ToCommit = None, callback: CommitCallback | None = None) -> None:
+        """Commit offsets of the group without waiting, after those committed before: see `Consumer.commit_async`.
+
+        The callback, a plain function, runs in the event loop.
+        """
+        self._call(self._core.commit_async, what, callback)
+
+    async def committed(
+        self, partitions: Iterable[tuple[str, int]], timeout: float | None = None
+    ) -> dict[TopicPartition, OffsetAndMetadata | None]:
+        """What the group has committed of these partitions: see `Consumer.committed`."""
+        return await self._run(self._core.committed(partitions, self._seconds(timeout)))
+
+    def group_metadata(self) -> ConsumerGroupMetadata:
+        """Who this consumer is in its group, for a producer that commits its offsets in a transaction."""
+        return self._core.of_group().group_metadata()
+
     # -- topics
 
     async def partitions_for(self, topic: str, timeout: float | None = None) -> list[PartitionInfo]:
@@ -183,15 +218,37 @@ class AsyncConsumer:
         """Make the owner's waiting call, or its next one, raise WakeupError once; from any thread."""
         self._core.wakeup()
 
+    def health(self) -> ConsumerHealth:
+        """How each partition does: see `Consumer.health`."""
+        return self._core.monitor.health()
+
     def metrics(self) -> dict[str, float]:
         """What this client counted, by Kafka's names, as `records_consumed_total` or `records_lag_max`."""
         return self._core.metrics()
 
-    async def close(self, timeout: float = 30.0) -> None:
-        """Stop reading and close all connections; returns within `timeout` seconds, brokers or not."""
+    def enforce_rebalance(self, reason: str = "") -> None:
+        """Have the group divide its partitions anew, with the next call for records."""
+        self._call(self._core.enforce_rebalance, reason)
+
+    async def close(self, timeout: float = 30.0, *, leave_group: bool | None = None) -> None:
+        """Stop reading and close all connections; returns within `timeout` seconds, brokers or not.
+
+        See `Consumer.close`. A listener is given as long, and is cancelled then.
+        """
+        core = self._core
+        deadline = time.monotonic() + timeout
         with anyio.CancelScope(shield=True):
+            try:
+                if core.group is not None:
+                    with anyio.move_on_after(timeout):
+                        await self._run(core.leave(deadline, leave_group))
+            except ConcurrentUseError:
+                raise
+            except BaseException:
+                await anyio.to_thread.run_sync(core.close, max(0.0, deadline - time.monotonic()))
+                raise
             # Joining the network thread blocks.
-            await anyio.to_thread.run_sync(self._core.close, timeout)
+            await anyio.to_thread.run_sync(core.close, max(0.0, deadline - time.monotonic()))
 
     async def __aenter__(self) -> Self:
         return self
@@ -199,6 +256,8 @@ class AsyncConsumer:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
+        if kind is not None:
+            self._core.failed()
         await self.close()
 
     def __del__(self) -> None:

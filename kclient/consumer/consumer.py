@@ -1,28 +1,32 @@
 """The blocking consumer.
 
-Everything it does is decided in `core`; here is only how a thread waits for it. Leaves out groups,
-which are not available in this version.
+Everything it does is decided in `core`; here is only how a thread waits for it.
 """
 
 from __future__ import annotations
 
 import os
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack
 
 from kclient.config import ConsumerConfig
-from kclient.consumer.core import ConsumerCore, config_from, config_from_properties, topic_names
+from kclient.consumer.core import ConsumerCore, config_from_properties
+from kclient.consumer.group.committing import CommitCallback, ToCommit
+from kclient.consumer.group.listener import RebalanceListener
+from kclient.consumer.health import ConsumerHealth
 from kclient.consumer.implementation import RecordIterator
 from kclient.consumer.records import Records
 from kclient.consumer.reset import EARLIEST, LATEST
+from kclient.consumer.topics import Topic, choose
 from kclient.errors import ConcurrentUseError
 from kclient.net.operation import Operation, run
 from kclient.net.waiting import ThreadSignal
 from kclient.options import ConsumerOptions
 from kclient.records import ConsumerRecord
-from kclient.types import OffsetAndMetadata, OffsetAndTimestamp, PartitionInfo, TopicPartition
+from kclient.types import ConsumerGroupMetadata, OffsetAndMetadata, OffsetAndTimestamp, PartitionInfo, TopicPartition
 
 T = TypeVar("T")
 
@@ -30,8 +34,9 @@ T = TypeVar("T")
 class Consumer:
     """Reads records of topics or partitions.
 
-    A consumer without a group reads all partitions of its topics, each from its own position, which
-    it keeps in memory: it starts where `auto_offset_reset` says ("latest" unless told otherwise).
+    With a `group_id` it shares the partitions of its topics with the other members of that group, and goes on
+    where the group has committed. A consumer without a group reads all partitions of its topics, each from its own
+    position, which it keeps in memory: it starts where `auto_offset_reset` says ("latest" unless told otherwise).
     Partitions that are added to a topic later join by themselves, and are read from their beginning.
 
         with Consumer("orders", bootstrap_servers="localhost:9092", auto_offset_reset="earliest") as consumer:
@@ -41,19 +46,19 @@ class Consumer:
     A consumer belongs to one thread at a time; only `wakeup` may come from another one.
 
     Parameters:
-        topics: what to subscribe to; none to `assign` partitions later.
+        topics: what to subscribe to, names or compiled patterns; none to `assign` partitions later.
         options: see `kclient.config.ConsumerConfig`.
 
     Raises:
         ConfigError: an option does not exist or has a value it cannot have.
     """
 
-    def __init__(self, *topics: str, **options: Unpack[ConsumerOptions]) -> None:
-        self._open(config_from(options), topics)
+    def __init__(self, *topics: Topic, **options: Unpack[ConsumerOptions]) -> None:
+        self._open(ConsumerConfig.from_options(options), topics)
 
     @classmethod
     def from_properties(
-        cls, properties: Mapping[str, Any] | str | os.PathLike[str], *topics: str, **options: Unpack[ConsumerOptions]
+        cls, properties: Mapping[str, Any] | str | os.PathLike[str], *topics: Topic, **options: Unpack[ConsumerOptions]
     ) -> Self:
         """Make a consumer from Kafka's dotted names: a mapping, or the path of a .properties file.
 
@@ -66,14 +71,15 @@ class Consumer:
         consumer._open(config_from_properties(properties, options), topics)
         return consumer
 
-    def _open(self, config: ConsumerConfig, topics: tuple[str, ...]) -> None:
-        names = topic_names(topics)  # before there is something to close
+    def _open(self, config: ConsumerConfig, topics: tuple[Topic, ...]) -> None:
+        choose(topics)  # raises before there is something to close
         self._signal = ThreadSignal()
         self._owner = threading.RLock()
         self._core = ConsumerCore(config, self._signal)
-        self._iterator = self._core.iterator = RecordIterator(self._refill, self._core.leave_iteration)
-        if names:
-            self._core.subscribe(names)
+        self._iterator = RecordIterator(self._refill, self._core.leave_iteration)
+        self._core.iteration.use(self._iterator)
+        if topics:
+            self._core.subscribe(topics)
 
     # -- reading
 
@@ -93,6 +99,9 @@ class Consumer:
                 DeserializationError, TopicAuthorizationError, UnknownTopicOrPartitionError and others.
                 The next call tries again.
             WakeupError: `wakeup` was called.
+            MaxPollExceeded: it was called too late, and the consumer has left its group; the next call joins again.
+            FencedInstanceIdError: another consumer uses the same group_instance_id.
+            Exception: what a rebalance listener raised.
             ConcurrentUseError: another thread is using this consumer.
         """
         return self._run(self._core.poll(timeout, max_records))
@@ -110,21 +119,38 @@ class Consumer:
 
     # -- what is read
 
-    def subscribe(self, topics: Iterable[str]) -> None:
+    def subscribe(
+        self,
+        topics: Topic | Iterable[Topic],
+        *,
+        exclude: Topic | Iterable[Topic] = (),
+        listener: RebalanceListener | None = None,
+    ) -> None:
         """Read all partitions of these topics; those subscribed to before keep their position.
+
+        In a group it asks for a share of them, with the next call for records.
+
+        Parameters:
+            topics: names, and compiled patterns that match whole names; topics that come to match later join by
+                themselves.
+            exclude: names and patterns of topics that the patterns leave out.
+            listener: hears, in a group, of partitions that come and go.
 
         Raises:
             IllegalStateError: partitions are assigned by hand.
         """
-        self._call(self._core.subscribe, topics)
+        self._call(self._core.subscribe, topics, exclude, listener)
 
     def subscription(self) -> frozenset[str]:
         """The topics that are subscribed to."""
         return frozenset(self._core.subscription.topics or ())
 
     def unsubscribe(self) -> None:
-        """Read nothing until the next `subscribe` or `assign`."""
-        self._call(self._core.unsubscribe)
+        """Read nothing until the next `subscribe` or `assign`; leave the group, after the listener was told.
+
+        A static member does not tell the coordinator, and gets its partitions back if it returns in time.
+        """
+        self._run(self._core.unsubscribe(self._seconds(None)))
 
     def assign(self, partitions: Iterable[tuple[str, int]]) -> None:
         """Read exactly these partitions; those assigned before keep their position.
@@ -224,6 +250,61 @@ class Consumer:
         """How many offsets lie between the position and the end, as of the last answer; None before one."""
         return self._core.current_lag(TopicPartition(*partition))
 
+    # -- committed offsets
+
+    def commit(self, what: ToCommit = None, timeout: float | None = None) -> None:
+        """Commit offsets of the group, and wait until that is done; failures that may pass are tried again.
+
+        Parameters:
+            what: a record, to commit the place after it; offsets by partition, as OffsetAndMetadata or int, the next to
+                read each; None for the positions of all assigned partitions.
+            timeout: seconds; None is the option default_api_timeout_ms.
+
+        Raises:
+            CommitFailedError: this consumer is not a member of the group's present generation any more, or the
+                partition is not assigned to it.
+            RebalanceInProgressError: the group rebalances; poll, then commit again.
+            FencedInstanceIdError: another consumer uses the same group_instance_id.
+            GroupAuthorizationError, TopicAuthorizationError, OffsetMetadataTooLargeError: as they say.
+            KafkaTimeoutError: it did not succeed in time.
+            InvalidGroupIdError: there is no group_id.
+        """
+        self._run(self._core.commit(what, self._seconds(timeout)))
+
+    def commit_async(self, what: ToCommit = None, callback: CommitCallback | None = None) -> None:
+        """Commit offsets of the group without waiting, after those committed before.
+
+        It is not tried again, so that nothing older is committed after something newer.
+
+        Parameters:
+            what: as for `commit`.
+            callback: called with the offsets by partition and None, or the error, in a later call of poll, commit
+                or close, in order. Its error is a RetriableCommitFailedError where committing again may help, else
+                one that `commit` raises. Without a callback errors are logged.
+
+        Raises:
+            InvalidGroupIdError: there is no group_id.
+        """
+        self._call(self._core.commit_async, what, callback)
+
+    def committed(
+        self, partitions: Iterable[tuple[str, int]], timeout: float | None = None
+    ) -> dict[TopicPartition, OffsetAndMetadata | None]:
+        """What the group has committed of these partitions, assigned or not; None where nothing is.
+
+        Waits for open transactions that commit newer offsets of them.
+
+        Raises:
+            KafkaTimeoutError: not all were known within `timeout` seconds.
+            GroupAuthorizationError, TopicAuthorizationError: as they say.
+            InvalidGroupIdError: there is no group_id.
+        """
+        return self._run(self._core.committed(partitions, self._seconds(timeout)))
+
+    def group_metadata(self) -> ConsumerGroupMetadata:
+        """Who this consumer is in its group, for a producer that commits its offsets in a transaction."""
+        return self._core.of_group().group_metadata()
+
     # -- topics
 
     def partitions_for(self, topic: str, timeout: float | None = None) -> list[PartitionInfo]:
@@ -244,13 +325,51 @@ class Consumer:
         """Make the owner's waiting call, or its next one, raise WakeupError once; from any thread."""
         self._core.wakeup()
 
+    def health(self) -> ConsumerHealth:
+        """How each partition does: position, committed offset, end, lag, last progress, and what it waits for.
+
+        From any thread; asks no broker.
+        """
+        return self._core.monitor.health()
+
     def metrics(self) -> dict[str, float]:
         """What this client counted, by Kafka's names, as `records_consumed_total` or `records_lag_max`."""
         return self._core.metrics()
 
-    def close(self, timeout: float = 30.0) -> None:
-        """Stop reading and close all connections; returns within `timeout` seconds, brokers or not."""
-        self._core.close(timeout)
+    def enforce_rebalance(self, reason: str = "") -> None:
+        """Have the group divide its partitions anew, with the next call for records.
+
+        Parameters:
+            reason: for the coordinator's log.
+        """
+        self._call(self._core.enforce_rebalance, reason)
+
+    def close(self, timeout: float = 30.0, *, leave_group: bool | None = None) -> None:
+        """Stop reading and close all connections; returns within `timeout` seconds, brokers or not.
+
+        A member of a group commits first, if commits are automatic, and tells its listener.
+
+        Parameters:
+            timeout: seconds; what a listener takes comes on top.
+            leave_group: whether others get the partitions at once, and not after session_timeout_ms; None: unless
+                the member is static (group_instance_id).
+
+        Raises:
+            ConcurrentUseError: the member of a group is in use by another thread; `wakeup` it first.
+            Exception: what a rebalance listener raised; the consumer is closed.
+        """
+        core = self._core
+        if core.group is None:
+            core.close(timeout)
+            return
+        deadline = time.monotonic() + timeout
+        if not self._owner.acquire(blocking=False):
+            raise ConcurrentUseError
+        try:
+            run(core.leave(deadline, leave_group), self._signal)
+        finally:
+            self._owner.release()
+            core.close(max(0.0, deadline - time.monotonic()))
 
     def __enter__(self) -> Self:
         return self
@@ -258,6 +377,8 @@ class Consumer:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
+        if kind is not None:
+            self._core.failed()
         self.close()
 
     def __del__(self) -> None:

@@ -1,7 +1,7 @@
 """The consumer without a face: what each call does, up to the point where it has to wait.
 
 A call that may wait is an operation (see `kclient.net.operation`), which the two faces drive, one by
-blocking, one by awaiting; neither has logic of its own. Leaves out groups.
+blocking, one by awaiting; neither has logic of its own. Leaves out what a group does (`group`).
 """
 
 from __future__ import annotations
@@ -10,40 +10,41 @@ import os
 import random
 import time
 import warnings
-import weakref
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
 from kclient.config import ConsumerConfig, read_properties
-from kclient.consumer.collector import Collector, Taken
+from kclient.consumer.collector import Collector
 from kclient.consumer.fetch_buffer import FetchBuffer
 from kclient.consumer.fetcher import Fetcher
-from kclient.consumer.implementation import AsyncRecordIterator, RecordIterator
+from kclient.consumer.group.committing import CommitCallback, GroupOffsets, ToCommit
+from kclient.consumer.group.listener import RebalanceListener
+from kclient.consumer.group.membership import Membership
+from kclient.consumer.health import HealthMonitor
+from kclient.consumer.iteration import Iteration
 from kclient.consumer.leaders import why_missing
 from kclient.consumer.offsets import Lookup, OffsetsManager
-from kclient.consumer.partition_state import Position
 from kclient.consumer.records import Records
 from kclient.consumer.reset import EARLIEST, LATEST, ResetPolicy, parse_policy
 from kclient.consumer.subscription import Subscription
+from kclient.consumer.topic_listing import list_topics
 from kclient.consumer.topic_watch import TopicWatch
+from kclient.consumer.topics import Topic, choose
 from kclient.consumer.validation import ValidationManager
 from kclient.errors import (
     ClosedError,
-    ConfigError,
     IllegalStateError,
+    InvalidGroupIdError,
     KafkaError,
     KafkaTimeoutError,
     WakeupError,
-    raise_for_code,
 )
-from kclient.net.cluster import partition_info
 from kclient.net.engine import Engine
-from kclient.net.manager import ANY_NODE
+from kclient.net.manager import NEVER
 from kclient.net.operation import Operation, Pause, Result
 from kclient.net.waiting import Notifier
-from kclient.protocol.messages.metadata import MetadataRequest
 from kclient.records import ConsumerRecord
 from kclient.types import OffsetAndMetadata, OffsetAndTimestamp, PartitionInfo, TopicPartition
 
@@ -51,36 +52,12 @@ ITERATION_RECORDS = 10_000
 """Iteration takes so many records at once: few entries into Python, and a wakeup is still noticed soon."""
 
 
-def topic_names(topics: str | Iterable[str]) -> list[str]:
-    """The topics a call names.
-
-    Raises:
-        TypeError: one is no name.
-    """
-    names: list[Any] = [topics] if isinstance(topics, str) else list(topics)
-    for name in names:
-        if not isinstance(name, str) or not name:
-            raise TypeError(f"a topic is a name, not {name!r} (several: Consumer('a', 'b'), subscribe(['a', 'b']))")
-    return names
-
-
-def config_from(options: Mapping[str, Any]) -> ConsumerConfig:
-    """The options of a consumer, without those that come with groups."""
-    if options.get("group_id") is not None:
-        raise ConfigError(
-            "consumer groups are not available in this version: leave out group_id to read all partitions of the "
-            "topics, or assign() partitions"
-        )
-    return ConsumerConfig.from_options({name: value for name, value in options.items() if name != "group_id"})
-
-
 def config_from_properties(
     properties: Mapping[str, Any] | str | os.PathLike[str], options: Mapping[str, Any]
 ) -> ConsumerConfig:
-    """The same from Kafka's dotted names."""
+    """The options of a consumer from Kafka's dotted names."""
     if not isinstance(properties, Mapping):
         properties = read_properties(Path(properties))
-    config_from({"group_id": options.get("group_id", properties.get("group.id"))})
     return ConsumerConfig.from_properties(properties, **options)
 
 
@@ -90,17 +67,24 @@ class ConsumerCore:
     Parameters:
         config: its options.
         notifier: what the face waits on.
+        run_soon: runs the callbacks of commits in the owner's event loop; None to run them in its calls.
     """
 
-    def __init__(self, config: ConsumerConfig, notifier: Notifier) -> None:
+    def __init__(
+        self,
+        config: ConsumerConfig,
+        notifier: Notifier,
+        run_soon: Callable[[Callable[[], None]], None] | None = None,
+    ) -> None:
         self.config = config
         self.notifier = notifier
         policy = parse_policy(config.auto_offset_reset)
         self.engine = engine = Engine(config)
         self.buffer = FetchBuffer(on_data=self._on_data, on_room=self._on_room)
-        self.subscription = Subscription(self.buffer, policy)
+        self.subscription = Subscription(self.buffer, policy, in_group=config.group_id is not None)
         self.subscription.on_change = engine.wakeup
         self.collector = Collector(self.subscription, config)
+        self.iteration = Iteration(self.collector)
         metrics = engine.metrics
         self._records_consumed = metrics.counter("records_consumed_total")
         self._bytes_consumed = metrics.counter("bytes_consumed_total")
@@ -116,49 +100,107 @@ class ConsumerCore:
         for manager in (self.fetcher, self.offsets, self.validation, watch):
             engine.add(manager)
         engine.metadata.add_listener(self.subscription.update_metadata)
+        self.group: Membership | None = None
+        self.group_offsets: GroupOffsets | None = None
+        if config.group_id is not None:
+            self._join_in(jitter, run_soon)
+        self.monitor = self._watch(run_soon)
+        engine.add(self.monitor)
         engine.on_failure(lambda error: notifier.notify())
-        self._iterator: weakref.ref[RecordIterator | AsyncRecordIterator] | None = None
-        self._active: Taken | None = None
         self._woken = False
         self._started_version = -1
         engine.start()
 
-    @property
-    def iterator(self) -> RecordIterator | AsyncRecordIterator | None:
-        """What the face iterates with. It knows its face, which the network thread must not keep alive."""
-        return None if self._iterator is None else self._iterator()
+    def _join_in(self, jitter: random.Random, run_soon: Callable[[Callable[[], None]], None] | None) -> None:
+        engine = self.engine
+        self.group = group = Membership(
+            self.config,
+            engine,
+            self.subscription,
+            random=jitter,
+            taken=self.iteration.last,
+            wait=self._wait_for_group,
+            wake=self._on_group,
+        )
+        self.group_offsets = group.coordination.commits = offsets = GroupOffsets(
+            self.config,
+            self.subscription,
+            group.coordinator,
+            group.member,
+            engine.metadata,
+            engine.nodes,
+            self.iteration.place,
+            random=jitter,
+            metrics=engine.metrics,
+            submit=engine.submit,
+            run_soon=run_soon,
+            wake=self.notifier.notify,
+        )
+        for manager in (*offsets.managers, group.member, group.coordinator):
+            engine.add(manager)
+        engine.on_failure(offsets.fail_all)
 
-    @iterator.setter
-    def iterator(self, iterator: RecordIterator | AsyncRecordIterator) -> None:
-        self._iterator = weakref.ref(iterator)
+    def _watch(self, run_soon: Callable[[Callable[[], None]], None] | None) -> HealthMonitor:
+        group, offsets = self.group, self.group_offsets
+        return HealthMonitor(
+            self.config,
+            self.subscription,
+            self.engine.metadata,
+            self.engine.metrics,
+            self.iteration.place,
+            member=None if group is None else group.member,
+            coordinator=None if group is None else group.coordinator,
+            commit_error=lambda: None if offsets is None else offsets.commit_error,
+            run_soon=run_soon,
+        )
 
     # -- what is read
 
-    def subscribe(self, topics: Iterable[str]) -> None:
-        """Read all partitions of these topics."""
-        names = topic_names(topics)
+    def subscribe(
+        self,
+        topics: Topic | Iterable[Topic],
+        exclude: Topic | Iterable[Topic] = (),
+        listener: RebalanceListener | None = None,
+    ) -> None:
+        """Read all partitions of these topics, or, in a group, share them."""
+        choice = choose(topics, exclude=exclude, with_internal=not self.config.exclude_internal_topics)
+        if listener is not None and self.group is None:
+            raise IllegalStateError("a rebalance listener has nothing to hear without a group_id")
         self.leave_iteration()
-        if not names:
-            self.subscription.unsubscribe()
+        if choice.names or choice.patterns:
+            self.subscription.subscribe(choice)
+        elif self.group is not None:
+            raise ValueError("subscribe() needs topics; unsubscribe() leaves the group")
         else:
-            self.subscription.subscribe(names)
-        self._assigned(names)
+            self.subscription.unsubscribe()
+        if self.group is not None:
+            self.group.coordination.listener = listener or RebalanceListener()
+        self._assigned(choice.names, everything=bool(choice.patterns))
 
     def assign(self, partitions: Iterable[tuple[str, int]]) -> None:
         """Read exactly these partitions."""
         chosen = [TopicPartition(*partition) for partition in partitions]
         self.leave_iteration()
+        if self.group_offsets is not None and self.subscription.topics is None:
+            self.group_offsets.commit_before_assign()
         self.subscription.assign(chosen)
         self._assigned({tp.topic for tp in chosen})
 
-    def unsubscribe(self) -> None:
-        """Read nothing."""
+    def unsubscribe(self, timeout: float) -> Operation[None]:
+        """Read nothing; in a group, leave it in order."""
+        self.engine.check_usable()
         self.leave_iteration()
-        self.subscription.unsubscribe()
-        self._assigned(())
+        try:
+            if self.group is not None:
+                deadline = time.monotonic() + timeout
+                yield from self.group.leave(deadline, leave_group=None, reason="the consumer unsubscribed")
+        finally:
+            self.subscription.unsubscribe()
+            self._assigned(())
 
-    def _assigned(self, topics: Iterable[str]) -> None:
+    def _assigned(self, topics: Iterable[str], *, everything: bool = False) -> None:
         metadata = self.engine.metadata
+        metadata.want_all = everything
         metadata.set_topics(set(topics))
         self.subscription.update_metadata(metadata.cluster)
 
@@ -170,9 +212,16 @@ class ConsumerCore:
         if count < 1:
             raise ValueError(f"max_records must be at least 1, not {count}")
         self.leave_iteration()
-        deadline = -1.0
+        group = self.group
+        deadline = -1.0 if group is None else time.monotonic() + timeout
+        if self.group_offsets is not None:
+            self.group_offsets.asked()
         while True:
             self.check()
+            if group is not None:
+                ready = yield from group.step(deadline)
+                if not ready:
+                    return Records()
             chunks = self.collector.collect(count)
             if chunks:
                 records = Records(chunks)
@@ -183,47 +232,56 @@ class ConsumerCore:
                 deadline = now + timeout
             if now >= deadline:
                 return Records()
-            yield Pause(deadline - now)
+            yield from self._wait(deadline - now)
 
     def next_chunk(self) -> Operation[Iterator[ConsumerRecord]]:
         """Returns an iterator over the next chunk of an iteration; the one before counts as read."""
-        if self._active is not None:
-            self.collector.settle(self._active, self._active.end)
-            self._active = None
+        self.iteration.finish()
+        if self.group_offsets is not None:
+            self.group_offsets.asked()
         while True:
             self.check()
+            if self.group is not None:
+                yield from self.group.step(NEVER)
             taken = self.collector.take(ITERATION_RECORDS)
             if taken is not None:
-                self._active = taken
+                self.iteration.begin(taken)
                 self._records_consumed.add(len(taken.chunk))
                 return iter(taken.chunk)
-            yield Pause(None)
+            yield from self._wait(NEVER)
 
     def leave_iteration(self) -> None:
         """Another call comes between two records of an iteration: the rest of its chunk is read again later."""
-        taken = self._active
-        if taken is None:
-            return
-        iterator = self.iterator
-        assert iterator is not None
-        last = iterator.last
-        self._active = None
-        iterator.drop()
-        self.collector.give_back(taken, self._reached(taken, last))
+        if self.group_offsets is not None:
+            self.group_offsets.left_iteration()
+        self.iteration.leave()
 
-    def _reached(self, taken: Taken, last: ConsumerRecord | None) -> Position:
-        if last is None:
-            return taken.state.position or Position(taken.chunk.first_offset)
-        if last.offset + 1 >= taken.chunk.next_offset:
-            return taken.end
-        return Position(last.offset + 1, -1 if last.leader_epoch is None else last.leader_epoch)
+    def _wait(self, seconds: float) -> Operation[None]:
+        """Wait for records; an application that has none to work on is not slow."""
+        interval = None if self.group is None else self.group.poll_interval
+        if interval is not None:
+            interval.waits()
+        try:
+            yield Pause(None if seconds == NEVER else seconds)
+        finally:
+            if interval is not None:
+                interval.polled(time.monotonic())
 
-    def check(self) -> None:
-        """Raise what the owner has to know, and start partitions that were assigned."""
+    def _wait_for_group(self, seconds: float) -> Operation[None]:
+        yield from self._wait(seconds)
+        self._check_interrupted()
+
+    def _check_interrupted(self) -> None:
         self.engine.check_usable()
         if self._woken:
             self._woken = False
             raise WakeupError("the call was interrupted by wakeup()")
+
+    def check(self) -> None:
+        """Raise what the owner has to know, and start partitions that were assigned."""
+        self._check_interrupted()
+        if self.group_offsets is not None:
+            self.group_offsets.run_callbacks()
         subscription = self.subscription
         if subscription.errors:
             with subscription.lock:
@@ -274,9 +332,9 @@ class ConsumerCore:
         deadline = time.monotonic() + timeout
         while True:
             self.check()
-            active, iterator = self._active, self.iterator
-            if active is not None and active.state.tp == tp and iterator is not None:
-                return self._reached(active, iterator.last).offset
+            place = self.iteration.place()
+            if place is not None and place.state.tp == tp:
+                return place.reached.offset
             with self.buffer.lock:
                 state = self.subscription.state(tp)
                 if state.position is not None:
@@ -340,56 +398,90 @@ class ConsumerCore:
 
     def topics(self, names: list[str] | None, timeout: float) -> Operation[dict[str, list[PartitionInfo]]]:
         """Returns the partitions of these topics, or of all that may be seen."""
-        topics = None if names is None else [MetadataRequest.MetadataRequestTopic(name=name) for name in names]
-        auto_create = self.config.allow_auto_create_topics
-
-        def build(version: int) -> MetadataRequest:
-            message = MetadataRequest(topics=topics)
-            if version >= 4:
-                message.allow_auto_topic_creation = auto_create and names is not None
-            return message
-
         self.engine.check_usable()
-        response = yield _ends_itself(self.engine.call(ANY_NODE, MetadataRequest, build, timeout=timeout), timeout)
-        found: dict[str, list[PartitionInfo]] = {}
-        for topic in response.topics:
-            if topic.error_code and names is not None:
-                raise_for_code(topic.error_code, topic=topic.name, api="Metadata")
-            if topic.error_code or topic.name is None or (names is None and topic.is_internal):
-                continue
-            found[topic.name] = sorted(
-                (partition_info(topic.name, partition) for partition in topic.partitions),
-                key=lambda info: info.partition,
-            )
-        return found
+        return (yield from list_topics(self.engine, names, timeout, create=self.config.allow_auto_create_topics))
+
+    # -- the group
+
+    def of_group(self) -> GroupOffsets:
+        """The group's offsets.
+
+        Raises:
+            InvalidGroupIdError: the consumer has no group.
+        """
+        self.engine.check_usable()
+        if self.group_offsets is None:
+            raise InvalidGroupIdError("a consumer without a group_id has no committed offsets: give it one")
+        return self.group_offsets
+
+    def commit(self, what: ToCommit, timeout: float) -> Operation[None]:
+        """See `Consumer.commit`."""
+        yield from self.of_group().commit(what, timeout)
+
+    def commit_async(self, what: ToCommit, callback: CommitCallback | None) -> None:
+        """See `Consumer.commit_async`."""
+        self.of_group().commit_async(what, callback)
+
+    def committed(
+        self, partitions: Iterable[tuple[str, int]], timeout: float
+    ) -> Operation[dict[TopicPartition, OffsetAndMetadata | None]]:
+        """See `Consumer.committed`."""
+        return (yield from self.of_group().committed(partitions, timeout))
+
+    def failed(self) -> None:
+        """The application failed, and is about to close the consumer."""
+        if self.group_offsets is not None:
+            self.group_offsets.failed()
+
+    def enforce_rebalance(self, reason: str) -> None:
+        """Have the group rebalance with the next call for records."""
+        if self.group is None:
+            raise IllegalStateError("a consumer without a group_id has nothing to rebalance")
+        self.group.coordination.enforce_rebalance(reason)
+
+    def _on_group(self) -> None:
+        """There is something to do for the group: also for an application in the middle of a chunk."""
+        self.iteration.interrupt()
+        self.notifier.notify()
 
     # -- the end
+
+    def leave(self, deadline: float, leave_group: bool | None) -> Operation[None]:
+        """The first half of closing for a member of a group: give everything up in order, by this time."""
+        if self.engine.closed or self.group is None:
+            return
+        try:
+            self.engine.check_usable()
+        except KafkaError:
+            return
+        self.leave_iteration()
+        yield from self.group.leave(deadline, leave_group=leave_group, reason="the consumer is being closed")
 
     def wakeup(self) -> None:
         """Interrupt the owner's waiting call, or its next one (any thread)."""
         self._woken = True
-        iterator = self.iterator
-        if iterator is not None:
-            iterator.interrupted = True
+        self.iteration.interrupt()
         self.notifier.notify()
 
     def close(self, timeout: float) -> None:
         """Stop; returns by its deadline even with every broker down."""
         if self.engine.closed:
             return
-        self._active = None
-        iterator = self.iterator
-        if iterator is not None:
-            iterator.drop()
+        self.iteration.drop()
 
         def last_words() -> None:
-            self.offsets.fail_all(ClosedError("the consumer was closed"))
+            closed = ClosedError("the consumer was closed")
+            self.offsets.fail_all(closed)
+            if self.group_offsets is not None:
+                self.group_offsets.fail_all(closed)
             for request in self.fetcher.close():
                 self.engine.send(request)
 
         self.engine.submit(last_words)
         self.engine.close(timeout)
         self.notifier.notify()
+        if self.group_offsets is not None:
+            self.group_offsets.run_callbacks()
         with self.buffer.lock:
             for state in self.subscription.partitions.values():
                 self.buffer.discard(state)
@@ -402,16 +494,9 @@ class ConsumerCore:
             warnings.warn(f"{face} {self.config.client_id!r} was not closed", ResourceWarning, stacklevel=3)
 
     def metrics(self) -> dict[str, float]:
-        """All metrics of this client, with each partition's `records_lag` and the `records_lag_max` of all."""
-        metrics = self.engine.metrics
-        committed = self.config.reads_committed
-        with self.subscription.lock:
-            lags = {tp: state.lag(committed) for tp, state in self.subscription.partitions.items()}
-        for tp, lag in lags.items():
-            if lag is not None:
-                metrics.gauge("records_lag", topic=tp.topic, partition=tp.partition).set(lag)
-        metrics.gauge("records_lag_max").set(max((lag for lag in lags.values() if lag is not None), default=0))
-        return metrics.snapshot()
+        """All metrics of this client."""
+        self.monitor.publish()
+        return self.engine.metrics.snapshot()
 
     def _on_data(self) -> None:
         self.notifier.notify()

@@ -1,6 +1,7 @@
 """What a consumer knows of one assigned partition, and the table of its states.
 
     INITIALIZING        assigned, no position yet
+    AWAITING_COMMITTED  in a group: asks the coordinator for the committed offset
     AWAITING_RESET      asks for an offset by its reset policy
     AWAITING_VALIDATION asks the new leader whether the log still ends where it was read to (KIP-320)
     FETCHING            has a valid position; records flow unless it is paused
@@ -30,6 +31,7 @@ class FetchState(enum.Enum):
     """See the module."""
 
     INITIALIZING = "initializing"
+    AWAITING_COMMITTED = "awaiting_committed"
     AWAITING_RESET = "awaiting_reset"
     AWAITING_VALIDATION = "awaiting_validation"
     FETCHING = "fetching"
@@ -38,12 +40,13 @@ class FetchState(enum.Enum):
 _ANYWHERE = frozenset({FetchState.AWAITING_RESET, FetchState.AWAITING_VALIDATION, FetchState.FETCHING})
 
 TRANSITIONS: dict[FetchState, frozenset[FetchState]] = {
-    FetchState.INITIALIZING: _ANYWHERE,
+    FetchState.INITIALIZING: _ANYWHERE | {FetchState.AWAITING_COMMITTED},
+    FetchState.AWAITING_COMMITTED: _ANYWHERE,
     FetchState.AWAITING_RESET: _ANYWHERE,
     FetchState.AWAITING_VALIDATION: _ANYWHERE,
     FetchState.FETCHING: _ANYWHERE,
 }
-"""From which state to which; nothing goes back to INITIALIZING."""
+"""From which state to which; nothing goes back to INITIALIZING, or to a committed offset."""
 
 
 class Position(NamedTuple):
@@ -62,6 +65,9 @@ class PartitionState:
         place: grows whenever what was fetched is dropped; records that were taken for an older place are not read
             on. A leader change alone starts a generation, but leaves the place as it is.
         fetch_offset, fetch_epoch: where the next fetch starts, and the epoch of the batch before it.
+        returned: the position when the application asked for records last: those before it count as processed.
+        committed: the offset that the group has committed, as far as is known.
+        replaced: the topic was deleted and created anew, and the position still is the old one's.
         topic_id: of the topic that is read; another one under the same name has another id.
         leader_epoch: the leader's epoch for which the position is known to be valid.
         blocked: an error waits in `pieces`; nothing is asked for until it was raised.
@@ -73,6 +79,7 @@ class PartitionState:
 
     __slots__ = (
         "blocked",
+        "committed",
         "failures",
         "fetch_epoch",
         "fetch_offset",
@@ -88,8 +95,10 @@ class PartitionState:
         "position",
         "preferred_replica",
         "preferred_until",
+        "replaced",
         "reset",
         "retry_at",
+        "returned",
         "state",
         "topic_id",
         "tp",
@@ -100,6 +109,9 @@ class PartitionState:
         self.tp = tp
         self.state = FetchState.INITIALIZING
         self.position: Position | None = None
+        self.returned: Position | None = None
+        self.committed: int | None = None
+        self.replaced = False
         self.fetch_offset = -1
         self.fetch_epoch = -1
         self.leader_epoch = -1

@@ -49,13 +49,18 @@ def parse_policy(text: str) -> ResetPolicy:
         return ResetPolicy(text)
     kind, _, duration = text.partition(":")
     if kind == "by_duration":
-        return ResetPolicy("by_duration", _parse_duration(duration))
+        return ResetPolicy("by_duration", parse_duration(duration))
     raise ConfigError(
         f'auto_offset_reset must be "earliest", "latest", "none" or "by_duration:PT1H" (ISO 8601), not {text!r}'
     )
 
 
-def _parse_duration(text: str) -> int:
+def parse_duration(text: str) -> int:
+    """Read an ISO 8601 duration, as milliseconds.
+
+    Raises:
+        ConfigError: it is none.
+    """
     match = _DURATION.fullmatch(text)
     if match is None or not any(match.groups()):
         raise ConfigError(f'by_duration needs an ISO 8601 duration such as "PT1H30M" or "P7D", not {text!r}')

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from kclient.consumer.fetch_buffer import FetchBuffer, error_piece
 from kclient.consumer.partition_state import FetchState, PartitionState, Position
 from kclient.consumer.reset import EARLIEST, NONE, ResetPolicy
+from kclient.consumer.topics import TopicChoice
 from kclient.errors import (
     IllegalStateError,
     KafkaError,
@@ -42,39 +43,51 @@ class Subscription:
     Parameters:
         buffer: what was fetched for them.
         policy: where a partition starts that has no position.
+        in_group: whether there are committed offsets to start from, and a group assigns what is subscribed to.
 
     Attributes:
         version: grows with every change that may call for a request.
         topics: what is subscribed to; None when partitions are assigned by hand.
+        choice: what that was derived from, where there are patterns.
         errors: what concerns no single partition, to be raised from the owner's next call.
         on_change: called when `version` grew, to wake the network thread.
     """
 
-    def __init__(self, buffer: FetchBuffer, policy: ResetPolicy) -> None:
+    def __init__(self, buffer: FetchBuffer, policy: ResetPolicy, *, in_group: bool = False) -> None:
         self.buffer = buffer
         self.lock = buffer.lock
         self.policy = policy
+        self.in_group = in_group
         self.version = 0
         self.topics: tuple[str, ...] | None = None
         self.partitions: dict[TopicPartition, PartitionState] = {}
         self.errors: list[KafkaError] = []
+        self.choice: TopicChoice | None = None
         self._discovered: set[str] = set()
         self.on_change: Callable[[], None] = lambda: None
 
     def describe(self) -> str:
         """What is read, for people."""
+        if self.choice is not None:
+            return str(self.choice)
         if self.topics is not None:
             return ", ".join(self.topics)
         return ", ".join(map(str, self.partitions)) or "nothing"
 
     # -- the owner's side
 
-    def subscribe(self, topics: Iterable[str]) -> None:
+    def subscribe(self, choice: TopicChoice) -> None:
         """Read all partitions of these topics; their partitions join as metadata tells of them."""
         with self.lock:
             if self.topics is None and self.partitions:
                 raise IllegalStateError("partitions are assigned by hand: unsubscribe() before subscribe()")
-            self.topics = tuple(dict.fromkeys(topics))
+            kept = [topic for topic in self.topics or () if choice.matches(topic)]
+            self.topics = tuple(dict.fromkeys((*choice.names, *kept)))
+            self.choice = choice if choice.patterns else None
+            if self.in_group:
+                # What it has stays until the group says otherwise.
+                self._changed()
+                return
             self._discovered.intersection_update(self.topics)
             self._replace(tp for tp in self.partitions if tp.topic in self.topics)
 
@@ -85,10 +98,16 @@ class Subscription:
                 raise IllegalStateError("the consumer is subscribed to topics: unsubscribe() before assign()")
             self._replace(partitions)
 
+    def assign_from_group(self, partitions: Iterable[TopicPartition]) -> None:
+        """Read exactly these partitions, which the group assigned; those that stay keep their position."""
+        with self.lock:
+            self._replace(partitions)
+            self._start()
+
     def unsubscribe(self) -> None:
         """Read nothing."""
         with self.lock:
-            self.topics = None
+            self.topics = self.choice = None
             self._discovered.clear()
             self._replace(())
 
@@ -99,7 +118,8 @@ class Subscription:
             IllegalStateError: it is not assigned.
         """
         state = self.partitions.get(tp)
-        if state is None and self.topics is not None and tp.topic in self.topics and tp.topic not in self._discovered:
+        reads_all = self.topics is not None and tp.topic in self.topics and not self.in_group
+        if state is None and reads_all and tp.topic not in self._discovered:
             # Its partitions are not known yet, and a caller need not wait for that: all of them will be read.
             state = self.partitions[tp] = PartitionState(tp)
         if state is None:
@@ -136,18 +156,19 @@ class Subscription:
             self._changed()
 
     def start_uninitialized(self) -> None:
-        """Send partitions without a position to the reset policy.
+        """Send partitions without a position to their committed offset, or to the reset policy.
 
         Raises:
             NoOffsetForPartitionError: there is none.
         """
         with self.lock:
-            waiting = [s for s in self.partitions.values() if s.state is FetchState.INITIALIZING]
-            if waiting and self.policy == NONE:
-                first = waiting[0].tp
-                raise NoOffsetForPartitionError([s.tp for s in waiting], topic=first.topic, partition=first.partition)
-            for state in waiting:
-                self._request_reset(state, self.policy)
+            self._start()
+
+    def mark_returned(self) -> None:
+        """The application asks for records: what it was given until now counts as processed."""
+        with self.lock:
+            for state in self.partitions.values():
+                state.returned = None if state.replaced else state.position
 
     def truncated(self, state: PartitionState, error: LogTruncationError) -> None:
         """The owner reached a truncation: without a policy it stays where it is until someone seeks (lock held)."""
@@ -174,9 +195,29 @@ class Subscription:
     def rewind(self, state: PartitionState, position: Position) -> None:
         """Drop what was fetched and fetch again from the application's position (lock held)."""
         unsure = state.state is FetchState.AWAITING_VALIDATION
+        replaced = state.replaced
         self._move(state, position, FetchState.AWAITING_VALIDATION if unsure else FetchState.FETCHING)
+        if replaced:
+            self._topic_replaced(state)
 
     # -- the network thread's side
+
+    def committed(self, state: PartitionState, generation: int, found: OffsetAndMetadata | None) -> None:
+        """The coordinator told the committed offset; None: there is none, and the reset policy decides."""
+        with self.lock:
+            if state.generation != generation or state.state is not FetchState.AWAITING_COMMITTED:
+                return
+            state.committed = None if found is None else found.offset
+            if found is not None:
+                epoch = -1 if found.leader_epoch is None else found.leader_epoch
+                target = FetchState.FETCHING if epoch < 0 else FetchState.AWAITING_VALIDATION
+                self._move(state, Position(found.offset, epoch), target)
+            elif self.policy == NONE:
+                tp = state.tp
+                self.fail(state, NoOffsetForPartitionError([tp], topic=tp.topic, partition=tp.partition))
+            else:
+                self._request_reset(state, self.policy)
+            self.buffer.signal()
 
     def reset_to(self, state: PartitionState, generation: int, offset: int, epoch: int) -> None:
         """A reset was answered."""
@@ -234,7 +275,9 @@ class Subscription:
     def update_metadata(self, cluster: Cluster) -> None:
         """Let new partitions of subscribed topics join, and validate positions where the leader's epoch grew."""
         with self.lock:
-            if self.topics is not None:
+            if self.choice is not None:
+                self.topics = self.choice.select(cluster.topics, self.topics or ())
+            if self.topics is not None and not self.in_group:
                 self._discover(cluster)
             for state in self.partitions.values():
                 self._check_topic_id(state, cluster.topic_id(state.tp.topic))
@@ -261,9 +304,14 @@ class Subscription:
         if replaced and state.position is not None:
             state.generation += 1
             state.leader_epoch = -1
-            tp = state.tp
-            error = _TopicReplacedError(topic=tp.topic, partition=tp.partition, offset=state.fetch_offset)
-            self.fail(state, error)
+            self._topic_replaced(state)
+
+    def _topic_replaced(self, state: PartitionState) -> None:
+        """Until the owner gets there the position is one of the old topic, and nothing to commit for the new one."""
+        state.replaced = True
+        state.returned = None
+        tp = state.tp
+        self.fail(state, _TopicReplacedError(topic=tp.topic, partition=tp.partition, offset=state.fetch_offset))
 
     def _discover(self, cluster: Cluster) -> None:
         for topic in self.topics or ():
@@ -283,6 +331,19 @@ class Subscription:
 
     # -- shared
 
+    def _start(self) -> None:
+        waiting = [s for s in self.partitions.values() if s.state is FetchState.INITIALIZING]
+        if self.in_group:
+            for state in waiting:
+                state.move_to(FetchState.AWAITING_COMMITTED)
+            self._changed()
+            return
+        if waiting and self.policy == NONE:
+            first = waiting[0].tp
+            raise NoOffsetForPartitionError([s.tp for s in waiting], topic=first.topic, partition=first.partition)
+        for state in waiting:
+            self._request_reset(state, self.policy)
+
     def _replace(self, partitions: Iterable[TopicPartition]) -> None:
         kept = {tp: self.partitions.get(tp) or PartitionState(tp) for tp in partitions}
         for tp, state in self.partitions.items():
@@ -296,6 +357,7 @@ class Subscription:
         state.move_to(target)
         self.buffer.discard(state)
         state.generation += 1
+        state.replaced = False
         state.position = position
         state.fetch_offset, state.fetch_epoch = position
         state.reset = None
@@ -307,6 +369,7 @@ class Subscription:
         state.move_to(FetchState.AWAITING_RESET)
         self.buffer.discard(state)
         state.generation += 1
+        state.replaced = False
         state.reset = policy
         state.position = None
         state.retry_at = 0.0

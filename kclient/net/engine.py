@@ -135,12 +135,13 @@ class Engine:
         *,
         timeout: float | None = None,
         minimum_version: int | None = None,
+        maximum_version: int | None = None,
     ) -> Future[Any]:
         """Send one request and get its answer as a future. Any thread.
 
         Parameters:
             node: the broker's id, or ANY_NODE.
-            request_type, build, minimum_version: see `Request`.
+            request_type, build, minimum_version, maximum_version: see `Request`.
             timeout: seconds; None is request_timeout_ms.
         """
         future: Future[Any] = Future()
@@ -153,7 +154,16 @@ class Engine:
             if not future.cancelled():
                 _settle(lambda: future.set_exception(error))
 
-        request = Request(node, request_type, build, answered, failed, timeout=timeout, minimum_version=minimum_version)
+        request = Request(
+            node,
+            request_type,
+            build,
+            answered,
+            failed,
+            timeout=timeout,
+            minimum_version=minimum_version,
+            maximum_version=maximum_version,
+        )
         self.submit(lambda: self.send(request))
         return future
 

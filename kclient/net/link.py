@@ -109,6 +109,7 @@ class Link:
         settings: what all links have in common.
         on_failure: told why an attempt to connect failed, or, with True, why a connection was lost.
         is_bootstrap: whether it is one of `bootstrap_servers`, whose id is the client's own.
+        purpose: what it is for, where a broker has another link for everything else.
     """
 
     def __init__(
@@ -118,6 +119,7 @@ class Link:
         on_failure: Callable[[KafkaError, bool], None],
         *,
         is_bootstrap: bool = False,
+        purpose: str = "",
     ) -> None:
         self.node = node
         self.state = LinkState.IDLE
@@ -130,6 +132,7 @@ class Link:
         self._settings = settings
         self._on_failure = on_failure
         self._is_bootstrap = is_bootstrap
+        self._purpose = purpose
         self._addresses: deque[Address] = deque()
         self._lookup: _Lookup | None = None
         self._lookup_deadline = NEVER
@@ -139,7 +142,9 @@ class Link:
     def name(self) -> str:
         """How errors call the broker."""
         where = address(self.node.host, self.node.port)
-        return f"{where} (bootstrap)" if self._is_bootstrap else f"{self.node.node_id} ({where})"
+        if self._is_bootstrap:
+            return f"{where} (bootstrap)"
+        return f"{self.node.node_id} ({where}{', ' if self._purpose else ''}{self._purpose})"
 
     @property
     def is_ready(self) -> bool:
@@ -314,7 +319,7 @@ class Link:
     def _new_connection(self) -> Connection:
         settings, metrics = self._settings, self._settings.metrics
         metrics.counter("connection_creation_total").add()
-        label = {"node": self.node.node_id}
+        label = {"node": f"{self._purpose}-{self.node.node_id}" if self._purpose else self.node.node_id}
         return Connection(
             Peer(self.name, self.node.host, self.node.port),
             self,

@@ -16,6 +16,7 @@ from kclient.errors import KafkaError
 
 if TYPE_CHECKING:
     from kclient.protocol import Message
+    from kclient.types import Node
 
 ANY_NODE = -1
 """A request that any broker can answer goes to the least loaded one that is connected."""
@@ -117,3 +118,13 @@ class Nodes(Protocol):
 
     def api_version(self, node: int, request_type: type[Message]) -> int | None:
         """The version negotiated with a connected broker; None while not connected or not supported."""
+
+    def dedicate(self, node: Node) -> int:
+        """Have a second connection to a broker, for requests that wait long or must not wait behind such.
+
+        A broker answers the requests of one connection in turn, so a JoinGroup would hold up the fetches
+        behind it, and a Fetch that waits for records a heartbeat.
+
+        Returns:
+            The id to send such requests to; the connection is made when it is wanted.
+        """

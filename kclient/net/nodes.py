@@ -23,6 +23,8 @@ from kclient.protocol import Message
 from kclient.types import Node
 
 FIRST_BOOTSTRAP_ID = ANY_NODE - 1
+DEDICATED_ID = 2**31 - 1
+"""A broker's second connection has the id that is left of this, as in Java's logs and metrics."""
 
 _PATIENCE = 1.0
 """Seconds of connecting to one broker after which a request that any can answer tries a second one beside it."""
@@ -63,6 +65,7 @@ class ClusterNodes(Nodes):
         self._bootstrap = [Node(FIRST_BOOTSTRAP_ID - index, host, port) for index, (host, port) in enumerate(servers)]
         self._links: dict[int, Link] = {}
         self._retired: list[Link] = []
+        self._dedicated: set[int] = set()
         self._candidates: tuple[int, ...] = ()
         self._on_bootstrap = False
         self._unassigned: deque[Waiting] = deque()
@@ -124,12 +127,26 @@ class ClusterNodes(Nodes):
         slow = [link for link in links if link.is_trying and link.trying_since <= slow_since]
         return self._last_error or (slow[0].slow_error(self._clock()) if slow else None)
 
+    def dedicate(self, node: Node) -> int:
+        """See Nodes."""
+        now = self._clock()
+        own_id = DEDICATED_ID - node.node_id
+        link = self._links.get(own_id)
+        if link is None:
+            self._dedicated.add(own_id)
+            self._links[own_id] = Link(node, self._settings, self._failed, purpose="coordinator")
+        elif (link.node.host, link.node.port) != (node.host, node.port):
+            link.move(node, now)
+        return own_id
+
     # -- what the metadata manager says
 
     def set_brokers(self, brokers: Mapping[int, Node]) -> None:
         """Use these brokers from now on, at these addresses; let others go when they have nothing under way."""
         now = self._clock()
-        for node_id in [node_id for node_id in self._links if node_id not in brokers]:
+        for node_id in [
+            node_id for node_id in self._links if node_id not in brokers and node_id not in self._dedicated
+        ]:
             self._retired.append(self._links.pop(node_id))
         for node_id, node in brokers.items():
             link = self._links.get(node_id)

@@ -1,14 +1,15 @@
 """How a call that may have to wait runs: its logic once, as a generator, and two drivers that do the waiting.
 
-An operation yields what it waits for (a `Pause` or a `Result`) and is given the outcome; it never blocks
-and knows no event loop. `run` waits in the calling thread, `run_async` in asyncio or trio. Leaves out
-what the operations do: that stands with each client.
+An operation yields what it waits for (a `Pause`, a `Result`, or a `Call` of the application's code) and is
+given the outcome; it never blocks and knows no event loop. `run` waits in the calling thread, `run_async` in
+asyncio or trio. Leaves out what the operations do: that stands with each client.
 """
 
 from __future__ import annotations
 
+import inspect
 import time
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from concurrent.futures import Future
 from typing import Any, NamedTuple, TypeVar
 
@@ -30,7 +31,22 @@ class Result(NamedTuple):
     deadline: float
 
 
-Operation = Generator[Pause | Result, Any, T]
+class Call:
+    """Call a function of the application's, in the thread or task of the caller; a coroutine function is awaited.
+
+    Parameters:
+        function: what to call; its result is the outcome.
+        arguments: what with.
+    """
+
+    __slots__ = ("arguments", "function")
+
+    def __init__(self, function: Callable[..., Any], *arguments: Any) -> None:
+        self.function = function
+        self.arguments = arguments
+
+
+Operation = Generator[Pause | Result | Call, Any, T]
 """The logic of one call, whose result is T."""
 
 
@@ -51,7 +67,10 @@ def run(operation: Operation[T], signal: ThreadSignal | None = None) -> T:
                 signal.wait(step.seconds)
                 continue
             try:
-                outcome = wait_future(step.future, max(0.0, step.deadline - time.monotonic()))
+                if isinstance(step, Call):
+                    outcome = _call(step)
+                else:
+                    outcome = wait_future(step.future, max(0.0, step.deadline - time.monotonic()))
             except Exception as error:  # noqa: BLE001 - the operation decides what to do with it
                 failure = error
     except StopIteration as stop:
@@ -76,7 +95,12 @@ async def run_async(operation: Operation[T], bridge: LoopBridge, signal: LoopSig
                 await signal.wait(step.seconds)
                 continue
             try:
-                outcome = await await_future(step.future, max(0.0, step.deadline - time.monotonic()), bridge)
+                if isinstance(step, Call):
+                    outcome = step.function(*step.arguments)
+                    if inspect.isawaitable(outcome):
+                        outcome = await outcome
+                else:
+                    outcome = await await_future(step.future, max(0.0, step.deadline - time.monotonic()), bridge)
             except Exception as error:  # noqa: BLE001 - the operation decides what to do with it
                 failure = error
     except StopIteration as stop:
@@ -85,3 +109,12 @@ async def run_async(operation: Operation[T], bridge: LoopBridge, signal: LoopSig
     finally:
         failure = None
         operation.close()
+
+
+def _call(step: Call) -> Any:
+    outcome = step.function(*step.arguments)
+    if inspect.iscoroutine(outcome):
+        outcome.close()
+        name = getattr(step.function, "__qualname__", repr(step.function))
+        raise TypeError(f"{name} is a coroutine function, which only the async client awaits; make it a plain one")
+    return outcome

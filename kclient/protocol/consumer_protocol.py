@@ -1,13 +1,20 @@
 """What members of a classic consumer group tell each other through the coordinator, which does not read it.
 
-On the wire the version, an int16, precedes each (`encode_versioned` and `decode_versioned`).
+On the wire the version, an int16, precedes each (`encode_versioned` and `decode_versioned`). A version newer than ours
+only adds at the end, and is read as ours (`decode_any_version`).
 """
 
 from __future__ import annotations
 
-from typing import Annotated
+import struct
+from typing import Annotated, TypeVar
 
+from kclient.errors import ProtocolError
 from kclient.protocol.schema import Message, Struct, array, ignorable, int32, map_key, message, since
+
+M = TypeVar("M", bound=Message)
+
+_VERSION = struct.Struct(">h")
 
 
 @message(versions="0-3")
@@ -35,3 +42,18 @@ class ConsumerProtocolAssignment(Message):
     class TopicPartition(Struct):
         topic: Annotated[str, map_key] = ""
         partitions: list[int32] = array()
+
+
+def decode_any_version(kind: type[M], data: bytes) -> M:
+    """Read what a member told the others, in any version.
+
+    Raises:
+        ProtocolError: the bytes are no such message.
+    """
+    if len(data) < _VERSION.size:
+        raise ProtocolError(f"a member's metadata must begin with a version, and has {len(data)} bytes")
+    (version,) = _VERSION.unpack_from(data)
+    if version < 0:
+        raise ProtocolError(f"a member's metadata has the version {version}")
+    found, _ = kind.decode_prefix(data[_VERSION.size :], min(version, kind.max_version))
+    return found

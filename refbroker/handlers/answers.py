@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+import ipaddress
 from typing import Any
 
 from kclient.errors import FencedLeaderEpochError, KafkaError, NotLeaderOrFollowerError
+from kclient.protocol import Message
 from refbroker.metadata.image import ClusterImage, PartitionState
 
 NONE = 0
@@ -13,6 +16,7 @@ UNKNOWN_SERVER_ERROR = -1
 # Bit sets of Kafka's AclOperation; without an authorizer everything is permitted.
 TOPIC_OPERATIONS = 3576
 CLUSTER_OPERATIONS = 8096
+GROUP_OPERATIONS = 3400
 NOT_ASKED = -(2**31)
 
 INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
@@ -26,6 +30,34 @@ def code_of(error: KafkaError) -> int:
 def endpoint_of(image: ClusterImage, broker_id: int) -> tuple[str, int]:
     """Where clients find a broker."""
     return next(iter(image.brokers[broker_id].endpoints.values()))
+
+
+def host_of(peer: str) -> str:
+    """The address of a connection's other end, as Java writes it."""
+    host = peer.rpartition(":")[0]
+    try:
+        address = ipaddress.ip_address(host.strip("[]").partition("%")[0])
+    except ValueError:
+        return f"/{host or peer}"
+    if isinstance(address, ipaddress.IPv4Address):
+        return f"/{address}"
+    return "/" + ":".join(f"{int(part, 16):x}" for part in address.exploded.split(":"))
+
+
+class LaterAnswer:
+    """An answer that may come later, and of which only the first one counts.
+
+    Attributes:
+        future: for the connection, which cancels it when the client has gone away.
+    """
+
+    def __init__(self) -> None:
+        self.future: asyncio.Future[Message | None] = asyncio.get_running_loop().create_future()
+
+    def give(self, answer: Message) -> None:
+        """This is the answer, unless there is one, or nobody waits any more."""
+        if not self.future.done():
+            self.future.set_result(answer)
 
 
 class LeaderHints:

@@ -17,7 +17,6 @@ from kclient.errors import (
     InvalidRequiredAcksError,
     InvalidTopicError,
     KafkaError,
-    NotEnoughReplicasError,
     RecordBatchTooLargeError,
     RecordTooLargeError,
 )
@@ -25,8 +24,6 @@ from kclient.protocol.messages.produce import ProduceRequest, ProduceResponse
 from refbroker.dispatch import CloseConnectionError, Context
 from refbroker.handlers.answers import INTERNAL_TOPICS, LeaderHints, code_of
 from refbroker.log import RejectedRecordsError, RejectedTimestampsError
-from refbroker.metadata.image import TOPIC_RESOURCE
-from refbroker.partitions import LocalPartition
 
 FIRST_WITH_LEADER_HINTS = 10
 FIRST_WITH_TOPIC_IDS = 13
@@ -76,11 +73,11 @@ def _append(
         raise InvalidRequiredAcksError
     found = context.broker.partitions.find(topic, wanted.index)
     if found.topic in INTERNAL_TOPICS and context.client_id != ADMIN_CLIENT:
-        raise InvalidTopicError(f"Cannot append to internal topic {found.topic}")
+        raise InvalidTopicError(f"Cannot append to internal topic {found.topic}", topic=found.topic)
     if wanted.records is None or not len(wanted.records):
         raise InvalidRecordError("Record batches must not be empty", topic=found.topic, partition=wanted.index)
     if acks == ALL_REPLICAS:
-        _check_in_sync(context, found)
+        context.broker.partitions.check_in_sync(found)
     stored = found.log.append(wanted.records, leader_epoch=found.state.leader_epoch, now_ms=now)
     context.broker.metrics.stored((found.topic, stored.last_offset - stored.base_offset + 1, len(wanted.records)))
     return PartitionResult(
@@ -101,19 +98,6 @@ def _count_failure(
         stats.failed_produce += 1
         if isinstance(error, RecordTooLargeError | RecordBatchTooLargeError):
             stats.bytes_rejected += len(wanted.records or b"")
-
-
-def _check_in_sync(context: Context, partition: LocalPartition) -> None:
-    broker = context.broker
-    own = broker.metadata.image.config(TOPIC_RESOURCE, partition.topic).get("min.insync.replicas")
-    wanted = broker.config.min_insync_replicas if own is None else int(own)
-    if len(partition.state.isr) < wanted:
-        raise NotEnoughReplicasError(
-            f"The size of the current ISR {partition.state.isr} is insufficient to satisfy the min.isr requirement of "
-            f"{wanted}",
-            topic=partition.topic,
-            partition=partition.state.partition_id,
-        )
 
 
 def _failed(

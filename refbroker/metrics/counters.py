@@ -6,6 +6,7 @@ import asyncio
 import enum
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from refbroker.metrics.histogram import Histogram
 from refbroker.metrics.requests import RequestMetrics
@@ -59,6 +60,15 @@ class EventLoopLag:
             self._timer = None
 
 
+@dataclass(slots=True)
+class GroupStats:
+    """What became of committed offsets."""
+
+    offsets_committed: int = 0
+    offsets_deleted: int = 0
+    offsets_expired: int = 0
+
+
 class BrokerMetrics:
     """The counters of one broker. Belongs to its event loop.
 
@@ -70,6 +80,7 @@ class BrokerMetrics:
         connections_opened: since the start.
         connections_closed: likewise, by reason.
         event_loop: its lag.
+        groups: what became of committed offsets.
         has_failed: set by the handlers of Produce and Fetch when there is an error in an answer.
     """
 
@@ -84,6 +95,7 @@ class BrokerMetrics:
         self.connections_opened = 0
         self.connections_closed: Counter[Closed] = Counter()
         self.event_loop = EventLoopLag(self.add_up)
+        self.groups = GroupStats()
 
     @property
     def requests(self) -> RequestMetrics:

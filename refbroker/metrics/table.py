@@ -69,6 +69,27 @@ def _log(name: str, text: str, mbean: str) -> Metric:
     return Metric(f"kafka_log_log_{name}", GAUGE, text, ("topic", "partition"), f"kafka.log:type=Log,name={mbean}")
 
 
+def _groups(name: str) -> Metric:
+    state = f" in the state {name}" if name else ""
+    return Metric(
+        f"kafka_coordinator_group_groupmetadatamanager_numgroups{name.lower()}",
+        GAUGE,
+        f"Classic groups{state}.",
+        (),
+        f"kafka.coordinator.group:type=GroupMetadataManager,name=NumGroups{name}",
+    )
+
+
+def _offsets(name: str, text: str) -> Metric:
+    return Metric(
+        f"kafka_server_group_coordinator_metrics_offset_{name}_total",
+        COUNTER,
+        text,
+        (),
+        f"kafka.server:type=group-coordinator-metrics,name=offset-{name}-count",
+    )
+
+
 def _process(name: str, kind: str, text: str) -> Metric:
     return Metric(f"process_{name}", kind, text)
 
@@ -253,6 +274,24 @@ DELAYED = Metric(
     ("delayedOperation",),
     "kafka.server:type=DelayedOperationPurgatory,name=PurgatorySize",
 )
+
+# Groups
+GROUPS = _groups("")
+GROUPS_EMPTY = _groups("Empty")
+GROUPS_PREPARING = _groups("PreparingRebalance")
+GROUPS_COMPLETING = _groups("CompletingRebalance")
+GROUPS_STABLE = _groups("Stable")
+GROUPS_DEAD = _groups("Dead")
+OFFSETS = Metric(
+    "kafka_coordinator_group_groupmetadatamanager_numoffsets",
+    GAUGE,
+    "Partitions that groups have committed an offset for.",
+    (),
+    "kafka.coordinator.group:type=GroupMetadataManager,name=NumOffsets",
+)
+OFFSETS_COMMITTED = _offsets("commit", "Offsets that were committed.")
+OFFSETS_DELETED = _offsets("deletion", "Offsets that were deleted by OffsetDelete requests.")
+OFFSETS_EXPIRED = _offsets("expiration", "Offsets that were kept long enough.")
 
 # The cluster's metadata
 METADATA_OFFSET = Metric(

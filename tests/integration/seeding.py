@@ -15,7 +15,7 @@ from kclient.protocol.messages.produce import ProduceRequest
 from kclient.records import BatchBuilder
 
 TIMEOUT = 20.0
-RETRY = (3, 5, 6)  # unknown topic, no leader yet, moved: a topic that was just created takes a moment
+RETRY = (3, 5, 6, 100)  # unknown topic or id, no leader yet, moved: a topic that was just created takes a moment
 
 
 class Seeder:

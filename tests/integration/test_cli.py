@@ -11,31 +11,9 @@ from pathlib import Path
 import pytest
 
 from kclient import __version__, records
+from tests.integration.command_line import Cli
 
 START = 1_600_000_000_000
-
-
-class Cli:
-    """Runs `kclient` with the cluster in its environment."""
-
-    def __init__(self, bootstrap_servers: str) -> None:
-        self.environment = {**os.environ, "KCLIENT_BOOTSTRAP_SERVERS": bootstrap_servers}
-
-    def run(self, *arguments: str, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
-        return subprocess.run(
-            [sys.executable, "-m", "kclient", *arguments],
-            input=stdin,
-            capture_output=True,
-            env=self.environment,
-            timeout=50,
-            check=False,
-        )
-
-    def __call__(self, *arguments: str, stdin: bytes = b"") -> bytes:
-        done = self.run(*arguments, stdin=stdin)
-        assert done.returncode == 0, done.stderr.decode()
-        assert done.stderr == b"", "a pipe carries results only"
-        return done.stdout
 
 
 @pytest.fixture

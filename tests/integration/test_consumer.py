@@ -16,7 +16,6 @@ from kclient.consumer import Consumer
 from kclient.errors import (
     ClosedError,
     ConcurrentUseError,
-    ConfigError,
     DeserializationError,
     IllegalStateError,
     KafkaTimeoutError,
@@ -420,14 +419,6 @@ def test_subscribe_and_assign_exclude_each_other(open_consumer: Opener, seed: Se
         consumer.subscribe([topic])
     with pytest.raises(IllegalStateError, match="not assigned"):
         consumer.seek((topic, 1), 0)
-
-
-def test_group_is_refused_with_what_to_do_instead(bootstrap_servers: str) -> None:
-    options: Any = {"bootstrap_servers": bootstrap_servers, "group_id": "g"}
-    with pytest.raises(ConfigError, match="leave out group_id"):
-        Consumer("t", **options)
-    with pytest.raises(ConfigError, match="leave out group_id"):
-        Consumer.from_properties({"group.id": "g"}, "t")
 
 
 def test_properties_make_a_consumer(bootstrap_servers: str, seed: Seeder, topic: str) -> None:

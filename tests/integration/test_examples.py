@@ -44,6 +44,23 @@ def test_custom_partitioner_sees_every_order_placed(bootstrap_servers: str, topi
     assert sum(map(int, re.findall(r"(\d+) orders", placed))) == 100
 
 
+def test_broadcast_assignor_lets_every_member_see_every_event(bootstrap_servers: str, topic: str) -> None:
+    told = run("examples/broadcast_assignor.py", bootstrap_servers, topic)
+    assert told.splitlines() == [f"member {number} saw 100 events" for number in range(3)]
+
+
+def test_range_over_all_topics_shares_nine_partitions_as_five_and_four(bootstrap_servers: str, topic: str) -> None:
+    topics = [f"{topic}-{number}" for number in range(3)]
+    told = run("examples/range_over_all_topics.py", bootstrap_servers, *topics)
+    assert [line.partition(":")[0] for line in told.splitlines()] == ["5 partitions", "4 partitions"]
+
+
+def test_hash_order_assignor_shares_all_partitions(bootstrap_servers: str, topic: str) -> None:
+    topics = [f"{topic}-{number}" for number in range(4)]
+    told = run("examples/hash_order_assignor.py", bootstrap_servers, *topics)
+    assert [line.partition(":")[0] for line in told.splitlines()] == ["4 partitions", "4 partitions"]
+
+
 @pytest.mark.refbroker_only
 def test_readme_program_runs_as_printed(tmp_path: Path) -> None:
     text = (PROJECT / "README.md").read_text(encoding="utf-8")

@@ -12,6 +12,7 @@ import heapq
 import itertools
 import os
 import random
+from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -22,9 +23,31 @@ from kclient.net.manager import NEVER
 from kclient.net.transport import Address
 from kclient.protocol import API_NAMES, Message, request_type
 from kclient.protocol.frames import decode_request_header, encode_response
+from kclient.protocol.headers import RequestHeader
 from kclient.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 
-Answer = Callable[[Message, int], Message | None]
+
+class Later:
+    """An answer that a broker gives when it has it; until then it reads nothing more from that connection."""
+
+    def __init__(self) -> None:
+        self._message: Message | None = None
+        self._take: Callable[[Message], None] | None = None
+
+    def give(self, message: Message) -> None:
+        """Here it is."""
+        self._message = message
+        if self._take is not None:
+            self._take(message)
+
+    def then(self, take: Callable[[Message], None]) -> None:
+        """Have it, now or when it is given."""
+        self._take = take
+        if self._message is not None:
+            take(self._message)
+
+
+Answer = Callable[[Message, int], Message | Later | None]
 """What a broker does with a request at a version; None never answers."""
 
 
@@ -42,6 +65,8 @@ class Faults(NamedTuple):
     """Seconds that a message takes."""
     late_delay: tuple[float, float] = (0.5, 60.0)
     """Seconds that a late one takes; those after it on the same connection wait for it."""
+    outlives: bool = True
+    """Whether a request that is under way arrives even when its connection ends first."""
 
 
 NO_FAULTS = Faults()
@@ -58,6 +83,8 @@ class SimChannel:
         self._transport = transport
         self._closed = False
         self._next_arrival = 0.0
+        self._busy = False
+        self._unread: deque[bytes] = deque()
 
     def deliver(self, kind: int, value: Any = None) -> None:
         if not self._closed:
@@ -86,7 +113,12 @@ class SimChannel:
         self._closed = True
 
     def _arrive(self, frame: bytes) -> None:
-        simulation, faults = self._simulation, self._simulation.faults
+        if self._closed and not self._simulation.faults.outlives:
+            return
+        if self._busy:
+            self._unread.append(frame)
+            return
+        simulation = self._simulation
         answer_to = simulation.brokers.get(self._host)
         if answer_to is None:
             self.deliver(CLOSED, PeerClosed())
@@ -95,6 +127,21 @@ class SimChannel:
         request = request_type(header.request_api_key).decode(body, header.request_api_version)
         simulation.requests += 1
         answer = answer_to(request, header.request_api_version)
+        if not isinstance(answer, Later):
+            self._answer(header, answer)
+            return
+        self._busy = True
+
+        def answered(message: Message) -> None:
+            self._busy = False
+            self._answer(header, message)
+            while self._unread and not self._busy:
+                self._arrive(self._unread.popleft())
+
+        answer.then(answered)
+
+    def _answer(self, header: RequestHeader, answer: Message | None) -> None:
+        simulation, faults = self._simulation, self._simulation.faults
         if simulation.happens(faults.cut_after):
             self._in_order(lambda: self.deliver(CLOSED, PeerClosed()))
             return
@@ -170,6 +217,11 @@ class Simulation:
         self._due[engine] = self.now
         return engine
 
+    def drop(self, engine: Engine) -> None:
+        """A client is no more; what is under way to it arrives nowhere."""
+        self._clients = [client for client in self._clients if client[0] is not engine]
+        self._due.pop(engine, None)
+
     def run(self, seconds: float, *, until: Callable[[], bool] = lambda: False) -> None:
         """Let time pass, until a condition is met or for so many seconds of the simulation's clock."""
         end = self.now + seconds
@@ -225,7 +277,7 @@ def with_api_versions(answer: Answer) -> Answer:
         for key in API_NAMES
     ]
 
-    def both(request: Message, version: int) -> Message | None:
+    def both(request: Message, version: int) -> Message | Later | None:
         if isinstance(request, ApiVersionsRequest):
             return ApiVersionsResponse(api_keys=keys)
         return answer(request, version)

@@ -46,8 +46,7 @@ def test_an_unknown_option_names_the_nearest_one() -> None:
         ("sasl.mechanism", "TLS and SASL"),
         ("ssl_ca_location", "TLS and SASL"),
         ("transactional_id", "transactions"),
-        ("group.instance.id", "consumer groups"),
-        ("enable_auto_commit", "consumer groups"),
+        ("group.remote.assignor", "server-side assignors"),
     ],
 )
 def test_an_option_of_what_is_not_there_yet_says_so_and_guesses_nothing(option: str, feature: str) -> None:

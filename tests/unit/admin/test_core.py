@@ -16,14 +16,16 @@ from kclient.errors import (
     AdminError,
     ClosedError,
     ConfigError,
+    CoordinatorLoadInProgressError,
     KafkaError,
     KafkaTimeoutError,
     RequestTimedOutError,
     TopicAuthorizationError,
 )
 from kclient.net.backoff import retry_backoff
-from kclient.net.operation import Operation, Pause
+from kclient.net.operation import Operation
 from kclient.types import TopicPartition
+from tests.unit.admin.scripted import finished
 
 
 class Core(AdminCore):
@@ -32,15 +34,6 @@ class Core(AdminCore):
     def __init__(self) -> None:
         self.config = AdminConfig.from_options({"bootstrap_servers": "localhost:9092"})
         self._backoff = retry_backoff(self.config, random.Random(1))
-
-
-def finished(operation: Operation[Any]) -> Any:
-    """The result of an operation that waits for nothing but pauses, which take no time here."""
-    try:
-        while True:
-            assert isinstance(next(operation), Pause)
-    except StopIteration as stop:
-        return stop.value
 
 
 def keyed(script: list[dict[str, Any] | KafkaError], keys: str) -> Any:
@@ -83,6 +76,23 @@ def test_a_call_that_decides_nothing_raises_what_stopped_it() -> None:
     for script in ([ClosedError("closed")], [{"a": RequestTimedOutError()}, ClosedError("closed")]):
         with pytest.raises(ClosedError):
             keyed(script, "a")
+
+
+def test_a_call_that_runs_out_of_time_tells_what_it_waited_for() -> None:
+    with pytest.raises(KafkaTimeoutError, match=r"did not finish within 10 s; the last error was: .*still loading"):
+        keyed([{"a": CoordinatorLoadInProgressError("still loading")}, KafkaTimeoutError("late")], "a")
+
+
+def test_a_key_that_runs_out_of_time_tells_what_it_waited_for() -> None:
+    def attempt(pending: list[str]) -> Operation[Any]:
+        deadline.at -= 6
+        return {"a": KafkaTimeoutError("late") if deadline.passed else CoordinatorLoadInProgressError("still loading")}
+        yield
+
+    deadline = Deadline("describe_groups", 10, lambda: None)
+    with pytest.raises(AdminError) as caught:
+        finished(Core().keyed(["a"], attempt, deadline))
+    assert "the last error was: COORDINATOR_LOAD_IN_PROGRESS" in str(caught.value.errors["a"])
 
 
 def test_an_isolation_level_that_does_not_exist_is_named() -> None:

@@ -42,11 +42,15 @@ class Harness:
         self.connection: Any = SimpleNamespace(peer="test", client_software=("", ""))
 
     def restart(self, *, clean: bool = True) -> None:
+        self.broker.groups.runtime.close()
         self.broker.logs.close() if clean else self.broker.logs.abandon()
         self.open()
 
     def close(self) -> None:
         self.broker.delayed_fetches.close()
+        if hasattr(self.broker, "groups"):
+            # Not so when it could not be opened.
+            self.broker.groups.runtime.close()
         self.broker.logs.abandon()
 
     def send(self, request: Message, version: int, *, client_id: str = "harness") -> Any:

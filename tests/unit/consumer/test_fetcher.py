@@ -6,6 +6,7 @@ import uuid
 
 import pytest
 
+from kclient.consumer.topics import choose
 from kclient.errors import (
     CorruptRecordError,
     DeserializationError,
@@ -493,7 +494,7 @@ def test_subscribed_topic_lets_new_partitions_join_from_their_beginning() -> Non
     model = Model(auto_offset_reset="latest")
     (log,) = model.add_topic("t")
     log.append(b"old")
-    model.subscription.subscribe(["t"])
+    model.subscription.subscribe(choose("t"))
     model.refresh()
     model.subscription.start_uninitialized()
     model.run()
@@ -535,7 +536,7 @@ def test_topic_created_anew_is_read_from_its_beginning_after_the_old_one(policy:
 
 def test_seek_of_a_subscribed_topic_need_not_wait_for_its_metadata() -> None:
     model = Model()
-    model.subscription.subscribe(["t"])
+    model.subscription.subscribe(choose("t"))
     model.subscription.seek(T0, 2)
     (log,) = model.add_topic("t")
     log.append(b"a", b"b", b"c")
@@ -563,7 +564,7 @@ def test_unknown_topic_is_an_error_when_patience_ends() -> None:
 def test_forbidden_metadata_is_an_error_at_once() -> None:
     model = Model()
     model.metadata.errors["secret"] = TopicAuthorizationError(topic="secret")
-    model.subscription.subscribe(["secret"])
+    model.subscription.subscribe(choose("secret"))
     model.refresh()
     model.poll()
     assert [error.topic for error in model.subscription.errors] == ["secret"]

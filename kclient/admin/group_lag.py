@@ -1,0 +1,67 @@
+"""How far behind groups are, partition by partition. Leaves out how far a consumer itself knows that it is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+from kclient.admin.core import AdminCore, succeeded
+from kclient.admin.deadline import Deadline
+from kclient.admin.group_offsets import list_group_offsets
+from kclient.admin.groups import describe_groups
+from kclient.admin.offsets import OffsetSpec, list_offsets
+from kclient.errors import AdminError, UnknownTopicOrPartitionError
+from kclient.net.operation import Operation
+from kclient.types import OffsetAndMetadata, TopicPartition
+
+
+class PartitionLag(msgspec.Struct, frozen=True):
+    """How far behind a group is in a partition.
+
+    Attributes:
+        committed: what the group committed; None if nothing.
+        end: the offset after the last record; None if the partition does not exist any more.
+        lag: how many offsets lie between the two; None where one of them is missing.
+        member_id: who reads it; None if nobody.
+    """
+
+    committed: int | None
+    end: int | None
+    lag: int | None
+    member_id: str | None
+
+
+def group_lag(
+    core: AdminCore, groups: Iterable[str], isolation_level: str, deadline: Deadline
+) -> Operation[dict[str, dict[TopicPartition, PartitionLag]]]:
+    """Of all partitions that a group has committed for, or that its members read."""
+    described, errors = yield from succeeded(describe_groups(core, groups, deadline))
+    committed, more = yield from succeeded(list_group_offsets(core, dict.fromkeys(described), False, deadline))
+    errors |= more
+    wanted: dict[str, dict[TopicPartition, str | None]] = {}
+    for group, offsets in committed.items():
+        readers = {key: member.member_id for member in described[group].members for key in member.assignment}
+        wanted[group] = {key: readers.get(key) for key in sorted({*offsets, *readers})}
+    everywhere = dict.fromkeys((key for keys in wanted.values() for key in keys), OffsetSpec.LATEST)
+    ends, missing = yield from succeeded(list_offsets(core, everywhere, isolation_level, deadline))
+    found: dict[str, dict[TopicPartition, PartitionLag]] = {}
+    for group, keys in wanted.items():
+        failed = [missing[key] for key in keys if not isinstance(missing.get(key), None | UnknownTopicOrPartitionError)]
+        if failed:
+            errors[group] = failed[0]
+            continue
+        found[group] = {
+            key: _lag(committed[group].get(key), ends[key].offset if key in ends else None, reader)
+            for key, reader in keys.items()
+        }
+    if errors:
+        raise AdminError(found, errors)
+    return found
+
+
+def _lag(committed: OffsetAndMetadata | None, end: int | None, reader: str | None) -> PartitionLag:
+    if committed is None:
+        return PartitionLag(None, end, None, reader)
+    # An end that was asked for before a commit may lie behind it.
+    return PartitionLag(committed.offset, end, None if end is None else max(0, end - committed.offset), reader)

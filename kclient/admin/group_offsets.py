@@ -1,0 +1,217 @@
+"""What groups have committed: read it, set it, delete it.
+
+Topics are named, not numbered by their ids, as the Java client does it: so what was committed for a topic that is
+gone can still be read and deleted. Leaves out where to set it to: that is found in `offset_resets`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import partial
+from typing import Any
+
+from kclient.admin.coordinators import at_coordinator, at_coordinators
+from kclient.admin.core import AdminCore, Outcomes
+from kclient.admin.deadline import Deadline
+from kclient.admin.groups import group_names
+from kclient.errors import (
+    KafkaError,
+    UnknownMemberIdError,
+    error_from_code,
+    raise_for_code,
+)
+from kclient.net.operation import Operation
+from kclient.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
+from kclient.protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
+from kclient.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
+from kclient.types import Node, OffsetAndMetadata, TopicPartition
+
+Committed = dict[TopicPartition, OffsetAndMetadata | None]
+"""What is committed by partition; None where nothing is."""
+
+LAST_VERSION_WITH_NAMES = 9
+
+_SEVERAL_GROUPS_FROM = 8
+_STABLE_FROM = 7
+
+
+def offsets_of(
+    wanted: str | Iterable[str] | Mapping[str, Iterable[TopicPartition] | None],
+) -> Mapping[str, Iterable[TopicPartition] | None]:
+    """Which partitions of which groups are meant; None is all that a group has committed for."""
+    return wanted if isinstance(wanted, Mapping) else dict.fromkeys(group_names(wanted))
+
+
+def list_group_offsets(
+    core: AdminCore,
+    groups: Mapping[str, Iterable[TopicPartition] | None],
+    require_stable: bool,
+    deadline: Deadline,
+) -> Operation[dict[str, Committed]]:
+    wanted = {group: None if partitions is None else _by_topic(partitions) for group, partitions in groups.items()}
+
+    def ask(node: Node, asked: list[str]) -> Operation[Outcomes[str, Committed]]:
+        found: Outcomes[str, Committed] = {}
+        left = list(asked)
+        while left:
+            answer: OffsetFetchResponse = yield from core.request(
+                node.node_id,
+                OffsetFetchRequest,
+                partial(_offset_fetch, wanted, left, require_stable),
+                deadline,
+                _STABLE_FROM if require_stable else None,
+                LAST_VERSION_WITH_NAMES,
+            )
+            if answer.groups:
+                return found | {one.group_id: _committed(one) for one in answer.groups}
+            found[left[0]] = _committed(answer)
+            left = left[1:]
+        return found
+
+    return (yield from at_coordinators(core, wanted, ask, deadline))
+
+
+def alter_group_offsets(
+    core: AdminCore, group: str, offsets: Mapping[TopicPartition, OffsetAndMetadata | int], deadline: Deadline
+) -> Operation[dict[TopicPartition, None]]:
+    """As a consumer that is no member; that is allowed while the group has none."""
+    wanted = {
+        TopicPartition(*key): OffsetAndMetadata(offset) if isinstance(offset, int) else offset
+        for key, offset in offsets.items()
+    }
+
+    def ask(node: Node, asked: list[TopicPartition]) -> Operation[Outcomes[TopicPartition, None]]:
+        request = OffsetCommitRequest(
+            group_id=group,
+            topics=[
+                OffsetCommitRequest.OffsetCommitRequestTopic(
+                    name=topic,
+                    partitions=[_commit(number, wanted[TopicPartition(topic, number)]) for number in numbers],
+                )
+                for topic, numbers in _by_topic(asked).items()
+            ],
+        )
+        answer: OffsetCommitResponse = yield from core.request(
+            node.node_id,
+            OffsetCommitRequest,
+            lambda version: request,
+            deadline,
+            maximum_version=LAST_VERSION_WITH_NAMES,
+        )
+        return {
+            TopicPartition(topic.name, each.partition_index): _alter_error(topic.name, each)
+            for topic in answer.topics
+            for each in topic.partitions
+        }
+
+    return (yield from at_coordinator(core, group, wanted, ask, deadline))
+
+
+def delete_group_offsets(
+    core: AdminCore, group: str, partitions: Iterable[TopicPartition], deadline: Deadline
+) -> Operation[dict[TopicPartition, None]]:
+    def ask(node: Node, asked: list[TopicPartition]) -> Operation[Outcomes[TopicPartition, None]]:
+        kind = OffsetDeleteRequest
+        request = kind(
+            group_id=group,
+            topics=[
+                kind.OffsetDeleteRequestTopic(
+                    name=topic,
+                    partitions=[kind.OffsetDeleteRequestPartition(partition_index=number) for number in numbers],
+                )
+                for topic, numbers in _by_topic(asked).items()
+            ],
+        )
+        answer: OffsetDeleteResponse = yield from core.request(node.node_id, kind, lambda version: request, deadline)
+        raise_for_code(answer.error_code, api="OffsetDelete")
+        return {
+            TopicPartition(topic.name, each.partition_index): error_from_code(
+                each.error_code, topic=topic.name, partition=each.partition_index
+            )
+            if each.error_code
+            else None
+            for topic in answer.topics
+            for each in topic.partitions
+        }
+
+    wanted = (TopicPartition(*key) for key in partitions)
+    return (yield from at_coordinator(core, group, wanted, ask, deadline))
+
+
+def _by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
+    found: dict[str, list[int]] = {}
+    for topic, number in partitions:
+        found.setdefault(topic, []).append(number)
+    return found
+
+
+def _offset_fetch(
+    wanted: Mapping[str, Mapping[str, list[int]] | None], groups: list[str], require_stable: bool, version: int
+) -> OffsetFetchRequest:
+    """All groups in one request from version 8 on (KIP-709), before that the first of them."""
+    kind = OffsetFetchRequest
+    if version < _SEVERAL_GROUPS_FROM:
+        topics = wanted[groups[0]]
+        return kind(
+            group_id=groups[0],
+            topics=None
+            if topics is None
+            else [
+                kind.OffsetFetchRequestTopic(name=name, partition_indexes=numbers) for name, numbers in topics.items()
+            ],
+            require_stable=require_stable,
+        )
+    asked = []
+    for group in groups:
+        named = wanted[group]
+        asked.append(
+            kind.OffsetFetchRequestGroup(
+                group_id=group,
+                topics=None
+                if named is None
+                else [
+                    kind.OffsetFetchRequestTopics(name=name, partition_indexes=numbers)
+                    for name, numbers in named.items()
+                ],
+            )
+        )
+    return kind(groups=asked, require_stable=require_stable)
+
+
+def _committed(answer: OffsetFetchResponse | OffsetFetchResponse.OffsetFetchResponseGroup) -> Committed | KafkaError:
+    """What was answered about a group; an error about one partition is one about the group, as a retry concerns all."""
+    if answer.error_code:
+        return error_from_code(answer.error_code, api="OffsetFetch")
+    found: Committed = {}
+    for topic in answer.topics:
+        for each in topic.partitions:
+            if each.error_code:
+                return error_from_code(
+                    each.error_code, topic=topic.name, partition=each.partition_index, api="OffsetFetch"
+                )
+            epoch = each.committed_leader_epoch if each.committed_leader_epoch >= 0 else None
+            found[TopicPartition(topic.name, each.partition_index)] = (
+                None
+                if each.committed_offset < 0
+                else OffsetAndMetadata(each.committed_offset, each.metadata or "", epoch)
+            )
+    return dict(sorted(found.items()))
+
+
+def _commit(partition: int, offset: OffsetAndMetadata) -> OffsetCommitRequest.OffsetCommitRequestPartition:
+    return OffsetCommitRequest.OffsetCommitRequestPartition(
+        partition_index=partition,
+        committed_offset=offset.offset,
+        committed_leader_epoch=-1 if offset.leader_epoch is None else offset.leader_epoch,
+        committed_metadata=offset.metadata,
+    )
+
+
+def _alter_error(topic: str, answer: OffsetCommitResponse.OffsetCommitResponsePartition) -> KafkaError | None:
+    if not answer.error_code:
+        return None
+    where: dict[str, Any] = {"topic": topic, "partition": answer.partition_index, "api": "OffsetCommit"}
+    if answer.error_code == UnknownMemberIdError.code:
+        # As the coordinator says it: whoever commits is no member of a group that has some.
+        return UnknownMemberIdError("the group has members, which alone may commit; stop them first", **where)
+    return error_from_code(answer.error_code, **where)

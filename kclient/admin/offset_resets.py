@@ -1,0 +1,188 @@
+"""Moves what a group has committed to where something is: the first record, the last, a time, an offset.
+
+The checks are those of Kafka's own tool: the group must have no members, and nothing is committed beyond a partition's
+first and last offset. Between the check and the commit members may join; then the commit fails, as one does that comes
+from outside of a group.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+from enum import Enum
+from typing import NamedTuple
+
+import msgspec
+
+from kclient.admin.core import AdminCore, succeeded
+from kclient.admin.deadline import Deadline
+from kclient.admin.group_offsets import alter_group_offsets, list_group_offsets
+from kclient.admin.groups import GroupState, describe_groups
+from kclient.admin.offsets import OffsetSpec, list_offsets
+from kclient.admin.topics import describe_topics
+from kclient.errors import AdminError, ConfigError, GroupIdNotFoundError, GroupNotEmptyError, IllegalStateError
+from kclient.net.operation import Operation
+from kclient.types import TopicPartition
+
+READ_UNCOMMITTED = "read_uncommitted"
+
+
+class ResetKind(Enum):
+    """Where a reset goes."""
+
+    TIME = 1
+    SHIFT = 2
+    OFFSET = 3
+    OFFSETS = 4
+
+
+class OffsetReset(NamedTuple):
+    """Where a group shall read on; made by one of the methods below.
+
+    What is beyond the partition's first or last offset becomes that.
+    """
+
+    kind: ResetKind
+    value: int = 0
+    offsets: Mapping[TopicPartition, int] | None = None
+
+    @classmethod
+    def earliest(cls) -> OffsetReset:
+        """At the first record there is."""
+        return cls(ResetKind.TIME, OffsetSpec.EARLIEST)
+
+    @classmethod
+    def latest(cls) -> OffsetReset:
+        """At what comes from now on."""
+        return cls(ResetKind.TIME, OffsetSpec.LATEST)
+
+    @classmethod
+    def to_time(cls, timestamp: int) -> OffsetReset:
+        """At the first record of this time (milliseconds since the epoch) or later; at the end where there is none."""
+        return cls(ResetKind.TIME, max(0, timestamp))
+
+    @classmethod
+    def by_duration(cls, seconds: float) -> OffsetReset:
+        """At the first record of so many seconds ago or later."""
+        return cls.to_time(round((time.time() - seconds) * 1000))
+
+    @classmethod
+    def shift_by(cls, count: int) -> OffsetReset:
+        """So many offsets on from what is committed; back with a negative count."""
+        return cls(ResetKind.SHIFT, count)
+
+    @classmethod
+    def to_offset(cls, offset: int) -> OffsetReset:
+        """At the same offset in every partition."""
+        return cls(ResetKind.OFFSET, offset)
+
+    @classmethod
+    def to_offsets(cls, offsets: Mapping[TopicPartition, int]) -> OffsetReset:
+        """At an offset for each partition."""
+        return cls(ResetKind.OFFSETS, offsets={TopicPartition(*key): offset for key, offset in offsets.items()})
+
+
+class OffsetChange(msgspec.Struct, frozen=True):
+    """What a reset does to a partition: the committed offset before, None if there was none, and after."""
+
+    before: int | None
+    after: int
+
+
+def reset_group_offsets(
+    core: AdminCore,
+    group: str,
+    to: OffsetReset,
+    partitions: Iterable[TopicPartition | str] | None,
+    dry_run: bool,
+    deadline: Deadline,
+) -> Operation[dict[TopicPartition, OffsetChange]]:
+    if to.kind is ResetKind.OFFSETS and partitions is not None:
+        raise ConfigError("to_offsets names the partitions already; leave out partitions=")
+    yield from _must_be_empty(core, group, deadline)
+    committed = (yield from list_group_offsets(core, {group: None}, False, deadline))[group]
+    if to.offsets is not None:
+        wanted = list(to.offsets)
+    elif partitions is None:
+        wanted = list(committed)
+    else:
+        wanted = yield from _expanded(core, partitions, deadline)
+    before = {key: found.offset for key in wanted if (found := committed.get(key)) is not None}
+    after, errors = yield from _targets(core, to, wanted, before, deadline)
+    if not dry_run and after:
+        try:
+            done = yield from alter_group_offsets(core, group, after, deadline)
+        except AdminError as error:
+            done = error.results
+            errors |= error.errors
+        after = {key: after[key] for key in done}
+    changes = {key: OffsetChange(before.get(key), after[key]) for key in sorted(after)}
+    if errors:
+        raise AdminError(changes, errors)
+    return changes
+
+
+def _must_be_empty(core: AdminCore, group: str, deadline: Deadline) -> Operation[None]:
+    """Say before anything is changed that the group has members; one that does not exist yet has none."""
+    found, errors = yield from succeeded(describe_groups(core, [group], deadline))
+    error = errors.get(group)
+    if error is not None and not isinstance(error, GroupIdNotFoundError):
+        raise error
+    description = found.get(group)
+    if description is not None and description.state is not GroupState.EMPTY:
+        raise GroupNotEmptyError(
+            f"the group {group!r} is {description.state.value} and has {len(description.members)} members; its "
+            "offsets can be reset when they are stopped"
+        )
+
+
+def _expanded(
+    core: AdminCore, partitions: Iterable[TopicPartition | str], deadline: Deadline
+) -> Operation[list[TopicPartition]]:
+    """Partitions as they are, and of topics all partitions."""
+    given = [partitions] if isinstance(partitions, str) else list(partitions)
+    topics = [each for each in given if isinstance(each, str)]
+    described = yield from describe_topics(core, topics, deadline)
+    found = [TopicPartition(*each) for each in given if not isinstance(each, str)]
+    found += [TopicPartition(topic, info.partition) for topic in described for info in described[topic].partitions]
+    return list(dict.fromkeys(found))
+
+
+def _targets(
+    core: AdminCore,
+    to: OffsetReset,
+    wanted: list[TopicPartition],
+    before: Mapping[TopicPartition, int],
+    deadline: Deadline,
+) -> Operation[tuple[dict[TopicPartition, int], dict[TopicPartition, BaseException]]]:
+    """Where each partition goes, and the errors of those that cannot."""
+    if to.kind is ResetKind.TIME:
+        return (yield from _offsets_of_time(core, wanted, to.value, deadline))
+    errors: dict[TopicPartition, BaseException] = {}
+    asked: dict[TopicPartition, int] = {}
+    for key in wanted:
+        if to.kind is ResetKind.OFFSET:
+            asked[key] = to.value
+        elif to.offsets is not None:
+            asked[key] = to.offsets[key]
+        elif key in before:
+            asked[key] = before[key] + to.value
+        else:
+            message = "the group has committed nothing that could be shifted; reset to an offset or a time"
+            errors[key] = IllegalStateError(message, topic=key.topic, partition=key.partition)
+    first, missing = yield from _offsets_of_time(core, asked, OffsetSpec.EARLIEST, deadline)
+    last, more = yield from _offsets_of_time(core, first, OffsetSpec.LATEST, deadline)
+    return {key: min(max(asked[key], first[key]), last[key]) for key in last}, {**errors, **missing, **more}
+
+
+def _offsets_of_time(
+    core: AdminCore, partitions: Iterable[TopicPartition], at: int, deadline: Deadline
+) -> Operation[tuple[dict[TopicPartition, int], dict[TopicPartition, BaseException]]]:
+    """The offset of each partition at a time, which may be a name; the end where no record is that young."""
+    found, errors = yield from succeeded(list_offsets(core, dict.fromkeys(partitions, at), READ_UNCOMMITTED, deadline))
+    older = [key for key, offset in found.items() if offset.offset < 0]
+    ends, more = yield from succeeded(
+        list_offsets(core, dict.fromkeys(older, OffsetSpec.LATEST), READ_UNCOMMITTED, deadline)
+    )
+    offsets = {key: (ends.get(key) or offset).offset for key, offset in found.items() if key not in more}
+    return offsets, {**errors, **more}

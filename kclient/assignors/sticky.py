@@ -1,0 +1,130 @@
+"""Sticky: as balanced as can be, and as much as possible stays with whom it was. The algorithm is in `balancing`.
+
+Members give everything up before a rebalance, so each tells the leader by its user data what it had: Java's own
+format, so that either client can lead. All integers big-endian:
+
+    int32   how many topics
+              int16   length of the name, then its bytes
+              int32   how many partitions, then an int32 each
+    int32   the generation in which they were its own; Java before 2.3 left it out
+
+Where two members claim one partition the later generation has it, and in the same generation neither: one of them
+has missed a rebalance. Source: KIP-54, KIP-341.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Mapping, Sequence
+
+from kclient.assignors.balancing import Balancer
+from kclient.assignors.base import NO_RACKS, Assignment, Assignor, Member, Racks, in_order, subscribers_by_topic
+from kclient.types import TopicPartition
+
+NO_GENERATION = -1
+_INT16, _INT32 = struct.Struct(">h"), struct.Struct(">i")
+
+
+class StickyAssignor(Assignor):
+    """Keeps what can stay; Kafka's `sticky`."""
+
+    name = "sticky"
+
+    def __init__(self) -> None:
+        self._assigned: tuple[TopicPartition, ...] = ()
+        self._generation = NO_GENERATION
+
+    def assign(
+        self, partitions: Mapping[str, int], members: Mapping[str, Member], racks: Racks = NO_RACKS
+    ) -> Assignment:
+        """See `Assignor`."""
+        claims = {member_id: self._claim(member) for member_id, member in members.items()}
+        return assign_sticky(partitions, members, claims, racks)
+
+    def _claim(self, member: Member) -> Claim:
+        return decode_user_data(member.user_data)
+
+    def user_data(self, topics: Iterable[str]) -> bytes:
+        """What this member had, and in which generation."""
+        return encode_user_data(self._assigned, self._generation) if self._assigned else b""
+
+    def on_assignment(self, assigned: Sequence[TopicPartition], generation: int) -> None:
+        """See `Assignor`."""
+        self._assigned = tuple(assigned)
+        self._generation = generation
+
+
+Claim = tuple[Sequence[TopicPartition], int]
+"""What a member says it had, and in which generation."""
+
+
+def assign_sticky(
+    partitions: Mapping[str, int], members: Mapping[str, Member], claims: Mapping[str, Claim], racks: Racks
+) -> Assignment:
+    """Divide partitions so that members keep what they claim, as far as balance allows; else as `Assignor.assign`."""
+    order = in_order(members)
+    owned, earlier = _settle(partitions, members, claims, order)
+    member_racks = {member_id: member.rack for member_id, member in members.items() if member.rack}
+    balancer = Balancer(subscribers_by_topic(partitions, members), partitions, order, racks, member_racks)
+    return balancer.run(owned, earlier)
+
+
+def _settle(
+    partitions: Mapping[str, int], members: Mapping[str, Member], claims: Mapping[str, Claim], order: Sequence[str]
+) -> tuple[dict[str, list[TopicPartition]], dict[TopicPartition, str]]:
+    """Who has what now, and who had what before, out of what the members claim."""
+    claimants: dict[TopicPartition, list[tuple[int, str]]] = {}
+    for member_id in order:
+        wanted = set(members[member_id].topics)
+        claimed, generation = claims[member_id]
+        for partition in dict.fromkeys(claimed):
+            if partition.topic in wanted and 0 <= partition.partition < partitions.get(partition.topic, 0):
+                claimants.setdefault(partition, []).append((generation, member_id))
+    owned: dict[str, list[TopicPartition]] = {member_id: [] for member_id in order}
+    earlier: dict[TopicPartition, str] = {}
+    for partition, found in claimants.items():
+        latest = max(generation for generation, _ in found)
+        owners = [member_id for generation, member_id in found if generation == latest]
+        if len(owners) == 1:
+            owned[owners[0]].append(partition)
+        before = [pair for pair in found if pair[0] < latest]
+        if before:
+            earlier[partition] = max(before)[1]
+    return owned, earlier
+
+
+def encode_user_data(assigned: Iterable[TopicPartition], generation: int) -> bytes:
+    """What Java's sticky assignor writes of a member."""
+    by_topic: dict[str, list[int]] = {}
+    for partition in assigned:
+        by_topic.setdefault(partition.topic, []).append(partition.partition)
+    parts = [_INT32.pack(len(by_topic))]
+    for topic, numbers in by_topic.items():
+        name = topic.encode()
+        parts += [_INT16.pack(len(name)), name, struct.pack(f">{len(numbers) + 1}i", len(numbers), *numbers)]
+    return b"".join((*parts, _INT32.pack(generation)))
+
+
+def decode_user_data(data: bytes) -> Claim:
+    """What a member says it had; nothing when the bytes are none of a sticky assignor's, as an old one's may be."""
+    found: list[TopicPartition] = []
+    position = _INT32.size
+    try:
+        (topics,) = _INT32.unpack_from(data)
+        for _ in range(topics):
+            (length,) = _INT16.unpack_from(data, position)
+            position += _INT16.size
+            topic = data[position : position + length].decode()
+            position += length
+            (count,) = _INT32.unpack_from(data, position)
+            position += _INT32.size
+            # Checked before anything is made of it: it came over the wire.
+            if not 0 <= count <= (len(data) - position) // _INT32.size:
+                return (), NO_GENERATION
+            numbers = struct.unpack_from(f">{count}i", data, position)
+            position += count * _INT32.size
+            found += [TopicPartition(topic, number) for number in numbers]
+        generation = _INT32.unpack_from(data, position)[0] if len(data) - position >= _INT32.size else NO_GENERATION
+    except (struct.error, UnicodeDecodeError):
+        return (), NO_GENERATION
+    return found, generation

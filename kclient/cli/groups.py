@@ -1,0 +1,259 @@
+"""`kclient groups list|describe|lag|reset|delete`.
+
+What succeeded is shown even if the rest fails. A reset is planned first and done with --execute, as by Kafka's own
+tool, whose CSV (`topic,partition,offset`) it reads and writes.
+"""
+
+from __future__ import annotations
+
+import csv
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Annotated, TypeVar
+
+import typer
+
+from kclient.admin import Admin, GroupDescription, GroupState, GroupType, OffsetReset
+from kclient.cli import output
+from kclient.cli.connection import Json, Properties, Servers, Settings, admin
+from kclient.cli.text import milliseconds
+from kclient.consumer.reset import parse_duration
+from kclient.errors import AdminError
+from kclient.types import TopicPartition
+
+app = typer.Typer(help="List, describe, delete consumer groups; their lag; reset their offsets.", no_args_is_help=True)
+
+K = TypeVar("K")
+R = TypeVar("R")
+N = TypeVar("N", GroupState, GroupType)
+
+Names = Annotated[list[str], typer.Argument(metavar="GROUP...", show_default=False)]
+Group = Annotated[str, typer.Argument(show_default=False)]
+
+
+@app.command("list")
+def list_groups(
+    servers: Servers = None,
+    properties: Properties = None,
+    settings: Settings = None,
+    state: Annotated[
+        list[str] | None, typer.Option("--state", help="Only groups in this state, as Stable or Empty; repeatable.")
+    ] = None,
+    kind: Annotated[
+        list[str] | None, typer.Option("--type", help="Only groups of this type, as Classic or Consumer; repeatable.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """All groups of the cluster."""
+    states = [_named(GroupState, text, "--state") for text in state or ()]
+    types = [_named(GroupType, text, "--type") for text in kind or ()]
+    with admin(servers, properties, settings) as client:
+        found, error = _succeeded(lambda: client.list_groups(states=states, types=types))
+    if json:
+        output.as_json(found)
+    else:
+        rows = ((group.group_id, group.type.value, group.state.value, group.protocol_type) for group in found.values())
+        output.table(["group", "type", "state", "protocol"], rows)
+    _raise(error)
+
+
+@app.command()
+def describe(
+    groups: Names, servers: Servers = None, properties: Properties = None, settings: Settings = None, json: Json = False
+) -> None:
+    """The state of groups, their members, and what each of these reads."""
+    with admin(servers, properties, settings) as client:
+        found, error = _succeeded(lambda: client.describe_groups(groups))
+    if json:
+        output.as_json(found)
+    else:
+        columns = ["group", "state", "assignor", "coordinator", "member", "instance", "client", "host", "partitions"]
+        output.table(columns, (row for group in found.values() for row in _members(group)), numbers=["coordinator"])
+    _raise(error)
+
+
+@app.command()
+def lag(
+    groups: Names, servers: Servers = None, properties: Properties = None, settings: Settings = None, json: Json = False
+) -> None:
+    """How far behind groups are in each partition, and which member reads it."""
+    with admin(servers, properties, settings) as client:
+        found, error = _succeeded(lambda: client.group_lag(groups))
+    columns = ["group", "topic", "partition", "committed", "end", "lag", "member"]
+    rows = [
+        (group, *key, each.committed, each.end, each.lag, each.member_id)
+        for group, partitions in found.items()
+        for key, each in partitions.items()
+    ]
+    if json:
+        output.as_json([dict(zip(columns, row)) for row in rows])
+    else:
+        output.table(columns, rows, numbers=columns[2:6])
+    _raise(error)
+
+
+@app.command()
+def reset(
+    group: Group,
+    servers: Servers = None,
+    properties: Properties = None,
+    settings: Settings = None,
+    topics: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--topic",
+            metavar="TOPIC[:PARTITION,...]",
+            help="What to reset, if not all that the group has committed for; repeatable.",
+        ),
+    ] = None,
+    to_earliest: Annotated[bool, typer.Option("--to-earliest", help="To the first record there is.")] = False,
+    to_latest: Annotated[bool, typer.Option("--to-latest", help="To what comes from now on.")] = False,
+    to_time: Annotated[
+        str | None, typer.Option("--to-time", metavar="TIME", help="To a time, as ISO 8601 or in ms.")
+    ] = None,
+    by_duration: Annotated[
+        str | None, typer.Option("--by-duration", metavar="PT1H", help="To so long ago, as ISO 8601.")
+    ] = None,
+    shift_by: Annotated[
+        int | None, typer.Option("--shift-by", metavar="N", help="By so many offsets; back if negative.")
+    ] = None,
+    to_offset: Annotated[int | None, typer.Option("--to-offset", min=0, metavar="N", help="To this offset.")] = None,
+    from_file: Annotated[
+        Path | None,
+        typer.Option("--from-file", exists=True, dir_okay=False, help="A CSV file: topic,partition,offset."),
+    ] = None,
+    execute: Annotated[bool, typer.Option("--execute", help="Do it; without this, tell what would be.")] = False,
+    export: Annotated[bool, typer.Option("--export", help="Print the new offsets as --from-file reads them.")] = False,
+    json: Json = False,
+) -> None:
+    """Make a group that has no members read on elsewhere; a dry run unless told to --execute."""
+    wanted = {
+        "--to-earliest": OffsetReset.earliest() if to_earliest else None,
+        "--to-latest": OffsetReset.latest() if to_latest else None,
+        "--to-time": None if to_time is None else OffsetReset.to_time(milliseconds(to_time, "--to-time")),
+        "--by-duration": None if by_duration is None else OffsetReset.by_duration(parse_duration(by_duration) / 1000),
+        "--shift-by": None if shift_by is None else OffsetReset.shift_by(shift_by),
+        "--to-offset": None if to_offset is None else OffsetReset.to_offset(to_offset),
+        "--from-file": None if from_file is None else OffsetReset.to_offsets(_read(from_file, group)),
+    }
+    chosen = [to for to in wanted.values() if to is not None]
+    if len(chosen) != 1:
+        raise typer.BadParameter(f"say one of {', '.join(wanted)}")
+    if from_file and topics:
+        raise typer.BadParameter("the file names the partitions; leave out --topic")
+    partitions = [each for text in topics or () for each in _partitions(text)] or None
+    with admin(servers, properties, settings) as client:
+        found, error = _succeeded(
+            lambda: client.reset_group_offsets(group, chosen[0], partitions=partitions, dry_run=not execute)
+        )
+    columns = ["topic", "partition", "before", "after"]
+    rows = [(*key, change.before, change.after) for key, change in found.items()]
+    if json:
+        output.as_json([dict(zip(columns, row)) for row in rows])
+    elif export:
+        with output.pipe():
+            csv.writer(sys.stdout, lineterminator="\n").writerows((*key, change.after) for key, change in found.items())
+    else:
+        output.table(columns, rows, numbers=columns[1:])
+    output.remark("done" if execute else "nothing was changed; --execute does it")
+    _raise(error)
+
+
+@app.command()
+def delete(
+    groups: Names,
+    servers: Servers = None,
+    properties: Properties = None,
+    settings: Settings = None,
+    topics: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--topic",
+            metavar="TOPIC[:PARTITION,...]",
+            help="Delete only what was committed for this, and not the group; repeatable.",
+        ),
+    ] = None,
+) -> None:
+    """Delete groups that have no members, with all they committed; or some of their offsets."""
+    with admin(servers, properties, settings) as client:
+        if not topics:
+            found, error = _succeeded(lambda: client.delete_groups(groups))
+            output.table(["deleted"], ([name] for name in found))
+            _raise(error)
+            return
+        wanted = [each for text in topics for each in _partitions(text)]
+        for group in groups:
+            keys = _committed(client, group, wanted)
+            deleted, error = _succeeded(partial(client.delete_group_offsets, group, keys))
+            output.table(["deleted", "topic", "partition"], ((group, *key) for key in deleted), numbers=["partition"])
+            _raise(error)
+
+
+def _succeeded(call: Callable[[], dict[K, R]]) -> tuple[dict[K, R], AdminError | None]:
+    """What a call on many things came to, and what to raise when that is shown."""
+    try:
+        return call(), None
+    except AdminError as error:
+        return error.results, error
+
+
+def _raise(error: AdminError | None) -> None:
+    if error is not None:
+        raise error
+
+
+def _named(kind: type[N], text: str, option: str) -> N:
+    wanted = text.replace("_", "").replace("-", "").lower()
+    for member in kind:
+        if member.value.lower() == wanted:
+            return member
+    names = ", ".join(member.value for member in kind if member is not kind.UNKNOWN)
+    raise typer.BadParameter(f"there is no {text!r}, only {names}", param_hint=option)
+
+
+def _members(group: GroupDescription) -> Iterable[tuple[object, ...]]:
+    """A line for each member, or one for a group without."""
+    head = (group.group_id, group.state.value, group.assignor, group.coordinator.node_id)
+    for member in group.members:
+        partitions = " ".join(map(str, member.assignment))
+        yield (*head, member.member_id, member.instance_id, member.client_id, member.host, partitions)
+    if not group.members:
+        yield (*head, None, None, None, None, None)
+
+
+def _partitions(text: str) -> list[TopicPartition | str]:
+    """A topic, or TOPIC:0,3 as some of its partitions."""
+    topic, separator, numbers = text.partition(":")
+    if not separator:
+        return [topic]
+    parts = numbers.split(",")
+    if not all(part.isdecimal() for part in parts):
+        raise typer.BadParameter(f"{text!r} is not TOPIC or TOPIC:PARTITION,...", param_hint="--topic")
+    return [TopicPartition(topic, int(part)) for part in parts]
+
+
+def _committed(client: Admin, group: str, wanted: list[TopicPartition | str]) -> list[TopicPartition]:
+    """The partitions meant; of a topic, which may be gone, those that the group has committed for."""
+    committed = client.list_group_offsets(group)[group]
+    found = [TopicPartition(*each) for each in wanted if not isinstance(each, str)]
+    return list(dict.fromkeys([*found, *(key for key in committed if key.topic in wanted)]))
+
+
+def _read(file: Path, group: str) -> Mapping[TopicPartition, int]:
+    """The offsets of a CSV file: `topic,partition,offset`, or with the group in front, as Kafka's tool writes it."""
+    found: dict[TopicPartition, int] = {}
+    with file.open(newline="", encoding="utf-8") as lines:
+        for number, line in enumerate(csv.reader(lines), 1):
+            if not line:
+                continue
+            named, topic, partition, offset = [group, *line] if len(line) == 3 else line if len(line) == 4 else [""] * 4
+            if not partition.isdecimal() or not offset.isdecimal():
+                message = f"{file}, line {number} is not topic,partition,offset"
+                raise typer.BadParameter(message, param_hint="--from-file")
+            if named == group:
+                found[TopicPartition(topic, int(partition))] = int(offset)
+    if not found:
+        raise typer.BadParameter(f"{file} has no offsets for the group {group!r}", param_hint="--from-file")
+    return found

@@ -1,0 +1,364 @@
+"""Commits offsets: the queue of what is to be committed, and OffsetCommit.
+
+On the network thread. One request is under way at a time, so that commits take effect in the order in which they
+were made. A commit that may be repeated (`commit()`) stays at the head of the queue until its time is up; one that
+may not (`commit_async()`, an automatic one) fails for now, and whoever made it makes the next one with newer offsets:
+so nothing older ever overtakes what is newer. Those that stand in line are sent as one request.
+
+Every commit of a member says in which generation it was made. Once that is over nothing of it is sent any more,
+since its partitions may belong to others; what was under way then the coordinator declines. The same goes for a
+topic that was deleted and created anew meanwhile: the offsets were the old one's.
+
+Left out: which offsets (`committing`, `auto_commit`), and reading them (`fetching`).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable, Mapping
+from functools import partial
+from random import Random
+from typing import TYPE_CHECKING, Any, Protocol
+from uuid import UUID
+
+from kclient.config import ConsumerConfig
+from kclient.consumer.group.offset_messages import IDS_FROM, INSTANCE_FROM, build_commit, read_commit, topic_ids
+from kclient.consumer.group.states import Generation
+from kclient.errors import (
+    CommitFailedError,
+    CoordinatorNotAvailableError,
+    IllegalGenerationError,
+    KafkaError,
+    KafkaTimeoutError,
+    NotCoordinatorError,
+    ProtocolError,
+    RebalanceInProgressError,
+    RequestTimedOutError,
+    RetriableCommitFailedError,
+    UnknownMemberIdError,
+    UnknownTopicIdError,
+    error_from_code,
+)
+from kclient.metrics import Metrics
+from kclient.net.backoff import retry_backoff
+from kclient.net.coordinator import Coordinator
+from kclient.net.manager import NEVER, Manager, Poll, Request
+from kclient.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
+from kclient.types import OffsetAndMetadata, TopicPartition
+
+if TYPE_CHECKING:
+    from kclient.net.metadata import MetadataManager
+
+_log = logging.getLogger(__name__)
+
+MOVED = (NotCoordinatorError, CoordinatorNotAvailableError, RequestTimedOutError)
+"""Answers after which the coordinator is looked up again."""
+
+
+class Generations(Protocol):
+    """What commits want to know of the member."""
+
+    @property
+    def rebalancing(self) -> bool: ...
+
+    def generation_now(self) -> Generation | None: ...
+
+    def refused(self, generation: Generation, error: KafkaError, now: float) -> None: ...
+
+
+class Commit:
+    """Offsets to commit, once.
+
+    Parameters:
+        offsets: what to commit; empty to hear when all before it are done.
+        generation: in which the partitions are this member's; None for a consumer that is no member.
+        timeout: seconds, from when the network thread hears of it.
+        repeated: whether it is sent again after a failure that may pass.
+        on_done: takes what became of it, on the network thread.
+        refused: why it cannot be sent at all, to be told when its turn comes.
+    """
+
+    def __init__(
+        self,
+        offsets: Mapping[TopicPartition, OffsetAndMetadata],
+        generation: Generation | None,
+        *,
+        timeout: float,
+        repeated: bool,
+        on_done: Callable[[KafkaError | None], None],
+        refused: KafkaError | None = None,
+    ) -> None:
+        self.left = dict(offsets)
+        self.refused = refused
+        self.generation = generation
+        self.timeout = timeout
+        self.repeated = repeated
+        self.deadline = NEVER
+        self.ids: dict[str, UUID | None] = {}
+        self.last_error: KafkaError | None = None
+        self.done = False
+        self._on_done = on_done
+
+    def end(self, error: KafkaError | None = None) -> None:
+        """Say what became of it, once."""
+        if not self.done:
+            self.done = True
+            self._on_done(error)
+
+
+class CommitManager(Manager):
+    """The manager of OffsetCommit requests.
+
+    Parameters:
+        config: the consumer's options.
+        coordinator: the group's.
+        metadata: the ids of topics.
+        member: the generation that counts now.
+        random: for jitter.
+        metrics: where commits are counted.
+        on_committed: takes (partition, offset) of each offset that the coordinator stored.
+    """
+
+    def __init__(
+        self,
+        config: ConsumerConfig,
+        coordinator: Coordinator,
+        metadata: MetadataManager,
+        member: Generations,
+        *,
+        random: Random,
+        metrics: Metrics,
+        on_committed: Callable[[TopicPartition, OffsetAndMetadata], None],
+    ) -> None:
+        assert config.group_id is not None
+        self._group = config.group_id
+        self._coordinator = coordinator
+        self._metadata = metadata
+        self._member = member
+        self._backoff = retry_backoff(config, random)
+        self._on_committed = on_committed
+        self._latency = metrics.histogram("commit_latency")
+        self._sent = metrics.counter("commit_total")
+        self._failed = metrics.counter("commit_failed_total")
+        self._queue: deque[Commit] = deque()
+        self._under_way: list[Commit] = []
+        self._asking = False
+        self._failures = 0
+        self._retry_at = 0.0
+
+    @property
+    def busy(self) -> bool:
+        """Whether a commit waits or is under way."""
+        return bool(self._queue or self._under_way)
+
+    # -- network thread
+
+    def add(self, commit: Commit) -> None:
+        """Commit this after all before it."""
+        commit.ids = {tp.topic: self._metadata.cluster.topic_id(tp.topic) for tp in commit.left}
+        self._queue.append(commit)
+        # Even where asking for the coordinator was in vain before.
+        self._coordinator.want()
+
+    def fail_all(self, error: KafkaError) -> None:
+        """End every commit with an error; what is under way may still take effect."""
+        waiting = [*self._under_way, *self._queue]
+        self._under_way.clear()
+        self._queue.clear()
+        for commit in waiting:
+            self._end(commit, error)
+
+    def poll(self, now: float) -> Poll:
+        """The next request, when there is one to send and a coordinator to send it to."""
+        deadline = self._expire(now)
+        if self._asking:
+            return Poll([], deadline)
+        queue = self._queue
+        while queue and self._needs_no_request(queue[0]):
+            queue.popleft()
+        if not queue:
+            return Poll([], deadline)
+        fatal = self._coordinator.fatal_error
+        if fatal is not None:
+            self.fail_all(fatal)
+            return Poll([], NEVER)
+        if now < self._retry_at:
+            return Poll([], min(deadline, self._retry_at))
+        if not self._coordinator.ready(now):
+            return Poll([], deadline)
+        return Poll([self._request(now)], deadline)
+
+    def _expire(self, now: float) -> float:
+        """End what took too long, and say when to look again."""
+        deadline = NEVER
+        for commit in [*self._under_way, *self._queue]:
+            if commit.deadline == NEVER:
+                commit.deadline = now + commit.timeout
+            if now >= commit.deadline:
+                self._end(commit, self._too_late(commit))
+            else:
+                deadline = min(deadline, commit.deadline)
+        if any(commit.done for commit in self._queue):
+            self._queue = deque(commit for commit in self._queue if not commit.done)
+        return deadline
+
+    def _too_late(self, commit: Commit) -> KafkaError:
+        last = commit.last_error or self._coordinator.last_error
+        because = f"; the last error: {last}" if last is not None else ""
+        error = KafkaTimeoutError(
+            f"offsets were not committed within {commit.timeout:g} s{because}", api="OffsetCommit"
+        )
+        return error if commit.repeated else _for_now(error)
+
+    def _needs_no_request(self, commit: Commit) -> bool:
+        """Whether the commit is over without one, or never may be sent."""
+        if commit.refused is not None or not commit.left:
+            self._end(commit, commit.refused)
+        elif any(self._is_replaced(topic, topic_id) for topic, topic_id in commit.ids.items()):
+            text = "the topic was deleted and created anew, and these offsets are not its own"
+            self._end(commit, UnknownTopicIdError(text, topic=next(iter(commit.ids)), api="OffsetCommit"))
+        elif commit.generation is not None and commit.generation != self._member.generation_now():
+            self._end(commit, self.not_a_member())
+        return commit.done
+
+    def _is_replaced(self, topic: str, topic_id: UUID | None) -> bool:
+        return topic_id is not None and self._metadata.cluster.topic_id(topic) not in (None, topic_id)
+
+    def not_a_member(self, cause: KafkaError | None = None) -> KafkaError:
+        """The error of a commit whose generation is over (any thread)."""
+        error: KafkaError
+        if self._member.rebalancing or self._member.generation_now() is not None:
+            error = RebalanceInProgressError(
+                "the offsets were not committed, since the group rebalances: poll() to take part, then commit "
+                "what is still assigned",
+                api="OffsetCommit",
+            )
+        else:
+            reason = "the consumer is not a member of its group now" if cause is None else str(cause)
+            error = CommitFailedError(reason, api="OffsetCommit")
+        error.__cause__ = cause
+        return error
+
+    def _request(self, now: float) -> Request:
+        node = self._coordinator.node
+        assert node is not None
+        head = self._queue.popleft()
+        self._under_way = [head]
+        while self._queue and self._goes_along(head, self._queue[0]):
+            self._under_way.append(self._queue.popleft())
+        offsets: dict[TopicPartition, OffsetAndMetadata] = {}
+        for commit in self._under_way:
+            offsets.update(commit.left)
+        self._asking = True
+        self._sent.add()
+        ids = topic_ids(self._metadata.cluster, offsets)
+        static = head.generation is not None and head.generation.instance_id is not None
+        return Request(
+            node,
+            OffsetCommitRequest,
+            partial(build_commit, self._group, head.generation, offsets, ids),
+            partial(self._answered, node, now, offsets, ids),
+            partial(self._not_answered, node),
+            minimum_version=INSTANCE_FROM if static else None,
+            maximum_version=IDS_FROM - 1 if ids is None else None,
+        )
+
+    def _goes_along(self, head: Commit, commit: Commit) -> bool:
+        return not head.repeated and not commit.repeated and commit.generation == head.generation
+
+    def _answered(
+        self,
+        node: int,
+        sent_at: float,
+        offsets: Mapping[TopicPartition, OffsetAndMetadata],
+        ids: Mapping[str, UUID] | None,
+        response: OffsetCommitResponse,
+        now: float,
+    ) -> None:
+        self._asking = False
+        self._latency.record(1000 * (now - sent_at))
+        codes = read_commit(response, ids)
+        errors: dict[TopicPartition, KafkaError] = {}
+        for tp, offset in offsets.items():
+            context: dict[str, Any] = {"topic": tp.topic, "partition": tp.partition, "offset": offset.offset}
+            code = codes.get(tp)
+            if code is None:
+                errors[tp] = ProtocolError("the broker's answer left out the partition", api="OffsetCommit", **context)
+            elif code:
+                errors[tp] = error_from_code(code, broker=node, api="OffsetCommit", **context)
+            else:
+                self._on_committed(tp, offset)
+        moved = next((error for error in errors.values() if isinstance(error, MOVED)), None)
+        if moved is not None:
+            self._coordinator.forget(node, moved, now)
+        else:
+            self._coordinator.confirm()
+        if any(error.refreshes_metadata for error in errors.values()):
+            self._metadata.request_update()
+        self._sort_out(errors, now)
+
+    def _not_answered(self, node: int, error: KafkaError, now: float) -> None:
+        self._asking = False
+        if error.retriable:
+            self._coordinator.forget(node, error, now)
+        self._sort_out({tp: error for commit in self._under_way for tp in commit.left}, now)
+
+    def _sort_out(self, errors: Mapping[TopicPartition, KafkaError], now: float) -> None:
+        """Decide about each commit that was under way."""
+        commits, self._under_way = self._under_way, []
+        if errors:
+            self._failures += 1
+            self._retry_at = now + self._backoff.seconds(self._failures)
+        else:
+            self._failures = 0
+        for commit in reversed(commits):
+            commit.left = {tp: offset for tp, offset in commit.left.items() if tp in errors}
+            if commit.left and commit.repeated and not commit.done and self._error_of(commit, errors).retriable:
+                commit.last_error = self._error_of(commit, errors)
+                _log.info("%s; committing again", commit.last_error)
+                self._queue.appendleft(commit)
+        for commit in commits:
+            if not commit.left:
+                self._end(commit)
+            elif commit not in self._queue:
+                error = self._error_of(commit, errors)
+                meaning = self._meaning(error, commit)
+                if commit.generation is not None:
+                    self._member.refused(commit.generation, error, now)
+                self._end(commit, meaning)
+
+    def _error_of(self, commit: Commit, errors: Mapping[TopicPartition, KafkaError]) -> KafkaError:
+        """The worst that happened to one of its partitions."""
+        own = [errors[tp] for tp in commit.left]
+        return next((error for error in own if not error.retriable), own[0])
+
+    def _meaning(self, error: KafkaError, commit: Commit) -> KafkaError:
+        """What the coordinator's or the connection's error says to whoever commits."""
+        if isinstance(error, UnknownMemberIdError | IllegalGenerationError):
+            if commit.generation is None:
+                text = "members of the group read these partitions now; leave the commits to them, or subscribe()"
+                return _caused(CommitFailedError(text, api="OffsetCommit"), error)
+            if commit.generation != self._member.generation_now():
+                return self.not_a_member(error)
+            return _caused(CommitFailedError(error, api="OffsetCommit"), error)
+        if isinstance(error, RebalanceInProgressError):
+            text = "the offsets were not committed, since the group rebalances: poll() to take part, then commit again"
+            return _caused(RebalanceInProgressError(text, api="OffsetCommit"), error)
+        return _for_now(error) if error.retriable else error
+
+    def _end(self, commit: Commit, error: KafkaError | None = None) -> None:
+        if commit.done:
+            return
+        if error is not None:
+            self._failed.add()
+        commit.end(error)
+
+
+def _for_now(error: KafkaError) -> KafkaError:
+    return _caused(RetriableCommitFailedError(error, api="OffsetCommit"), error)
+
+
+def _caused(error: KafkaError, cause: KafkaError) -> KafkaError:
+    error.__cause__ = cause
+    return error

@@ -1,0 +1,89 @@
+"""What the owner tells the group's member, and what the member answers: the mailbox between the two threads.
+
+The owner numbers its joins. Every event says to which of them it belongs, and the owner ignores those of an
+earlier one, so that nothing that was overtaken by a newer join has an effect.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from kclient.consumer.group.states import Generation
+from kclient.errors import KafkaError
+
+
+class JoinData(NamedTuple):
+    """What a member joins with.
+
+    Attributes:
+        number: counts the owner's joins.
+        protocols: by preference, an assignor's name and this member's metadata for it.
+        reason: why, for the coordinator's log (KIP-800).
+        holding: the membership in which the partitions were assigned that the owner goes on reading; None if it holds
+            none. A member that was forgotten since cannot join with them: they are lost first.
+    """
+
+    number: int
+    protocols: Sequence[tuple[str, bytes]]
+    reason: str
+    holding: int | None
+
+
+class JoinedMember(NamedTuple):
+    """A member of the group as its leader hears of it."""
+
+    member_id: str
+    instance_id: str | None
+    metadata: bytes
+
+
+class Rejoin(NamedTuple):
+    """The owner has to join again.
+
+    Attributes:
+        number: of the join before.
+        reason: why.
+        lost: whether the partitions are not ours any more, so that nothing can be committed for them.
+        error: what the owner's call raises for it, once.
+    """
+
+    number: int
+    reason: str
+    lost: bool
+    error: KafkaError | None = None
+
+
+class Lead(NamedTuple):
+    """This member is the leader, and divides the partitions; `skip`: the assignment stays as it was (KIP-814)."""
+
+    number: int
+    generation: Generation
+    members: Sequence[JoinedMember]
+    skip: bool
+
+
+class Assigned(NamedTuple):
+    """The group assigned partitions, as bytes of the consumer protocol.
+
+    Attributes:
+        number: of the join.
+        membership: in which they are this member's; when it is over, they are lost.
+        generation: of the group.
+        assignment: the bytes.
+    """
+
+    number: int
+    membership: int
+    generation: Generation
+    assignment: bytes
+
+
+class Failed(NamedTuple):
+    """Joining failed, or heartbeats do, and trying again by itself would not help."""
+
+    number: int
+    error: KafkaError
+
+
+Event = Rejoin | Lead | Assigned | Failed

@@ -1,0 +1,530 @@
+"""The member of a classic group: JoinGroup, SyncGroup, Heartbeat, LeaveGroup, and the timers around them.
+
+On the network thread only, so that the application never keeps a heartbeat from going out. It decides
+everything that concerns the coordinator, and nothing that concerns the application's partitions: that it tells the
+owner by events (`events`), and the owner answers with `join` and `sync` when it has done its part
+(`coordination`). What an error code means stands in `outcomes`.
+
+Three clocks run. A heartbeat goes out every `heartbeat_interval_ms`, from joining on, except while a JoinGroup or
+SyncGroup is out, since a coordinator counts these as signs of life. Where nothing was heard for
+`session_timeout_ms`, the coordinator is looked up anew. And where the application asked for no records for
+`max_poll_interval_ms`, the member leaves, so that others get its partitions.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from functools import partial
+from random import Random
+from typing import Any
+
+from kclient.config import ConsumerConfig
+from kclient.consumer.group import outcomes
+from kclient.consumer.group.events import Assigned, Event, Failed, JoinData, JoinedMember, Lead, Rejoin
+from kclient.consumer.group.outcomes import Outcome
+from kclient.consumer.group.poll_interval import PollInterval
+from kclient.consumer.group.protocol import PROTOCOL_TYPE
+from kclient.consumer.group.requests import MemberRequests
+from kclient.consumer.group.states import NO_GENERATION, TRANSITIONS, UNKNOWN_MEMBER_ID, Generation, MemberState
+from kclient.errors import (
+    IllegalStateError,
+    InconsistentGroupProtocolError,
+    KafkaError,
+    KafkaTimeoutError,
+    MaxPollExceeded,
+    error_from_code,
+)
+from kclient.metrics import Metrics
+from kclient.net.backoff import retry_backoff
+from kclient.net.coordinator import Coordinator
+from kclient.net.manager import IDLE, NEVER, Manager, Poll, Request
+from kclient.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from kclient.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from kclient.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
+from kclient.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+
+_log = logging.getLogger(__name__)
+
+_JOIN_LAPSE = 5.0
+"""Seconds that the answer to JoinGroup may take beyond the rebalance timeout."""
+_STATIC_FROM = 5
+"""The version of JoinGroup that knows static members."""
+
+_BEATING = (MemberState.COMPLETING, MemberState.STABLE)
+
+
+class GroupMember(Manager):
+    """One consumer's membership.
+
+    Parameters:
+        config: its options.
+        coordinator: the group's.
+        random: for jitter.
+        on_event: takes each event, in order.
+        poll_interval: whether the application makes progress.
+        metrics: where rebalances and heartbeats count.
+
+    Attributes:
+        state: see `states`; any thread may read it.
+        membership: grows whenever this member is not the one any more that it was, so that what was assigned to
+            it is lost; any thread may read it.
+    """
+
+    def __init__(
+        self,
+        config: ConsumerConfig,
+        coordinator: Coordinator,
+        *,
+        random: Random,
+        on_event: Callable[[Event], None],
+        poll_interval: PollInterval,
+        metrics: Metrics,
+    ) -> None:
+        assert config.group_id is not None
+        self.state = MemberState.UNJOINED
+        self.membership = 0
+        self._group = config.group_id
+        self._instance_id = config.group_instance_id
+        self._session = config.session_timeout_ms / 1000
+        self._interval = config.heartbeat_interval_ms / 1000
+        self._poll_interval = poll_interval
+        self._request_timeout = config.request_timeout_ms / 1000
+        self._requests = MemberRequests(config)
+        self._coordinator = coordinator
+        self._backoff = retry_backoff(config, random)
+        self._on_event = on_event
+        self._generation = Generation(NO_GENERATION, UNKNOWN_MEMBER_ID, self._instance_id, None)
+        self._join: JoinData | None = None
+        self._number = 0
+        self._sync: Mapping[str, bytes] | None = None
+        self._leaving: list[Future[None]] = []
+        self._asking = False
+        self._beating = False
+        # Answers to what was asked in an earlier life of this member are of no concern.
+        self._life = 0
+        self._failures = 0
+        self._retry_at = 0.0
+        self._next_heartbeat = NEVER
+        self._session_ends = NEVER
+        self._rejoin_told = False
+        self._started = 0.0
+        self._count(metrics)
+
+    def _count(self, metrics: Metrics) -> None:
+        self._join_time = metrics.histogram("join_time")
+        self._sync_time = metrics.histogram("sync_time")
+        self._heartbeat_time = metrics.histogram("heartbeat_response_time")
+        self._heartbeats = metrics.counter("heartbeat_total")
+        self._rebalances = metrics.counter("rebalance_total")
+        self._failed_rebalances = metrics.counter("failed_rebalance_total")
+        self._rebalance_time = metrics.histogram("rebalance_latency")
+
+    # -- any thread
+
+    def generation_now(self) -> Generation | None:
+        """What to commit with; None unless this member has an assignment in the group's present generation."""
+        generation = self._generation
+        return generation if self.state is MemberState.STABLE else None
+
+    def leads(self, generation: Generation) -> bool:
+        """Whether the group waits for this member to divide the partitions in that generation."""
+        return self.state is MemberState.COMPLETING and self._generation == generation
+
+    @property
+    def rebalancing(self) -> bool:
+        """Whether this member is joining: commits have to wait."""
+        return self.state in (MemberState.PREPARING, MemberState.COMPLETING)
+
+    # -- what the owner says (network thread)
+
+    def join(self, data: JoinData) -> None:
+        """Join, or join again, with this."""
+        self._number = data.number
+        if self.state is MemberState.FENCED:
+            return
+        self._rejoin_told = False
+        self._coordinator.want()
+        if data.holding is not None and data.holding != self.membership:
+            self._tell(Rejoin(data.number, "the member was forgotten meanwhile", lost=True))
+            return
+        self._join = data
+        if self.state in _BEATING:
+            self._begin_joining()
+
+    def sync(self, generation: Generation, assignments: Mapping[str, bytes]) -> None:
+        """As the leader, divide the partitions like this: by member id, the bytes of an assignment."""
+        if generation == self._generation and self.state is MemberState.COMPLETING and not self._asking:
+            self._sync = assignments
+
+    def give_up(self, generation: Generation) -> None:
+        """The owner could not divide the partitions: join again when it says so."""
+        if generation == self._generation and self.state is MemberState.COMPLETING:
+            self._join = None
+            self._die(MemberState.UNJOINED)
+
+    def leave(self, future: Future[None], *, tell: bool, reason: str) -> list[Request]:
+        """Be a member no longer.
+
+        Parameters:
+            future: is done when the coordinator knows, or need not or cannot be told.
+            tell: whether to tell the coordinator; a static member that comes back soon does not.
+            reason: for the coordinator's log.
+
+        Returns:
+            The request to send.
+        """
+        self._join = None
+        self._leaving.append(future)
+        if self.state is MemberState.LEAVING:
+            return []
+        return self._leave(tell, reason)
+
+    def refused(self, generation: Generation, error: KafkaError, now: float) -> None:
+        """The coordinator refused offsets of this member: it says as much about membership as a heartbeat's answer."""
+        if generation != self._generation or self.state is not MemberState.STABLE or error.code is None:
+            return
+        outcome = outcomes.HEARTBEAT.get(error.code, Outcome.RAISE)
+        if outcome is Outcome.REBALANCE:
+            self._want_rejoin("the group is rebalancing")
+        elif outcome in (Outcome.LOST, Outcome.LATE, Outcome.FENCED):
+            self._act(outcome, error, now)
+
+    # -- the manager
+
+    def poll(self, now: float) -> Poll:
+        """What is due: joining, dividing, a heartbeat, or leaving for want of progress."""
+        if self._number == 0 or self.state in (MemberState.FENCED, MemberState.LEAVING):
+            return IDLE
+        if self.state is MemberState.UNJOINED and self._join is not None:
+            self._begin_joining()
+        if self.state is MemberState.UNJOINED:
+            return IDLE
+        if self._coordinator.fatal_error is not None:
+            self._fail(self._coordinator.fatal_error)
+            return IDLE
+        expired = self._poll_interval_expired(now)
+        if expired is not None:
+            return Poll(expired, NEVER)
+        if self.state in _BEATING and now >= self._session_ends:
+            self._session_over(now)
+        ready = self._coordinator.ready(now)
+        return Poll(self._due(now) if ready else [], self._deadline(now))
+
+    def _due(self, now: float) -> list[Request]:
+        if self.state is MemberState.PREPARING:
+            return [self._join_request(now)] if not self._asking and now >= self._retry_at else []
+        if self._sync is not None and not self._asking:
+            return [self._sync_request(now)]
+        if not self._asking and not self._beating and now >= self._next_heartbeat:
+            return [self._heartbeat_request(now)]
+        return []
+
+    def _deadline(self, now: float) -> float:
+        if self.state is MemberState.PREPARING:
+            return NEVER if self._asking or now >= self._retry_at else self._retry_at
+        deadline = self._session_ends
+        if not self._asking and not self._beating and now < self._next_heartbeat:
+            deadline = min(deadline, self._next_heartbeat)
+        return min(deadline, self._poll_interval.deadline())
+
+    # -- joining
+
+    def _begin_joining(self) -> None:
+        self._die(MemberState.PREPARING)
+        self._retry_at = 0.0
+        self._failures = 0
+
+    def _join_request(self, now: float) -> Request:
+        assert self._join is not None
+        self._asking = True
+        if not self._failures:
+            self._started = now
+        _log.info("%s: joining: %s", self._group, self._join.reason)
+        return self._request(
+            JoinGroupRequest,
+            lambda version, data=self._join: self._requests.join(data, self._generation.member_id),  # type: ignore[misc]
+            partial(self._joined, now),
+            self._join_failed,
+            timeout=max(self._request_timeout, self._poll_interval.milliseconds / 1000 + _JOIN_LAPSE),
+        )
+
+    def _joined(self, sent_at: float, response: JoinGroupResponse, now: float) -> None:
+        self._asking = False
+        outcome = outcomes.JOIN.get(response.error_code, Outcome.RAISE)
+        if response.error_code:
+            if outcome is Outcome.TAKE_ID:
+                self._generation = self._generation._replace(id=NO_GENERATION, member_id=response.member_id)
+                self._retry_at = 0.0
+                return
+            self._act(outcome, error_from_code(response.error_code, api="JoinGroup"), now)
+            return
+        if response.protocol_type not in (None, PROTOCOL_TYPE):
+            text = f"the group {self._group!r} is one of {response.protocol_type!r}, not of consumers"
+            self._fail(InconsistentGroupProtocolError(text, api="JoinGroup"))
+            return
+        self._confirm(now)
+        self._join_time.record(1000 * (now - sent_at))
+        self._generation = Generation(
+            response.generation_id, response.member_id, self._instance_id, response.protocol_name
+        )
+        self._move_to(MemberState.COMPLETING)
+        _log.info("%s: joined generation %d as %s", self._group, response.generation_id, response.member_id)
+        if response.leader != response.member_id:
+            self._sync = {}
+            return
+        members = [JoinedMember(m.member_id, m.group_instance_id, bytes(m.metadata)) for m in response.members]
+        self._tell(Lead(self._number, self._generation, members, response.skip_assignment))
+
+    def _join_failed(self, error: KafkaError, now: float) -> None:
+        self._asking = False
+        self._not_answered(error, now)
+
+    # -- the assignment
+
+    def _sync_request(self, now: float) -> Request:
+        assert self._sync is not None
+        assignments, self._sync = self._sync, None
+        self._asking = True
+        message = self._requests.sync(self._generation, assignments)
+        return self._request(SyncGroupRequest, lambda version: message, partial(self._synced, now), self._join_failed)
+
+    def _synced(self, sent_at: float, response: SyncGroupResponse, now: float) -> None:
+        self._asking = False
+        if response.error_code:
+            outcome = outcomes.SYNC.get(response.error_code, Outcome.RAISE)
+            self._act(outcome, error_from_code(response.error_code, api="SyncGroup"), now)
+            return
+        generation = self._generation
+        if response.protocol_name not in (None, generation.protocol):
+            text = f"the group uses {response.protocol_name!r}, and this member joined for {generation.protocol!r}"
+            self._fail(InconsistentGroupProtocolError(text, api="SyncGroup"))
+            return
+        self._confirm(now)
+        self._sync_time.record(1000 * (now - sent_at))
+        self._rebalances.add()
+        self._rebalance_time.record(1000 * (now - self._started))
+        self._move_to(MemberState.STABLE)
+        self._join = None
+        self._tell(Assigned(self._number, self.membership, generation, bytes(response.assignment)))
+
+    # -- heartbeats
+
+    def _heartbeat_request(self, now: float) -> Request:
+        self._beating = True
+        self._next_heartbeat = now + self._interval
+        self._heartbeats.add()
+        message = self._requests.heartbeat(self._generation)
+        return self._request(
+            HeartbeatRequest,
+            lambda version: message,
+            partial(self._beat, self._generation, now),
+            partial(self._heartbeat_failed, self._generation),
+            timeout=min(self._request_timeout, self._session),
+        )
+
+    def _beat(self, generation: Generation, sent_at: float, response: HeartbeatResponse, now: float) -> None:
+        self._beating = False
+        if generation != self._generation or self.state not in _BEATING:
+            return
+        self._heartbeat_time.record(1000 * (now - sent_at))
+        outcome = outcomes.HEARTBEAT.get(response.error_code, Outcome.RAISE)
+        if not response.error_code:
+            self._confirm(now, sent_at)
+        elif outcome is Outcome.REBALANCE:
+            self._confirm(now, sent_at)
+            # While it completes a rebalance, the answer to SyncGroup tells of the next one.
+            if self.state is MemberState.STABLE:
+                self._want_rejoin("the group is rebalancing")
+        else:
+            self._act(outcome, error_from_code(response.error_code, api="Heartbeat"), now)
+
+    def _heartbeat_failed(self, generation: Generation, error: KafkaError, now: float) -> None:
+        self._beating = False
+        if generation == self._generation and self.state in _BEATING:
+            self._not_answered(error, now)
+
+    def _confirm(self, now: float, since: float | None = None) -> None:
+        """The coordinator knows this member."""
+        self._coordinator.confirm()
+        self._failures = 0
+        self._session_ends = now + self._session
+        self._next_heartbeat = (now if since is None else since) + self._interval
+
+    def _session_over(self, now: float) -> None:
+        """Whether this member is still one, only the coordinator can say; perhaps it is another broker now."""
+        self._session_ends = now + self._session
+        node = self._coordinator.node
+        if node is not None:
+            error = KafkaTimeoutError(f"no heartbeat was answered for {self._session:g} s", api="Heartbeat")
+            self._coordinator.forget(node, error, now)
+
+    # -- the application's progress
+
+    def _poll_interval_expired(self, now: float) -> list[Request] | None:
+        """The requests for leaving, if the application asked for no records for too long."""
+        if self.state not in _BEATING or not self._poll_interval.expired(now):
+            return None
+        error = MaxPollExceeded(self._poll_interval.milliseconds)
+        _log.warning("%s: %s", self._group, error)
+        self._join = None
+        requests = self._leave(self._instance_id is None, "the application asked for no records for too long")
+        self._tell(Rejoin(self._number, "max_poll_interval_ms was exceeded", lost=True, error=error))
+        return requests
+
+    # -- leaving
+
+    def _leave(self, tell: bool, reason: str) -> list[Request]:
+        member_id = self._generation.member_id
+        joining = self._asking
+        node = self._coordinator.broker if joining else self._coordinator.node
+        known = self.state is not MemberState.FENCED and bool(member_id) and node is not None
+        self._forget_generation(UNKNOWN_MEMBER_ID)
+        if not tell or not known or self.state is MemberState.UNJOINED:
+            if self.state is not MemberState.UNJOINED:
+                self._die(MemberState.UNJOINED)
+            self._left()
+            return []
+        _log.info("%s: leaving as %s: %s", self._group, member_id, reason)
+        self._die(MemberState.LEAVING)
+        build = partial(self._requests.leave, member_id, reason)
+        # A JoinGroup that waits on the coordinator's connection would hold this up for as long as the rebalance.
+        return [self._request(LeaveGroupRequest, build, self._leave_answered, self._leave_failed, node=node)]
+
+    def _leave_answered(self, response: LeaveGroupResponse, now: float) -> None:
+        code = response.error_code or next((one.error_code for one in response.members if one.error_code), 0)
+        if code:
+            _log.info("%s: leaving failed: %s", self._group, error_from_code(code, api="LeaveGroup"))
+        self._move_to(MemberState.UNJOINED)
+        self._left()
+
+    def _leave_failed(self, error: KafkaError, now: float) -> None:
+        # The coordinator finds out by itself, when the session is over.
+        _log.info("%s: leaving failed: %s", self._group, error)
+        self._move_to(MemberState.UNJOINED)
+        self._left()
+
+    def _left(self) -> None:
+        done, self._leaving = self._leaving, []
+        for future in done:
+            if not future.done():
+                future.set_result(None)
+
+    # -- what follows from errors
+
+    def _not_answered(self, error: KafkaError, now: float) -> None:
+        """The connection broke, or there was no answer in time: the coordinator may be gone."""
+        if error.retriable:
+            self._act(Outcome.MOVED, error, now)
+        else:
+            self._act(Outcome.RAISE, error, now)
+
+    def _act(self, outcome: Outcome, error: KafkaError, now: float) -> None:
+        _log.info("%s: %s: %s", self._group, error, outcome.value)
+        if outcome is Outcome.MOVED:
+            node = self._coordinator.node
+            if node is not None:
+                self._coordinator.forget(node, error, now)
+            self._try_again(now)
+        elif outcome in (Outcome.AGAIN, Outcome.REBALANCE):
+            self._try_again(now, at_once=outcome is Outcome.REBALANCE and not self._failures)
+        elif outcome is Outcome.LOST:
+            self._lose(UNKNOWN_MEMBER_ID, error, now)
+        elif outcome is Outcome.LATE:
+            self._lose(self._generation.member_id, error, now)
+        elif outcome is Outcome.FENCED:
+            self._forget_generation(UNKNOWN_MEMBER_ID)
+            self._join = None
+            self._die(MemberState.FENCED)
+            self._tell(Rejoin(self._number, "fenced", lost=True, error=error))
+        else:
+            self._fail(error)
+
+    def _try_again(self, now: float, *, at_once: bool = False) -> None:
+        """Join again, or heartbeat again, as the case may be."""
+        self._failures += 1
+        wait = 0.0 if at_once else self._backoff.seconds(self._failures)
+        if self.state is MemberState.STABLE:
+            self._next_heartbeat = now + wait
+            return
+        self._failed_rebalances.add()
+        self._retry_at = now + wait
+        if self.state is MemberState.COMPLETING:
+            self._die(MemberState.PREPARING)
+
+    def _lose(self, member_id: str, error: KafkaError, now: float) -> None:
+        joining = self._join
+        self._forget_generation(member_id)
+        if joining is not None and joining.holding is None:
+            # The owner reads nothing, so it has nothing to lose.
+            self._try_again(now, at_once=not self._failures)
+            return
+        self._join = None
+        self._die(MemberState.UNJOINED)
+        self._tell(Rejoin(self._number, str(error), lost=True))
+
+    def _fail(self, error: KafkaError) -> None:
+        """The owner has to hear of it, and to join again if it can do something about it."""
+        if self.state is MemberState.STABLE:
+            # Still a member as far as is known: the next heartbeat may go better.
+            self._coordinator.want()
+            self._tell(Failed(self._number, error))
+            return
+        self._failed_rebalances.add()
+        self._join = None
+        self._die(MemberState.UNJOINED)
+        self._tell(Failed(self._number, error))
+
+    # -- shared
+
+    def _request(
+        self,
+        request_type: Any,
+        build: Callable[[int], Any],
+        on_response: Callable[[Any, float], None],
+        on_error: Callable[[KafkaError, float], None],
+        *,
+        timeout: float | None = None,
+        node: int | None = None,
+    ) -> Request:
+        life = self._life
+
+        def answered(response: Any, now: float) -> None:
+            if life == self._life:
+                on_response(response, now)
+
+        def failed(error: KafkaError, now: float) -> None:
+            if life == self._life:
+                on_error(error, now)
+
+        target = self._coordinator.node if node is None else node
+        assert target is not None
+        minimum = _STATIC_FROM if self._instance_id is not None and request_type is JoinGroupRequest else None
+        return Request(target, request_type, build, answered, failed, timeout=timeout, minimum_version=minimum)
+
+    def _want_rejoin(self, reason: str) -> None:
+        if not self._rejoin_told:
+            self._rejoin_told = True
+            self._tell(Rejoin(self._number, reason, lost=False))
+
+    def _tell(self, event: Event) -> None:
+        self._on_event(event)
+
+    def _forget_generation(self, member_id: str) -> None:
+        self.membership += 1
+        self._generation = Generation(NO_GENERATION, member_id, self._instance_id, None)
+
+    def _die(self, state: MemberState) -> None:
+        """Change to a state in which answers to what is under way do not matter any more."""
+        self._life += 1
+        self._asking = self._beating = False
+        self._sync = None
+        self._rejoin_told = False
+        self._next_heartbeat = self._session_ends = NEVER
+        self._move_to(state)
+
+    def _move_to(self, state: MemberState) -> None:
+        if state not in TRANSITIONS[self.state]:
+            raise IllegalStateError(f"a member of a group cannot go from {self.state.value} to {state.value}")
+        self.state = state

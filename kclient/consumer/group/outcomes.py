@@ -1,0 +1,44 @@
+"""What follows from each answer of a coordinator, as tables; a code that is not listed is raised.
+
+Left out: doing it (`member`).
+"""
+
+from __future__ import annotations
+
+import enum
+
+from kclient import errors as e
+
+
+class Outcome(enum.Enum):
+    """What a member does about an error code."""
+
+    AGAIN = "the same request again after a pause"
+    MOVED = "look up the coordinator, then again"
+    REBALANCE = "join again: the group rebalances"
+    TAKE_ID = "join again with the member id that the coordinator gave"
+    LOST = "the coordinator does not know this member: begin anew without an id; what it had is lost"
+    LATE = "the group went on without this member: keep the id; what it had is lost"
+    FENCED = "another member uses the same group_instance_id: the end"
+    RAISE = "the owner has to hear of it"
+
+
+_EVERYWHERE = {
+    e.CoordinatorNotAvailableError.code: Outcome.MOVED,
+    e.NotCoordinatorError.code: Outcome.MOVED,
+    e.CoordinatorLoadInProgressError.code: Outcome.AGAIN,
+    e.UnknownMemberIdError.code: Outcome.LOST,
+    e.IllegalGenerationError.code: Outcome.LATE,
+    e.FencedInstanceIdError.code: Outcome.FENCED,
+    e.RebalanceInProgressError.code: Outcome.REBALANCE,
+}
+
+# RAISE by default: INCONSISTENT_GROUP_PROTOCOL, INVALID_SESSION_TIMEOUT, INVALID_GROUP_ID, GROUP_MAX_SIZE_REACHED,
+# GROUP_AUTHORIZATION_FAILED, UNSUPPORTED_VERSION and what nobody foresaw.
+JOIN = _EVERYWHERE | {
+    e.MemberIdRequiredError.code: Outcome.TAKE_ID,
+    # The coordinator could not store the group: it may with the next attempt.
+    e.RebalanceInProgressError.code: Outcome.AGAIN,
+}
+SYNC = _EVERYWHERE
+HEARTBEAT = _EVERYWHERE

@@ -1,0 +1,79 @@
+"""Which assignors a member can do, and how it rebalances: the option partition_assignment_strategy.
+
+An assignor is named as Kafka names it, by the Java client's class, or given as an object or class of one's own.
+Several are a preference: the group uses one that all its members have. How a member rebalances must suit whichever
+is chosen, so it is the best way that all its own assignors can do: with (range, cooperative-sticky), the default,
+the eager one. To go over to cooperative rebalancing, restart all members with that pair first, then all with
+cooperative-sticky alone.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from kclient.assignors import (
+    COOPERATIVE,
+    Assignor,
+    CooperativeStickyAssignor,
+    RangeAssignor,
+    RebalanceProtocol,
+    RoundRobinAssignor,
+    StickyAssignor,
+)
+from kclient.errors import ConfigError
+
+_BUILT_IN: tuple[type[Assignor], ...] = (
+    RangeAssignor,
+    RoundRobinAssignor,
+    StickyAssignor,
+    CooperativeStickyAssignor,
+)
+_BY_NAME: Mapping[str, type[Assignor]] = {
+    key: kind
+    for kind in _BUILT_IN
+    for key in (kind.name, f"org.apache.kafka.clients.consumer.{kind.__name__}", kind.__name__)
+}
+
+
+class Strategy:
+    """The assignors of one member.
+
+    Parameters:
+        choice: the option partition_assignment_strategy.
+
+    Attributes:
+        assignors: by name, the preferred one first.
+        cooperative: whether the member keeps its partitions through a rebalance.
+
+    Raises:
+        ConfigError: there is none, one is none, or they have no way to rebalance in common.
+    """
+
+    def __init__(self, choice: str | Sequence[Any]) -> None:
+        given: Iterable[Any] = [part.strip() for part in choice.split(",")] if isinstance(choice, str) else choice
+        found = [_assignor(one) for one in given]
+        self.assignors = {assignor.name: assignor for assignor in found}
+        if not found or len(self.assignors) != len(found):
+            raise ConfigError(f"partition_assignment_strategy must name assignors, each once, not {choice!r}")
+        common = set(RebalanceProtocol).intersection(*(assignor.protocols for assignor in found))
+        if not common:
+            names = ", ".join(self.assignors)
+            raise ConfigError(f"partition_assignment_strategy: {names} have no way to rebalance in common")
+        self.cooperative = max(common) is COOPERATIVE
+
+
+def _assignor(one: Any) -> Assignor:
+    if isinstance(one, str):
+        if one not in _BY_NAME:
+            names = ", ".join(repr(kind.name) for kind in _BUILT_IN)
+            raise ConfigError(
+                f"partition_assignment_strategy: there is no assignor {one!r}; there are {names}, and your own objects"
+            )
+        one = _BY_NAME[one]
+    if inspect.isclass(one) and issubclass(one, Assignor):
+        one = one()
+    if not isinstance(one, Assignor):
+        raise ConfigError(f"partition_assignment_strategy: an assignor is a name or an Assignor, not {one!r}")
+    return one

@@ -1,0 +1,305 @@
+"""Whether a consumer makes progress, partition by partition, and if not, what it waits for.
+
+A partition that has records left and whose position has not moved for `stall_timeout_ms` has stalled: that is logged
+once, and `on_stall` is called, until it moves again. Positions are looked at once a second, on the network thread,
+so that the records themselves pay nothing for it; that is also how exact "last progress" is. Why a partition waits
+is found out when somebody asks; the reasons are a small table (`Waiting`), tried in its order. Leaves out doing
+anything about it.
+"""
+
+from __future__ import annotations
+
+import enum
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from kclient.config import ConsumerConfig, StallCallback
+from kclient.consumer.partition_state import FetchState, PartitionState
+from kclient.consumer.subscription import Subscription
+from kclient.errors import KafkaError
+from kclient.net.manager import Manager, Poll
+from kclient.types import TopicPartition
+
+if TYPE_CHECKING:
+    from kclient.consumer.group.member import GroupMember
+    from kclient.consumer.iteration import Place
+    from kclient.metrics import Metrics
+    from kclient.net.coordinator import Coordinator
+    from kclient.net.metadata import MetadataManager
+
+_log = logging.getLogger(__name__)
+
+_LOOK = 1.0
+"""Seconds between two looks at the positions."""
+_PUBLISH = 5.0
+"""Seconds between two updates of the metrics, for hooks; whoever asks for metrics gets them up to date."""
+_SLOW = 1.0
+"""Seconds for which records may lie ready before the application counts as not polling."""
+
+
+class Waiting(enum.Enum):
+    """What a partition waits for."""
+
+    PAUSED = "paused"
+    REBALANCING = "rebalancing"
+    COORDINATOR_UNKNOWN = "coordinator unknown"
+    NO_LEADER = "no leader"
+    POSITION_UNKNOWN = "position unknown"
+    NOT_POLLING = "application not polling"
+    BUFFER_FULL = "buffer full"
+    COMMIT_FAILING = "commit failing"
+    NO_DATA = "no data"
+    FETCHING = "fetching"
+
+
+class PartitionHealth(msgspec.Struct, frozen=True):
+    """How one partition does.
+
+    Attributes:
+        position: the offset of the application's next record; None while it is not known.
+        committed: what the group has committed, as far as this consumer knows; None if nothing, or without a group.
+        end_offset: where the partition ends, as of the last answer of its leader; None before one.
+        lag: how many offsets lie between position and end.
+        paused: whether the application paused it.
+        last_progress: seconds since the position moved last, or since the partition was assigned.
+        waiting: what comes next, or what stands in its way.
+    """
+
+    position: int | None
+    committed: int | None
+    end_offset: int | None
+    lag: int | None
+    paused: bool
+    last_progress: float
+    waiting: Waiting
+
+
+class ConsumerHealth(msgspec.Struct, frozen=True):
+    """How a consumer does.
+
+    Attributes:
+        partitions: those that are assigned.
+        stalled: those of them that have records left and make no progress for stall_timeout_ms.
+        group_state: the state of the group's member, as "stable"; None without a group.
+        commit_error: why the last automatic commit failed; None if it did not.
+    """
+
+    partitions: Mapping[TopicPartition, PartitionHealth]
+    stalled: tuple[TopicPartition, ...] = ()
+    group_state: str | None = None
+    commit_error: KafkaError | None = None
+
+
+class _Progress:
+    """When a partition moved last (`moved`), and since when it has had something to do (`since`)."""
+
+    __slots__ = ("moved", "position", "since", "state", "told")
+
+    def __init__(self, state: PartitionState, position: int | None, now: float) -> None:
+        self.state = state
+        self.position = position
+        self.moved = self.since = now
+        self.told = False
+
+
+class HealthMonitor(Manager):
+    """Watches the positions; a manager that sends nothing.
+
+    Parameters:
+        config: the consumer's options.
+        subscription: what is assigned.
+        metadata: who leads it.
+        metrics: where the figures of each partition are shown.
+        place: where the application is within a chunk it iterates over; None outside of one. Any thread.
+        member, coordinator: of the group; None without one.
+        commit_error: tells why the last automatic commit failed.
+        run_soon: runs `on_stall` in the owner's event loop; None to run it in a thread of its own.
+        clock: seconds.
+    """
+
+    def __init__(
+        self,
+        config: ConsumerConfig,
+        subscription: Subscription,
+        metadata: MetadataManager,
+        metrics: Metrics,
+        place: Callable[[], Place | None],
+        *,
+        member: GroupMember | None = None,
+        coordinator: Coordinator | None = None,
+        commit_error: Callable[[], KafkaError | None] = lambda: None,
+        run_soon: Callable[[Callable[[], None]], None] | None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._timeout = config.stall_timeout_ms / 1000
+        self._on_stall = config.on_stall
+        self._reads_committed = config.reads_committed
+        self._subscription = subscription
+        self._metadata = metadata
+        self._metrics = metrics
+        self._place = place
+        self._member = member
+        self._coordinator = coordinator
+        self._commit_error = commit_error
+        self._run_soon = run_soon or _in_a_thread
+        self._clock = clock
+        self._progress: dict[TopicPartition, _Progress] = {}
+        self._next_look = 0.0
+        self._next_publication = 0.0
+
+    # -- network thread
+
+    def poll(self, now: float) -> Poll:
+        """Look at the positions once a second."""
+        if now >= self._next_look:
+            self._next_look = now + (min(_LOOK, self._timeout / 4) if self._timeout else _LOOK)
+            stalled = self._look(now)
+            if stalled:
+                self._tell(stalled)
+            if now >= self._next_publication:
+                self._next_publication = now + _PUBLISH
+                self.publish()
+        return Poll([], self._next_look)
+
+    def _look(self, now: float) -> dict[TopicPartition, PartitionHealth]:
+        """Note what moved, and return what has stalled since the last look."""
+        stalled: dict[TopicPartition, PartitionHealth] = {}
+        with self._subscription.lock:
+            found = self._partitions(now)
+            for tp, health in found.items():
+                progress = self._progress[tp]
+                if health.paused or health.lag == 0:
+                    progress.since = now
+                    progress.told = False
+                elif self._timeout and not progress.told and self._has_stalled(progress, now):
+                    progress.told = True
+                    stalled[tp] = health
+        return stalled
+
+    def _has_stalled(self, progress: _Progress, now: float) -> bool:
+        return now - max(progress.moved, progress.since) >= self._timeout
+
+    def _tell(self, stalled: dict[TopicPartition, PartitionHealth]) -> None:
+        for tp, health in stalled.items():
+            _log.warning(
+                "%s: no progress for %.0f s, at position %s, %s records behind; what it waits for: %s",
+                tp,
+                health.last_progress,
+                health.position,
+                "an unknown number of" if health.lag is None else health.lag,
+                health.waiting.value,
+            )
+        callback = self._on_stall
+        if callback is not None:
+            self._run_soon(lambda: _call(callback, stalled))
+
+    # -- any thread
+
+    def health(self) -> ConsumerHealth:
+        """How the consumer does now."""
+        now = self._clock()
+        with self._subscription.lock:
+            found = self._partitions(now)
+            stalled = tuple(tp for tp in found if self._progress[tp].told)
+        state = None if self._member is None else self._member.state.value
+        return ConsumerHealth(found, stalled, state, self._commit_error())
+
+    def publish(self) -> None:
+        """Show the figures as metrics."""
+        metrics = self._metrics
+        with self._subscription.lock:
+            before = set(self._progress)
+            found = self._partitions(self._clock())
+            starts = {tp: state.log_start_offset for tp, state in self._subscription.partitions.items()}
+            for tp in before:
+                metrics.forget(topic=tp.topic, partition=tp.partition)
+            for tp, health in found.items():
+                labels: dict[str, Any] = {"topic": tp.topic, "partition": tp.partition}
+                figures = {
+                    "records_lag": health.lag,
+                    "records_lead": _between(starts[tp], health.position),
+                    "position": health.position,
+                    "committed_offset": health.committed,
+                    "end_offset": health.end_offset,
+                    "last_progress_seconds_ago": health.last_progress,
+                }
+                for name, value in figures.items():
+                    if value is not None:
+                        metrics.gauge(name, **labels).set(value)
+                metrics.gauge("waiting", reason=health.waiting.value, **labels).set(1)
+            lags = [health.lag for health in found.values() if health.lag is not None]
+            metrics.gauge("records_lag_max").set(max(lags, default=0))
+            metrics.gauge("stalled_partitions").set(sum(progress.told for progress in self._progress.values()))
+
+    # -- lock held
+
+    def _partitions(self, now: float) -> dict[TopicPartition, PartitionHealth]:
+        partitions = self._subscription.partitions
+        place = self._place()
+        for gone in [tp for tp in self._progress if tp not in partitions]:
+            del self._progress[gone]
+            self._metrics.forget(topic=gone.topic, partition=gone.partition)
+        return {tp: self._partition(state, place, now) for tp, state in partitions.items()}
+
+    def _partition(self, state: PartitionState, place: Place | None, now: float) -> PartitionHealth:
+        position = None if state.position is None else state.position.offset
+        taken = place is not None and place.state is state
+        if place is not None and taken:
+            position = place.reached.offset
+        end = state.last_stable_offset if self._reads_committed else state.high_watermark
+        progress = self._progress.get(state.tp)
+        if progress is None or progress.state is not state:
+            progress = self._progress[state.tp] = _Progress(state, position, now)
+        elif progress.position != position:
+            progress.position = position
+            progress.moved = now
+            progress.told = False
+        idle = max(0.0, now - progress.moved)
+        lag = None if end < 0 else _between(position, end)
+        return PartitionHealth(
+            position,
+            state.committed,
+            None if end < 0 else end,
+            lag,
+            state.paused,
+            idle,
+            self._waiting(state, lag, ready=taken or bool(state.pieces), idle=idle),
+        )
+
+    def _waiting(self, state: PartitionState, lag: int | None, *, ready: bool, idle: float) -> Waiting:
+        member, coordinator = self._member, self._coordinator
+        info = self._metadata.cluster.partition(state.tp.topic, state.tp.partition)
+        awaits_committed = state.state is FetchState.AWAITING_COMMITTED
+        slow = ready and idle >= _SLOW
+        reasons = {
+            Waiting.PAUSED: state.paused,
+            Waiting.REBALANCING: member is not None and member.rebalancing,
+            Waiting.COORDINATOR_UNKNOWN: awaits_committed and coordinator is not None and coordinator.node is None,
+            Waiting.NO_LEADER: info is None or info.leader is None,
+            Waiting.POSITION_UNKNOWN: state.state is not FetchState.FETCHING and not slow,
+            Waiting.NOT_POLLING: slow,
+            Waiting.BUFFER_FULL: not ready and self._subscription.buffer.starved,
+            Waiting.COMMIT_FAILING: self._commit_error() is not None,
+            Waiting.NO_DATA: lag == 0,
+        }
+        return next((reason for reason, holds in reasons.items() if holds), Waiting.FETCHING)
+
+
+def _between(start: int | None, end: int | None) -> int | None:
+    return None if start is None or end is None or start < 0 else max(0, end - start)
+
+
+def _in_a_thread(function: Callable[[], None]) -> None:
+    threading.Thread(target=function, name="kclient-stall", daemon=True).start()
+
+
+def _call(callback: StallCallback, stalled: Mapping[TopicPartition, PartitionHealth]) -> None:
+    try:
+        callback(stalled)
+    except Exception:  # noqa: BLE001 - user code
+        _log.exception("on_stall failed")

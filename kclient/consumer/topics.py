@@ -1,0 +1,94 @@
+"""Which topics a subscription means: names, and patterns that name whatever matches, now or later.
+
+A pattern is Python's own and matches here, in the client, against whole names. Left out: where names come
+from (`kclient.net.metadata`), and what follows when they change.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from kclient.errors import UnknownTopicOrPartitionError
+
+if TYPE_CHECKING:
+    from kclient.net.metadata import TopicInfo
+
+Topic = str | re.Pattern[str]
+"""A topic's name, or a pattern that names several."""
+
+
+class TopicChoice(NamedTuple):
+    """What a call to `subscribe` asks for.
+
+    Attributes:
+        names: of topics, whether they exist or not.
+        patterns: of which a topic's whole name has to match one.
+        exclude: names and patterns that do not count as matching.
+        with_internal: whether patterns match the brokers' own topics.
+    """
+
+    names: tuple[str, ...]
+    patterns: tuple[re.Pattern[str], ...] = ()
+    exclude: tuple[Topic, ...] = ()
+    with_internal: bool = False
+
+    def matches(self, topic: str) -> bool:
+        """Whether a topic is meant, by name or by pattern."""
+        if topic in self.names:
+            return True
+        if not any(pattern.fullmatch(topic) for pattern in self.patterns):
+            return False
+        return not any(
+            other == topic if isinstance(other, str) else other.fullmatch(topic) is not None for other in self.exclude
+        )
+
+    def select(self, known: Mapping[str, TopicInfo], before: Iterable[str]) -> tuple[str, ...]:
+        """The topics that are meant, out of those that exist; the names in any case.
+
+        One that was selected before stays while a broker cannot tell of it, as when it has no leader.
+        """
+        kept = set(before)
+        found = [
+            name
+            for name, info in known.items()
+            if (info.error is None or (name in kept and not isinstance(info.error, UnknownTopicOrPartitionError)))
+            and (self.with_internal or not info.is_internal)
+            and self.matches(name)
+        ]
+        return tuple(dict.fromkeys((*self.names, *sorted(found))))
+
+    def __str__(self) -> str:
+        text = ", ".join((*self.names, *(f"/{pattern.pattern}/" for pattern in self.patterns)))
+        without = ", ".join(one if isinstance(one, str) else f"/{one.pattern}/" for one in self.exclude)
+        return f"{text} without {without}" if without else text
+
+
+def choose(
+    topics: Topic | Iterable[Topic], *, exclude: Topic | Iterable[Topic] = (), with_internal: bool = False
+) -> TopicChoice:
+    """Read what `subscribe` was given.
+
+    Raises:
+        TypeError: something is neither a name nor a pattern.
+        ValueError: topics are excluded, and there is no pattern.
+    """
+    chosen, left_out = _listed(topics), _listed(exclude)
+    names = tuple(dict.fromkeys(one for one in chosen if isinstance(one, str)))
+    patterns = tuple(one for one in chosen if not isinstance(one, str))
+    if left_out and not patterns:
+        raise ValueError("exclude= leaves out topics that a pattern matches, and there is no pattern")
+    return TopicChoice(names, patterns, left_out, with_internal)
+
+
+def _listed(topics: Topic | Iterable[Topic]) -> tuple[Topic, ...]:
+    listed: tuple[Any, ...] = (topics,) if isinstance(topics, str | re.Pattern) else tuple(topics)
+    for one in listed:
+        text = one.pattern if isinstance(one, re.Pattern) else one
+        if not isinstance(text, str) or not text:
+            raise TypeError(
+                f"a topic is a name or a compiled pattern, not {one!r} (several: Consumer('a', 'b'), "
+                "subscribe(['a', re.compile('b.*')]))"
+            )
+    return listed

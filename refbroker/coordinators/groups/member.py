@@ -1,0 +1,84 @@
+"""A member of a classic group."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from kclient.protocol.messages.join_group import JoinGroupResponse
+from kclient.protocol.messages.sync_group import SyncGroupResponse
+
+AnswerJoin = Callable[[JoinGroupResponse], None]
+AnswerSync = Callable[[SyncGroupResponse], None]
+
+
+class GroupProtocol(NamedTuple):
+    """A way of assigning that a member knows.
+
+    Attributes:
+        metadata: what its assignor tells the leader's; for consumers a Subscription.
+    """
+
+    name: str
+    metadata: bytes
+
+
+@dataclass(slots=True, eq=False)
+class ClassicMember:
+    """A member of a classic group.
+
+    Attributes:
+        instance_id: of a static member (KIP-345), None for a dynamic one.
+        client_id, client_host: where it joined from.
+        rebalance_timeout_ms: how long it may take to join again, in milliseconds.
+        session_timeout_ms: how long it may be silent, in milliseconds.
+        protocols: in the order in which it prefers them.
+        assignment: what the leader gave it.
+        answer_join, answer_sync: waits for the answer, None when nobody does.
+        is_new: whether it has not seen the end of a rebalance yet.
+    """
+
+    member_id: str
+    instance_id: str | None
+    client_id: str
+    client_host: str
+    rebalance_timeout_ms: int
+    session_timeout_ms: int
+    protocol_type: str
+    protocols: Sequence[GroupProtocol]
+    assignment: bytes = b""
+    answer_join: AnswerJoin | None = None
+    answer_sync: AnswerSync | None = None
+    is_new: bool = False
+
+    @property
+    def is_awaiting_join(self) -> bool:
+        return self.answer_join is not None
+
+    @property
+    def is_awaiting_sync(self) -> bool:
+        return self.answer_sync is not None
+
+    @property
+    def has_satisfied_heartbeat(self) -> bool:
+        """Whether the end of its session means nothing, since it waits for an answer of the coordinator.
+
+        A new member does not know its id yet: one that has gone away meanwhile would wait for ever.
+        """
+        return not self.is_new and (self.is_awaiting_join or self.is_awaiting_sync)
+
+    def metadata(self, protocol: str) -> bytes:
+        """What it tells in one of its protocols.
+
+        Raises:
+            KeyError: it does not have that one.
+        """
+        for known in self.protocols:
+            if known.name == protocol:
+                return known.metadata
+        raise KeyError(protocol)
+
+    def vote(self, candidates: Iterable[str]) -> str:
+        """The candidate it prefers; one of them at least is its own."""
+        return next(known.name for known in self.protocols if known.name in candidates)

@@ -1,0 +1,224 @@
+"""OffsetCommit, OffsetFetch and OffsetDelete, as Kafka's coordinator carries them out on the groups of a partition.
+
+Sans I/O: the time comes in from outside, and what changes is in the records that are given back. Who may see and change
+a topic, which topics there are and what their ids are is the handlers' business. Left out: TxnOffsetCommit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from kclient.errors import (
+    CoordinatorNotAvailableError,
+    GroupIdNotFoundError,
+    GroupNotEmptyError,
+    GroupSubscribedToTopicError,
+    IllegalGenerationError,
+    OffsetMetadataTooLargeError,
+    RebalanceInProgressError,
+    UnknownMemberIdError,
+    UnstableOffsetCommitError,
+)
+from kclient.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
+from kclient.protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
+from kclient.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
+from refbroker.coordinators.groups.group import ClassicGroup
+from refbroker.coordinators.groups.offsets import (
+    NO_TIMESTAMP,
+    CommittedOffset,
+    CommittedOffsets,
+    GroupPartition,
+    offset_tombstone,
+)
+from refbroker.coordinators.groups.states import GroupState
+from refbroker.coordinators.records import CoordinatorRecord
+from refbroker.coordinators.runtime import CoordinatorResult
+
+DEFAULT_RETENTION_TIME = -1
+NO_OFFSET = -1
+FIRST_WITH_GROUP_ID_NOT_FOUND = 9
+
+FetchedGroup = OffsetFetchResponse.OffsetFetchResponseGroup
+FetchedTopic = OffsetFetchResponse.OffsetFetchResponseTopics
+FetchedPartition = OffsetFetchResponse.OffsetFetchResponsePartitions
+
+
+class OffsetRequests:
+    """Carries out requests about the offsets of the groups of a partition.
+
+    Parameters:
+        groups: of the partition, by id.
+        offsets: what they have committed.
+        metadata_max_size: what a client may have kept with an offset, in characters as Java counts them, whatever the
+            name of the setting says.
+        now: the time, milliseconds since the epoch.
+        keep_alive: told of a sign of a member.
+    """
+
+    def __init__(
+        self,
+        groups: Mapping[str, ClassicGroup],
+        offsets: CommittedOffsets,
+        metadata_max_size: int,
+        now: Callable[[], int],
+        keep_alive: Callable[[ClassicGroup, str], None],
+    ) -> None:
+        self._groups = groups
+        self._offsets = offsets
+        self._metadata_max_size = metadata_max_size
+        self._now = now
+        self._keep_alive = keep_alive
+
+    # OffsetCommit
+
+    def commit(self, request: OffsetCommitRequest, version: int) -> CoordinatorResult[OffsetCommitResponse]:
+        """Store offsets; their topics have both name and id.
+
+        Raises:
+            GroupIdNotFoundError, UnknownMemberIdError, FencedInstanceIdError, IllegalGenerationError,
+            RebalanceInProgressError, CoordinatorNotAvailableError: the sender may not commit now.
+        """
+        self._check_sender(request, version)
+        now, records, topics = self._now(), [], []
+        expiry = NO_TIMESTAMP
+        if request.retention_time_ms != DEFAULT_RETENTION_TIME:
+            expiry = now + request.retention_time_ms
+        for topic in request.topics:
+            answer = OffsetCommitResponse.OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id)
+            topics.append(answer)
+            for wanted in topic.partitions:
+                one = OffsetCommitResponse.OffsetCommitResponsePartition(partition_index=wanted.partition_index)
+                answer.partitions.append(one)
+                metadata = wanted.committed_metadata or ""
+                if java_length(metadata) > self._metadata_max_size:
+                    one.error_code = OffsetMetadataTooLargeError.code
+                    continue
+                committed = CommittedOffset(
+                    wanted.committed_offset, wanted.committed_leader_epoch, metadata, now, expiry, topic.topic_id
+                )
+                records.append(committed.record(GroupPartition(request.group_id, topic.name, wanted.partition_index)))
+        return CoordinatorResult(records, OffsetCommitResponse(topics=topics))
+
+    def _check_sender(self, request: OffsetCommitRequest, version: int) -> None:
+        group = self._groups.get(request.group_id)
+        if group is None:
+            if request.generation_id_or_member_epoch < 0:
+                # An administrator, or a consumer that assigns by itself: the group comes into being for its offsets.
+                return
+            if version >= FIRST_WITH_GROUP_ID_NOT_FOUND:
+                raise GroupIdNotFoundError(f"Group {request.group_id} not found.")
+            raise IllegalGenerationError
+        member_id = request.member_id
+        check_commit(group, member_id, request.group_instance_id, request.generation_id_or_member_epoch)
+        if group.state in (GroupState.STABLE, GroupState.PREPARING_REBALANCE):
+            self._keep_alive(group, member_id)
+
+    # OffsetFetch
+
+    def fetch(
+        self,
+        group_id: str,
+        topics: list[OffsetFetchRequest.OffsetFetchRequestTopics] | None,
+        *,
+        require_stable: bool,
+    ) -> FetchedGroup:
+        """What a group has committed; nothing when there is no such group.
+
+        Parameters:
+            topics: which are wanted, by name and, when the client gave it, by id as well; None for all.
+            require_stable: whether offsets that an open transaction is to change are errors.
+        """
+        group = self._groups.get(group_id)
+        known = {} if group is None or group.state is GroupState.DEAD else self._offsets.of_group(group_id)
+        answer = FetchedGroup(group_id=group_id)
+        if topics is None:
+            for name, partitions in known.items():
+                answer.topics.append(FetchedTopic(name=name))
+                for number, committed in partitions.items():
+                    place = GroupPartition(group_id, name, number)
+                    answer.topics[-1].partitions.append(self._fetched(place, committed, require_stable))
+            return answer
+        for topic in topics:
+            answer.topics.append(FetchedTopic(name=topic.name, topic_id=topic.topic_id))
+            for number in topic.partition_indexes:
+                found = known.get(topic.name, {}).get(number)
+                if found is not None and found.topic_id.int and topic.topic_id.int:
+                    # A topic that was deleted and made anew has nothing committed.
+                    found = found if found.topic_id == topic.topic_id else None
+                place = GroupPartition(group_id, topic.name, number)
+                answer.topics[-1].partitions.append(self._fetched(place, found, require_stable))
+        return answer
+
+    def _fetched(
+        self, place: GroupPartition, committed: CommittedOffset | None, require_stable: bool
+    ) -> FetchedPartition:
+        number = place.partition
+        if require_stable and self._offsets.is_unstable(place):
+            code = UnstableOffsetCommitError.code
+            return FetchedPartition(partition_index=number, committed_offset=NO_OFFSET, error_code=code)
+        if committed is None:
+            return FetchedPartition(partition_index=number, committed_offset=NO_OFFSET)
+        return FetchedPartition(
+            partition_index=number,
+            committed_offset=committed.offset,
+            committed_leader_epoch=committed.leader_epoch,
+            metadata=committed.metadata,
+        )
+
+    # OffsetDelete
+
+    def delete(self, request: OffsetDeleteRequest) -> CoordinatorResult[OffsetDeleteResponse]:
+        """Delete offsets of topics that nobody in the group is subscribed to.
+
+        Raises:
+            GroupIdNotFoundError: there is no such group.
+            GroupNotEmptyError: it has members, which are no consumers.
+        """
+        group = self._groups.get(request.group_id)
+        if group is None or group.state is GroupState.DEAD:
+            raise GroupIdNotFoundError(f"Group {request.group_id} not found.")
+        if not group.is_empty and not group.uses_consumer_protocol:
+            raise GroupNotEmptyError
+        records: list[CoordinatorRecord] = []
+        topics = []
+        for topic in request.topics:
+            subscribed = group.is_subscribed_to(topic.name)
+            answer = OffsetDeleteResponse.OffsetDeleteResponseTopic(name=topic.name)
+            topics.append(answer)
+            for wanted in topic.partitions:
+                number = wanted.partition_index
+                code = GroupSubscribedToTopicError.code if subscribed else 0
+                answer.partitions.append(
+                    OffsetDeleteResponse.OffsetDeleteResponsePartition(partition_index=number, error_code=code)
+                )
+                place = GroupPartition(request.group_id, topic.name, number)
+                if not subscribed and (self._offsets.get(place) is not None or self._offsets.is_unstable(place)):
+                    records.append(offset_tombstone(place))
+        return CoordinatorResult(records, OffsetDeleteResponse(topics=topics))
+
+
+def check_commit(group: ClassicGroup, member_id: str, instance_id: str | None, generation: int) -> None:
+    """See that somebody may commit offsets of a classic group.
+
+    Raises:
+        CoordinatorNotAvailableError: the group is gone.
+        UnknownMemberIdError, FencedInstanceIdError: the sender is no member, and the group is not empty.
+        IllegalGenerationError: it is one of another generation.
+        RebalanceInProgressError: the generation has begun, and nobody has an assignment in it yet.
+    """
+    if group.state is GroupState.DEAD:
+        raise CoordinatorNotAvailableError
+    if generation < 0 and group.is_empty:
+        return
+    if generation < 0 and not member_id and instance_id is None:
+        raise UnknownMemberIdError
+    group.check_member(member_id, instance_id)
+    if generation != group.generation:
+        raise IllegalGenerationError
+    if group.state is GroupState.COMPLETING_REBALANCE:
+        raise RebalanceInProgressError
+
+
+def java_length(text: str) -> int:
+    """The length of a text as Java counts it."""
+    return len(text) if text.isascii() else len(text.encode("utf-16-le", "surrogatepass")) // 2

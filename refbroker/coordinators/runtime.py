@@ -1,0 +1,360 @@
+"""Keeps one state machine for each partition of an internal topic that this broker leads.
+
+The state is in the partition's log and nowhere else. When the broker begins to lead a partition, its log is replayed
+into a new state machine, in pieces between which the loop does other work; until it is done the partition's keys get
+COORDINATOR_LOAD_IN_PROGRESS. A write is an operation on the state machine that changes nothing yet and gives a
+`CoordinatorResult`: its records are appended, then replayed, and only then is the answer given, so that it is stored on
+all that acks=all means (on one node: in the log, flushed as the topic's settings say). A failed append leaves
+everything as it was. When the broker does not lead the partition any more, or a new epoch of its leader begins, the
+state machine is told, which answers those who wait with NOT_COORDINATOR, and is forgotten.
+
+Everything runs on the broker's event loop, so that an operation never sees half of another one. Left out: several
+writes in one batch (`group.coordinator.append.linger.ms`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import enum
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+
+from kclient.errors import (
+    CoordinatorLoadInProgressError,
+    CoordinatorNotAvailableError,
+    KafkaError,
+    KafkaStorageError,
+    NotCoordinatorError,
+    NotEnoughReplicasError,
+    NotLeaderOrFollowerError,
+    RecordBatchTooLargeError,
+    RecordTooLargeError,
+    RequestTimedOutError,
+    UnknownServerError,
+    UnknownTopicOrPartitionError,
+)
+from kclient.protocol import Message
+from kclient.protocol.messages.records.metadata_log import PartitionChangeRecord, PartitionRecord, RemoveTopicRecord
+from kclient.records import BatchBuilder
+from refbroker.coordinators.loading import load
+from refbroker.coordinators.records import CoordinatorRecord
+from refbroker.coordinators.timers import ClockTimers
+from refbroker.log import Origin, PartitionLog
+
+if TYPE_CHECKING:
+    from refbroker.broker import Broker
+
+logger = logging.getLogger(__name__)
+
+NO_PRODUCER = -1
+_INT32_MAX = 2**31 - 1
+
+T = TypeVar("T")
+
+
+class StateMachine(Protocol):
+    """What the runtime asks of the state that it keeps."""
+
+    def replay(self, key: Message, value: Message | None, producer_id: int, offset: int) -> None:
+        """Take over what a record says; None as value: what the key names is gone."""
+
+    def end_transaction(self, producer_id: int, *, committed: bool) -> None:
+        """Take over, or forget, what a producer wrote in its transaction."""
+
+    def loaded(self) -> None:
+        """Begin: everything in the log has been replayed."""
+
+    def unloaded(self) -> None:
+        """End: another broker has taken over. Those who wait for an answer get NOT_COORDINATOR."""
+
+
+S = TypeVar("S", bound=StateMachine)
+
+
+@dataclass(slots=True)
+class CoordinatorResult(Generic[T]):
+    """What an operation comes to.
+
+    Attributes:
+        records: to be written, all or none of them.
+        response: the answer once they are.
+        written: called when they are, or with the error when they could not be.
+        replayed: whether they change the state; not so when the state has changed already, and `written` takes that
+            back after an error.
+        atomic: whether they have to be in one batch; a long list of independent records does not.
+    """
+
+    records: Sequence[CoordinatorRecord]
+    response: T
+    written: Callable[[KafkaError | None], None] | None = None
+    replayed: bool = True
+    atomic: bool = True
+
+
+class ShardState(enum.Enum):
+    """Where a partition's state machine stands."""
+
+    LOADING = "loading"
+    ACTIVE = "active"
+    FAILED = "failed"
+    CLOSED = "closed"
+
+
+@dataclass(slots=True)
+class Shard(Generic[S]):
+    """A partition of the topic, which this broker leads.
+
+    Attributes:
+        log: of the partition.
+        leader_epoch: in which this broker leads.
+        machine: the state; to be read once the shard is active.
+        timers: of the state machine; their actions run while the shard is active.
+    """
+
+    partition: int
+    log: PartitionLog
+    leader_epoch: int
+    machine: S
+    timers: ClockTimers
+    state: ShardState = ShardState.LOADING
+    loading: asyncio.Task[None] | None = field(default=None, repr=False)
+
+
+class ShardContext(Generic[S]):
+    """What a state machine knows of its surroundings.
+
+    Parameters:
+        runtime: what keeps it.
+        partition: of the topic.
+        timers: for it.
+    """
+
+    def __init__(self, runtime: CoordinatorRuntime[S], partition: int, timers: ClockTimers) -> None:
+        self.partition = partition
+        self._runtime = runtime
+        self._timers = timers
+
+    def now(self) -> int:
+        """The time, milliseconds since the epoch."""
+        return self._runtime.now()
+
+    def schedule(
+        self,
+        name: str,
+        delay_ms: int,
+        operation: Callable[[], CoordinatorResult[None]],
+        retry_after_ms: int | None = None,
+    ) -> None:
+        """Carry out an operation once so many milliseconds have passed.
+
+        Parameters:
+            name: of the timer; one that has it already is put off.
+            retry_after_ms: when to try again what could not be written; None for not at all.
+        """
+
+        def carry_out() -> None:
+            try:
+                self._runtime.write(self.partition, lambda machine: operation())
+            except NotCoordinatorError:
+                return
+            except KafkaError as error:
+                logger.warning("the timer %r of %s-%d failed: %s", name, self._runtime.topic, self.partition, error)
+                if retry_after_ms is not None:
+                    self._timers.schedule(name, retry_after_ms, carry_out)
+
+        self._timers.schedule(name, delay_ms, carry_out)
+
+    def cancel(self, name: str) -> None:
+        """Forget a timer."""
+        self._timers.cancel(name)
+
+
+class CoordinatorRuntime(Generic[S]):
+    """The state machines of an internal topic's partitions. Belongs to the broker's event loop.
+
+    Parameters:
+        broker: whose logs and metadata they are.
+        topic: its name.
+        make: makes the state machine of a partition.
+        load_buffer_bytes: how much of a log is read at once.
+        compression_type: of what is written.
+    """
+
+    def __init__(
+        self,
+        broker: Broker,
+        topic: str,
+        make: Callable[[ShardContext[S]], S],
+        *,
+        load_buffer_bytes: int,
+        compression_type: str = "none",
+    ) -> None:
+        self.topic = topic
+        self.now = broker.clock
+        self._broker = broker
+        self._make = make
+        self._load_buffer_bytes = load_buffer_bytes
+        self._compression_type = compression_type
+        self._shards: dict[int, Shard[S]] = {}
+        # Logs are loaded one after the other: together they would take the buffer's size each.
+        self._loading = asyncio.Semaphore(1)
+
+    # Who leads
+
+    def follow(self, records: Sequence[Message]) -> None:
+        """Take note of a change of the metadata; a listener of the metadata log."""
+        if any(isinstance(record, PartitionRecord | PartitionChangeRecord | RemoveTopicRecord) for record in records):
+            self.catch_up()
+
+    def catch_up(self) -> None:
+        """Load what this broker has begun to lead, and let go of what it leads no more."""
+        broker = self._broker
+        topic = broker.metadata.image.topics.get(self.topic)
+        led: dict[int, tuple[PartitionLog, int]] = {}
+        for number, state in () if topic is None else topic.partitions.items():
+            log = broker.logs.get(self.topic, number)
+            if state.leader == broker.node_id and log is not None and not log.closed:
+                led[number] = log, state.leader_epoch
+        for number, shard in list(self._shards.items()):
+            if led.get(number) != (shard.log, shard.leader_epoch):
+                self._unload(shard)
+        for number, (log, epoch) in led.items():
+            if number not in self._shards:
+                self._load(number, log, epoch)
+
+    def close(self) -> None:
+        """Let go of everything."""
+        for shard in list(self._shards.values()):
+            self._unload(shard)
+
+    def _load(self, partition: int, log: PartitionLog, epoch: int) -> None:
+        timers = ClockTimers(self._broker.clock)
+        machine = self._make(ShardContext(self, partition, timers))
+        shard = self._shards[partition] = Shard(partition, log, epoch, machine, timers)
+        if log.log_start_offset == log.log_end_offset:
+            self._activate(shard)
+            return
+        shard.loading = asyncio.get_running_loop().create_task(
+            self._load_log(shard), name=f"refbroker load {self.topic}-{partition}"
+        )
+
+    async def _load_log(self, shard: Shard[S]) -> None:
+        name = f"{self.topic}-{shard.partition}"
+        try:
+            async with self._loading:
+                summary = await load(shard.log, shard.machine, self._load_buffer_bytes)
+        except Exception as error:
+            # Whatever is wrong with one partition's state, the others' keys are served.
+            shard.state = ShardState.FAILED
+            expected = isinstance(error, KafkaError)
+            logger.error("could not load %s: %s", name, error, exc_info=None if expected else error)
+        else:
+            logger.info("loaded %s, %d records, %d bytes", name, summary.records, summary.size_in_bytes)
+            self._activate(shard)
+
+    def _activate(self, shard: Shard[S]) -> None:
+        shard.state = ShardState.ACTIVE
+        shard.machine.loaded()
+
+    def _unload(self, shard: Shard[S]) -> None:
+        del self._shards[shard.partition]
+        was_active = shard.state is ShardState.ACTIVE
+        shard.state = ShardState.CLOSED
+        if shard.loading is not None:
+            shard.loading.cancel()
+        shard.timers.cancel_all()
+        if was_active:
+            shard.machine.unloaded()
+
+    # Use
+
+    def partitions(self) -> list[int]:
+        """The partitions this broker coordinates, whether they are loaded yet or not."""
+        return sorted(self._shards)
+
+    def machine(self, partition: int) -> S:
+        """The state of a partition, to be read.
+
+        Raises:
+            CoordinatorLoadInProgressError: it is being loaded.
+            NotCoordinatorError: this broker does not lead the partition, or could not load it.
+        """
+        return self._active(partition).machine
+
+    def _active(self, partition: int) -> Shard[S]:
+        shard = self._shards.get(partition)
+        if shard is None or shard.state is not ShardState.ACTIVE:
+            if shard is not None and shard.state is ShardState.LOADING:
+                raise CoordinatorLoadInProgressError(topic=self.topic, partition=partition)
+            raise NotCoordinatorError(topic=self.topic, partition=partition)
+        return shard
+
+    def write(
+        self,
+        partition: int,
+        operation: Callable[[S], CoordinatorResult[T]],
+        *,
+        producer_id: int = NO_PRODUCER,
+        producer_epoch: int = NO_PRODUCER,
+    ) -> T:
+        """Carry out an operation, and give its answer once its records are stored.
+
+        Parameters:
+            operation: must not change the state, except as `CoordinatorResult.replayed` says.
+            producer_id, producer_epoch: whose transaction the records are part of.
+
+        Raises:
+            CoordinatorLoadInProgressError, NotCoordinatorError: as `machine` does.
+            KafkaError: the operation's own, or that the records could not be stored, as coordinators put it.
+        """
+        shard = self._active(partition)
+        result = operation(shard.machine)
+        if result.records:
+            try:
+                self._append(shard, result, producer_id, producer_epoch)
+            except KafkaError as error:
+                failure = coordinator_error(error)
+                logger.error("could not write to %s-%d: %s", self.topic, partition, error)
+                if result.written is not None:
+                    result.written(failure)
+                raise failure from error
+        if result.written is not None:
+            result.written(None)
+        return result.response
+
+    def _append(self, shard: Shard[S], result: CoordinatorResult[T], producer_id: int, producer_epoch: int) -> None:
+        found = self._broker.partitions.find(self.topic, shard.partition)
+        self._broker.partitions.check_in_sync(found)
+        now = self.now()
+        transactional = producer_id != NO_PRODUCER
+        most = _INT32_MAX if result.atomic or transactional else found.log.config.max_message_bytes
+        rest = list(result.records)
+        while rest:
+            builder = BatchBuilder(self._compression_type, max_bytes=most)
+            taken = 0
+            while taken < len(rest) and builder.append(now, *rest[taken].encode()) >= 0:
+                taken += 1
+            batch = builder.build(
+                producer_id=producer_id,
+                producer_epoch=producer_epoch,
+                base_sequence=0,
+                is_transactional=transactional,
+            )
+            stored = shard.log.append(batch, leader_epoch=shard.leader_epoch, origin=Origin.COORDINATOR, now_ms=now)
+            if result.replayed:
+                for offset, record in enumerate(rest[:taken], stored.base_offset):
+                    shard.machine.replay(record.key, record.value, producer_id, offset)
+            del rest[:taken]
+
+
+def coordinator_error(error: KafkaError) -> KafkaError:
+    """What a coordinator answers when the log gives an error."""
+    if isinstance(error, UnknownTopicOrPartitionError | NotEnoughReplicasError | RequestTimedOutError):
+        return CoordinatorNotAvailableError(error.message)
+    if isinstance(error, NotLeaderOrFollowerError | KafkaStorageError):
+        return NotCoordinatorError(error.message)
+    if isinstance(error, RecordTooLargeError | RecordBatchTooLargeError):
+        return UnknownServerError(error.message)
+    return error

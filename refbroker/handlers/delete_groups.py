@@ -1,0 +1,29 @@
+"""DeleteGroups (42), versions 0 to 2: deletes groups without members, and what they have committed.
+
+Each group for itself; one that has members is NON_EMPTY_GROUP, one that does not exist GROUP_ID_NOT_FOUND.
+"""
+
+from __future__ import annotations
+
+from kclient.errors import KafkaError
+from kclient.protocol.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
+from refbroker.dispatch import Context
+from refbroker.handlers.answers import NONE, code_of
+
+
+def handle(context: Context, request: DeleteGroupsRequest) -> DeleteGroupsResponse:
+    """Carry out a DeleteGroups request."""
+    return DeleteGroupsResponse(
+        results=[
+            DeleteGroupsResponse.DeletableGroupResult(group_id=group_id, error_code=_delete(context, group_id))
+            for group_id in dict.fromkeys(request.groups_names)
+        ]
+    )
+
+
+def _delete(context: Context, group_id: str) -> int:
+    try:
+        context.broker.groups.write(group_id, lambda shard: shard.delete_group(group_id))
+    except KafkaError as error:
+        return code_of(error)
+    return NONE

@@ -1,0 +1,34 @@
+"""DescribeGroups (15), versions 0 to 6: state, protocol and members of classic groups.
+
+A group that does not exist is GROUP_ID_NOT_FOUND from version 6 on; before that it is in the state Dead, without an
+error. What members tell each other is shown while the group is stable. Version 3 adds what the client may do with the
+group when it asks, which without an authorizer is everything.
+"""
+
+from __future__ import annotations
+
+from kclient.errors import KafkaError
+from kclient.protocol.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
+from refbroker.coordinators.groups.administration import DescribedGroup, describe_group
+from refbroker.dispatch import Context
+from refbroker.handlers.answers import GROUP_OPERATIONS, code_of
+
+FIRST_WITH_OPERATIONS = 3
+
+
+def handle(context: Context, request: DescribeGroupsRequest) -> DescribeGroupsResponse:
+    """Answer a DescribeGroups request."""
+    groups = [_describe(context, group_id) for group_id in request.groups]
+    if context.version >= FIRST_WITH_OPERATIONS and request.include_authorized_operations:
+        for group in groups:
+            if not group.error_code:
+                group.authorized_operations = GROUP_OPERATIONS
+    return DescribeGroupsResponse(groups=groups)
+
+
+def _describe(context: Context, group_id: str) -> DescribedGroup:
+    try:
+        shard = context.broker.groups.shard(group_id)
+    except KafkaError as error:
+        return DescribedGroup(group_id=group_id, error_code=code_of(error))
+    return describe_group(shard.groups, group_id, context.version)

@@ -1,0 +1,24 @@
+"""Heartbeat (12), versions 0 to 4: keeps a member in its classic group, and tells it to join again.
+
+While the group's partition is being loaded the answer is that all is well, as in Kafka: the member's session begins
+when it is loaded.
+"""
+
+from __future__ import annotations
+
+from kclient.errors import CoordinatorLoadInProgressError, InvalidGroupIdError, KafkaError
+from kclient.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from refbroker.dispatch import Context
+from refbroker.handlers.answers import code_of
+
+
+def handle(context: Context, request: HeartbeatRequest) -> HeartbeatResponse:
+    """Answer a Heartbeat request."""
+    if not request.group_id:
+        return HeartbeatResponse(error_code=InvalidGroupIdError.code)
+    try:
+        return context.broker.groups.write(request.group_id, lambda shard: shard.classic.heartbeat(request))
+    except CoordinatorLoadInProgressError:
+        return HeartbeatResponse()
+    except KafkaError as error:
+        return HeartbeatResponse(error_code=code_of(error))

@@ -1,0 +1,44 @@
+"""JoinGroup (11), versions 0 to 9: makes a client a member of a classic group.
+
+The answer comes when the rebalance that this starts, or is part of, ends; `refbroker.coordinators.groups.joining` has
+the rules. A session timeout out of `group.min.session.timeout.ms` and `group.max.session.timeout.ms` is
+INVALID_SESSION_TIMEOUT.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from kclient.errors import InvalidGroupIdError, InvalidSessionTimeoutError, KafkaError
+from kclient.protocol import Message
+from kclient.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from refbroker.coordinators.groups.joining import Caller
+from refbroker.dispatch import Context
+from refbroker.handlers.answers import LaterAnswer, code_of, host_of
+
+FIRST_WITHOUT_PROTOCOL = 7
+
+
+def handle(context: Context, request: JoinGroupRequest) -> asyncio.Future[Message | None]:
+    """Carry out a JoinGroup request."""
+    groups, config = context.broker.groups, context.broker.config
+    no_protocol = None if context.version >= FIRST_WITHOUT_PROTOCOL else ""
+    answer = LaterAnswer()
+
+    def respond(response: JoinGroupResponse) -> None:
+        response.protocol_name = response.protocol_name or no_protocol
+        answer.give(response)
+
+    shortest = config.integer("group.min.session.timeout.ms")
+    if not request.group_id:
+        respond(JoinGroupResponse(member_id=request.member_id, error_code=InvalidGroupIdError.code))
+        return answer.future
+    if not shortest <= request.session_timeout_ms <= config.integer("group.max.session.timeout.ms"):
+        respond(JoinGroupResponse(member_id=request.member_id, error_code=InvalidSessionTimeoutError.code))
+        return answer.future
+    caller = Caller(context.version, context.client_id or "", host_of(context.connection.peer))
+    try:
+        groups.write(request.group_id, lambda shard: shard.classic.join(caller, request, respond))
+    except KafkaError as error:
+        respond(JoinGroupResponse(error_code=code_of(error)))
+    return answer.future

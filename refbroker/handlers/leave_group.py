@@ -1,0 +1,43 @@
+"""LeaveGroup (13), versions 0 to 5: takes members out of a classic group.
+
+From version 3 on several, each with its error; static ones also by their instance id alone. Before that one, whose
+error is that of the answer.
+"""
+
+from __future__ import annotations
+
+from kclient.errors import InvalidGroupIdError, KafkaError, UnknownMemberIdError
+from kclient.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
+from refbroker.dispatch import Context
+from refbroker.handlers.answers import code_of
+
+FIRST_WITH_SEVERAL_MEMBERS = 3
+
+
+def handle(context: Context, request: LeaveGroupRequest) -> LeaveGroupResponse:
+    """Carry out a LeaveGroup request."""
+    if context.version >= FIRST_WITH_SEVERAL_MEMBERS:
+        return _leave(context, request)
+    identity = LeaveGroupRequest.MemberIdentity(member_id=request.member_id)
+    response = _leave(context, LeaveGroupRequest(group_id=request.group_id, members=[identity]))
+    return LeaveGroupResponse(error_code=response.error_code or response.members[0].error_code)
+
+
+def _leave(context: Context, request: LeaveGroupRequest) -> LeaveGroupResponse:
+    if not request.group_id:
+        return LeaveGroupResponse(error_code=InvalidGroupIdError.code)
+    try:
+        return context.broker.groups.write(request.group_id, lambda shard: shard.classic.leave(request))
+    except UnknownMemberIdError as error:
+        return LeaveGroupResponse(
+            members=[
+                LeaveGroupResponse.MemberResponse(
+                    member_id=member.member_id,
+                    group_instance_id=member.group_instance_id,
+                    error_code=code_of(error),
+                )
+                for member in request.members
+            ]
+        )
+    except KafkaError as error:
+        return LeaveGroupResponse(error_code=code_of(error))

@@ -1,0 +1,93 @@
+"""OffsetCommit (8), versions 2 to 10: stores how far a group has come.
+
+The answer comes once the offsets are stored. Each partition for itself, as far as it is about the partition: one that
+does not exist is UNKNOWN_TOPIC_OR_PARTITION, a topic whose id is not known UNKNOWN_TOPIC_ID, metadata longer than
+`offset.metadata.max.bytes` OFFSET_METADATA_TOO_LARGE. What is wrong with the sender or the coordinator is told of each
+partition that exists. `refbroker.coordinators.groups.offset_requests` has the rules of who may commit. Versions 2 to 4
+say how long the offset is to be kept; version 10 names topics by id.
+"""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from kclient.errors import KafkaError, UnknownTopicIdError, UnknownTopicOrPartitionError
+from kclient.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
+from refbroker.dispatch import Context
+from refbroker.handlers.answers import code_of
+
+FIRST_WITH_TOPIC_IDS = 10
+
+RequestTopic = OffsetCommitRequest.OffsetCommitRequestTopic
+ResponseTopic = OffsetCommitResponse.OffsetCommitResponseTopic
+ResponsePartition = OffsetCommitResponse.OffsetCommitResponsePartition
+
+
+def handle(context: Context, request: OffsetCommitRequest) -> OffsetCommitResponse:
+    """Carry out an OffsetCommit request."""
+    refused = _Answer()
+    accepted = [found for found in (_check_topic(context, topic, refused) for topic in request.topics) if found]
+    if accepted:
+        request.topics = accepted
+        try:
+            stored = context.broker.groups.write(
+                request.group_id, lambda shard: shard.commit_offsets(request, context.version)
+            )
+        except KafkaError as error:
+            for topic in accepted:
+                refused.add(topic, topic, error)
+        else:
+            refused.merge(stored)
+    return OffsetCommitResponse(topics=refused.topics)
+
+
+def _check_topic(context: Context, topic: RequestTopic, refused: _Answer) -> RequestTopic | None:
+    """The topic with name and id, and with the partitions that exist; None when there is nothing left of it."""
+    image = context.broker.metadata.image
+    if context.version >= FIRST_WITH_TOPIC_IDS:
+        found = image.topics_by_id.get(topic.topic_id)
+        missing: KafkaError = UnknownTopicIdError()
+    else:
+        found = image.topics.get(topic.name)
+        missing = UnknownTopicOrPartitionError()
+    if found is None:
+        refused.add(topic, topic, missing)
+        return None
+    named = RequestTopic(name=found.name, topic_id=found.topic_id)
+    unknown = RequestTopic()
+    for partition in topic.partitions:
+        known = partition.partition_index in found.partitions
+        (named if known else unknown).partitions.append(partition)
+    if unknown.partitions:
+        refused.add(named, unknown, UnknownTopicOrPartitionError())
+    return named if named.partitions else None
+
+
+class _Answer:
+    """The topics of an answer, each once where partitions of it were refused."""
+
+    def __init__(self) -> None:
+        self.topics: list[ResponseTopic] = []
+        self._by_name: dict[tuple[str, UUID], ResponseTopic] = {}
+
+    def add(self, topic: RequestTopic, partitions: RequestTopic, error: KafkaError) -> None:
+        """All these partitions have the same error."""
+        answer = self._topic(topic.name, topic.topic_id)
+        for partition in partitions.partitions:
+            one = ResponsePartition(partition_index=partition.partition_index, error_code=code_of(error))
+            answer.partitions.append(one)
+
+    def merge(self, stored: OffsetCommitResponse) -> None:
+        """These are the coordinator's answers."""
+        if not self.topics:
+            self.topics = stored.topics
+            return
+        for topic in stored.topics:
+            self._topic(topic.name, topic.topic_id).partitions.extend(topic.partitions)
+
+    def _topic(self, name: str, topic_id: UUID) -> ResponseTopic:
+        topic = self._by_name.get((name, topic_id))
+        if topic is None:
+            topic = self._by_name[name, topic_id] = ResponseTopic(name=name, topic_id=topic_id)
+            self.topics.append(topic)
+        return topic

@@ -1,0 +1,52 @@
+"""OffsetDelete (47), version 0: deletes committed offsets of a group (KIP-496).
+
+A topic that a member of the group is subscribed to is GROUP_SUBSCRIBED_TO_TOPIC, one that does not exist
+UNKNOWN_TOPIC_OR_PARTITION; an offset that was not there is no error. A group that does not exist is GROUP_ID_NOT_FOUND,
+one whose members are no consumers NON_EMPTY_GROUP, and then nothing else is told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from kclient.errors import InvalidGroupIdError, KafkaError, UnknownTopicOrPartitionError
+from kclient.protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
+from refbroker.dispatch import Context
+from refbroker.handlers.answers import code_of
+
+RequestTopic = OffsetDeleteRequest.OffsetDeleteRequestTopic
+ResponseTopic = OffsetDeleteResponse.OffsetDeleteResponseTopic
+ResponsePartition = OffsetDeleteResponse.OffsetDeleteResponsePartition
+
+
+def handle(context: Context, request: OffsetDeleteRequest) -> OffsetDeleteResponse:
+    """Carry out an OffsetDelete request."""
+    if not request.group_id:
+        return OffsetDeleteResponse(error_code=InvalidGroupIdError.code)
+    answers: dict[str, ResponseTopic] = {}
+    known: list[RequestTopic] = []
+    topics = context.broker.metadata.image.topics
+    for topic in request.topics:
+        partitions = topics[topic.name].partitions if topic.name in topics else {}
+        found = [one for one in topic.partitions if one.partition_index in partitions]
+        missing = [one for one in topic.partitions if one.partition_index not in partitions]
+        if found:
+            known.append(RequestTopic(name=topic.name, partitions=found))
+        if missing:
+            code = UnknownTopicOrPartitionError.code
+            refused = [ResponsePartition(partition_index=one.partition_index, error_code=code) for one in missing]
+            _add(answers, topic.name, refused)
+    try:
+        deleted = context.broker.groups.write(
+            request.group_id,
+            lambda shard: shard.delete_offsets(OffsetDeleteRequest(group_id=request.group_id, topics=known)),
+        )
+    except KafkaError as error:
+        return OffsetDeleteResponse(error_code=code_of(error))
+    for answered in deleted.topics:
+        _add(answers, answered.name, answered.partitions)
+    return OffsetDeleteResponse(topics=list(answers.values()))
+
+
+def _add(answers: dict[str, ResponseTopic], name: str, partitions: Iterable[ResponsePartition]) -> None:
+    answers.setdefault(name, ResponseTopic(name=name)).partitions.extend(partitions)

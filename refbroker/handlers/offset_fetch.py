@@ -1,0 +1,107 @@
+"""OffsetFetch (9), versions 1 to 10: says how far groups have come.
+
+What a group has not committed has offset -1, and so has everything of a group that does not exist; neither is an error,
+nor is a topic that does not exist. Version 1 tells what is wrong with the group of each partition, versions 2 to 7 of
+the answer, from 8 on each group has its own error. With `require_stable` (7) an offset that an open transaction is to
+change is UNSTABLE_OFFSET_COMMIT. Without topics (null, from 2 on) it is about all that the group has committed. Version
+9 lets members of groups of the newer protocol say who they are, which classic groups do not ask for; version 10 names
+topics by id: an id that is not known is UNKNOWN_TOPIC_ID, and of all topics those without an id any more are left out.
+"""
+
+from __future__ import annotations
+
+from kclient.errors import KafkaError, UnknownTopicIdError
+from kclient.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
+from refbroker.coordinators.groups.offset_requests import NO_OFFSET, FetchedGroup, FetchedPartition, FetchedTopic
+from refbroker.dispatch import Context
+from refbroker.handlers.answers import code_of
+
+FIRST_WITH_GROUP_ERROR = 2
+FIRST_WITH_SEVERAL_GROUPS = 8
+FIRST_WITH_TOPIC_IDS = 10
+
+RequestGroup = OffsetFetchRequest.OffsetFetchRequestGroup
+RequestTopic = OffsetFetchRequest.OffsetFetchRequestTopics
+
+
+def handle(context: Context, request: OffsetFetchRequest) -> OffsetFetchResponse:
+    """Answer an OffsetFetch request."""
+    stable = request.require_stable
+    if context.version >= FIRST_WITH_SEVERAL_GROUPS:
+        return OffsetFetchResponse(groups=[_fetch(context, group, stable) for group in request.groups])
+    topics = request.topics
+    wanted = (
+        None
+        if topics is None
+        else [RequestTopic(name=topic.name, partition_indexes=topic.partition_indexes) for topic in topics]
+    )
+    group = _fetch(context, RequestGroup(group_id=request.group_id, topics=wanted), stable)
+    return OffsetFetchResponse(
+        error_code=group.error_code,
+        topics=[
+            OffsetFetchResponse.OffsetFetchResponseTopic(
+                name=topic.name,
+                partitions=[
+                    OffsetFetchResponse.OffsetFetchResponsePartition(
+                        partition_index=one.partition_index,
+                        committed_offset=one.committed_offset,
+                        committed_leader_epoch=one.committed_leader_epoch,
+                        metadata=one.metadata,
+                        error_code=one.error_code,
+                    )
+                    for one in topic.partitions
+                ],
+            )
+            for topic in group.topics
+        ],
+    )
+
+
+def _fetch(context: Context, group: RequestGroup, require_stable: bool) -> FetchedGroup:
+    by_id = context.version >= FIRST_WITH_TOPIC_IDS
+    known, unknown = (_resolve(context, group.topics) if by_id else group.topics), []
+    if by_id and group.topics is not None and known is not None:
+        unknown = [topic for topic in group.topics if not topic.name]
+    try:
+        fetched = context.broker.groups.shard(group.group_id).fetch_offsets(
+            group.group_id, known, require_stable=require_stable
+        )
+    except KafkaError as error:
+        if context.version >= FIRST_WITH_GROUP_ERROR:
+            return FetchedGroup(group_id=group.group_id, error_code=code_of(error))
+        return FetchedGroup(group_id=group.group_id, topics=[_failed(topic, error) for topic in group.topics or ()])
+    if by_id and group.topics is None:
+        fetched.topics = _with_ids(context, fetched.topics)
+    fetched.topics.extend(_failed(topic, UnknownTopicIdError()) for topic in unknown)
+    return fetched
+
+
+def _resolve(context: Context, topics: list[RequestTopic] | None) -> list[RequestTopic] | None:
+    """Give the topics their names, and leave out those whose ids are not known."""
+    if topics is None:
+        return None
+    for topic in topics:
+        found = context.broker.metadata.image.topics_by_id.get(topic.topic_id)
+        topic.name = "" if found is None else found.name
+    return [topic for topic in topics if topic.name]
+
+
+def _with_ids(context: Context, topics: list[FetchedTopic]) -> list[FetchedTopic]:
+    """Give the topics their ids, and leave out those that are gone."""
+    image = context.broker.metadata.image
+    known = [topic for topic in topics if topic.name in image.topics]
+    for topic in known:
+        topic.topic_id = image.topics[topic.name].topic_id
+    return known
+
+
+def _failed(topic: RequestTopic, error: KafkaError) -> FetchedTopic:
+    code = code_of(error)
+    return FetchedTopic(
+        name=topic.name,
+        topic_id=topic.topic_id,
+        partitions=[
+            FetchedPartition(partition_index=number, committed_offset=NO_OFFSET, error_code=code)
+            for number in topic.partition_indexes
+        ],
+    )

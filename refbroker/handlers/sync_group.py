@@ -1,0 +1,31 @@
+"""SyncGroup (14), versions 0 to 5: hands out the assignment of a classic group.
+
+The leader brings it, the others wait for it; it is handed out once it is stored. From version 5 a member says what it
+takes the group's protocol to be; without that, or with another one, it gets INCONSISTENT_GROUP_PROTOCOL.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from kclient.errors import InconsistentGroupProtocolError, InvalidGroupIdError, KafkaError
+from kclient.protocol import Message
+from kclient.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from refbroker.dispatch import Context
+from refbroker.handlers.answers import LaterAnswer, code_of
+
+FIRST_WITH_PROTOCOL = 5
+
+
+def handle(context: Context, request: SyncGroupRequest) -> asyncio.Future[Message | None] | SyncGroupResponse:
+    """Carry out a SyncGroup request."""
+    if context.version >= FIRST_WITH_PROTOCOL and (request.protocol_type is None or request.protocol_name is None):
+        return SyncGroupResponse(error_code=InconsistentGroupProtocolError.code)
+    if not request.group_id:
+        return SyncGroupResponse(error_code=InvalidGroupIdError.code)
+    answer = LaterAnswer()
+    try:
+        context.broker.groups.write(request.group_id, lambda shard: shard.classic.sync(request, answer.give))
+    except KafkaError as error:
+        answer.give(SyncGroupResponse(error_code=code_of(error)))
+    return answer.future

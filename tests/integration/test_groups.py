@@ -1,0 +1,602 @@
+"""Members of one group: who reads what when members come, go, die and come back; no record is lost or doubled."""
+
+from __future__ import annotations
+
+import random
+import re
+import socket
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator
+from typing import Any
+
+import anyio
+import pytest
+
+from kclient.consumer import AsyncConsumer, Consumer
+from kclient.consumer.group.listener import RebalanceListener
+from kclient.errors import (
+    ConcurrentUseError,
+    FencedInstanceIdError,
+    IllegalStateError,
+    InconsistentGroupProtocolError,
+    MaxPollExceeded,
+    WakeupError,
+)
+from kclient.types import TopicPartition
+from refbroker.testing import RefBroker
+from tests.integration.seeding import Seeder
+from tests.waiting import wait_until
+
+SECONDS = 30.0
+QUICK = {"session_timeout_ms": 6_000, "heartbeat_interval_ms": 200, "auto_commit_interval_ms": 100}
+
+
+class Log(RebalanceListener):
+    """Notes what it hears."""
+
+    def __init__(self) -> None:
+        self.heard: list[tuple[str, set[int]]] = []
+        self.owned: set[TopicPartition] = set()
+
+    def on_assigned(self, partitions: Collection[TopicPartition]) -> None:
+        self.heard.append(("assigned", {tp.partition for tp in partitions}))
+        self.owned |= set(partitions)
+
+    def on_revoked(self, partitions: Collection[TopicPartition]) -> None:
+        self.heard.append(("revoked", {tp.partition for tp in partitions}))
+        self.owned -= set(partitions)
+
+    def on_lost(self, partitions: Collection[TopicPartition]) -> None:
+        self.heard.append(("lost", {tp.partition for tp in partitions}))
+        self.owned -= set(partitions)
+
+
+class Member:
+    """A consumer in a group, with what it read and heard."""
+
+    def __init__(self, consumer: Consumer, log: Log) -> None:
+        self.consumer = consumer
+        self.log = log
+        self.values: list[bytes] = []
+
+    @property
+    def partitions(self) -> set[int]:
+        return {tp.partition for tp in self.consumer.assignment()}
+
+    def poll(self, seconds: float = 0.02) -> None:
+        self.values += [record.value for record in self.consumer.poll(seconds) if record.value is not None]
+
+
+class Group:
+    """Members of one group, which take turns in one thread."""
+
+    def __init__(self, bootstrap_servers: str, topic: str) -> None:
+        self.bootstrap_servers = bootstrap_servers
+        self.topic = topic
+        self.members: list[Member] = []
+
+    def join(self, topics: Any = None, *, exclude: Any = (), **options: Any) -> Member:
+        options = {
+            "bootstrap_servers": self.bootstrap_servers,
+            "group_id": f"group-{self.topic}",
+            "auto_offset_reset": "earliest",
+            **QUICK,
+            **options,
+        }
+        consumer, log = Consumer(**options), Log()
+        consumer.subscribe(self.topic if topics is None else topics, exclude=exclude, listener=log)
+        self.members.append(Member(consumer, log))
+        return self.members[-1]
+
+    def poll_until(self, condition: Callable[[], object], seconds: float = SECONDS) -> None:
+        deadline = time.monotonic() + seconds
+        while not condition():
+            assert time.monotonic() < deadline, [(sorted(one.partitions), one.log.heard) for one in self.members]
+            for member in self.members:
+                member.poll()
+
+    def settle(self, *sizes: int) -> None:
+        """Poll until the members have so many partitions each, in any order."""
+        self.poll_until(lambda: sorted(len(one.consumer.assignment()) for one in self.members) == sorted(sizes))
+
+    def leave(self, member: Member, **how: Any) -> None:
+        self.members.remove(member)
+        member.consumer.close(10.0, **how)
+
+    def die(self, member: Member) -> None:
+        """Its connections are gone without a word, as when its process was killed."""
+        self.members.remove(member)
+        member.consumer._core.engine.close(5.0)
+
+
+@pytest.fixture
+def seed(bootstrap_servers: str) -> Iterator[Seeder]:
+    with Seeder(bootstrap_servers) as seeder:
+        yield seeder
+
+
+@pytest.fixture
+def group(bootstrap_servers: str, topic: str) -> Iterator[Group]:
+    group = Group(bootstrap_servers, topic)
+    yield group
+    for member in group.members:
+        member.consumer.close(5.0)
+
+
+def fill(seed: Seeder, topic: str, partitions: int, first: int, count: int) -> list[bytes]:
+    """Append so many values to each partition."""
+    values = []
+    for partition in range(partitions):
+        batch = [b"%d-%d" % (partition, number) for number in range(first, first + count)]
+        seed.append(topic, batch, partition=partition)
+        values += batch
+    return values
+
+
+@pytest.mark.parametrize("strategy", ["range", "roundrobin", "sticky", "cooperative-sticky"])
+def test_members_share_and_take_over_in_order_without_losing_or_repeating_a_record(
+    group: Group, seed: Seeder, topic: str, strategy: str
+) -> None:
+    seed.create(topic, partitions=6)
+    expected = fill(seed, topic, 6, 0, 50)
+    first = group.join(partition_assignment_strategy=strategy)
+    group.settle(6)
+    group.poll_until(lambda: len(first.values) >= 100)
+    second = group.join(partition_assignment_strategy=strategy)
+    group.settle(3, 3)
+    expected += fill(seed, topic, 6, 50, 50)
+    group.poll_until(lambda: len(first.values) + len(second.values) >= 600)
+    group.leave(first)
+    group.settle(6)
+    expected += fill(seed, topic, 6, 100, 10)
+    group.poll_until(lambda: len(first.values) + len(second.values) >= 660)
+    assert Counter(first.values + second.values) == Counter(expected)
+    assert not first.log.owned
+    assert all(kind != "lost" for kind, _ in first.log.heard + second.log.heard)
+
+
+def test_cooperative_members_give_up_only_what_moves(group: Group, seed: Seeder, topic: str) -> None:
+    seed.create(topic, partitions=6)
+    fill(seed, topic, 6, 0, 10)
+    first = group.join(partition_assignment_strategy=["cooperative-sticky"])
+    group.settle(6)
+    second = group.join(partition_assignment_strategy=["cooperative-sticky"])
+    group.settle(3, 3)
+    revoked = set().union(*(partitions for kind, partitions in first.log.heard if kind == "revoked"))
+    assert revoked == second.partitions
+    assert len(revoked) == 3
+    assert first.log.owned == first.consumer.assignment()
+
+
+def test_members_go_over_from_eager_to_cooperative_one_by_one(group: Group, seed: Seeder, topic: str) -> None:
+    seed.create(topic, partitions=4)
+    steps = ["range", "range,cooperative-sticky", "cooperative-sticky"]
+    for strategy in steps:
+        for _ in range(2):
+            if len(group.members) == 2:
+                group.leave(group.members[0])
+            group.join(partition_assignment_strategy=strategy)
+            group.settle(*([2, 2] if len(group.members) == 2 else [4]))
+    assert all(one.consumer._core.group.coordination.strategy.cooperative for one in group.members)  # type: ignore[union-attr]
+
+
+def test_members_without_an_assignor_in_common_are_told(group: Group, seed: Seeder, topic: str) -> None:
+    seed.create(topic, partitions=1)
+    group.join(partition_assignment_strategy="range")
+    group.settle(1)
+    other = group.join(partition_assignment_strategy="roundrobin")
+    with pytest.raises(InconsistentGroupProtocolError):
+        group.poll_until(lambda: other.partitions)
+    group.members.remove(other)
+    other.consumer.close(5.0)
+
+
+def test_partitions_of_a_member_that_dies_go_to_others_when_its_session_is_over(
+    group: Group, seed: Seeder, topic: str
+) -> None:
+    seed.create(topic, partitions=4)
+    expected = fill(seed, topic, 4, 0, 20)
+    first, second = group.join(), group.join()
+    group.settle(2, 2)
+    group.poll_until(lambda: len(first.values) + len(second.values) == len(expected))
+    group.die(first)
+    expected += fill(seed, topic, 4, 20, 20)
+    started = time.monotonic()
+    group.settle(4)
+    assert time.monotonic() - started > 3.0
+    group.poll_until(lambda: set(expected) <= set(first.values + second.values))
+
+
+def test_static_member_gets_its_partitions_back_without_a_rebalance(group: Group, seed: Seeder, topic: str) -> None:
+    seed.create(topic, partitions=4)
+    first, second = group.join(group_instance_id="a"), group.join(group_instance_id="b")
+    group.settle(2, 2)
+    had, heard = second.partitions, len(first.log.heard)
+    group.leave(second)
+    second = group.join(group_instance_id="b")
+    group.settle(2, 2)
+    assert second.partitions == had
+    assert len(first.log.heard) == heard
+    # The leader came back, and keeps watching over the topics.
+    had = first.partitions
+    group.leave(first)
+    first = group.join(group_instance_id="a", metadata_max_age_ms=300)
+    group.settle(2, 2)
+    assert first.partitions == had
+    seed.grow(topic, 6)
+    for member in group.members:
+        member.consumer._core.engine.metadata.request_update()
+    group.settle(3, 3)
+    group.leave(second, leave_group=True)
+    group.settle(6)
+
+
+def test_second_member_with_the_same_instance_id_fences_the_first(group: Group, seed: Seeder, topic: str) -> None:
+    seed.create(topic, partitions=2)
+    first = group.join(group_instance_id="a")
+    group.settle(2)
+    second = group.join(group_instance_id="a")
+    group.members.remove(first)
+    group.poll_until(lambda: len(second.partitions) == 2)
+    fenced = 0
+    deadline = time.monotonic() + SECONDS
+    while first.log.owned or fenced < 3:
+        assert time.monotonic() < deadline
+        second.poll()
+        try:
+            first.poll()
+        except FencedInstanceIdError:
+            fenced += 1
+    assert first.log.heard[-1] == ("lost", {0, 1})
+    assert second.log.owned == second.consumer.assignment()
+    first.consumer.close(5.0)
+
+
+def test_pattern_lets_new_topics_join_and_leaves_out_what_is_excluded(group: Group, seed: Seeder, topic: str) -> None:
+    seed.create(f"{topic}-a", partitions=2)
+    seed.create(f"{topic}-not")
+    pattern = [re.compile(re.escape(topic) + "-.*")]
+    options: dict[str, Any] = {"metadata_max_age_ms": 300, "exclude": re.compile(".*-not")}
+    group.join(pattern, **options)
+    group.join(pattern, **options)
+    group.settle(1, 1)
+    seed.create(f"{topic}-b", partitions=4)
+    seed.create(f"{topic}-b-not", partitions=3)
+    group.settle(3, 3)
+    assert group.members[0].consumer.subscription() == {f"{topic}-a", f"{topic}-b"}
+
+
+def test_topic_that_grows_is_divided_anew(group: Group, seed: Seeder, topic: str) -> None:
+    seed.create(topic, partitions=2)
+    group.join(metadata_max_age_ms=300)
+    group.join(metadata_max_age_ms=300)
+    group.settle(1, 1)
+    seed.grow(topic, 6)
+    group.settle(3, 3)
+
+
+def test_members_beyond_the_partitions_idle_and_take_over(group: Group, seed: Seeder, topic: str) -> None:
+    seed.create(topic, partitions=2)
+    for _ in range(3):
+        group.join()
+    group.settle(0, 1, 1)
+    group.leave(next(one for one in group.members if one.partitions))
+    group.settle(1, 1)
+
+
+def test_two_groups_each_get_everything(group: Group, seed: Seeder, topic: str) -> None:
+    seed.create(topic, partitions=2)
+    expected = fill(seed, topic, 2, 0, 10)
+    one, other = group.join(), group.join(group_id=f"other-{topic}")
+    group.poll_until(lambda: len(one.values) == len(other.values) == 20)
+    assert sorted(one.values) == sorted(other.values) == sorted(expected)
+
+
+def test_change_of_the_subscription_starts_a_rebalance_and_keeps_what_stays(
+    group: Group, seed: Seeder, topic: str
+) -> None:
+    seed.create(f"{topic}-a", partitions=2)
+    seed.create(f"{topic}-b", partitions=2)
+    member = group.join(f"{topic}-a", partition_assignment_strategy="cooperative-sticky")
+    group.settle(2)
+    member.consumer.pause((f"{topic}-a", 1))
+    member.consumer.subscribe([f"{topic}-a", f"{topic}-b"], listener=member.log)
+    group.settle(4)
+    assert member.consumer.paused() == {TopicPartition(f"{topic}-a", 1)}
+    assert member.log.heard == [("assigned", {0, 1}), ("assigned", {0, 1})]
+    member.consumer.unsubscribe()
+    assert not member.log.owned
+    assert not member.consumer.assignment()
+    with pytest.raises(IllegalStateError, match="nothing to read"):
+        member.consumer.poll(0.0)
+    member.consumer.subscribe(f"{topic}-b", listener=member.log)
+    group.settle(2)
+
+
+def test_application_that_is_too_slow_loses_its_partitions_hears_of_it_once_and_joins_again(
+    group: Group, seed: Seeder, topic: str
+) -> None:
+    seed.create(topic, partitions=2)
+    fill(seed, topic, 2, 0, 5)
+    slow = group.join(max_poll_interval_ms=1_000)
+    group.settle(2)
+    assert slow.consumer._core.group is not None
+    membership = slow.consumer._core.group.member
+    wait_until(lambda: membership.generation_now() is None)
+    with pytest.raises(MaxPollExceeded, match=r"max_poll_interval_ms \(1000 ms\)"):
+        slow.poll()
+    assert slow.log.heard[-1] == ("lost", {0, 1})
+    assert not slow.partitions
+    group.settle(2)
+    assert slow.log.heard[-1] == ("assigned", {0, 1})
+
+
+def test_enforced_rebalance_runs_with_the_next_poll(group: Group, seed: Seeder, topic: str) -> None:
+    seed.create(topic, partitions=1)
+    member = group.join()
+    group.settle(1)
+    member.consumer.enforce_rebalance("a test wants it")
+    group.poll_until(lambda: len(member.log.heard) == 3)
+    assert member.log.heard == [("assigned", {0}), ("revoked", {0}), ("assigned", {0})]
+
+
+def test_iteration_in_the_middle_of_a_chunk_takes_part_in_a_rebalance(group: Group, seed: Seeder, topic: str) -> None:
+    seed.create(topic, partitions=2)
+    expected = fill(seed, topic, 2, 0, 2_000)
+    slow = group.join()
+    group.settle(2)
+    records = iter(slow.consumer)
+    slow.values += [next(records).value or b"" for _ in range(100 - len(slow.values) % 100)]
+    other = group.join()
+    group.members.remove(slow)
+    done = threading.Event()
+
+    def iterate() -> None:
+        while not done.is_set():
+            try:
+                for record in records:
+                    slow.values.append(record.value or b"")
+                    # It takes its time, so that the rebalance comes in the middle.
+                    if len(other.values) == 0:
+                        done.wait(0.002)
+            except WakeupError:
+                continue
+
+    thread = threading.Thread(target=iterate)
+    thread.start()
+    try:
+        group.poll_until(lambda: other.partitions)
+        assert len(slow.values) < len(expected)
+        group.poll_until(lambda: len(slow.values) + len(other.values) >= len(expected))
+    finally:
+        done.set()
+        slow.consumer.wakeup()
+        thread.join()
+        slow.consumer.close(5.0)
+    assert Counter(slow.values + other.values) == Counter(expected)
+
+
+class Busy(Log):
+    """Does what a listener may do."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.consumer: Consumer | None = None
+        self.positions: dict[TopicPartition, int] = {}
+        self.error: Exception | None = None
+
+    def on_assigned(self, partitions: Collection[TopicPartition]) -> None:
+        super().on_assigned(partitions)
+        assert self.consumer is not None
+        for tp in partitions:
+            self.consumer.seek(tp, 3)
+            self.positions[tp] = self.consumer.position(tp)
+        self.consumer.pause(*[tp for tp in partitions if tp.partition == 1])
+        if self.error is not None:
+            raise self.error
+        with pytest.raises(IllegalStateError, match="cannot ask for records"):
+            self.consumer.poll(0.0)
+
+    def on_revoked(self, partitions: Collection[TopicPartition]) -> None:
+        super().on_revoked(partitions)
+        assert self.consumer is not None
+        self.consumer.commit()
+
+
+def test_listener_may_seek_pause_commit_and_ask_but_not_poll(group: Group, seed: Seeder, topic: str) -> None:
+    seed.create(topic, partitions=2)
+    fill(seed, topic, 2, 0, 5)
+    member, busy = group.join(enable_auto_commit=False), Busy()
+    busy.consumer = member.consumer
+    member.consumer.subscribe(topic, listener=busy)
+    group.poll_until(lambda: len(member.values) == 2)
+    assert member.values == [b"0-3", b"0-4"]
+    assert busy.positions == {TopicPartition(topic, 0): 3, TopicPartition(topic, 1): 3}
+    member.consumer.resume((topic, 1))
+    group.poll_until(lambda: len(member.values) == 4)
+    group.leave(member)
+    other = group.join()
+    group.settle(2)
+    fill(seed, topic, 2, 5, 1)
+    group.poll_until(lambda: len(other.values) == 2)
+    assert sorted(other.values) == [b"0-5", b"1-5"]
+
+
+def test_what_a_listener_raises_comes_out_of_poll_once_and_the_assignment_stands(
+    group: Group, seed: Seeder, topic: str
+) -> None:
+    seed.create(topic, partitions=2)
+    member, busy = group.join(), Busy()
+    busy.consumer, busy.error = member.consumer, ZeroDivisionError("a bug")
+    member.consumer.subscribe(topic, listener=busy)
+    with pytest.raises(ZeroDivisionError, match="a bug"):
+        group.poll_until(lambda: False)
+    assert member.partitions == {0, 1}
+    member.poll()
+
+
+def test_listener_with_coroutines_is_refused_by_the_blocking_consumer(group: Group, seed: Seeder, topic: str) -> None:
+    class Asynchronous(RebalanceListener):
+        async def on_assigned(self, partitions: Collection[TopicPartition]) -> None:
+            raise AssertionError("never run")
+
+    seed.create(topic)
+    member = group.join()
+    member.consumer.subscribe(topic, listener=Asynchronous())
+    with pytest.raises(TypeError, match="on_assigned is a coroutine function"):
+        group.poll_until(lambda: False)
+
+
+def test_wakeup_interrupts_joining_and_the_next_poll_goes_on(group: Group, seed: Seeder, topic: str) -> None:
+    seed.create(topic, partitions=2)
+    expected = fill(seed, topic, 2, 0, 50)
+    member = group.join()
+    deadline = time.monotonic() + SECONDS
+    while len(member.values) < len(expected):
+        assert time.monotonic() < deadline
+        member.consumer.wakeup()
+        with pytest.raises(WakeupError):
+            member.consumer.poll(5.0)
+        member.values += [record.value or b"" for record in member.consumer.poll(0.001, max_records=7)]
+    assert Counter(member.values) == Counter(expected)
+
+
+def test_close_is_refused_while_another_thread_polls(group: Group, seed: Seeder, topic: str) -> None:
+    seed.create(topic)
+    member = group.join()
+    group.settle(1)
+    group.members.clear()
+    begun, interrupted = threading.Event(), []
+
+    def poll() -> None:
+        begun.set()
+        try:
+            member.consumer.poll(SECONDS)
+        except WakeupError as error:
+            interrupted.append(error)
+
+    polling = threading.Thread(target=poll)
+    polling.start()
+    begun.wait()
+
+    def refused() -> bool:
+        try:
+            member.consumer.pause()
+        except ConcurrentUseError:
+            return True
+        return False
+
+    wait_until(refused)
+    with pytest.raises(ConcurrentUseError):
+        member.consumer.close()
+    member.consumer.wakeup()
+    polling.join()
+    assert interrupted
+    member.consumer.close(5.0)
+
+
+def test_close_returns_by_its_deadline_with_every_broker_down() -> None:
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))
+        consumer = Consumer("t", bootstrap_servers=f"127.0.0.1:{nobody.getsockname()[1]}", group_id="g")
+        assert not consumer.poll(0.1)
+        started = time.monotonic()
+        consumer.close(0.5)
+        assert time.monotonic() - started < 2.0
+
+
+@pytest.mark.parametrize("strategy", ["range", "cooperative-sticky"])
+def test_member_whose_brokers_are_gone_polls_and_closes_in_time_and_tells_its_listener(strategy: str) -> None:
+    with RefBroker() as broker:
+        with Seeder(broker.bootstrap_servers) as seed:
+            seed.create("t", partitions=2)
+            fill(seed, "t", 2, 0, 10)
+        group = Group(broker.bootstrap_servers, "t")
+        member = group.join(partition_assignment_strategy=strategy)
+        group.poll_until(lambda: len(member.values) == 20)
+    started = time.monotonic()
+    member.consumer.poll(0.3)
+    member.consumer.enforce_rebalance()
+    member.consumer.poll(0.3)
+    member.consumer.poll(0.0)
+    assert time.monotonic() - started < 2.0
+    member.consumer.close(0.5)
+    assert time.monotonic() - started < 4.0
+    assert not member.log.owned
+
+
+class AsyncLog(RebalanceListener):
+    def __init__(self, consumer: AsyncConsumer) -> None:
+        self.consumer = consumer
+        self.heard: list[tuple[str, dict[int, int]]] = []
+
+    async def on_assigned(self, partitions: Collection[TopicPartition]) -> None:
+        await self._note("assigned", partitions)
+
+    async def on_revoked(self, partitions: Collection[TopicPartition]) -> None:
+        await self._note("revoked", partitions)
+
+    async def _note(self, kind: str, partitions: Collection[TopicPartition]) -> None:
+        self.heard.append((kind, {tp.partition: await self.consumer.position(tp) for tp in partitions}))
+
+
+@pytest.mark.anyio
+async def test_async_consumer_awaits_its_listener(bootstrap_servers: str, seed: Seeder, topic: str) -> None:
+    seed.create(topic, partitions=2)
+    fill(seed, topic, 2, 0, 5)
+    async with AsyncConsumer(
+        bootstrap_servers=bootstrap_servers, group_id=topic, auto_offset_reset="earliest"
+    ) as consumer:
+        log = AsyncLog(consumer)
+        consumer.subscribe(topic, listener=log)
+        values = []
+        async for record in consumer:
+            values.append(record.value)
+            if len(values) == 10:
+                break
+        assert log.heard == [("assigned", {0: 0, 1: 0})]
+        await consumer.unsubscribe()
+        assert log.heard[1:] == [("revoked", {0: 5, 1: 5})]
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("strategy", ["range", "cooperative-sticky"])
+async def test_tasks_that_are_cancelled_wherever_they_wait_lose_and_double_nothing(
+    bootstrap_servers: str, seed: Seeder, topic: str, strategy: str, rng: random.Random
+) -> None:
+    seed.create(topic, partitions=4)
+    expected = fill(seed, topic, 4, 0, 300)
+    values: list[bytes | None] = []
+    cancelled = 0
+
+    async def read(consumer: AsyncConsumer, enough: int) -> None:
+        nonlocal cancelled
+        while len(values) < enough:
+            with anyio.move_on_after(rng.choice([0.0, 0.0005, 0.003, 0.05])) as scope:
+                if rng.random() < 0.5:
+                    values.extend(record.value for record in await consumer.poll(0.05, max_records=5))
+                else:
+                    async for record in consumer:
+                        values.append(record.value)
+                        if record.offset % 7 == 0:
+                            break
+            cancelled += scope.cancelled_caught
+
+    options: Any = {
+        "bootstrap_servers": bootstrap_servers,
+        "group_id": topic,
+        "auto_offset_reset": "earliest",
+        "partition_assignment_strategy": strategy,
+        **QUICK,
+    }
+    with anyio.fail_after(SECONDS):
+        async with AsyncConsumer(topic, **options) as first:
+            await read(first, 200)
+            async with AsyncConsumer(topic, **options) as second, anyio.create_task_group() as tasks:
+                tasks.start_soon(read, first, 900)
+                tasks.start_soon(read, second, 900)
+            await read(first, len(expected))
+    assert Counter(values) == Counter(expected)
+    assert cancelled > 5

@@ -1,0 +1,186 @@
+"""Health: progress, and the one reason that says why there is none."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from kclient.consumer.health import HealthMonitor, PartitionHealth, Waiting
+from kclient.consumer.partition_state import FetchState
+from kclient.errors import KafkaError
+from kclient.metrics import Metrics
+from kclient.types import TopicPartition
+from tests.unit.consumer.model import Model
+
+TP = TopicPartition("t", 0)
+
+
+class Watched:
+    """A consumer's managers, and the monitor that watches them."""
+
+    def __init__(self, **options: Any) -> None:
+        self.stalls: list[Mapping[TopicPartition, PartitionHealth]] = []
+        self.model = Model(stall_timeout_ms=60_000, on_stall=self.stalls.append, **options)
+        self.member = SimpleNamespace(rebalancing=False, state=SimpleNamespace(value="stable"))
+        self.coordinator = SimpleNamespace(node=7)
+        self.commit_error: KafkaError | None = None
+        self.metrics = Metrics()
+        model: Any = self.model
+        member: Any = self.member
+        coordinator: Any = self.coordinator
+        self.monitor = HealthMonitor(
+            model.config,
+            model.subscription,
+            model.metadata,
+            self.metrics,
+            lambda: None,
+            member=member,
+            coordinator=coordinator,
+            commit_error=lambda: self.commit_error,
+            run_soon=lambda function: function(),
+            clock=lambda: self.model.now,
+        )
+        (self.log,) = self.model.add_topic("t")
+        self.model.assign(TP)
+        self.model.run(rounds=3)
+
+    def pass_time(self, seconds: float, *, fetching: bool = True) -> None:
+        for _ in range(int(seconds)):
+            self.model.now += 1.0
+            if fetching:
+                self.model.run(rounds=2)
+            self.monitor.poll(self.model.now)
+
+    @property
+    def health(self) -> PartitionHealth:
+        return self.monitor.health().partitions[TP]
+
+
+def test_a_partition_that_was_read_to_its_end_waits_for_data() -> None:
+    watched = Watched()
+    watched.log.append(b"a", b"b")
+    watched.pass_time(2)
+    watched.model.read()
+    watched.pass_time(3)
+    health = watched.health
+    assert (health.position, health.end_offset, health.lag, health.waiting) == (2, 2, 0, Waiting.NO_DATA)
+    assert health.last_progress == pytest.approx(2.0)
+
+
+def test_records_that_lie_ready_wait_for_the_application() -> None:
+    watched = Watched()
+    watched.log.append(b"a", b"b")
+    watched.pass_time(5)
+    assert (watched.health.lag, watched.health.waiting) == (2, Waiting.NOT_POLLING)
+
+
+def test_each_obstacle_has_its_reason() -> None:
+    watched = Watched()
+    watched.log.append(b"a")
+    watched.model.run(rounds=2)
+    watched.model.read()
+    watched.log.append(b"b")
+    state = watched.model.subscription.partitions[TP]
+    state.high_watermark = 2
+    assert watched.health.waiting is Waiting.FETCHING
+    watched.commit_error = KafkaError("no")
+    assert watched.health.waiting is Waiting.COMMIT_FAILING
+    assert watched.monitor.health().commit_error is watched.commit_error
+    watched.model.buffer.starved = True
+    assert watched.health.waiting is Waiting.BUFFER_FULL
+    state.state = FetchState.AWAITING_VALIDATION
+    assert watched.health.waiting is Waiting.POSITION_UNKNOWN
+    watched.log.leader = None  # type: ignore[assignment]
+    watched.model.refresh()
+    assert watched.health.waiting is Waiting.NO_LEADER
+    state.state = FetchState.AWAITING_COMMITTED
+    watched.coordinator.node = None
+    assert watched.health.waiting is Waiting.COORDINATOR_UNKNOWN
+    watched.member.rebalancing = True
+    assert watched.health.waiting is Waiting.REBALANCING
+    watched.model.subscription.pause([TP])
+    assert watched.health.waiting is Waiting.PAUSED
+
+
+def test_a_stall_is_told_once_and_again_after_progress() -> None:
+    watched = Watched()
+    watched.log.append(b"a", b"b")
+    watched.pass_time(59)
+    assert not watched.stalls
+    watched.pass_time(30)
+    assert [list(stall) for stall in watched.stalls] == [[TP]]
+    assert watched.stalls[0][TP].waiting is Waiting.NOT_POLLING
+    assert watched.monitor.health().stalled == (TP,)
+    watched.model.read(1)
+    watched.log.append(b"c")
+    watched.pass_time(30)
+    assert watched.monitor.health().stalled == ()
+    watched.pass_time(60)
+    assert len(watched.stalls) == 2
+
+
+def test_neither_the_end_nor_a_pause_is_a_stall() -> None:
+    watched = Watched()
+    watched.pass_time(100)
+    watched.log.append(b"a")
+    watched.model.subscription.pause([TP])
+    watched.pass_time(100)
+    watched.model.subscription.resume([TP])
+    watched.pass_time(59)
+    assert not watched.stalls
+    watched.pass_time(5)
+    assert len(watched.stalls) == 1
+
+
+def test_a_partition_of_which_nothing_is_known_stalls_too() -> None:
+    watched = Watched()
+    watched.model.nodes.down = {1, 2, 3}
+    watched.model.subscription.partitions[TP].high_watermark = -1
+    watched.pass_time(61)
+    assert len(watched.stalls) == 1
+    assert watched.stalls[0][TP].lag is None
+
+
+def test_a_stall_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    watched = Watched()
+    watched.log.append(b"a", b"b")
+    watched.pass_time(70)
+    (record,) = [record for record in caplog.records if "no progress" in record.message]
+    assert "t-0" in record.message
+    assert "2 records behind" in record.message
+    assert "application not polling" in record.message
+
+
+def test_a_callback_that_fails_is_logged_and_stops_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    def fail(stalled: object) -> None:
+        raise ValueError("the application's")
+
+    watched = Watched()
+    watched.monitor._on_stall = fail
+    watched.log.append(b"a")
+    watched.pass_time(70)
+    assert "on_stall failed" in caplog.text
+
+
+def test_metrics_show_each_partition_and_forget_those_that_are_gone() -> None:
+    watched = Watched()
+    watched.log.append(b"a", b"b")
+    watched.pass_time(1)
+    watched.model.read()
+    watched.log.append(b"c")
+    watched.pass_time(5)
+    watched.monitor.publish()
+    shown = watched.metrics.snapshot()
+    labels = "{partition=0,topic=t}"
+    assert shown[f"records_lag{labels}"] == 1
+    assert shown[f"records_lead{labels}"] == 2
+    assert shown[f"position{labels}"] == 2
+    assert shown[f"end_offset{labels}"] == 3
+    assert shown["waiting{partition=0,reason=application not polling,topic=t}"] == 1
+    assert shown["records_lag_max"] == 1
+    watched.model.subscription.assign([])
+    watched.monitor.publish()
+    assert not [name for name in watched.metrics.snapshot() if "topic=t" in name]

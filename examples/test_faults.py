@@ -108,6 +108,19 @@ def test_records_that_have_expired(refbroker: RefBroker) -> None:
     assert refbroker.log("sessions").log_start_offset == 1
 
 
+def test_records_that_were_compacted(refbroker: RefBroker) -> None:
+    refbroker.create_topic("states", cleanup_policy="compact", segment_ms=60_000, min_cleanable_dirty_ratio=0.01)
+    refbroker.clock.hold()
+    with Producer(bootstrap_servers=refbroker.bootstrap_servers) as producer:
+        for value in (b"old", b"new"):
+            producer.send("states", value, key=b"k", timestamp=refbroker.clock.now_ms).result(timeout=10)
+        refbroker.clock.step(seconds=120)
+        producer.send("states", b"v", key=b"other", timestamp=refbroker.clock.now_ms).result(timeout=10)
+    refbroker.clock.step(seconds=60)
+    with Consumer("states", bootstrap_servers=refbroker.bootstrap_servers, auto_offset_reset="earliest") as consumer:
+        assert next(iter(consumer)).value == b"new"
+
+
 def test_power_failure(refbroker: RefBroker) -> None:
     refbroker.create_topic("orders", flush_messages=1)
     with Producer(bootstrap_servers=refbroker.bootstrap_servers) as producer:

@@ -46,7 +46,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # Whoever read the output has seen enough; Python must not stumble over it again at its end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
-    except (KafkaError, OSError) as error:
+    except KafkaError as error:
+        # Kafka's name and number are for clients, which decide by them whether to try again.
+        print(f"refbroker: {error.message}", file=sys.stderr)
+        return 2
+    except OSError as error:
         print(f"refbroker: {error}", file=sys.stderr)
         return 2
 

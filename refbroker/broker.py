@@ -13,10 +13,9 @@ import asyncio
 import logging
 import random
 import uuid
+from functools import partial
 from types import TracebackType
 from typing import Self
-
-import anyio.to_thread
 
 from kclient.errors import KafkaStorageError
 from kclient.protocol import Message
@@ -25,12 +24,14 @@ from refbroker.clock import Clock
 from refbroker.config import BrokerConfig
 from refbroker.coordinators.groups.coordinator import GroupCoordinator
 from refbroker.delayed_fetch import DelayedFetches
-from refbroker.directory_events import DirectoryEvents
+from refbroker.directories.events import DirectoryEvents
+from refbroker.directories.moves import ReplicaMoves
 from refbroker.dispatch import Dispatcher
 from refbroker.faults import Faults
 from refbroker.fetch_sessions import FetchSessions
+from refbroker.file_limit import raise_file_limit
 from refbroker.log import Files, LogManager, PartitionLog
-from refbroker.log.checkpoints import random_uuid
+from refbroker.log.checkpoints import HIGH_WATERMARKS, LOG_START_OFFSETS, RECOVERY_POINTS, random_uuid
 from refbroker.log.compaction.manager import CleanerConfig, LogCleaner
 from refbroker.metadata.bootstrap import activation_records, bootstrap_records
 from refbroker.metadata.log import MetadataLog
@@ -39,13 +40,19 @@ from refbroker.metadata.registration import departure_records, registration_reco
 from refbroker.metrics.counters import BrokerMetrics
 from refbroker.partitions import Partitions
 from refbroker.producer_ids import ProducerIds
-from refbroker.replica_moves import ReplicaMoves
 from refbroker.server import Server
+from refbroker.threads import in_thread
 
 logger = logging.getLogger(__name__)
 
 SWEEP_MS = 5_000
 FLUSH_MS = 1_000
+# Which setting says how often a file of offsets is written.
+CHECKPOINT_INTERVALS = {
+    RECOVERY_POINTS: "log.flush.offset.checkpoint.interval.ms",
+    LOG_START_OFFSETS: "log.flush.start.offset.checkpoint.interval.ms",
+    HIGH_WATERMARKS: "replica.high.watermark.checkpoint.interval.ms",
+}
 EXPIRE_PRODUCERS_MS = 600_000
 DELETE_FILES_MS = 1_000
 TAKE_SNAPSHOT_MS = 1_000
@@ -127,6 +134,7 @@ class Broker:
             KafkaStorageError: a data directory is in use, or a disk fails.
             InconsistentClusterIdError: a data directory is another cluster's or node's.
         """
+        raise_file_limit()
         listener = self.config.listener
         self.server = Server(self.config, Dispatcher(self), self.metrics)
         try:
@@ -153,6 +161,7 @@ class Broker:
             files=self._files,
             rng=self.rng,
             producer_expiration_ms=self.config.integer("producer.id.expiration.ms"),
+            recovery_threads=self.config.integer("num.recovery.threads.per.data.dir"),
             metadata_path=self.config.metadata_directory,
         )
         self.cleaner = LogCleaner(self.logs, CleanerConfig(self.config.text), self.clock, self._files)
@@ -235,6 +244,7 @@ class Broker:
 
     async def kill(self) -> None:
         """Let go of everything as a crash would: nothing is flushed or written any more."""
+        await self.server.stop_accepting()
         self.server.abort()
         self.delayed_fetches.close()
         self.metrics.event_loop.stop()
@@ -264,8 +274,9 @@ class Broker:
     def _plan_background(self) -> None:
         every, integer = self.background.every, self.config.integer
         every("connection sweep", lambda: SWEEP_MS, self.server.sweep)
-        every("log flush", lambda: FLUSH_MS, self._flush)
-        every("checkpoints", lambda: integer("log.flush.offset.checkpoint.interval.ms"), self.logs.checkpoint)
+        every("log flush", lambda: max(min(FLUSH_MS, integer("log.flush.scheduler.interval.ms")), 1), self._flush)
+        for table, interval in CHECKPOINT_INTERVALS.items():
+            every(table, partial(self._checkpoint_interval_ms, interval), partial(self.logs.checkpoint, table))
         every("producer expiry", lambda: EXPIRE_PRODUCERS_MS, self._expire_producers)
         every("log retention", lambda: integer("log.retention.check.interval.ms"), self.logs.apply_retention)
         every("metadata snapshots", lambda: TAKE_SNAPSHOT_MS, self.metadata.take_snapshot_if_due)
@@ -274,6 +285,10 @@ class Broker:
         if self.config.boolean("log.cleaner.enable"):
             every("log cleaner", lambda: integer("log.cleaner.backoff.ms"), self.cleaner.clean_due)
 
+    def _checkpoint_interval_ms(self, name: str) -> int:
+        # 0 is allowed, and means as often as can be.
+        return max(self.config.integer(name), 1)
+
     def _expire_producers(self) -> None:
         self.logs.remove_expired_producers(self.clock())
 
@@ -281,7 +296,7 @@ class Broker:
         for log, flush in self.logs.pending_flushes(self.clock()):
             try:
                 with log.health.guard(f"flush {log.directory}", log.topic, log.partition):
-                    await anyio.to_thread.run_sync(flush.sync)
+                    await in_thread(flush.sync)
             except KafkaStorageError as error:
                 logger.error("%s", error)
             else:

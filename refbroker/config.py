@@ -16,7 +16,7 @@ from refbroker.log import LogConfig
 from refbroker.properties import ENCODING, parse_properties
 from refbroker.settings.cross_checks import check_broker
 from refbroker.settings.definitions import broker_settings, nearest
-from refbroker.settings.effective import BrokerLayers, topic_values
+from refbroker.settings.effective import BrokerLayers, topic_texts
 from refbroker.settings.values import parse_list
 
 logger = logging.getLogger(__name__)
@@ -157,10 +157,7 @@ class BrokerConfig:
         Parameters:
             topic: what was set on the topic.
         """
-        values = topic_values(topic, self.layers)
-        return LogConfig().with_topic_configs(
-            {name: found.value for name, found in values.items() if found.value is not None}
-        )
+        return LogConfig().with_topic_configs(topic_texts(topic, self.layers))
 
     @property
     def node_id(self) -> int:

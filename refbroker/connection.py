@@ -86,6 +86,7 @@ class Connection(asyncio.BufferedProtocol):
         self._arrived_ns = 0
         self._now_ns = 0
         self._reading = True
+        self._ignoring = False
         self._closed = False
         self.transport: asyncio.Transport
 
@@ -131,6 +132,8 @@ class Connection(asyncio.BufferedProtocol):
     def buffer_updated(self, nbytes: int) -> None:
         now = self.last_active_ns = perf_counter_ns()
         if self.is_busy:
+            if self._ignoring:
+                return
             if self._start == self._end:
                 self._arrived_ns = now
             self._end += nbytes
@@ -316,6 +319,16 @@ class Connection(asyncio.BufferedProtocol):
             self._go_on()
         else:
             self.close(f"the answer could not be sent: {error}")
+
+    def ignore(self) -> None:
+        """Take what comes and do nothing with it until the peer goes, as a broker that hangs."""
+        self._ignoring = True
+        self._buffer = bytearray(SMALL_BUFFER)
+        self._start = self._end = self._needed = 0
+        if not self._reading and not self._closed:
+            # Or nobody would notice that it goes.
+            self._reading = True
+            self.transport.resume_reading()
 
     def close(self, reason: str | None = None, *, why: Closed = Closed.ERROR) -> None:
         """Close the connection; with a reason, which is logged with the peer's name. It is counted under `why`."""

@@ -117,6 +117,12 @@ class HttpServer:
         self._thread: threading.Thread | None = None
         self._wake: socket.socket | None = None
 
+    @property
+    def url(self) -> str:
+        """Its address, without a path; it has its port once it is started."""
+        host = f"[{self._host}]" if ":" in self._host else self._host
+        return f"http://{host}:{self.port}"
+
     def start(self) -> None:
         """Listen and serve.
 

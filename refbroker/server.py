@@ -8,9 +8,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
+from contextlib import suppress
 from time import perf_counter_ns
-
-import anyio
 
 from refbroker.config import BrokerConfig
 from refbroker.connection import Connection
@@ -87,6 +86,10 @@ class Server:
         """Take note of a new connection; one too many is closed."""
         self.connections.add(connection)
         self.metrics.connections_opened += 1
+        if self.stopping:
+            # It was accepted before, and is told only now.
+            connection.abort()
+            return
         limit = self.config.integer("max.connections")
         if len(self.connections) > limit:
             connection.close(f"there are {limit} connections already", why=Closed.REFUSED)
@@ -114,15 +117,24 @@ class Server:
 
     async def close(self) -> None:
         """Stop accepting, and close the connections."""
-        self._stop_listening()
+        await self.stop_accepting()
         for connection in list(self.connections):
             connection.close(why=Closed.STOPPED)
         if not self.connections:
             self._empty.set()
         # Answers that are still being sent get a moment.
-        with anyio.move_on_after(CLOSE_SECONDS):
-            await self._empty.wait()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(CLOSE_SECONDS):
+                await self._empty.wait()
         self.abort()
+
+    async def stop_accepting(self) -> None:
+        """Take no more connections; those that were accepted already become such before this returns."""
+        for listening in self._server.sockets if self._server is not None else ():
+            self.loop.remove_reader(listening.fileno())
+        # asyncio makes their transports in a task each, which fails and leaks the socket once the server is closed.
+        await asyncio.sleep(0)
+        self._stop_listening()
 
     def abort(self) -> None:
         """Drop everything at once."""

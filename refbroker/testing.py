@@ -28,12 +28,12 @@ import anyio.to_thread
 from kclient.errors import IllegalStateError
 from refbroker.broker import Broker
 from refbroker.clock import Clock
-from refbroker.config import LOOPBACK, PLAINTEXT, BrokerConfig
+from refbroker.config import LOOPBACK, PLAINTEXT, BrokerConfig, parse_listener
 from refbroker.control.clock import ClockMethods, LocalClock
 from refbroker.control.elections import elect
 from refbroker.faults import Faults
 from refbroker.log import Files, PartitionLog
-from refbroker.metadata.topics import NewTopic, plan_topic
+from refbroker.settings.values import parse_list
 
 if TYPE_CHECKING:
     from refbroker.control.client import RemoteControl
@@ -107,12 +107,17 @@ class RefBroker:
             raise
 
     def _config(self) -> BrokerConfig:
-        listener = f"{PLAINTEXT}://{LOOPBACK}:{self._port}"
-        settings = {"listeners": listener, "log.dirs": str(self._data_dir), INITIAL_DELAY: "0", **self._settings}
+        own = f"{PLAINTEXT}://{LOOPBACK}:{self._port}"
+        settings = {"listeners": own, "log.dirs": str(self._data_dir), INITIAL_DELAY: "0", **self._settings}
         config = BrokerConfig(settings)
-        name, host, port = config.listener
-        if port == 0 and self._port:
-            config = BrokerConfig({**settings, "listeners": f"{name}://{host}:{self._port}"})
+        listener = config.listener
+        if listener.port == 0 and self._port:
+            # The port that was picked at the first start; a controller's listener stays as it is.
+            texts = [
+                str(listener._replace(port=self._port)) if parse_listener(text) == listener else text
+                for text in parse_list(settings["listeners"])
+            ]
+            config = BrokerConfig({**settings, "listeners": ",".join(texts)})
         advertised = config.advertised(self._port)
         self._address = f"[{advertised.host}]" if ":" in advertised.host else advertised.host
         return config
@@ -134,7 +139,7 @@ class RefBroker:
 
     @property
     def is_running(self) -> bool:
-        """Whether it serves."""
+        """Whether it was started, and not stopped since; it still is when a disk that failed has ended it."""
         return self._thread is not None
 
     @property
@@ -154,12 +159,14 @@ class RefBroker:
         """Start it, on the port and the files it had before; it serves when this returns.
 
         Raises:
-            IllegalStateError: it runs already.
+            IllegalStateError: it runs already, or a disk that failed has ended it; `restart` does for both.
             OSError: the port is in use.
             KafkaStorageError: the files cannot be used.
         """
         if self._thread is not None:
-            raise IllegalStateError("the broker runs already")
+            failed = self._broker is not None and self._broker.failed.done()
+            state = "was ended by a disk that failed: `restart` it" if failed else "runs already"
+            raise IllegalStateError(f"the broker {state}")
         started: concurrent.futures.Future[None] = concurrent.futures.Future()
         thread = threading.Thread(target=self._run, args=(started,), name="refbroker", daemon=True)
         self._thread = thread
@@ -291,7 +298,10 @@ class RefBroker:
             async with asyncio.timeout(timeout):
                 return await steps(broker)
 
-        return _run_in(loop, run())
+        try:
+            return _run_in(loop, run())
+        except concurrent.futures.CancelledError:
+            raise IllegalStateError("the broker was stopped meanwhile") from None
 
     def metrics(self) -> dict[str, Any]:
         """What the broker has counted: values by metric, and by label where a metric has labels.
@@ -317,6 +327,8 @@ class RefBroker:
         Raises:
             TopicExistsError, InvalidTopicError, InvalidConfigurationError: it cannot be.
         """
+        from refbroker.metadata.topics import NewTopic, plan_topic
+
         settings: dict[str, str | None] = {key.replace("_", "."): _text(value) for key, value in configs.items()}
 
         def create(broker: Broker) -> None:

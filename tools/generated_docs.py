@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 
 from kclient import config, errors
+from kclient.protocol import API_NAMES
+from refbroker.handlers.registry import APIS
 from refbroker.metrics.table import METRICS
 from refbroker.settings import Setting, broker_settings, topic_settings
 from refbroker.settings.documentation import documentation
@@ -53,6 +55,17 @@ def _broker_settings(settings: Callable[[], Mapping[str, Setting]], *, topic: bo
         if setting.acted_on
     ]
     return _table(("setting", "default", "what it does"), rows)
+
+
+def _apis() -> str:
+    rows = []
+    for key, api in sorted(APIS.items()):
+        text = " ".join((importlib.import_module(f"refbroker.handlers.{api.module}").__doc__ or "").split())
+        # The docstring of a handler begins with the API's name, number and versions.
+        what, *_ = text.partition(": ")[2].split(". ")
+        versions = f"{api.first}" if api.first == api.last else f"{api.first}-{api.last}"
+        rows.append((API_NAMES[key], str(key), versions, what.rstrip(".")))
+    return _table(("API", "key", "versions", "what it does"), rows)
 
 
 def _metrics() -> str:
@@ -177,6 +190,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "fault methods": partial(_methods, "refbroker.faults", "FaultMethods"),
     "fault handle": partial(_methods, "refbroker.faults", "Fault"),
     "clock methods": partial(_methods, "refbroker.control.clock", "ClockMethods"),
+    "broker APIs": _apis,
     "broker settings": partial(_broker_settings, broker_settings, topic=False),
     "topic settings": partial(_broker_settings, topic_settings, topic=True),
     "cleaning states": partial(_event_diagram, "refbroker.log.compaction.states"),

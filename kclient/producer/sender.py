@@ -437,12 +437,13 @@ class Sender(Manager):
         return deadline
 
     def _too_late(self, batch: ProducerBatch) -> KafkaTimeoutError:
-        why = "no broker has taken them yet" if batch.attempts == 0 else "no answer came"
+        them = "it" if batch.count == 1 else "them"
+        why = f"no broker has {'taken' if batch.attempts == 0 else 'confirmed'} {them} yet"
         last = batch.last_error or self._metadata.last_error
         if last is not None:
             why += f"; the last error was: {last}"
         error = KafkaTimeoutError(
-            f"{batch.count} record(s) were not delivered within delivery_timeout_ms "
+            f"{batch.count} record{' was' if batch.count == 1 else 's were'} not delivered within delivery_timeout_ms "
             f"({self._delivery_timeout * 1000:.0f}): {why}",
             topic=batch.topic,
             partition=batch.partition,

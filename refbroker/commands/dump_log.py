@@ -56,7 +56,11 @@ def _size(text: str) -> int:
 
 
 def dump_log(options: argparse.Namespace) -> int:
-    """Show the files; returns the exit status: 1 when something is wrong with one of them."""
+    """Show the files; returns the exit status: 1 when something is wrong with one of them.
+
+    Raises:
+        ConfigError: no file is named.
+    """
     from kclient.errors import ConfigError
     from refbroker.dump import DumpOptions, dump_files
 

@@ -26,21 +26,36 @@ def add_parser(commands: Any) -> None:
     run.add_argument("--data-dir", metavar="DIR", help="where the data is kept (sets log.dirs)")
     run.add_argument("--config", metavar="FILE", type=Path, help="settings in the style of server.properties")
     run.add_argument(
-        "--set", metavar="NAME=VALUE", dest="settings", action="append", default=[], help="a setting, in Kafka's name"
+        "--set",
+        metavar="NAME=VALUE",
+        dest="settings",
+        action="append",
+        default=[],
+        help="a setting, by Kafka's name; may be repeated",
     )
-    run.add_argument("--metrics-port", type=int, help="serve metrics for Prometheus on this port; 0 picks a free one")
-    run.add_argument("--metrics-host", help="address of the metrics (default: 127.0.0.1)")
-    run.add_argument("--control-port", type=int, help="let tests control the broker on this port; 0 picks a free one")
-    run.add_argument("--control-host", help="address of the control port (default: 127.0.0.1)")
+    for prefix, what in (("metrics", "serve metrics for Prometheus"), ("control", "let tests control the broker")):
+        run.add_argument(f"--{prefix}-port", metavar="PORT", type=int, help=f"{what} on this port; 0 picks a free one")
+        run.add_argument(f"--{prefix}-host", metavar="HOST", help="the address for that (default: 127.0.0.1)")
     run.add_argument(
         "--simulated-disk", action="store_true", help="with --control-port: a disk that can lose data, fail and fill up"
     )
-    run.add_argument("--log-level", default="warning", choices=("debug", "info", "warning", "error"))
+    run.add_argument(
+        "--log-level",
+        default="warning",
+        choices=("debug", "info", "warning", "error"),
+        help="what is logged on standard error (default: warning)",
+    )
     run.set_defaults(do=run_broker)
 
 
 def run_broker(options: argparse.Namespace) -> int:
-    """Run the broker; returns the exit status."""
+    """Run the broker; returns the exit status.
+
+    Raises:
+        ConfigError: options or settings contradict each other, or cannot be.
+        OSError: a port cannot be had.
+        KafkaStorageError, InconsistentClusterIdError: the data cannot be used.
+    """
     import asyncio
     import logging
 
@@ -78,7 +93,11 @@ def _serve_controlled(settings: dict[str, str], options: argparse.Namespace) -> 
 
 
 def settings_from(options: argparse.Namespace) -> dict[str, str]:
-    """The settings from the file and the command line, which goes first."""
+    """The settings from the file and the command line, which goes first.
+
+    Raises:
+        ConfigError: one is not NAME=VALUE, or none says where the data goes.
+    """
     from kclient.errors import ConfigError
     from refbroker.config import read_properties
 

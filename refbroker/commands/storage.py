@@ -93,7 +93,7 @@ def format_storage(options: argparse.Namespace) -> int:
     import random
     import time
 
-    from refbroker.formatting import FormatPlan, cluster_of, directories_of, format_directories, plan_levels
+    from refbroker.directories.formatting import FormatPlan, cluster_of, directories_of, format_directories, plan_levels
     from refbroker.log import Files
     from refbroker.log.checkpoints import encode_uuid, random_uuid
 
@@ -169,7 +169,7 @@ def _controller(config: BrokerConfig) -> Listener:
 
 def show_info(options: argparse.Namespace) -> int:
     """Show whose data directories are; returns the exit status: 1 when something is wrong with them."""
-    from refbroker.formatting import describe_directories, directories_of
+    from refbroker.directories.formatting import describe_directories, directories_of
     from refbroker.log import Files
 
     directories, _ = directories_of(_config(options))

@@ -6,11 +6,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from kclient.errors import ConfigError
 from refbroker.clock import Clock
 
 if TYPE_CHECKING:
     from refbroker.testing import RefBroker
 
+LATEST_MS = 253_402_300_799_999
+"""The end of the year 9999."""
 STEP_SECONDS = 60.0
 """How long background work may take, by the real time, before a step is taken to be stuck."""
 
@@ -28,6 +31,9 @@ class ClockMethods(ABC):
 
         Parameters:
             at_ms: milliseconds since the epoch.
+
+        Raises:
+            ConfigError: the time is before 1970 or after 9999.
         """
 
     @abstractmethod
@@ -38,6 +44,7 @@ class ClockMethods(ABC):
             seconds: how far; a negative number moves it back.
 
         Raises:
+            ConfigError: the time would be before 1970 or after 9999.
             TimeoutError: the work takes longer than a minute.
         """
 
@@ -69,10 +76,14 @@ class LocalClock(ClockMethods):
         self._kafka = kafka
 
     def hold(self, at_ms: int | None = None) -> None:
+        if at_ms is not None:
+            _check(at_ms)
         self._change(lambda: self._clock.hold(at_ms))
 
     def step(self, seconds: float) -> None:
-        self._change(lambda: self._clock.step(round(seconds * 1000)))
+        ms = round(seconds * 1000)
+        _check(self.now_ms + ms)
+        self._change(lambda: self._clock.step(ms))
 
     def run(self) -> None:
         self._change(self._clock.run)
@@ -89,6 +100,10 @@ class LocalClock(ClockMethods):
         if not self._kafka.is_running:
             change()
             return
-
         self._kafka.call(lambda broker: change())
         self._kafka.wait_for(lambda broker: broker.background.settled(), STEP_SECONDS)
+
+
+def _check(time_ms: int) -> None:
+    if not 0 <= time_ms <= LATEST_MS:
+        raise ConfigError(f"the clock cannot show {time_ms} ms since the epoch; it goes from 1970 to 9999")

@@ -11,7 +11,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from refbroker.control.server import ControlServer, metrics_page, url_of
+from refbroker.control.server import ControlServer, metrics_page
 from refbroker.http import HttpServer
 from refbroker.metrics.page import PATH
 from refbroker.testing import RefBroker, SimulatedDisk
@@ -51,7 +51,7 @@ def controlled_broker(
             page = HttpServer(*metrics, {("GET", PATH): metrics_page(kafka)})
             page.start()
             stack.callback(page.close)
-            lines.append(f"refbroker metrics on {url_of(metrics.host, page.port)}{PATH}")
+            lines.append(f"refbroker metrics on {page.url}{PATH}")
         server = stack.enter_context(ControlServer(kafka, *control))
         lines.append(f"refbroker control on {server.url}")
         yield lines

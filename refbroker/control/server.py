@@ -25,6 +25,7 @@ import dataclasses
 import errno
 import json
 import math
+import threading
 from collections.abc import Callable
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
@@ -45,6 +46,7 @@ STATUS: tuple[tuple[type[Exception], int], ...] = (
     (TimeoutError, HTTPStatus.REQUEST_TIMEOUT),
     (IllegalStateError, HTTPStatus.CONFLICT),
     (ValueError, HTTPStatus.BAD_REQUEST),
+    (OverflowError, HTTPStatus.BAD_REQUEST),
     (KafkaError, HTTPStatus.INTERNAL_SERVER_ERROR),
     (OSError, HTTPStatus.INTERNAL_SERVER_ERROR),
 )
@@ -68,18 +70,18 @@ class ControlServer:
     def __init__(self, kafka: RefBroker, host: str, port: int) -> None:
         self.url = ""
         self._kafka = kafka
-        self._host = host
+        self._starting_or_stopping = threading.Lock()
         gets = {
             "/state": self._state,
             "/faults": self._faults,
             "/clock": lambda given: self._clock(),
         }
         posts = {
-            "/start": lambda given: self._start(),
-            "/stop": lambda given: kafka.stop(),
-            "/kill": lambda given: kafka.kill(),
-            "/restart": lambda given: kafka.restart(),
-            "/power-failure": self._power_failure,
+            "/start": self._alone(lambda given: self._start()),
+            "/stop": self._alone(lambda given: kafka.stop()),
+            "/kill": self._alone(lambda given: kafka.kill()),
+            "/restart": self._alone(lambda given: kafka.restart()),
+            "/power-failure": self._alone(self._power_failure),
             "/elect": self._elect,
             "/faults": lambda given: _shown(kafka.faults.add(Rule.from_json(given))),
             "/clock/hold": self._hold,
@@ -97,7 +99,7 @@ class ControlServer:
 
     def __enter__(self) -> ControlServer:
         self._server.start()
-        self.url = url_of(self._host, self._server.port)
+        self.url = self._server.url
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -122,6 +124,15 @@ class ControlServer:
             "clock": self._clock(),
             "topics": kafka.call(topics) if kafka.is_running else {},
         }
+
+    def _alone(self, do: Do) -> Do:
+        """Requests come in threads of their own, and a broker is started or stopped by one at a time."""
+
+        def locked(given: dict[str, Any]) -> Any:
+            with self._starting_or_stopping:
+                return do(given)
+
+        return locked
 
     def _start(self) -> None:
         self._kafka.start()
@@ -186,11 +197,6 @@ class ControlServer:
         self._kafka.disk.fail(**options)
 
 
-def url_of(host: str, port: int) -> str:
-    """The address of a page at a host and port."""
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
-
-
 def metrics_page(kafka: RefBroker) -> Callable[[HttpRequest], HttpResponse]:
     """The handler of a page for Prometheus, which outlives restarts of the broker."""
     from refbroker.metrics.collect import collect
@@ -213,7 +219,10 @@ def _from_query(do: Do) -> Callable[[HttpRequest], HttpResponse]:
 def _from_body(do: Do) -> Callable[[HttpRequest], HttpResponse]:
     def handle(request: HttpRequest) -> HttpResponse:
         try:
-            given = json.loads(request.body or b"{}")
+            try:
+                given = json.loads(request.body or b"{}")
+            except ValueError as error:
+                raise ConfigError(f"the body is not JSON: {error}") from error
             if not isinstance(given, dict):
                 raise ConfigError(f"the body must be an object, unlike {given!r:.60}")
         except ValueError as error:

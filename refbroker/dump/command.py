@@ -21,6 +21,10 @@ def dump_files(paths: Sequence[Path], options: DumpOptions) -> int:
     """
     findings = Findings()
     for path in _files(paths):
+        if not path.exists():
+            _complain(f"refbroker: there is no file {path}")
+            findings.damage = True
+            continue
         if not options.as_json:
             sys.stdout.write(f"Dumping {path}\n")
         reader = reader_for(path)
@@ -44,8 +48,10 @@ def dump_files(paths: Sequence[Path], options: DumpOptions) -> int:
 def _files(paths: Sequence[Path]) -> Iterator[Path]:
     for path in paths:
         if path.is_dir():
-            inside = sorted(path.iterdir())
-            yield from (each for each in inside if each.is_file() and reader_for(each) is not None)
+            inside = [each for each in sorted(path.iterdir()) if each.is_file() and reader_for(each) is not None]
+            if not inside:
+                _complain(f"refbroker: no file of a broker lies directly in {path}")
+            yield from inside
         else:
             yield path
 

@@ -86,7 +86,11 @@ def read_meta_properties(path: Path, options: DumpOptions, findings: Findings) -
 
 
 def read_json(path: Path, options: DumpOptions, findings: Findings) -> Iterator[Entry]:
-    """A file of one JSON object."""
+    """A file of one JSON object.
+
+    Raises:
+        Damaged: it is none.
+    """
     try:
         value = json.loads(read_whole(path))
     except RecursionError as error:

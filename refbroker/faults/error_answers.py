@@ -10,11 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cache
-from typing import Any
+from typing import Any, TypeVar
 
 from kclient.protocol import Message, Struct
 from kclient.protocol.fields import Field, Type, fields_of
 from refbroker.faults.naming import Covers, Resolve, shape_of
+
+S = TypeVar("S", bound=Struct)
 
 CODES = ("error_code", "partition_error_code")
 TEXT = "error_message"
@@ -48,7 +50,7 @@ IDENTITY = {
 
 def outline(request: Message, version: int) -> Message:
     """The response to a request, with everything the request names in it, and no error code yet."""
-    answer = request.response_type()
+    answer = blank(request.response_type, version)
     _mirror(answer, request, version)
     return answer
 
@@ -127,7 +129,7 @@ def _first_of_type(kind: type[Struct], wire: str) -> str | None:
     return next((field.name for field in fields_of(kind) if field.type.name == wire and field.name != TEXT), None)
 
 
-def blank(kind: type[Struct], version: int) -> Struct:
+def blank(kind: type[S], version: int) -> S:
     """A struct of a response as it is beside an error: nothing found, nothing stored."""
     made = kind()
     for field in fields_of(kind):
@@ -135,7 +137,10 @@ def blank(kind: type[Struct], version: int) -> Struct:
             continue
         if field.type.name == "records":
             setattr(made, field.name, b"")
-        elif field.type.name == "int64" and field.default == 0 and field.name.endswith(("offset", "watermark")):
+        elif field.default == 0 and (
+            (field.type.name == "int64" and field.name.endswith(("offset", "watermark")))
+            or (field.type.name == "int32" and field.name in ("node_id", "port"))
+        ):
             setattr(made, field.name, -1)
     return made
 

@@ -6,9 +6,9 @@ count nothing.
 
 An error for some topics or partitions comes about in one of two ways. As a rule they are taken out of the request,
 and the answer to the rest gets their errors (`error_answers.merge`), so that they have no effect. Where a request may
-mean them without a name (all topics, a fetch session) or the answer is of use only whole (Metadata, which has the
-brokers), the request is carried out and the errors are put over its answer; none of these has an effect to prevent,
-except that Metadata creates topics, which it is told not to.
+mean them without a name (all topics, a fetch session), or would have nothing left although its answer is of use only
+whole (Metadata, which has the brokers), it is carried out and the errors are put over its answer; none of these has an
+effect to prevent, except that Metadata creates topics, which it is told not to.
 """
 
 from __future__ import annotations
@@ -189,6 +189,7 @@ class Exchange:
             self._context.connection.close()
         elif self._wants_answer:
             # Until the client gives up: the connection then cancels the task.
+            self._context.connection.ignore()
             await asyncio.get_running_loop().create_future()
         return True
 
@@ -196,16 +197,19 @@ class Exchange:
 
     def _fail_before(self, fault: ActiveFault) -> bool:
         rule = fault.rule
-        if isinstance(self._request, MetadataRequest):
-            self._request.allow_auto_topic_creation = False
-            self._overlays.append(fault)
+        if fault.is_spent:
             return False
-        if not self._is_partial(rule):
+        if not self._is_partial(rule) and not isinstance(self._request, MetadataRequest):
             return self._fail_whole(fault)
+        covered = [rule.covers(*subject) for subject in named(self._request, self._resolve)]
         if isinstance(self._request, FetchRequest):
             # An error is told at once.
             self._request.max_wait_ms = 0
-        elif any(rule.covers(*subject) for subject in named(self._request, self._resolve)):
+        elif isinstance(self._request, MetadataRequest):
+            if rule.is_for_part and any(covered) and not all(covered):
+                return self._fail_part(fault)
+            self._request.allow_auto_topic_creation = False
+        elif any(covered):
             return self._fail_part(fault)
         self._overlays.append(fault)
         return False
@@ -267,6 +271,8 @@ class Exchange:
     def _lay_over(self, fault: ActiveFault) -> None:
         """Put errors over what the answer says of some topics, or of all."""
         rule, answer = fault.rule, self._answer
+        if fault.is_spent:
+            return
         if answer is None:
             means_it = any(rule.touches(*subject) for subject in named(self._request, self._resolve))
             if not self._wants_answer and means_it and self._strike(fault):

@@ -30,6 +30,11 @@ class ActiveFault(Fault):
         self._removed = False
         self._delaying: set[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = set()
 
+    def __repr__(self) -> str:
+        described = {**self._rule.as_json(), "fired": self._fired}
+        described.pop("message", None)
+        return f"<fault {', '.join(f'{name}={value}' for name, value in described.items())}>"
+
     @property
     def rule(self) -> Rule:
         return self._rule

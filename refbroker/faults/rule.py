@@ -5,8 +5,7 @@ A rule is data. It says nothing of how often it has struck (`registry`) and does
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Self, TypeVar
@@ -16,6 +15,7 @@ from kclient.protocol import API_NAMES, request_type
 from kclient.protocol.fields import fields_of
 from kclient.protocol.schema import Struct
 from refbroker.faults.naming import mentions_topics
+from refbroker.settings.definitions import nearest
 
 E = TypeVar("E", bound=StrEnum)
 
@@ -89,8 +89,11 @@ class Rule:
             rest: the other attributes.
 
         Raises:
-            ConfigError: there is no such API or error, or the API cannot have such a fault.
+            ConfigError: there is no such API, error or attribute, or the API cannot have such a fault.
         """
+        unknown = sorted(rest.keys() - _JSON_TYPES.keys())
+        if unknown:
+            raise ConfigError(f"a fault has no {', '.join(unknown)}; it has {', '.join(_JSON_TYPES)}")
         kind = _member(Action, action)
         api_key = _api_key(api)
         code, text = (0, None) if error is None else _error(error)
@@ -107,6 +110,8 @@ class Rule:
             raise ConfigError(f"a fault is for at least one request, not {self.count}; count=None is for all")
         if self.seconds is not None and not 0 <= self.seconds < float("inf"):
             raise ConfigError(f"a delay of {self.seconds} seconds cannot be")
+        if self.topic == "":
+            raise ConfigError("a topic has a name; leave it out to mean all")
         if self.action is Action.FAIL and not self.error:
             raise ConfigError("a failure needs an error other than NONE")
         if self.action in (Action.CORRUPT, Action.TRUNCATE) and self.when is not usual:
@@ -165,13 +170,10 @@ class Rule:
             if value is not None and (not isinstance(value, kinds) or isinstance(value, bool)):
                 wanted = " or ".join(kind.__name__ for kind in kinds)
                 raise ConfigError(f"{name} must be {wanted}, not {value!r}")
-        unknown = sorted(rest.keys() - _JSON_TYPES.keys())
-        if unknown:
-            raise ConfigError(f"a fault has no {', '.join(unknown)}; it has {', '.join(_JSON_TYPES)}")
-        try:
-            return cls.make(rest.pop("action"), rest.pop("api"), **rest)
-        except KeyError as error:
-            raise ConfigError(f"a fault needs {error.args[0]!r}") from None
+        for name in ("action", "api"):
+            if rest.get(name) is None:
+                raise ConfigError(f"a fault needs an {name}")
+        return cls.make(rest.pop("action"), rest.pop("api"), **rest)
 
 
 _JSON_TYPES: dict[str, tuple[type, ...]] = {
@@ -206,7 +208,7 @@ def _api_key(api: str | int) -> int | None:
     for key, name in API_NAMES.items():
         if name == api:
             return key
-    raise ConfigError(f"Kafka has no API {api!r}{_nearest(api, API_NAMES.values())}")
+    raise ConfigError(f"Kafka has no API {api!r}{_hint(api, API_NAMES.values())}")
 
 
 def _error(error: str | int | type[KafkaError] | KafkaError) -> tuple[int, str]:
@@ -214,7 +216,7 @@ def _error(error: str | int | type[KafkaError] | KafkaError) -> tuple[int, str]:
     if isinstance(error, str):
         names = {kind.name: kind for kind in BrokerError.by_code.values()}
         if error not in names:
-            raise ConfigError(f"Kafka has no error {error!r}{_nearest(error, names)}")
+            raise ConfigError(f"Kafka has no error {error!r}{_hint(error, names)}")
         error = names[error]
     elif isinstance(error, int):
         return error, error_for(error)().message
@@ -224,9 +226,9 @@ def _error(error: str | int | type[KafkaError] | KafkaError) -> tuple[int, str]:
     return given.code, given.message
 
 
-def _nearest(name: str, names: Any) -> str:
-    found = difflib.get_close_matches(name, list(names), 1)
-    return f"; did you mean {found[0]}?" if found else ""
+def _hint(name: str, names: Iterable[str]) -> str:
+    like = nearest(name, names)
+    return f"; did you mean {like}?" if like else ""
 
 
 def _has_records(api_key: int) -> bool:

@@ -17,7 +17,7 @@ from refbroker.dispatch import Change, Context
 from refbroker.handlers.answers import code_of
 from refbroker.metadata.image import TOPIC_RESOURCE
 from refbroker.metadata.partition_changes import plan_cancellation, plan_move
-from refbroker.settings.effective import topic_values
+from refbroker.settings.effective import topic_texts
 
 Wanted = AlterPartitionReassignmentsRequest.ReassignablePartition
 Result = AlterPartitionReassignmentsResponse.ReassignableTopicResponse
@@ -55,6 +55,6 @@ def _plan(context: Context, name: str, wanted: Wanted, *, may_change_count: bool
     image = context.broker.metadata.image
     if wanted.replicas is not None:
         return plan_move(image, name, wanted.partition_index, wanted.replicas, may_change_count=may_change_count)
-    values = topic_values(image.config(TOPIC_RESOURCE, name), context.broker.config.layers)
-    unclean = values["unclean.leader.election.enable"].value == "true"
+    values = topic_texts(image.config(TOPIC_RESOURCE, name), context.broker.config.layers)
+    unclean = values["unclean.leader.election.enable"] == "true"
     return plan_cancellation(image, name, wanted.partition_index, may_elect_unclean=unclean)

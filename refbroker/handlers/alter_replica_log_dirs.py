@@ -67,12 +67,8 @@ def _move(broker: Broker, topic: str, partition: int, path: str) -> None:
         raise UnknownTopicOrPartitionError(topic=topic, partition=partition)
     if log is None:
         raise KafkaStorageError("Partition is offline", topic=topic, partition=partition)
-    on_its_way = logs.future_directory(topic, partition)
-    if on_its_way is directory:
-        return
-    if on_its_way is not None:
-        broker.moves.cancel(topic, partition)
     if logs.directory_of(topic, partition) is directory:
+        broker.moves.cancel(topic, partition)
         return
     if len(logs.online) < len(logs.directories):
         raise KafkaStorageError("No partition moves while a data directory is offline", topic=topic)

@@ -1,15 +1,15 @@
 """DeleteRecords (21), versions 0 to 2: moves the start of partitions up; -1 stands for the high watermark.
 
-A partition whose topic is only compacted is POLICY_VIOLATION; an offset beyond the high watermark
-OFFSET_OUT_OF_RANGE. With a single replica nothing has to be waited for.
+A partition of an internal topic is INVALID_TOPIC_EXCEPTION, one whose topic is only compacted POLICY_VIOLATION; an
+offset beyond the high watermark OFFSET_OUT_OF_RANGE. With a single replica nothing has to be waited for.
 """
 
 from __future__ import annotations
 
-from kclient.errors import KafkaError, PolicyViolationError
+from kclient.errors import InvalidTopicError, KafkaError, PolicyViolationError
 from kclient.protocol.messages.delete_records import DeleteRecordsRequest, DeleteRecordsResponse
 from refbroker.dispatch import Context
-from refbroker.handlers.answers import code_of
+from refbroker.handlers.answers import INTERNAL_TOPICS, code_of
 
 Result = DeleteRecordsResponse.DeleteRecordsPartitionResult
 
@@ -27,6 +27,8 @@ def _delete(context: Context, topic: str, wanted: DeleteRecordsRequest.DeleteRec
     index = wanted.partition_index
     try:
         log = context.broker.partitions.find(topic, index).log
+        if topic in INTERNAL_TOPICS:
+            raise InvalidTopicError(f"Cannot delete records of internal topic {topic}")
         if "delete" not in log.config.cleanup_policy:
             raise PolicyViolationError(
                 f"Records of partition {topic}-{index} can not be deleted due to the configured policy"

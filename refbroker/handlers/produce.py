@@ -4,7 +4,7 @@ Each partition for itself, with its error, the records that were refused and a t
 (an error closes the connection, which is how Kafka tells such a client), 1 and -1 (all) the same one,
 since there is a single replica; -1 with `min.insync.replicas` above 1 is NOT_ENOUGH_REPLICAS, another
 number INVALID_REQUIRED_ACKS. Sequences of idempotent producers are checked by the log. Version 13
-names topics by id. Internal topics are INVALID_TOPIC_EXCEPTION to all but the administrator's client.
+names topics by id. Kafka's internal topics are the broker's own, INVALID_TOPIC_EXCEPTION for all clients but one.
 Transactional batches are refused by the log, as no transaction can have begun.
 """
 
@@ -28,8 +28,8 @@ from refbroker.log import RejectedRecordsError, RejectedTimestampsError
 FIRST_WITH_LEADER_HINTS = 10
 FIRST_WITH_TOPIC_IDS = 13
 ALL_REPLICAS = -1
+# Kafka lets clients of this name write to internal topics, for tools that mend them.
 ADMIN_CLIENT = "__admin_client"
-"""The one client that may write to internal topics."""
 
 PartitionResult = ProduceResponse.PartitionProduceResponse
 

@@ -30,15 +30,17 @@ from __future__ import annotations
 
 import base64
 import binascii
-import json
 import random
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from uuid import UUID
 
+import msgspec
+
 from kclient.errors import InconsistentClusterIdError, KafkaStorageError
 from refbroker.log.files import Files
+from refbroker.properties import ENCODING, parse_properties
 
 RECOVERY_POINTS = "recovery-point-offset-checkpoint"
 LOG_START_OFFSETS = "log-start-offset-checkpoint"
@@ -148,8 +150,7 @@ def write_topic_id(files: Files, directory: Path, topic_id: UUID) -> None:
 
 def write_clean_shutdown(files: Files, directory: Path, broker_epoch: int = -1) -> None:
     """Mark that everything in the data directory is complete on disk."""
-    content = json.dumps({"version": 0, "brokerEpoch": broker_epoch}, separators=(",", ":"))
-    files.write_bytes(directory / CLEAN_SHUTDOWN, content.encode())
+    files.write_bytes(directory / CLEAN_SHUTDOWN, msgspec.json.encode({"version": 0, "brokerEpoch": broker_epoch}))
 
 
 @dataclass(frozen=True)
@@ -167,6 +168,7 @@ class MetaProperties:
     directory_id: UUID | None
 
     def encode(self) -> bytes:
+        """The file's content."""
         properties = {"cluster.id": self.cluster_id, "node.id": str(self.node_id), "version": "1"}
         if self.directory_id is not None:
             properties["directory.id"] = encode_uuid(self.directory_id)
@@ -180,13 +182,8 @@ class MetaProperties:
         Raises:
             KafkaStorageError: a property is missing or wrong.
         """
-        properties: dict[str, str] = {}
-        for line in data.decode("utf-8", "replace").splitlines():
-            text = line.strip()
-            if text and text[0] not in "#!":
-                name, _, value = text.partition("=")
-                properties[name.strip()] = value.strip().replace("\\", "")
         try:
+            properties = parse_properties(data.decode(ENCODING))
             if properties["version"] != "1":
                 raise ValueError(f"version {properties['version']}")
             directory_id = properties.get("directory.id")
@@ -196,7 +193,10 @@ class MetaProperties:
                 None if directory_id is None else decode_uuid(directory_id),
             )
         except (KeyError, ValueError) as error:
-            raise KafkaStorageError(f"{path} is damaged: {error}") from error
+            raise KafkaStorageError(
+                f"{path} is damaged: {error}; restore it, or write it as `refbroker format` does: version=1, and the "
+                f"cluster.id and node.id of the data"
+            ) from error
 
 
 def read_meta_properties(files: Files, directory: Path) -> MetaProperties | None:
@@ -227,5 +227,6 @@ def check_owner(found: MetaProperties, directory: Path, cluster_id: str, node_id
         )
     if found.node_id != node_id:
         raise InconsistentClusterIdError(
-            f"{directory} belongs to node {found.node_id}, not to node {node_id}; use another data directory"
+            f"{directory} belongs to node {found.node_id}, not to node {node_id}; "
+            f"use another data directory, or start with node.id={found.node_id}"
         )

@@ -8,6 +8,7 @@ cache when the call returns, and on the disk after `fsync`.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import shutil
@@ -22,6 +23,7 @@ BytesLike = bytes | bytearray | memoryview
 
 # Linux takes at most this many parts in one call.
 _MOST_PARTS = 1024
+_TOO_MANY_FILES = (errno.EMFILE, errno.ENFILE)
 
 
 class OpenFile:
@@ -217,8 +219,12 @@ def storage_errors(doing: str, topic: str | None = None, partition: int | None =
     Parameters:
         doing: what, after "could not", with the path.
         topic, partition: the log it happened to.
+
+    Raises:
+        KafkaStorageError: in place of the OSError.
     """
     try:
         yield
     except OSError as error:
-        raise KafkaStorageError(f"could not {doing}: {error}", topic=topic, partition=partition) from error
+        advice = "; raise the limit of open files (ulimit -n)" if error.errno in _TOO_MANY_FILES else ""
+        raise KafkaStorageError(f"could not {doing}: {error}{advice}", topic=topic, partition=partition) from error

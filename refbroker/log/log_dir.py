@@ -1,7 +1,7 @@
 """A data directory: whose it is, that nobody else uses it, and the checkpoints of the logs in it.
 
     DIR/meta.properties, .lock, .kafka_cleanshutdown     see `checkpoints`
-    DIR/recovery-point-offset-checkpoint, ...
+    DIR/recovery-point-offset-checkpoint, ...            see `offset_checkpoints`
     DIR/<topic>-<partition>/                             the logs, see `segment`
     DIR/<topic>-<partition>.<id>-future/, ...            logs that come or go, see `log_names`
 
@@ -15,10 +15,9 @@ import dataclasses
 import logging
 import uuid
 from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
-
-import anyio.to_thread
 
 from kclient.errors import KafkaError, KafkaStorageError
 from refbroker.log import checkpoints
@@ -28,16 +27,18 @@ from refbroker.log.deletions import Deletions
 from refbroker.log.files import DiskSpace, Files, OpenFile, storage_errors
 from refbroker.log.flush import DiskHealth
 from refbroker.log.log_names import LogKind, LogName, log_name, parse_log_name
+from refbroker.log.offset_checkpoints import LogState, OffsetCheckpoints
 from refbroker.log.partition_log import PartitionLog
 from refbroker.log.producer_state import PRODUCER_ID_EXPIRATION_MS, ProducerStates
 from refbroker.log.recovery import LogLoader
+from refbroker.threads import in_thread
 
 logger = logging.getLogger(__name__)
 
 LOCK = ".lock"
 METADATA_TOPIC = "__cluster_metadata"
 
-Key = tuple[str, int]
+Key = checkpoints.TopicPartitionKey
 
 # Locks of the operating system are between processes; these are the directories of this one.
 _in_use: set[Path] = set()
@@ -45,23 +46,6 @@ _in_use: set[Path] = set()
 
 class DirectoryInUseError(KafkaStorageError):
     """Another broker uses the data directory."""
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class LogState:
-    """What is known of a log before it is opened.
-
-    Attributes:
-        clean: whether its files can be taken as they are.
-        recovery_point: before this offset everything is on the disk.
-        log_start_offset: its first offset.
-        cleaned_up_to: where the part that compaction has not seen begins, None before it has seen any.
-    """
-
-    clean: bool
-    recovery_point: int = 0
-    log_start_offset: int = 0
-    cleaned_up_to: int | None = None
 
 
 class LogDirectory:
@@ -73,6 +57,7 @@ class LogDirectory:
         clock: milliseconds since the epoch.
         roll_jitter: see `PartitionLog`.
         producer_expiration_ms: see `ProducerStates`.
+        recovery_threads: so many logs are recovered at once.
 
     Attributes:
         properties: its `meta.properties`, None before it is formatted.
@@ -91,6 +76,7 @@ class LogDirectory:
         clock: Callable[[], int],
         roll_jitter: Callable[[], float],
         producer_expiration_ms: int = PRODUCER_ID_EXPIRATION_MS,
+        recovery_threads: int = 1,
     ) -> None:
         self.path = path
         self.health = DiskHealth()
@@ -103,10 +89,9 @@ class LogDirectory:
         self._clock = clock
         self._roll_jitter = roll_jitter
         self._producer_expiration_ms = producer_expiration_ms
+        self._recovery_threads = recovery_threads
         self._lock: OpenFile | None = None
-        self._recovery_points: dict[Key, int] = {}
-        self._log_start_offsets: dict[Key, int] = {}
-        self._cleaner_offsets: dict[Key, int] = {}
+        self._checkpoints = OffsetCheckpoints(files, path)
 
     def __repr__(self) -> str:
         return f"LogDirectory({self.path}{'' if self.is_online else ', offline'})"
@@ -134,10 +119,8 @@ class LogDirectory:
             self._take_lock()
             try:
                 self.properties = checkpoints.read_meta_properties(self._files, self.path)
-                self.clean = self._files.exists(self.path / checkpoints.CLEAN_SHUTDOWN)
-                self._recovery_points = self._read_offsets(checkpoints.RECOVERY_POINTS)
-                self._log_start_offsets = self._read_offsets(checkpoints.LOG_START_OFFSETS)
-                self._cleaner_offsets = self._read_offsets(checkpoints.CLEANER_OFFSETS)
+                stopped = self._files.exists(self.path / checkpoints.CLEAN_SHUTDOWN)
+                self.clean = self._checkpoints.read() and stopped
             except (OSError, KafkaError):
                 self._release_lock()
                 raise
@@ -171,15 +154,6 @@ class LogDirectory:
             checkpoints.write_meta_properties(self._files, self.path, properties)
         self.properties = properties
 
-    def _read_offsets(self, name: str) -> dict[Key, int]:
-        try:
-            return checkpoints.read_offsets(self._files, self.path / name)
-        except KafkaStorageError as error:
-            # Without checkpoints everything is checked, which is slow but right.
-            logger.warning("%s", error)
-            self.clean = False
-            return {}
-
     def log_names(self) -> list[LogName]:
         """What logs are in it, opened or not.
 
@@ -203,35 +177,51 @@ class LogDirectory:
             # From here on the files change, so the mark must be gone before.
             self._files.unlink(self.path / checkpoints.CLEAN_SHUTDOWN)
             self._files.fsync_directory(self.path)
-            for name in self._files.names(self.path):
-                path = self.path / name
-                if self._files.is_directory(path):
-                    self._load(path, config)
+            paths = [self.path / name for name in self._files.names(self.path)]
+            found = self._sort_out([path for path in paths if self._files.is_directory(path)], config)
+            if self.clean or self._recovery_threads == 1 or len(found) < 2:
+                logs = [self._reopen(path, config) for path in found.values()]
+            else:
+                # One log waits for the disk while another is read.
+                with ThreadPoolExecutor(self._recovery_threads, "refbroker-recovery") as pool:
+                    logs = list(pool.map(lambda path: self._reopen(path, config), found.values()))
+        for (key, future), log in zip(found, logs, strict=True):
+            (self.futures if future else self.logs)[key] = log
 
-    def _load(self, path: Path, config: LogConfig) -> None:
-        found = parse_log_name(path.name)
-        if found is None:
-            return
-        if found.kind is LogKind.DELETE:
-            self.deletions.schedule([path], config.file_delete_delay_ms)
-        elif found.kind is LogKind.STRAY:
-            logger.warning("%s belongs to no partition of this broker; remove it when it is not needed", path)
-        else:
-            key = (found.topic, found.partition)
-            logs = self.futures if found.kind is LogKind.FUTURE else self.logs
-            if key in logs:
-                # What was copied before is as good, and a copy can be made anew.
+    def _sort_out(self, paths: Iterable[Path], config: LogConfig) -> dict[tuple[Key, bool], Path]:
+        """The logs to open, by topic and partition and whether they are copies on their way in."""
+        logs: dict[tuple[Key, bool], Path] = {}
+        for path in paths:
+            found = parse_log_name(path.name)
+            if found is None:
+                continue
+            one = ((found.topic, found.partition), found.kind is LogKind.FUTURE)
+            if found.kind is LogKind.STRAY:
+                logger.warning("%s belongs to no partition of this broker; remove it when it is not needed", path)
+            elif found.kind is LogKind.DELETE or one in logs:
+                # Of two copies the one that was found first is as good, and a copy can be made anew.
                 self.deletions.schedule([path], config.file_delete_delay_ms)
-                return
-            topic_id = checkpoints.read_topic_id(self._files, path) or uuid.UUID(int=0)
-            # A future log is clean nowhere: what it was copied from may have been compacted since.
-            state = LogState(
-                self.clean,
-                self._recovery_points.get(key, 0),
-                self._log_start_offsets.get(key, 0),
-                None if found.kind is LogKind.FUTURE else self._cleaner_offsets.get(key),
-            )
-            logs[key] = self._open_log(path, key, topic_id, config, state)
+            else:
+                logs[one] = path
+        return logs
+
+    def _reopen(self, path: Path, config: LogConfig) -> PartitionLog:
+        found = parse_log_name(path.name)
+        assert found is not None
+        key = (found.topic, found.partition)
+        state = self._checkpoints.state_of(key, clean=self.clean)
+        if found.kind is LogKind.FUTURE:
+            # What it was copied from may have been compacted since.
+            state = dataclasses.replace(state, cleaned_up_to=None)
+        return self._open_log(path, key, self._read_topic_id(path), config, state)
+
+    def _read_topic_id(self, path: Path) -> uuid.UUID:
+        """A log's topic id, zeros when there is none that can be read: the metadata gives it the one of its topic."""
+        try:
+            return checkpoints.read_topic_id(self._files, path) or uuid.UUID(int=0)
+        except KafkaStorageError as error:
+            logger.warning("%s", error.message)
+            return uuid.UUID(int=0)
 
     def create(
         self,
@@ -363,10 +353,13 @@ class LogDirectory:
         """
         for deletion in self.deletions.take_due():
             with self.health.guard(f"remove files in {self.path}"):
-                await anyio.to_thread.run_sync(deletion.carry_out, self._files)
+                await in_thread(deletion.carry_out, self._files)
 
-    def checkpoint(self) -> None:
-        """Write recovery points, log start offsets, high watermarks, and how far logs are compacted.
+    def checkpoint(self, *names: str) -> None:
+        """Write recovery points, log start offsets, high watermarks, and how far logs are compacted, as far as changed.
+
+        Parameters:
+            names: only these of `checkpoints`; none for all.
 
         Raises:
             KafkaStorageError: the disk fails.
@@ -374,18 +367,10 @@ class LogDirectory:
         self.health.check()
         # Kafka keeps its metadata log out of the checkpoints.
         logs = {key: log for key, log in (self.futures | self.logs).items() if key[0] != METADATA_TOPIC}
-        starts = {
-            key: log.log_start_offset for key, log in logs.items() if log.log_start_offset > log.segments[0].base_offset
-        }
-        tables = (
-            (checkpoints.RECOVERY_POINTS, {key: log.recovery_point for key, log in logs.items()}),
-            (checkpoints.LOG_START_OFFSETS, starts),
-            (checkpoints.HIGH_WATERMARKS, {key: log.high_watermark for key, log in logs.items()}),
-        )
         with self.health.guard(f"write the checkpoints of {self.path}"):
-            for name, offsets in tables:
-                checkpoints.write_offsets(self._files, self.path / name, offsets)
-        self.write_cleaner_offsets()
+            self._checkpoints.write(logs, names)
+        if not names:
+            self.write_cleaner_offsets()
 
     def write_cleaner_offsets(self) -> None:
         """Write how far each log is compacted, if that has changed.
@@ -393,11 +378,8 @@ class LogDirectory:
         Raises:
             KafkaStorageError: the disk fails.
         """
-        offsets = {key: log.cleaned_up_to for key, log in self.logs.items() if log.cleaned_up_to is not None}
-        if offsets != self._cleaner_offsets:
-            with self.health.guard(f"write the checkpoints of {self.path}"):
-                checkpoints.write_offsets(self._files, self.path / checkpoints.CLEANER_OFFSETS, offsets)
-            self._cleaner_offsets = offsets
+        with self.health.guard(f"write the checkpoints of {self.path}"):
+            self._checkpoints.write_cleaner_offsets(self.logs)
 
     def close(self, broker_epoch: int = -1) -> None:
         """Close the logs, write the checkpoints, leave the mark of a clean stop, and unlock.

@@ -33,11 +33,17 @@ class LogSegments:
         return list(self._bases)
 
     def add(self, segment: Segment) -> None:
+        """Take in a segment, at the place of its base offset."""
         index = bisect_left(self._bases, segment.base_offset)
         self._bases.insert(index, segment.base_offset)
         self._segments.insert(index, segment)
 
     def remove(self, segment: Segment) -> None:
+        """Let go of a segment; its file stays.
+
+        Raises:
+            ValueError: it is not among them.
+        """
         index = self._bases.index(segment.base_offset)
         del self._bases[index]
         del self._segments[index]

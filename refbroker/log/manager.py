@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import logging
 import random
@@ -17,12 +18,17 @@ from refbroker.log.files import Files
 from refbroker.log.flush import Flush
 from refbroker.log.log_dir import METADATA_TOPIC, Key, LogDirectory
 from refbroker.log.log_names import LogKind
+from refbroker.log.log_table import LogTable
 from refbroker.log.opening import OpenDirectories, load_directories, open_directories
 from refbroker.log.partition_log import PartitionLog
 from refbroker.log.producer_state import PRODUCER_ID_EXPIRATION_MS
 from refbroker.log.retention import delete_old_segments
+from refbroker.log.settling import Home, settle
 
 logger = logging.getLogger(__name__)
+
+SEGMENTS_IN_A_ROW = 100
+"""How many segments retention deletes before other work of the event loop has its turn; they take some 20 ms."""
 
 
 class LogManager:
@@ -49,9 +55,7 @@ class LogManager:
         self.cordoned: frozenset[LogDirectory] = frozenset()
         self.on_directory_failure: Callable[[LogDirectory], None] | None = None
         self._clock = clock
-        self._by_id: dict[tuple[uuid.UUID, int], PartitionLog] = {}
-        self._by_name: dict[Key, PartitionLog] = {}
-        self._directory_of: dict[Key, LogDirectory] = {}
+        self._table = LogTable()
         self._preferred: dict[Key, LogDirectory] = {}
         for directory in self._opened:
             directory.health.on_failure = functools.partial(self._failed, directory)
@@ -60,8 +64,8 @@ class LogManager:
                     # A directory that is for the metadata alone; Kafka does not see it either.
                     continue
                 # Of two logs of a partition, which a crash can leave, `settle` keeps the right one.
-                if key not in self._by_name:
-                    self._register(log, directory)
+                if key not in self._table:
+                    self._table.put(log, directory)
 
     def _failed(self, directory: LogDirectory) -> None:
         logger.error("the data directory %s goes offline: %s", directory.path, directory.health.failure)
@@ -81,6 +85,7 @@ class LogManager:
         rng: random.Random | None = None,
         producer_expiration_ms: int = PRODUCER_ID_EXPIRATION_MS,
         metadata_path: Path | None = None,
+        recovery_threads: int = 1,
     ) -> LogManager:
         """Lock the data directories and open every log in them; see `opening` for what can be wrong with them.
 
@@ -94,6 +99,7 @@ class LogManager:
             files: the disk.
             rng: for ids and for roll jitter.
             producer_expiration_ms: `producer.id.expiration.ms`.
+            recovery_threads: `num.recovery.threads.per.data.dir`.
 
         Raises:
             KafkaStorageError: a directory is in use by another broker, a disk that is needed fails, or the
@@ -112,6 +118,7 @@ class LogManager:
                 clock=clock,
                 roll_jitter=source.random,
                 producer_expiration_ms=producer_expiration_ms,
+                recovery_threads=recovery_threads,
             )
             for path in (*given, *([] if metadata_path is None else [metadata_path]))
         }
@@ -136,24 +143,16 @@ class LogManager:
         """The same, and the one that is for the metadata alone."""
         return [directory for directory in self._opened if directory.is_online]
 
-    def _register(self, log: PartitionLog, directory: LogDirectory) -> None:
-        self._by_name[log.topic, log.partition] = log
-        if log.topic_id.int:
-            self._by_id[log.topic_id, log.partition] = log
-        self._directory_of[log.topic, log.partition] = directory
-
     def get(self, topic: str | uuid.UUID, partition: int) -> PartitionLog | None:
         """The log of a partition by its topic's name or id, None when this broker has none."""
-        if isinstance(topic, str):
-            return self._by_name.get((topic, partition))
-        return self._by_id.get((topic, partition))
+        return self._table.get(topic, partition)
 
     def logs(self) -> list[PartitionLog]:
-        return list(self._by_name.values())
+        return self._table.all()
 
     def directory_of(self, topic: str, partition: int) -> LogDirectory | None:
         """Where the log of a partition is, None when there is none."""
-        return self._directory_of.get((topic, partition))
+        return self._table.directory_of((topic, partition))
 
     def directory_at(self, path: str) -> LogDirectory | None:
         """The data directory with an absolute path, None when it is none of `log.dirs`."""
@@ -180,7 +179,7 @@ class LogManager:
             KafkaStorageError: no data directory can be used, or the disk fails.
         """
         key = (topic, partition)
-        if key in self._by_name:
+        if key in self._table:
             raise TopicExistsError("The log exists already", topic=topic, partition=partition)
         preferred = self._preferred.pop(key, None)
         if preferred is not None and not preferred.is_online:
@@ -196,7 +195,7 @@ class LogManager:
                 # Its disk is failing; another one may do.
                 failure = error
             else:
-                self._register(log, candidate)
+                self._table.put(log, candidate)
                 return log
         raise failure
 
@@ -221,20 +220,15 @@ class LogManager:
             KafkaStorageError: the disk fails.
         """
         for topic, partition in keys:
-            if (topic, partition) not in self._by_name:
+            if (topic, partition) not in self._table:
                 raise UnknownTopicOrPartitionError(topic=topic, partition=partition)
         for directory in self.directories:
-            here = [key for key in keys if self._directory_of.get(key) is directory]
+            here = [key for key in keys if self._table.directory_of(key) is directory]
             for key in here:
-                self._forget(key)
+                self._table.remove(key)
                 self.detach_future(*key)
             if here:
                 directory.delete(here)
-
-    def _forget(self, key: Key) -> None:
-        log = self._by_name.pop(key)
-        self._by_id.pop((log.topic_id, log.partition), None)
-        del self._directory_of[key]
 
     # Logs that move from one directory to another
 
@@ -270,8 +264,7 @@ class LogManager:
     def promote(self, topic: str, partition: int) -> PartitionLog:
         """Put the future log of a partition in the place of its current one, which is deleted.
 
-        The new name comes first, as with Kafka: a crash between the two leaves two logs, of which `settle` keeps the
-        one in the directory that the metadata names.
+        The new name comes first, as with Kafka: a crash between the two leaves two logs, of which `settle` keeps one.
 
         Raises:
             UnknownTopicOrPartitionError: it has no future log.
@@ -281,79 +274,37 @@ class LogManager:
         if target is None:
             raise UnknownTopicOrPartitionError("there is no future log", topic=topic, partition=partition)
         key = (topic, partition)
-        current, source = self._by_name.get(key), self._directory_of.get(key)
+        current, source = self._table.get(*key), self._table.directory_of(key)
         config = target.futures[key].config if current is None else current.config
         log = target.adopt_future(key, config)
+        self._table.put(log, target)
         if current is not None and source is not None:
-            self._forget(key)
-            self._register(log, target)
             # A copy is as clean as what it was made from, which compaction has left alone meanwhile.
             log.cleaned_up_to = current.cleaned_up_to
             target.write_cleaner_offsets()
             source.delete([key])
-        else:
-            self._register(log, target)
         return log
 
     # What the metadata and the disk have to say
 
-    def settle(self, home: Callable[[PartitionLog], uuid.UUID | None]) -> None:
-        """Bring what was found on the disk in line with the metadata, as after a restart.
-
-        Logs of partitions that this broker does not have are renamed and stay (`-stray`), as are those that there are
-        twice; a future log whose directory the metadata names takes over, unless it lacks records.
+    def settle(self, home: Home) -> None:
+        """Bring what was found on the disk in line with the metadata, as after a restart; see `settling`.
 
         Parameters:
             home: the id of the directory in which the metadata has the partition of a log; None when this broker
                 does not have that partition.
 
         Raises:
-            KafkaStorageError: there are two logs of a partition, and the metadata names neither; or a disk fails.
+            KafkaStorageError: there are two logs of a partition, and the metadata names neither.
         """
-        for directory in self.online:
-            for log in [*directory.logs.values(), *directory.futures.values()]:
-                if log.topic != METADATA_TOPIC and home(log) is None:
-                    if self._by_name.get((log.topic, log.partition)) is log:
-                        self._forget((log.topic, log.partition))
-                    directory.set_aside(log)
-        for key in {key for directory in self.online for key in directory.logs}:
-            self._settle_current(key, [each for each in self.online if key in each.logs], home)
-        for directory in self.online:
-            for key, future in list(directory.futures.items()):
-                current = self._by_name.get(key)
-                complete = current is None or future.log_end_offset >= current.log_end_offset
-                if directory.directory_id == home(future) and complete:
-                    logger.warning("the move of %s-%d to %s was interrupted; taking it over", *key, directory.path)
-                    self.promote(*key)
-
-    def _settle_current(
-        self, key: Key, holders: list[LogDirectory], home: Callable[[PartitionLog], uuid.UUID | None]
-    ) -> None:
-        """Of several logs of a partition, keep the one in the directory that the metadata names."""
-        kept = next((each for each in holders if each.directory_id == home(each.logs[key])), holders[0])
-        if len(holders) > 1 and kept.directory_id != home(kept.logs[key]):
-            raise KafkaStorageError(
-                f"there are two logs of it, in {' and in '.join(str(each.path) for each in holders)}, and the metadata "
-                f"names neither directory; move one away",
-                topic=key[0],
-                partition=key[1],
-            )
-        if self._by_name.get(key) is not kept.logs[key]:
-            if key in self._by_name:
-                self._forget(key)
-            self._register(kept.logs[key], kept)
-        for directory in holders:
-            if directory is not kept:
-                directory.set_aside(directory.logs[key])
+        settle(self.online, self._table, home, self.promote)
 
     def take_offline(self, directory: LogDirectory) -> list[PartitionLog]:
         """Let go of a directory that has failed, and of the logs in it, which are returned.
 
         Its future logs are only forgotten: whoever fills them closes them.
         """
-        lost = [log for key, log in self._by_name.items() if self._directory_of[key] is directory]
-        for log in lost:
-            self._forget((log.topic, log.partition))
+        lost = [self._table.remove(key) for key in self._table.within(directory)]
         directory.futures.clear()
         directory.abandon()
         directory.logs.clear()
@@ -365,7 +316,7 @@ class LogManager:
             topic_id = topic_ids.get(log.topic)
             if topic_id is not None and not log.topic_id.int:
                 log.set_topic_id(topic_id)
-                self._by_id[topic_id, log.partition] = log
+                self._table.index_by_id(log)
 
     def pending_flushes(self, now_ms: int) -> list[tuple[PartitionLog, Flush]]:
         """What should be synced now: segments that were rolled, and logs whose `flush.ms` has passed.
@@ -381,8 +332,11 @@ class LogManager:
                     pending.append((log, flush))
         return pending
 
-    def checkpoint(self) -> None:
+    def checkpoint(self, *names: str) -> None:
         """Write the checkpoint files of every directory that can be used.
+
+        Parameters:
+            names: only these of `checkpoints`; none for all.
 
         Raises:
             KafkaStorageError: of the first disk that fails; the others' are written all the same.
@@ -390,26 +344,33 @@ class LogManager:
         failure: KafkaStorageError | None = None
         for directory in self._usable:
             try:
-                directory.checkpoint()
+                directory.checkpoint(*names)
             except KafkaStorageError as error:
                 failure = failure or error
         if failure is not None:
             raise failure
 
-    def apply_retention(self) -> None:
+    async def apply_retention(self) -> None:
         """Delete what the settings of each log let go; the metadata log goes by its snapshots instead.
 
-        A log that is being compacted has its turn the next time.
+        A log that is being compacted has its turn the next time. Files are renamed for many segments, which takes its
+        time: requests are handled in between.
         """
         now = self._clock()
         for log in self.logs():
-            if log.topic == METADATA_TOPIC or log.being_cleaned or log.health.failure is not None:
+            if log.topic == METADATA_TOPIC:
                 continue
-            try:
-                self.segments_deleted += delete_old_segments(log, now)
-            except KafkaStorageError as error:
-                # It has taken its own directory offline; those of others go on.
-                logger.error("retention: %s", error)
+            deleted = 1
+            while deleted and not (log.closed or log.being_cleaned or log.health.failure is not None):
+                try:
+                    deleted = delete_old_segments(log, now, at_most=SEGMENTS_IN_A_ROW)
+                except KafkaStorageError as error:
+                    # It has taken its own directory offline; those of others go on.
+                    logger.error("retention: %s", error)
+                    break
+                self.segments_deleted += deleted
+                if deleted:
+                    await asyncio.sleep(0)
 
     async def delete_due_files(self) -> None:
         """Remove the deleted files whose time has come, in every directory that can be used."""

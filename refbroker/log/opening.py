@@ -131,7 +131,7 @@ def _check_paths(paths: Sequence[Path]) -> None:
     for path in paths:
         resolved = path.resolve()
         if resolved in seen:
-            raise KafkaStorageError(f"the data directory {path} is given twice in log.dirs")
+            raise KafkaStorageError(f"the data directory {path} is given twice in log.dirs; name it once")
         seen.add(resolved)
 
 
@@ -180,7 +180,10 @@ def _check_ids(directories: Sequence[LogDirectory]) -> None:
             continue
         found = directory.directory_id
         if found.int < _RESERVED_IDS:
-            raise KafkaStorageError(f"{directory.path} has the id {checkpoints.encode_uuid(found)}, which is reserved")
+            raise KafkaStorageError(
+                f"{directory.path} has the id {checkpoints.encode_uuid(found)}, which is reserved; delete the line "
+                f"directory.id in its meta.properties to have it given another"
+            )
         other = seen.setdefault(found, directory)
         if other is not directory:
             raise KafkaStorageError(

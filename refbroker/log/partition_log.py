@@ -39,7 +39,7 @@ from refbroker.log.producer_state import ProducerEntry, ProducerStates
 from refbroker.log.reading import find_aborted, find_max_timestamp, find_range, find_timestamp
 from refbroker.log.recovery import LoadedLog
 from refbroker.log.segment import DELETED_SUFFIX, SEGMENT_SUFFIXES, Segment
-from refbroker.log.validation import Origin, Stamper, check_records
+from refbroker.log.validation import Origin, StampedBatch, Stamper, check_records
 
 logger = logging.getLogger(__name__)
 
@@ -62,7 +62,7 @@ class PartitionLog:
         on_append: called with the log after each append, so that waiting fetches wake.
         being_cleaned: whether compaction reads its segments just now, which must stay until it is done.
         cleaned_up_to: where the part that compaction has not seen begins, None before it has seen any.
-        high_watermark_follows_end: whether this is the only replica.
+        high_watermark_follows_end: whether this is the only replica; else `update_high_watermark` moves it.
     """
 
     def __init__(
@@ -192,7 +192,7 @@ class PartitionLog:
             for batch in batches:
                 if batch.leader_epoch != self.epochs.latest_epoch:
                     self.epochs.assign(batch.leader_epoch, batch.base_offset)
-            segment = self._segment_for(size, last.last_offset, max(b.max_timestamp for b in batches), now_ms)
+            segment = self._segment_for(batches, size, now_ms)
             self._written = True
             segment.append(batches)
             appended_from = segment.size - size
@@ -200,7 +200,7 @@ class PartitionLog:
             update_producers(self._producers, batches, segment, appended_from)
             if self.high_watermark_follows_end:
                 self.high_watermark = self.log_end_offset
-            if self.log_end_offset - self.recovery_point >= self.config.flush_messages:
+            if self.unflushed_records >= self.config.flush_messages:
                 self.flush()
         append_time = last.max_timestamp if self.config.log_append_time else -1
         for callback in self.on_append:
@@ -209,14 +209,17 @@ class PartitionLog:
 
     # Roll
 
-    def _segment_for(self, size: int, last_offset: int, timestamp: int, now_ms: int) -> Segment:
+    def _segment_for(self, batches: Sequence[StampedBatch], size: int, now_ms: int) -> Segment:
         """The segment to append to: the active one, or a new one when that one is full or old."""
         active, config = self.segments.active, self.config
+        timestamp = max(batch.max_timestamp for batch in batches)
         waited = active.size > 0 and (
             active.time_waited_ms(now_ms, timestamp) > config.segment_ms - self._segment_jitter_ms
         )
-        if waited or active.size > config.segment_bytes - size or active.is_full or not active.takes(last_offset):
-            self.roll()
+        too_far = not active.takes(batches[-1].last_offset)
+        if waited or active.size > config.segment_bytes - size or active.is_full or too_far:
+            # Replicated batches can lie further behind the log end than a segment reaches.
+            self._roll_at(batches[0].base_offset)
         return self.segments.active
 
     def roll(self) -> None:
@@ -225,22 +228,19 @@ class PartitionLog:
         Raises:
             KafkaStorageError: the disk fails.
         """
+        self._roll_at(self.log_end_offset)
+
+    def _roll_at(self, offset: int) -> None:
         active = self.segments.active
-        if active.base_offset == self.log_end_offset:
+        if active.base_offset == offset:
             return
         with self._guard("roll"):
+            self._producers.end_offset = offset
             self._take_snapshot(sync=False)
             active.deactivate()
             self._unsynced.add_rolled(active)
             self.segments.add(
-                Segment(
-                    self._files,
-                    self.directory,
-                    self.log_end_offset,
-                    self.config,
-                    created_ms=self._clock(),
-                    create=True,
-                )
+                Segment(self._files, self.directory, offset, self.config, created_ms=self._clock(), create=True)
             )
         self._segment_jitter_ms = self._next_jitter_ms()
 
@@ -413,18 +413,19 @@ class PartitionLog:
     def _retire(self, segments: Iterable[Segment]) -> None:
         """Rename the files of segments that are in the log no more, and have them removed."""
         doomed: list[Path] = []
+        bases = set(self.segments.base_offsets)
         for segment in segments:
             segment.change_suffix(DELETED_SUFFIX, sync=False)
             doomed += [segment.file_path(kind) for kind in SEGMENT_SUFFIXES]
             snapshot = snapshot_path(self.directory, segment.base_offset)
-            if segment.base_offset not in self.segments.base_offsets and self._files.exists(snapshot):
+            if segment.base_offset not in bases and self._files.exists(snapshot):
                 deleted = snapshot.with_name(snapshot.name + DELETED_SUFFIX)
                 self._files.rename(snapshot, deleted, sync=False)
                 doomed.append(deleted)
         self._deletions.schedule(doomed, self.config.file_delete_delay_ms)
 
     def update_high_watermark(self, offset: int) -> None:
-        """Set what consumers may see; it stays within the log."""
+        """Set what consumers may see, for a log whose high watermark waits for followers; it stays within the log."""
         self.high_watermark = min(max(offset, self.log_start_offset), self.log_end_offset)
 
     def remove_expired_producers(self, now_ms: int) -> int:
@@ -435,6 +436,7 @@ class PartitionLog:
 
     @property
     def unflushed_records(self) -> int:
+        """How many offsets lie behind the recovery point; a power failure may take these."""
         return self.log_end_offset - self.recovery_point
 
     @property

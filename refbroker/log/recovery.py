@@ -7,7 +7,8 @@ cut and those after it are removed, and that is made durable, lest what was cut 
 batches. The indexes of what was read are made anew, with snapshots of the producers at each segment's end.
 
 An index that is missing, or cannot be that of its segment, is made anew whatever the stop, and so are damaged leader
-epochs. A segment with offsets too far from its first one, which brokers of long ago could write, is split.
+epochs. A segment with offsets too far from its first one, which brokers of long ago could write, is split (see
+`splitting`); what compaction left behind is dealt with first (see `swap_recovery`).
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from refbroker.log.producer_loading import ProducerLoader, replay_batch
 from refbroker.log.producer_snapshot import snapshot_path
 from refbroker.log.producer_state import ProducerStates
 from refbroker.log.segment import LOG_SUFFIX, SEGMENT_SUFFIXES, Segment, segment_path
+from refbroker.log.splitting import OffsetOverflowError, split_segment
 from refbroker.log.swap_recovery import finish_swaps
 
 logger = logging.getLogger(__name__)
@@ -97,9 +99,7 @@ class LogLoader:
             OSError: the disk fails.
         """
         epochs_lost = self._read_epochs()
-        self._open_segments()
-        if not self._clean:
-            self._recover_unflushed()
+        self._open_and_recover()
         if len(self._segments) and self._segments.active.next_offset() < self._log_start_offset:
             logger.warning(
                 "%s ends before its log start offset %d; starting there", self._directory, self._log_start_offset
@@ -120,6 +120,20 @@ class LogLoader:
         recovery_point = end if self._clean else min(self._recovery_point, end)
         recovered = not self._clean
         return LoadedLog(self._segments, self._epochs, producers, start, end, recovery_point, snapshot, recovered)
+
+    def _open_and_recover(self) -> None:
+        while True:
+            try:
+                self._open_segments()
+                if not self._clean:
+                    self._recover_unflushed()
+            except OffsetOverflowError as error:
+                for segment in list(self._segments):
+                    segment.release()
+                    self._segments.remove(segment)
+                split_segment(self._files, self._directory, error.segment, self._config)
+            else:
+                return
 
     def _new_segment(self, base_offset: int) -> Segment:
         return Segment(self._files, self._directory, base_offset, self._config, created_ms=self._now_ms, create=True)
@@ -171,8 +185,10 @@ class LogLoader:
         began = time.monotonic()
         first = unflushed[0].base_offset
         # They were made of what may not have reached the disk.
-        self._producers.remove_snapshots([offset for offset in self._producers.snapshots() if offset > first])
+        outdated = [offset for offset in self._producers.snapshots() if offset > first]
+        self._producers.remove_snapshots(outdated)
         states = self._states_before(unflushed[0])
+        truncated = 0
         for index, segment in enumerate(unflushed):
             logger.info("Recovering %s, %d of %d", segment.path, index + 1, len(unflushed))
             truncated = self._recover(segment, states)
@@ -185,7 +201,9 @@ class LogLoader:
                 )
                 self._remove_segments(unflushed[index + 1 :])
                 break
-        self._files.fsync_directory(self._directory)
+        if outdated or truncated or states.end_offset:
+            # Not for a log in which nothing was ever written: most of many are, and each costs milliseconds.
+            self._files.fsync_directory(self._directory)
         seconds = time.monotonic() - began
         logger.info("Recovered %s from %d to %d in %.1f s", self._directory, first, states.end_offset, seconds)
 
@@ -208,8 +226,10 @@ class LogLoader:
             for header in segment.batches():
                 if header.base_offset < next_offset or header.last_offset < header.base_offset:
                     break
-                if not segment.takes(header.last_offset) or not header.is_valid():
+                if not header.is_valid():
                     break
+                if not segment.takes(header.last_offset):
+                    raise OffsetOverflowError(segment)
                 aborted = replay_batch(states, segment, header)
                 if aborted is not None:
                     segment.transaction_index.append(aborted)
@@ -227,7 +247,8 @@ class LogLoader:
         if truncated:
             # Before anything is written behind it: whole batches may lie in what is cut off.
             self._files.fsync(segment.file)
-        self._producers.save(states)
+        if states.end_offset:
+            self._producers.save(states)
         return truncated
 
     def _remove_segments(self, segments: list[Segment]) -> None:

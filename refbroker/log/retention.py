@@ -20,19 +20,22 @@ logger = logging.getLogger(__name__)
 Condition = Callable[[Segment, Segment | None], bool]
 
 
-def delete_old_segments(log: PartitionLog, now_ms: int) -> int:
+def delete_old_segments(log: PartitionLog, now_ms: int, *, at_most: int | None = None) -> int:
     """Delete what the settings of a log let go, and say how many segments that were.
 
     Parameters:
         now_ms: the time, milliseconds since the epoch.
+        at_most: leave more than so many segments of each kind to the next call.
 
     Raises:
         KafkaStorageError: the disk fails.
     """
-    deleted = log.delete_segments(before_log_start(log), "they lie before the log start")
+    deleted = log.delete_segments(before_log_start(log)[:at_most], "they lie before the log start")
     if log.config.deletes:
-        deleted += log.delete_segments(beyond_size(log), f"the log has more than {log.config.retention_bytes} bytes")
-        deleted += log.delete_segments(expired(log, now_ms), f"they are older than {log.config.retention_ms} ms")
+        reason = f"the log has more than {log.config.retention_bytes} bytes"
+        deleted += log.delete_segments(beyond_size(log)[:at_most], reason)
+        reason = f"they are older than {log.config.retention_ms} ms"
+        deleted += log.delete_segments(expired(log, now_ms)[:at_most], reason)
     return deleted
 
 

@@ -12,19 +12,24 @@ Files of segments that are not active are opened on first use.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from kclient.errors import CorruptRecordError
 from kclient.records import BatchHeader, read_batches
 from refbroker.log.batches import read_batch, scan_batches, scan_headers
 from refbroker.log.config import LogConfig
 from refbroker.log.file_range import FileRange, OffsetAndTimestamp
 from refbroker.log.files import BytesLike, Files, OpenFile
-from refbroker.log.offset_index import OffsetIndex
+from refbroker.log.offset_index import OffsetIndex, OffsetPosition
 from refbroker.log.time_index import TimeIndex, TimestampOffset
 from refbroker.log.transaction_index import TransactionIndex
 from refbroker.log.validation import StampedBatch
+
+logger = logging.getLogger(__name__)
 
 LOG_SUFFIX = ".log"
 INDEX_SUFFIX = ".index"
@@ -168,6 +173,8 @@ class Segment:
         return (
             self.offset_index.is_sane(self.size, end_offset)
             and self.time_index.is_sane(end_offset)
+            # Closed, a segment has at least the entry of its largest timestamp.
+            and (self.time_index.entries > 0 or not self.size)
             and self.transaction_index.is_sane(self.base_offset)
         )
 
@@ -231,15 +238,37 @@ class Segment:
     def next_offset(self) -> int:
         """The offset after its last record; its base offset when it is empty."""
         last = self.base_offset - 1
-        for header in self.headers(self.offset_index.last.position):
+        for header in self._headers_from(self.offset_index.last):
             last = header.last_offset
         return last + 1
+
+    def _headers_from(self, entry: OffsetPosition) -> Iterator[BatchHeader]:
+        """The headers of its batches from where an entry of the offset index points to.
+
+        An index that is not that of this segment can look as if it were. What it points to tells.
+        """
+        headers = self.headers(entry.position)
+        if not entry.position:
+            return headers
+        try:
+            first = next(headers, None)
+        except CorruptRecordError:
+            first = None
+        if first is None or first.base_offset > entry.offset:
+            logger.warning(
+                "The index of %s has offset %d at position %d, where it is not; reading the segment from its start",
+                self.path,
+                entry.offset,
+                entry.position,
+            )
+            return self.headers()
+        return chain((first,), headers)
 
     # Reading
 
     def find(self, offset: int) -> BatchHeader | None:
         """The header of the first batch that ends at or after `offset`, None when all end before it."""
-        for header in self.headers(self.offset_index.lookup(offset).position):
+        for header in self._headers_from(self.offset_index.lookup(offset)):
             if header.last_offset >= offset:
                 return header
         return None
@@ -251,8 +280,7 @@ class Segment:
     def find_timestamp(self, timestamp: int, first_offset: int) -> OffsetAndTimestamp | None:
         """The first record at or after `first_offset` that is not older than `timestamp`."""
         indexed = self.time_index.lookup(timestamp)
-        start = self.offset_index.lookup(max(indexed.offset, first_offset)).position
-        for header in self.headers(start):
+        for header in self._headers_from(self.offset_index.lookup(max(indexed.offset, first_offset))):
             if header.max_timestamp < timestamp or header.last_offset < first_offset:
                 continue
             for record in self._records(header):
@@ -265,7 +293,7 @@ class Segment:
         largest = self.max_timestamp
         if largest.timestamp < 0:
             return None
-        for header in self.headers(self.offset_index.lookup(largest.offset).position):
+        for header in self._headers_from(self.offset_index.lookup(largest.offset)):
             if header.max_timestamp == largest.timestamp:
                 for record in self._records(header):
                     if record.timestamp == largest.timestamp:

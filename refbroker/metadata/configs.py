@@ -162,7 +162,7 @@ def _records(broker: Broker, resource_type: int, name: str, changes: Mapping[str
     wanted = {key: value for key, value in present.items() if key not in changes}
     wanted.update({key: value for key, value in changes.items() if value is not None})
     if resource_type == BROKER_RESOURCE:
-        check_change(wanted, every_broker=not name, layers=broker.config.layers)
+        check_change(wanted, changes.keys(), every_broker=not name, layers=broker.config.layers)
         _check_eligible_leaders(image, name, changes)
     if any(value is not None and len(value) > LONGEST_VALUE for value in changes.values()):
         raise InvalidConfigurationError(

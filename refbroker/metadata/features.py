@@ -15,22 +15,37 @@ from typing import NamedTuple
 from kclient.errors import InvalidUpdateVersionError
 from kclient.protocol import Message
 from kclient.protocol.messages.records.metadata_log import FeatureLevelRecord
-from refbroker.metadata.image import ClusterImage
+from refbroker.metadata.image import KRAFT_VERSION, ClusterImage
 from refbroker.metadata.versions import LATEST, METADATA_VERSION, OLDEST, metadata_changes_between
 
 SUPPORTED_FEATURES: dict[str, tuple[int, int]] = {METADATA_VERSION: (OLDEST, LATEST)}
 """The features this broker has, with the levels it can work at."""
 
-KNOWN_FEATURES = frozenset(
-    {
-        "eligible.leader.replicas.version",
-        "group.version",
-        "share.version",
-        "streams.version",
-        "transaction.version",
-    }
-)
-"""Features of Kafka 4.3 beside `metadata.version`; a level of them that the metadata has can be taken away."""
+
+class FeatureLevel(NamedTuple):
+    """A level of a feature above 0.
+
+    Attributes:
+        since: the least metadata.version whose clusters begin with it.
+        needs: the least metadata.version it works with.
+    """
+
+    since: int
+    needs: int
+
+
+KAFKA_FEATURES: dict[str, tuple[FeatureLevel, ...]] = {
+    "eligible.leader.replicas.version": (FeatureLevel(26, 23),),
+    "group.version": (FeatureLevel(22, 7),),
+    KRAFT_VERSION: (FeatureLevel(21, 21),),
+    "share.version": (FeatureLevel(28, 7),),
+    "streams.version": (FeatureLevel(29, 7),),
+    "transaction.version": (FeatureLevel(24, 7), FeatureLevel(24, 7)),
+}
+"""The features of Kafka 4.3 beside `metadata.version`, level 1 first.
+
+A new cluster that Kafka formats begins with them; a level that the metadata has can be taken away here.
+"""
 
 
 class UpgradeType(enum.IntEnum):
@@ -92,7 +107,7 @@ def _plan_update(image: ClusterImage, node_id: int, update: FeatureUpdate) -> It
         raise _invalid(update, "Can't downgrade to a newer version.")
     if name == METADATA_VERSION:
         _check_metadata_version(current, level, unsafe=upgrade_type is UpgradeType.UNSAFE_DOWNGRADE)
-    elif name not in KNOWN_FEATURES:
+    elif name not in KAFKA_FEATURES or name == KRAFT_VERSION:
         raise _invalid(update, f"Feature {name} not found.")
     yield FeatureLevelRecord(name=name, feature_level=level)
 

@@ -14,8 +14,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
-import anyio.to_thread
-
 from kclient.errors import InconsistentClusterIdError
 from kclient.protocol import Message
 from kclient.protocol.log_records import decode_metadata_record
@@ -37,6 +35,7 @@ from refbroker.metadata.quorum_state import QuorumState, read_quorum_state, writ
 from refbroker.metadata.snapshot_file import Snapshot, SnapshotId, encode_snapshot, write_snapshot
 from refbroker.metadata.snapshots import Snapshots
 from refbroker.metadata.versions import TRANSACTIONS, encode_record
+from refbroker.threads import in_thread
 
 logger = logging.getLogger(__name__)
 
@@ -291,6 +290,8 @@ class MetadataLog:
         Raises:
             KafkaStorageError: the disk fails; there is no snapshot then.
         """
+        # What it has must be in the log for good, or else a power failure could leave a log that ends before it.
+        self._log.flush()
         snapshot_id = SnapshotId(self._log.log_end_offset, self._log.leader_epoch)
         # Whether it succeeds or not, the next one has to wait as long again.
         self._bytes_since_snapshot, self._last_snapshot_ms = 0, self._clock()
@@ -301,7 +302,7 @@ class MetadataLog:
         batches = encode_snapshot(snapshot, snapshot_id.epoch, self.image.metadata_version, self._last_snapshot_ms)
         path = self._snapshots.path(snapshot_id)
         with storage_errors(f"write the snapshot {path}"):
-            size = await anyio.to_thread.run_sync(write_snapshot, self._files, path, batches)
+            size = await in_thread(write_snapshot, self._files, path, batches)
         self._snapshots.add(snapshot_id, size)
         logger.info("wrote the snapshot %s, %d bytes", path, size)
         return snapshot_id

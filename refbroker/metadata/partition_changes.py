@@ -178,12 +178,12 @@ def _plan_change(
         change.leader = state.leader
     if target.isr != state.isr:
         change.isr = target.isr
-    directories = [
-        directory_on(state, node) if node in state.replicas else default_directory(image, node)
-        for node in target.replicas
-    ]
     if target.replicas != state.replicas:
-        change.replicas, change.directories = target.replicas, directories
+        change.replicas = target.replicas
+        change.directories = [
+            directory_on(state, node) if node in state.replicas else default_directory(image, node)
+            for node in target.replicas
+        ]
     if target.removing != state.removing_replicas:
         change.removing_replicas = target.removing
     if target.adding != state.adding_replicas:

@@ -7,7 +7,7 @@ there is. A disk that fails here leaves the partition without a log, which its r
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from uuid import UUID
 
 from kclient.errors import KafkaStorageError
@@ -17,7 +17,7 @@ from refbroker.config import BrokerConfig
 from refbroker.log import LogConfig, LogManager, PartitionLog
 from refbroker.metadata.directories import UNASSIGNED, directory_on
 from refbroker.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE, ClusterImage
-from refbroker.settings.definitions import topic_settings
+from refbroker.settings.definitions import Setting, broker_settings, topic_settings
 
 logger = logging.getLogger(__name__)
 
@@ -43,7 +43,7 @@ class Publisher:
         self._logs = logs
         self._config = config
         self._on_deleted = on_deleted
-        self._noted: set[str] = set()
+        self._noted: set[tuple[str, str]] = set()
 
     def catch_up(self) -> None:
         """Bring everything in line, as after a restart."""
@@ -119,16 +119,20 @@ class Publisher:
             log = self._logs.get(name, partition)
             if log is not None and log.config != config:
                 log.update_config(config)
-        for setting in self._image.config(TOPIC_RESOURCE, name):
-            known = topic_settings().get(setting)
-            if known is not None and not known.acted_on and setting not in self._noted:
-                self._noted.add(setting)
-                logger.warning("the topic setting %s is stored, but this broker does not act on it yet", setting)
+        self._note("the topic setting", topic_settings(), self._image.config(TOPIC_RESOURCE, name))
 
     def _update_broker(self) -> None:
-        self._config.set_dynamic(
-            self._image.config(BROKER_RESOURCE, str(self._config.node_id)),
-            self._image.config(BROKER_RESOURCE, ""),
-        )
+        own = self._image.config(BROKER_RESOURCE, str(self._config.node_id))
+        every = self._image.config(BROKER_RESOURCE, "")
+        self._config.set_dynamic(own, every)
+        self._note("the broker setting", broker_settings(), [*own, *every])
         cordoned = self._config.cordoned_directories
         self._logs.cordoned = frozenset(each for each in self._logs.directories if str(each.path) in cordoned)
+
+    def _note(self, kind: str, known: Mapping[str, Setting], names: Iterable[str]) -> None:
+        """Say once of each setting that nothing acts on that it is so."""
+        for name in names:
+            found = known.get(name)
+            if found is not None and not found.acted_on and (kind, name) not in self._noted:
+                self._noted.add((kind, name))
+                logger.warning("%s %s is stored, but this broker does not act on it yet", kind, name)

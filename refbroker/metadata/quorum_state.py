@@ -12,11 +12,12 @@ end. A node that was the leader begins a new epoch when it starts. Source: KIP-5
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from uuid import UUID
+
+import msgspec
 
 from kclient.errors import KafkaStorageError
 from refbroker.log import Files
@@ -47,7 +48,7 @@ class QuorumState:
             fields = {"clusterId": "", **fields, "appliedOffset": 0, "currentVoters": voters, "data_version": 0}
         else:
             fields |= {"votedDirectoryId": encode_uuid(UUID(int=0)), "data_version": 1}
-        return json.dumps(fields, separators=(",", ":")).encode()
+        return msgspec.json.encode(fields)
 
 
 def read_quorum_state(files: Files, directory: Path) -> QuorumState | None:
@@ -64,7 +65,7 @@ def read_quorum_state(files: Files, directory: Path) -> QuorumState | None:
     if not files.exists(path):
         return None
     try:
-        fields = json.loads(files.read_bytes(path))
+        fields = msgspec.json.decode(files.read_bytes(path))
         if fields["data_version"] not in (0, 1):
             raise ValueError(f"version {fields['data_version']}")
         voters = fields.get("currentVoters") or []
@@ -72,7 +73,9 @@ def read_quorum_state(files: Files, directory: Path) -> QuorumState | None:
             int(fields["leaderId"]), int(fields["leaderEpoch"]), tuple(int(voter["voterId"]) for voter in voters)
         )
     except (ValueError, KeyError, TypeError) as error:
-        raise KafkaStorageError(f"{path} is damaged: {error}") from error
+        raise KafkaStorageError(
+            f"{path} is damaged: {error}; restore it, or move it away if this node has been the only controller"
+        ) from error
 
 
 def write_quorum_state(files: Files, directory: Path, state: QuorumState, kraft_version: int) -> None:

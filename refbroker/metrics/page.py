@@ -39,14 +39,12 @@ class MetricsPage:
     def __init__(self, broker: Broker, host: str, port: int) -> None:
         self.url = ""
         self._broker = broker
-        self._host = host
         self._server = HttpServer(host, port, {("GET", PATH): self._page})
         self._loop = asyncio.get_running_loop()
 
     async def __aenter__(self) -> Self:
         self._server.start()
-        host = f"[{self._host}]" if ":" in self._host else self._host
-        self.url = f"http://{host}:{self._server.port}{PATH}"
+        self.url = f"{self._server.url}{PATH}"
         return self
 
     async def __aexit__(

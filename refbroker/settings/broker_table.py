@@ -139,7 +139,7 @@ log.flush.interval.messages long 9223372036854775807 1.. AD
 log.flush.interval.ms long null * AD
 log.flush.offset.checkpoint.interval.ms int 60000 0.. A
 log.flush.scheduler.interval.ms long 9223372036854775807 * A
-log.flush.start.offset.checkpoint.interval.ms int 60000 0.. -
+log.flush.start.offset.checkpoint.interval.ms int 60000 0.. A
 log.index.interval.bytes int 4096 0.. AD
 log.index.size.max.bytes int 10485760 4.. AD
 log.local.retention.bytes long -2 -2.. D
@@ -183,7 +183,7 @@ node.id int null 0.. A
 num.io.threads int 8 1.. D
 num.network.threads int 3 1.. D
 num.partitions int 1 1.. A
-num.recovery.threads.per.data.dir int 2 1.. D
+num.recovery.threads.per.data.dir int 2 1.. AD
 num.replica.alter.log.dirs.threads int null * A
 num.replica.fetchers int 1 1.. D
 offset.metadata.max.bytes int 4096 * A
@@ -234,7 +234,7 @@ replica.fetch.max.bytes int 1048576 0.. -
 replica.fetch.min.bytes int 1 * -
 replica.fetch.response.max.bytes int 10485760 0.. -
 replica.fetch.wait.max.ms int 500 * -
-replica.high.watermark.checkpoint.interval.ms long 5000 * -
+replica.high.watermark.checkpoint.interval.ms long 5000 * A
 replica.lag.time.max.ms long 30000 * -
 replica.selector.class string null * -
 replica.socket.receive.buffer.bytes int 65536 * -

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 
 from kclient.errors import InvalidConfigurationError, InvalidRequestError
 from refbroker.settings.client_metrics_table import LEAST_INTERVAL_MS, MATCH_PARAMETERS, MOST_INTERVAL_MS
-from refbroker.settings.effective import BrokerLayers, group_values, topic_values
+from refbroker.settings.effective import BrokerLayers, group_values, topic_texts
 from refbroker.settings.group_table import GROUP_BOUNDS
 from refbroker.settings.topic_table import BROKER_SYNONYMS
 from refbroker.settings.values import parse_list, split_list
@@ -153,7 +153,7 @@ def check_topic(topic: Mapping[str, str], layers: BrokerLayers, present: Mapping
     Raises:
         InvalidConfigurationError: they do not go together.
     """
-    values = {name: found.value or "" for name, found in topic_values(topic, layers).items()}
+    values = topic_texts(topic, layers)
     least, most = int(values["min.compaction.lag.ms"]), int(values["max.compaction.lag.ms"])
     _see_that(
         least <= most, f"conflict topic config setting min.compaction.lag.ms ({least}) > max.compaction.lag.ms ({most})"

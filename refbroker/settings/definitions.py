@@ -13,7 +13,6 @@ How a value is checked against type and range is in `values`.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 from functools import cache
 from typing import NamedTuple
@@ -113,5 +112,7 @@ def nearest(name: str, names: Iterable[str], least: float = 0.6) -> str | None:
     Parameters:
         least: how much it must be like it, from 0 to 1.
     """
+    import difflib
+
     found = difflib.get_close_matches(name, list(names), n=1, cutoff=least)
     return found[0] if found else None

@@ -173,7 +173,18 @@ def every_broker_values(layers: BrokerLayers) -> dict[str, ConfigValue]:
 
 
 def topic_values(topic: Mapping[str, str], layers: BrokerLayers) -> dict[str, ConfigValue]:
-    """Every topic setting with the value that applies.
+    """Every topic setting with the value that applies; parameters as for `topic_texts`."""
+    found = {}
+    for name, setting in topic_settings().items():
+        units = BROKER_SYNONYMS.get(name, ())
+        synonyms = layers.synonyms(units[0][0]) if units else []
+        value = layers.first_value(units) if units else setting.default
+        found[name] = _with_own(setting, topic, Source.TOPIC, value, synonyms)
+    return found
+
+
+def topic_texts(topic: Mapping[str, str], layers: BrokerLayers) -> dict[str, str]:
+    """The value of every topic setting that has one, without where it comes from.
 
     Parameters:
         topic: what was set on the topic.
@@ -181,10 +192,12 @@ def topic_values(topic: Mapping[str, str], layers: BrokerLayers) -> dict[str, Co
     """
     found = {}
     for name, setting in topic_settings().items():
-        units = BROKER_SYNONYMS.get(name, ())
-        synonyms = layers.synonyms(units[0][0]) if units else []
-        value = layers.first_value(units) if units else setting.default
-        found[name] = _with_own(setting, topic, Source.TOPIC, value, synonyms)
+        value = topic.get(name)
+        if value is None:
+            units = BROKER_SYNONYMS.get(name, ())
+            value = layers.first_value(units) if units else setting.default
+        if value is not None:
+            found[name] = setting.shown(value)
     return found
 
 

@@ -7,7 +7,7 @@ classes of Java cannot be loaded.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from kclient.errors import InvalidConfigurationError, InvalidRequestError
 from refbroker.settings.cross_checks import check_broker, check_local_retention, retention_ms
@@ -32,11 +32,14 @@ _LISTENER_LIMITS = ("max.connections", "max.connection.creation.rate")
 _REPORTER = "org.apache.kafka.common.metrics.JmxReporter"
 
 
-def check_change(props: Mapping[str, str], *, every_broker: bool, layers: BrokerLayers) -> None:
+def check_change(
+    props: Mapping[str, str], changed: Collection[str], *, every_broker: bool, layers: BrokerLayers
+) -> None:
     """Check a change.
 
     Parameters:
         props: all that will be set, on the broker or on all of them.
+        changed: the names that are changed; what another broker took before does not stand in the way.
         every_broker: whether it will be set on all brokers.
         layers: what is set now.
 
@@ -44,12 +47,13 @@ def check_change(props: Mapping[str, str], *, every_broker: bool, layers: Broker
         InvalidRequestError: it cannot be made.
     """
     try:
-        _check_names(props)
-        for name, value in props.items():
+        named = {name: value for name, value in props.items() if name in changed}
+        _check_names(named)
+        for name, value in named.items():
             _check_value(name, value)
         if every_broker:
             _refuse(
-                [name for name in props if is_for_one_broker(name)],
+                [name for name in named if is_for_one_broker(name)],
                 "Cannot update these configs at default cluster level, broker id must be specified",
             )
         new = BrokerLayers(

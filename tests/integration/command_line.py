@@ -14,9 +14,8 @@ class Cli:
         self.environment = {**os.environ, "KCLIENT_BOOTSTRAP_SERVERS": bootstrap_servers}
 
     def run(self, *arguments: str, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
-        program = "from kclient.cli.main import main; main()"
         return subprocess.run(
-            [sys.executable, "-c", program, *arguments],
+            [sys.executable, "-m", "kclient", *arguments],
             input=stdin,
             capture_output=True,
             env=self.environment,

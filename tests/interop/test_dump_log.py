@@ -409,6 +409,7 @@ def test_files_that_kafkas_tool_does_not_know(tmp_path: Path) -> None:
     for path in deleted:
         assert kafkas([path])[1] == f"Ignoring unknown file {path}"
         assert ours([path])[0][1:] == ours([log])[0][1:]
-    said, status = ours([tmp_path / "what.txt"])
-    assert said == kafkas([tmp_path / "what.txt"])
+    unknown = write(tmp_path, "what.txt", b"")
+    said, status = ours([unknown])
+    assert said == kafkas([unknown])
     assert status == 1

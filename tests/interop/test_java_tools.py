@@ -236,6 +236,98 @@ def test_verifiable_producer(java: JavaTools, topic: str) -> None:
     assert '"acked":1000' in output, output[-2000:]
 
 
+# Cluster administration
+
+
+def test_leader_election(java: JavaTools, described: str) -> None:
+    tool = f"{TOOLS}.LeaderElectionCommand"
+    for kind in ("preferred", "unclean"):
+        output = java.run(tool, "--election-type", kind, "--topic", described, "--partition", "0")
+        assert f"Valid replica already elected for partitions {described}-0" in output, output
+    assert "Unknown" in java.run(tool, "--election-type", "preferred", "--topic", described, "--partition", "9")
+    assert "rror" not in java.run(tool, "--election-type", "preferred", "--all-topic-partitions")
+
+
+def test_reassign_list_and_verify(java: JavaTools, described: str, tmp_path: Path) -> None:
+    tool = f"{TOOLS}.reassign.ReassignPartitionsCommand"
+    assert "No partition reassignments found" in java.run(tool, "--list")
+    (node,) = re.findall(r"Partition: 0\s+Leader: (\d+)", java.topics("--describe", "--topic", described))
+    plan = tmp_path / "plan.json"
+    moves = [{"topic": described, "partition": number, "replicas": [int(node)]} for number in range(2)]
+    plan.write_text(json.dumps({"version": 1, "partitions": moves}))
+    output = java.run(tool, "--execute", "--reassignment-json-file", str(plan))
+    assert "Successfully started partition reassignments" in output, output
+    output = java.run(tool, "--verify", "--reassignment-json-file", str(plan))
+    assert f"Reassignment of partition {described}-1 is completed." in output, output
+
+
+def test_features(java: JavaTools) -> None:
+    output = java.run(f"{TOOLS}.FeatureCommand", "describe")
+    levels = r"SupportedMinVersion: 3\.3-IV3\s+SupportedMaxVersion: 4\.3-IV0\s+FinalizedVersionLevel: 4\.3-IV0"
+    assert re.search(rf"Feature: metadata\.version\s+{levels}", output), output
+    refused = java.run(f"{TOOLS}.FeatureCommand", "downgrade", "--feature", "metadata.version=29")
+    assert "Refusing to perform the requested downgrade because it might delete metadata information" in refused
+    unknown = java.run(f"{TOOLS}.FeatureCommand", "upgrade", "--feature", "no.such.feature=1")
+    assert "does not support this feature" in unknown
+
+
+def test_quorum(java: JavaTools) -> None:
+    status = java.run(f"{TOOLS}.MetadataQuorumCommand", "describe", "--status")
+    assert re.search(r"LeaderEpoch:\s+[1-9]", status), status
+    assert re.search(r"MaxFollowerLag:\s+0\n", status), status
+    replication = java.run(f"{TOOLS}.MetadataQuorumCommand", "describe", "--replication")
+    assert re.search(r"\bLeader\s*$", replication), replication
+
+
+def test_log_dirs(java: JavaTools, described: str) -> None:
+    output = java.run(f"{TOOLS}.LogDirsCommand", "--describe", "--topic-list", described)
+    assert re.search(rf'"partitions":\[.*"{described}-0".*"version":1', output), output
+
+
+def test_client_metrics(java: JavaTools, topic: str) -> None:
+    tool, name = f"{TOOLS}.ClientMetricsCommand", f"metrics-of-{topic}"
+    options = ("--metrics", "org.apache.kafka.producer.", "--interval", "5000", "--match", "client_id=[a-z]+")
+    output = java.run(tool, "--alter", "--name", name, *options)
+    assert f"Altered client metrics config for {name}" in output, output
+    assert name in java.run(tool, "--list").splitlines()
+    described = java.run(tool, "--describe", "--name", name)
+    for expected in ("metrics=org.apache.kafka.producer.", "interval.ms=5000", "match=client_id=[a-z]+"):
+        assert expected in described
+    assert "Deleted client metrics config" in java.run(tool, "--delete", "--name", name)
+    assert name not in java.run(tool, "--list").splitlines()
+
+
+def test_group_configs(java: JavaTools, topic: str) -> None:
+    tool, group = "kafka.admin.ConfigCommand", ("--entity-type", "groups", "--entity-name", f"group-of-{topic}")
+    altered = java.run(tool, *group, "--alter", "--add-config", "share.auto.offset.reset=earliest")
+    assert "Completed updating config for group" in altered, altered
+    # What was set is not described here: the tool lists the groups first.
+    refused = java.run(tool, *group, "--alter", "--add-config", "consumer.session.timeout.ms=1")
+    assert "must be greater than or equal to group.consumer.min.session.timeout.ms" in refused, refused
+    deleted = java.run(tool, *group, "--alter", "--delete-config", "share.auto.offset.reset")
+    assert "Completed updating config for group" in deleted, deleted
+
+
+def test_broker_logger_levels(java: JavaTools) -> None:
+    tool = "kafka.admin.ConfigCommand"
+    nodes = re.search(r"id: (\d+)", java.run(f"{TOOLS}.BrokerApiVersionsCommand"))
+    assert nodes is not None
+    logger = ("--entity-type", "broker-loggers", "--entity-name", nodes[1])
+    (level,) = re.findall(r"root=(\w+)", java.run(tool, *logger, "--describe"))
+    assert "Completed updating config" in java.run(tool, *logger, "--alter", "--add-config", f"root={level}")
+    refused = java.run(tool, *logger, "--alter", "--add-config", "root=LOUD")
+    assert "not a supported log level" in refused, refused
+
+
+def test_txn_describe_producers(java: JavaTools, topic: str) -> None:
+    java.create_topic(topic)
+    java.produce(topic, keyed_lines(10), *KEYED_INPUT)
+    tool = f"{TOOLS}.TransactionsCommand"
+    output = java.run(tool, "describe-producers", "--topic", topic, "--partition", "0")
+    assert re.search(r"ProducerId\s+ProducerEpoch", output), output
+    assert re.search(r"^[0-9]+\s+[0-9]+\s", output, re.MULTILINE), output
+
+
 # The files
 
 

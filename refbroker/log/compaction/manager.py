@@ -16,7 +16,6 @@ from collections.abc import Callable
 from typing import Any
 
 import anyio
-import anyio.to_thread
 
 from kclient.errors import CorruptRecordError, KafkaStorageError
 from refbroker.clock import Clock
@@ -29,10 +28,14 @@ from refbroker.log.files import Files
 from refbroker.log.log_dir import METADATA_TOPIC
 from refbroker.log.manager import LogManager
 from refbroker.log.partition_log import PartitionLog
+from refbroker.threads import in_thread
 
 logger = logging.getLogger(__name__)
 
 Key = tuple[str, int]
+
+# Less would not hold the header of a batch.
+_SMALLEST_BUFFER = 1024
 
 
 class CleanerConfig:
@@ -60,7 +63,8 @@ class CleanerConfig:
 
     @property
     def max_bytes_per_second(self) -> float:
-        return self._number("io.max.bytes.per.second")
+        # Kafka takes any number here, and stops for good at one that is not positive.
+        return max(self._number("io.max.bytes.per.second"), 1.0)
 
     def of_one_cleaner(self) -> CleanerSettings:
         """What each has of the memory that they share."""
@@ -69,7 +73,7 @@ class CleanerConfig:
             dedupe_buffer_size=int(self._number("dedupe.buffer.size")) // threads,
             load_factor=self._number("io.buffer.load.factor"),
             # Half of it is for reading, half for writing.
-            io_buffer_size=max(int(self._number("io.buffer.size")) // threads // 2, 1),
+            io_buffer_size=max(int(self._number("io.buffer.size")) // threads // 2, _SMALLEST_BUFFER),
         )
 
 
@@ -245,7 +249,7 @@ class LogCleaner:
     async def _run(self, running: CleaningPass) -> None:
         place = Place.LOOP
         while True:
-            step = running.step() if place is Place.LOOP else await anyio.to_thread.run_sync(running.step)
+            step = running.step() if place is Place.LOOP else await in_thread(running.step)
             if step is None:
                 return
             if step.wait_ms:

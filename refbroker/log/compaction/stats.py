@@ -74,10 +74,6 @@ class CleanerStats:
     def records_removed(self) -> int:
         return self.records_read - self.records_kept
 
-    @property
-    def uncleanable_count(self) -> int:
-        return sum(map(len, self.uncleanable.values()))
-
     def add(self, finished: PassStats) -> None:
         """Count a pass that was finished."""
         self.passes += 1

@@ -11,6 +11,7 @@ computes for long in a worker thread passes by here often, and sleeps for a mome
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable
 
@@ -20,7 +21,7 @@ _PAUSE_SECONDS = 0.000_05
 
 
 class Throttle:
-    """How long to wait so that no more than a rate is read and written. One for all cleaners.
+    """How long to wait so that no more than a rate is read and written. One for all cleaners, in any thread.
 
     Parameters:
         bytes_per_second: the rate; asked each time, for it may be changed.
@@ -32,18 +33,20 @@ class Throttle:
         self._clock = clock
         self._since_ms = clock()
         self._observed = 0
+        self._lock = threading.Lock()
 
     def observe(self, size: int) -> int:
         """Take note of `size` bytes read or written, and give the milliseconds to wait before going on."""
-        self._observed += size
-        now = self._clock()
-        elapsed_ms = now - self._since_ms
-        if 0 <= elapsed_ms <= CHECK_INTERVAL_MS:
-            return 0
-        wait_ms = max(round(self._observed * 1000 / self._bytes_per_second()) - max(elapsed_ms, 0), 0)
-        self._since_ms = now + wait_ms
-        self._observed = 0
-        return wait_ms
+        with self._lock:
+            self._observed += size
+            now = self._clock()
+            elapsed_ms = now - self._since_ms
+            if 0 <= elapsed_ms <= CHECK_INTERVAL_MS:
+                return 0
+            wait_ms = max(round(self._observed * 1000 / self._bytes_per_second()) - max(elapsed_ms, 0), 0)
+            self._since_ms = now + wait_ms
+            self._observed = 0
+            return wait_ms
 
 
 class GiveWay:

@@ -51,14 +51,16 @@ class CleanedTransactions:
                 self._known.add(key)
                 heapq.heappush(self._pending, _Pending(transaction.first_offset, transaction))
 
-    def _begin_up_to(self, offset: int) -> None:
-        while self._pending and self._pending[0].first_offset <= offset:
+    def _begin_up_to(self, header: BatchHeader) -> None:
+        while self._pending and self._pending[0].first_offset <= header.last_offset:
             transaction = heapq.heappop(self._pending).transaction
-            self._aborted.setdefault(transaction.producer_id, _Aborted(transaction))
+            # A walk may begin behind the marker of one that is long over, and its producer goes on with others.
+            if transaction.last_offset >= header.base_offset:
+                self._aborted[transaction.producer_id] = _Aborted(transaction)
 
     def is_aborted(self, header: BatchHeader) -> bool:
         """Walk over a batch of data; whether it belongs to an aborted transaction."""
-        self._begin_up_to(header.last_offset)
+        self._begin_up_to(header)
         if not header.is_transactional:
             return False
         aborted = self._aborted.get(header.producer_id)
@@ -77,7 +79,7 @@ class CleanedTransactions:
         Raises:
             CorruptRecordError: it is no control batch.
         """
-        self._begin_up_to(header.last_offset)
+        self._begin_up_to(header)
         records = [record for batch in read_batches(header.raw) for record in batch.records()]
         if not records:
             # A header that was kept for its producer's epoch.

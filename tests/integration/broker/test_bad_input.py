@@ -15,7 +15,7 @@ import pytest
 
 from kclient.protocol.frames import decode_response_header
 from kclient.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from kclient.protocol.messages.metadata import MetadataRequest
+from kclient.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from refbroker.testing import RefBroker
 from tests.integration.broker.wire import Wire, frame
 from tests.waiting import wait_until
@@ -61,7 +61,6 @@ def request(api_key: int, version: int, body: bytes = b"") -> bytes:
         (request(11, 5), "no API 11 in version 5"),
         (request(22, 6, b"\0"), "no API 22 in version 6"),
         (request(3, 1, b"\x7f\xff\xff\xff"), "Metadata"),
-        (request(3, 1, b"\0\0\0\0 and more"), "9 bytes follow"),
         (request(19, 2, b"\0\0\0\x01\xff\xff"), "CreateTopics"),
     ],
     ids=lambda value: value.decode("ascii", "backslashreplace")[:24] if isinstance(value, bytes) else "",
@@ -76,6 +75,14 @@ def test_what_cannot_be_understood_closes_its_connection_with_one_line(
     (line,) = lines_about(caplog, name)
     assert line.startswith(f"closing the connection of {name}: ")
     assert says in line
+
+
+def test_bytes_that_follow_a_request_are_passed_over(kafka: RefBroker) -> None:
+    with Wire(kafka.bootstrap_servers) as wire:
+        wire.write(request(3, 13, b"\0\0\0\0\0\x01\0\0"))
+        correlation_id, body = decode_response_header(MetadataRequest.api_key, 13, wire.read_frame())
+        assert correlation_id == 1
+        assert MetadataResponse.decode(body, 13).brokers
 
 
 def test_half_a_request_is_one_line_when_the_client_goes(

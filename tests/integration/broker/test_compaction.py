@@ -15,6 +15,8 @@ from refbroker.testing import RefBroker
 from tests.waiting import wait_until
 
 PLACE = TopicPartition("states", 0)
+SEGMENT_RECORDS = 2000
+"""So many records of this test fill a segment."""
 
 
 def broker(**settings: Any) -> RefBroker:
@@ -76,13 +78,15 @@ def test_a_producer_and_consumers_notice_nothing_but_that_older_records_are_gone
             ]
             with Producer(bootstrap_servers=kafka.bootstrap_servers, compression_type="lz4", linger_ms=1) as producer:
                 number = 0
-                while passes(kafka) < 8:
-                    for _ in range(500):
+                while (done := passes(kafka)) < 4:
+                    for _ in range(2 * SEGMENT_RECORDS):
                         key, value = b"%d" % rng.randrange(300), b"%d " % number + rng.randbytes(500)
                         producer.send("states", value, key=key, partition=0)
                         expected[key] = value
                         number += 1
                     producer.flush(timeout=30)
+                    # On a busy machine the producer would run away from the cleaner.
+                    wait_until(lambda done=done: passes(kafka) > done)  # type: ignore[misc]
             stop.set()
             for follower in following:
                 follower.result(timeout=60)

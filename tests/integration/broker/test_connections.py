@@ -9,34 +9,13 @@ import pytest
 
 from kclient.protocol.frames import decode_response_header, peek_correlation_id
 from kclient.protocol.messages.api_versions import ApiVersionsRequest
-from kclient.protocol.messages.fetch import FetchRequest, FetchResponse
+from kclient.protocol.messages.fetch import FetchResponse
 from kclient.protocol.messages.metadata import MetadataRequest
-from kclient.protocol.messages.produce import ProduceRequest
-from kclient.records import BatchBuilder, read_batches
 from refbroker import connection
 from refbroker.broker import Broker
 from refbroker.testing import RefBroker
-from tests.integration.broker.wire import Wire, frame
+from tests.integration.broker.wire import Wire, fetch_request, frame, produce_request, values
 from tests.waiting import wait_until
-
-
-def produce_request(topic: str, value: bytes, acks: int = -1) -> ProduceRequest:
-    builder = BatchBuilder(max_bytes=1 << 30)
-    builder.append(1_700_000_000_000, None, value)
-    data = ProduceRequest.PartitionProduceData(index=0, records=bytes(builder.build()))
-    topics = [ProduceRequest.TopicProduceData(name=topic, partition_data=[data])]
-    return ProduceRequest(acks=acks, timeout_ms=1000, topic_data=topics)
-
-
-def fetch_request(topic: str, offset: int = 0, *, max_bytes: int = 1 << 30, wait_ms: int = 0) -> FetchRequest:
-    one = FetchRequest.FetchPartition(partition=0, fetch_offset=offset, partition_max_bytes=max_bytes)
-    topics = [FetchRequest.FetchTopic(topic=topic, partitions=[one])]
-    return FetchRequest(max_wait_ms=wait_ms, min_bytes=1, max_bytes=max_bytes, session_epoch=-1, topics=topics)
-
-
-def values(answer: FetchResponse) -> list[bytes | None]:
-    records = answer.responses[0].partitions[0].records
-    return [record.value for batch in read_batches(records) for record in batch.records()]
 
 
 def test_pipelined_requests_are_answered_in_order(kafka: RefBroker) -> None:

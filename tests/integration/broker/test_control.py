@@ -8,6 +8,7 @@ import re
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +21,7 @@ from refbroker.control.client import RemoteDisk
 from refbroker.control.server import ControlServer
 from refbroker.simulated_disk import SimulatedDisk
 from refbroker.testing import RefBroker, RemoteControl
-from tests.integration.broker.test_connections import fetch_request, produce_request, values
-from tests.integration.broker.wire import Wire
+from tests.integration.broker.wire import Wire, fetch_request, produce_request, values
 from tests.interop.broker_process import BrokerProcess
 
 
@@ -107,6 +107,12 @@ def test_the_broker_is_stopped_crashed_and_started_again(kafka: RefBroker, contr
         control.elect("bills", 1)
 
 
+def test_restarts_asked_for_at_once_come_one_after_the_other(kafka: RefBroker, control: RemoteControl) -> None:
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(lambda _: control.restart(), range(4))) == [None] * 4
+    assert produce(control.bootstrap_servers) == 0
+
+
 def test_the_disk_fails_fills_up_and_loses(kafka: RefBroker, control: RemoteControl) -> None:
     assert produce(control.bootstrap_servers) == 0
     control.disk.fail(path_prefix=kafka.data_dir / "orders-0", operation="write", count=1)
@@ -124,14 +130,15 @@ def test_the_disk_fails_fills_up_and_loses(kafka: RefBroker, control: RemoteCont
 
 def test_what_a_client_gets_wrong_is_said_to_it(server: ControlServer) -> None:
     for method, path, body, status, says in (
-        ("POST", "/faults", b"{", 400, "Expecting property name"),
+        ("POST", "/faults", b"{", 400, "the body is not JSON: Expecting property name"),
         ("POST", "/faults", b"[]", 400, "the body must be an object"),
-        ("POST", "/faults", b"{}", 400, "a fault needs 'action'"),
+        ("POST", "/faults", b"{}", 400, "a fault needs an action"),
         ("GET", "/faults?id=9", None, 404, "there is no fault 9"),
         ("GET", "/faults?id=x", None, 400, "id must be a number"),
         ("GET", "/faults?id=inf", None, 400, "id must be a number"),
         ("DELETE", "/faults?id=9", None, 404, "there is no fault 9"),
         ("POST", "/clock/step", b'{"seconds": "1"}', 400, "seconds must be int or float, not '1'"),
+        ("POST", "/clock/step", b'{"seconds": Infinity}', 400, "infinity"),
         ("POST", "/clock/hold", b'{"at_ms": true}', 400, "at_ms must be int, not True"),
         ("POST", "/elect", b"{}", 400, "topic must be str, not None"),
         ("POST", "/disk/fail", b'{"operations": "write"}', 400, "has no operations; it has path_prefix"),

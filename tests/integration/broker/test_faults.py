@@ -14,8 +14,7 @@ from kclient.protocol.messages.api_versions import ApiVersionsRequest
 from kclient.protocol.messages.fetch import FetchResponse
 from kclient.protocol.messages.metadata import MetadataRequest
 from refbroker.testing import RefBroker
-from tests.integration.broker.test_connections import fetch_request, produce_request, values
-from tests.integration.broker.wire import Wire, frame
+from tests.integration.broker.wire import Wire, fetch_request, frame, produce_request, values
 from tests.waiting import wait_until
 
 
@@ -153,6 +152,18 @@ def test_a_client_that_goes_while_it_is_held_up_is_forgotten(orders: RefBroker) 
             wire.send(ApiVersionsRequest() if fault.rule.api == "ApiVersions" else MetadataRequest(topics=[]), 0)
             fault.wait()
         wait_until(lambda: not orders.call(lambda broker: len(broker.server.connections)))
+
+
+def test_a_client_that_gives_up_on_a_dropped_request_is_noticed_whatever_it_has_sent_behind_it(
+    orders: RefBroker,
+) -> None:
+    fault = orders.faults.drop("Metadata")
+    with Wire(orders.bootstrap_servers) as wire:
+        wire.write(frame(MetadataRequest(topics=[]), 12, 1) + frame(produce_request("orders", bytes(100_000)), 9, 2))
+        fault.wait()
+        wire.write(frame(produce_request("orders", bytes(1_000_000)), 9, 3))
+    wait_until(lambda: not orders.call(lambda broker: len(broker.server.connections)))
+    assert contents(orders) == []
 
 
 @pytest.mark.parametrize("end", ["close", "kill", "restart"])

@@ -28,8 +28,7 @@ from refbroker.metrics.counters import Closed
 from refbroker.metrics.exposition import CONTENT_TYPE
 from refbroker.metrics.page import MetricsPage
 from refbroker.testing import RefBroker
-from tests.integration.broker.test_connections import fetch_request, produce_request
-from tests.integration.broker.wire import Wire, frame
+from tests.integration.broker.wire import Wire, fetch_request, frame, produce_request
 from tests.waiting import wait_until
 
 REQUESTS = "kafka_network_requestmetrics_requests_total"
@@ -187,7 +186,7 @@ def test_flushes_and_what_retention_deletes_are_counted(kafka: RefBroker) -> Non
         wire.ask(produce_request("t", b"v"), 9)
     before = kafka.metrics()
     kafka.log("t").flush()
-    kafka.call(lambda broker: broker.logs.apply_retention())
+    kafka.wait_for(lambda broker: broker.logs.apply_retention())
     after = kafka.metrics()
 
     flushes = "kafka_log_logflushstats_logflushrateandtimems"

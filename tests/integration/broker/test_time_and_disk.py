@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import threading
 from collections.abc import Iterator
@@ -12,8 +13,7 @@ from kclient import errors
 from kclient.protocol.messages.produce import ProduceRequest
 from kclient.records import BatchBuilder
 from refbroker.testing import RefBroker, SimulatedDisk
-from tests.integration.broker.test_connections import fetch_request, produce_request, values
-from tests.integration.broker.wire import Wire
+from tests.integration.broker.wire import Wire, fetch_request, produce_request, values
 
 HOUR = 3600
 NOW_MS = 1_700_000_000_000
@@ -89,6 +89,18 @@ def test_the_clock_can_be_set_before_the_broker_runs() -> None:
         assert kafka.clock.now_ms == NOW_MS + 1000
 
 
+def test_times_that_no_record_could_have_are_refused(kafka: RefBroker) -> None:
+    for change in (
+        lambda: kafka.clock.hold(at_ms=-1),
+        lambda: kafka.clock.hold(at_ms=2**63),
+        lambda: kafka.clock.step(-HOUR * 24 * 365 * 60),
+        lambda: kafka.clock.step(1e15),
+    ):
+        with pytest.raises(errors.ConfigError, match="1970 to 9999"):
+            change()
+    assert kafka.clock.now_ms == NOW_MS
+
+
 def test_steps_from_many_threads_all_count(kafka: RefBroker) -> None:
     threads = [threading.Thread(target=lambda: [kafka.clock.step(1) for _ in range(10)]) for _ in range(8)]
     for thread in threads:
@@ -139,6 +151,19 @@ def test_a_disk_that_fails_or_is_full_fails_the_requests_that_need_it(kafka: Ref
     kafka.start()
     assert contents(kafka) == [b"fits"]
     assert produce(kafka, b"again") == [0]
+
+
+def test_a_broker_that_a_full_disk_has_ended_says_that_it_is_to_be_restarted(kafka: RefBroker) -> None:
+    kafka.create_topic("t")
+    kafka.disk.fill(bytes_left=0)
+    assert produce(kafka, b"does not fit") == [errors.KafkaStorageError.code]
+    kafka.wait_for(lambda broker: asyncio.wait_for(asyncio.shield(broker.failed), 10))
+    with pytest.raises(errors.IllegalStateError, match="was ended by a disk that failed: `restart` it"):
+        kafka.start()
+    kafka.disk.heal()
+    kafka.restart()
+    assert produce(kafka, b"fits") == [0]
+    assert contents(kafka) == [b"fits"]
 
 
 def test_a_broker_on_the_real_disk_says_that_it_has_no_other() -> None:

@@ -1,4 +1,4 @@
-"""A client of bytes: sends whole or broken frames, and reads what comes back."""
+"""A client of bytes: sends whole or broken frames, and reads what comes back. The requests that most tests need."""
 
 from __future__ import annotations
 
@@ -9,6 +9,9 @@ from typing import Any, Self
 
 from kclient.protocol import Message
 from kclient.protocol.frames import decode_response_header, encode_request
+from kclient.protocol.messages.fetch import FetchRequest, FetchResponse
+from kclient.protocol.messages.produce import ProduceRequest
+from kclient.records import BatchBuilder, read_batches
 
 SECONDS = 10.0
 
@@ -76,3 +79,22 @@ class Wire:
 def frame(request: Message, version: int, correlation_id: int = 1) -> bytes:
     """A request as it goes over the wire."""
     return b"".join(encode_request(request, version, correlation_id, "wire"))
+
+
+def produce_request(topic: str, value: bytes, acks: int = -1) -> ProduceRequest:
+    builder = BatchBuilder(max_bytes=1 << 30)
+    builder.append(1_700_000_000_000, None, value)
+    data = ProduceRequest.PartitionProduceData(index=0, records=bytes(builder.build()))
+    topics = [ProduceRequest.TopicProduceData(name=topic, partition_data=[data])]
+    return ProduceRequest(acks=acks, timeout_ms=1000, topic_data=topics)
+
+
+def fetch_request(topic: str, offset: int = 0, *, max_bytes: int = 1 << 30, wait_ms: int = 0) -> FetchRequest:
+    one = FetchRequest.FetchPartition(partition=0, fetch_offset=offset, partition_max_bytes=max_bytes)
+    topics = [FetchRequest.FetchTopic(topic=topic, partitions=[one])]
+    return FetchRequest(max_wait_ms=wait_ms, min_bytes=1, max_bytes=max_bytes, session_epoch=-1, topics=topics)
+
+
+def values(answer: FetchResponse) -> list[bytes | None]:
+    records = answer.responses[0].partitions[0].records
+    return [record.value for batch in read_batches(records) for record in batch.records()]

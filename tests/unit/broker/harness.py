@@ -53,9 +53,9 @@ class Harness:
             self.broker.groups.runtime.close()
         self.broker.logs.abandon()
 
-    def send(self, request: Message, version: int) -> Any:
+    def send(self, request: Message, version: int, *, client_id: str = "harness") -> Any:
         """The answer, None, or a future of the answer."""
-        frame = b"".join(encode_request(request, version, 7, "harness"))
+        frame = b"".join(encode_request(request, version, 7, client_id))
         answer = self.dispatcher.handle(self.connection, memoryview(frame)[4:])
         if isinstance(answer, Waiting):
             return asyncio.ensure_future(self._later(type(request), version, answer))

@@ -415,9 +415,9 @@ async def test_offsets_by_time_and_by_name(harness: Harness) -> None:
     assert offset_of(harness, -3, version=6)[0] == errors.UnsupportedVersionError.code
 
 
-def delete_before(harness: Harness, offset: int) -> tuple[int, int]:
+def delete_before(harness: Harness, offset: int, name: str = "t") -> tuple[int, int]:
     one = DeleteRecordsRequest
-    topic = one.DeleteRecordsTopic(name="t", partitions=[one.DeleteRecordsPartition(offset=offset)])
+    topic = one.DeleteRecordsTopic(name=name, partitions=[one.DeleteRecordsPartition(offset=offset)])
     answer = harness.send(one(topics=[topic]), 2).topics[0].partitions[0]
     return answer.error_code, answer.low_watermark
 
@@ -432,6 +432,12 @@ async def test_deleting_records_moves_the_start(harness: Harness) -> None:
     assert delete_before(harness, -1) == (0, 3)
     alter(harness, TOPIC, "t", ("cleanup.policy", 0, "compact"))
     assert delete_before(harness, 3) == (errors.PolicyViolationError.code, -1)
+
+
+async def test_no_client_deletes_records_of_internal_topics(harness: Harness) -> None:
+    harness.create("__consumer_offsets")
+    assert delete_before(harness, 0, "__consumer_offsets") == (errors.InvalidTopicError.code, -1)
+    assert delete_before(harness, 0, "__share_group_state") == (errors.UnknownTopicOrPartitionError.code, -1)
 
 
 async def test_the_end_of_an_epoch(harness: Harness) -> None:

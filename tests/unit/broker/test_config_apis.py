@@ -13,7 +13,7 @@ from kclient.protocol.messages.alter_configs import AlterConfigsRequest
 from kclient.protocol.messages.describe_configs import DescribeConfigsRequest
 from kclient.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
 from kclient.protocol.messages.list_config_resources import ListConfigResourcesRequest
-from kclient.protocol.messages.records.metadata_log import FeatureLevelRecord
+from kclient.protocol.messages.records.metadata_log import ConfigRecord, FeatureLevelRecord
 from refbroker.metadata.image import (
     BROKER_LOGGER_RESOURCE,
     BROKER_RESOURCE,
@@ -314,6 +314,15 @@ async def test_quotas_and_what_nobody_knows_can_be_set_on_a_running_broker(harne
     assert (unknown.value, unknown.config_type, unknown.is_sensitive, unknown.read_only) == (None, 0, True, True)
 
 
+async def test_what_another_broker_took_does_not_stand_in_the_way_of_a_change(harness: Harness) -> None:
+    name, value = "principal.builder.class", "com.example.Builder"
+    taken = ConfigRecord(resource_type=BROKER, resource_name="1", name=name, value=value)
+    harness.broker.metadata.append([taken])
+    assert alter(harness, BROKER, "1", ("num.io.threads", SET, "9")) == (0, None)
+    assert alter(harness, BROKER, "1", (name, SET, value))[0] == INVALID_REQUEST
+    assert alter(harness, BROKER, "1", (name, DELETE, None)) == (0, None)
+
+
 async def test_a_listeners_setting_is_described_with_that_of_all_listeners(harness: Harness) -> None:
     assert alter(harness, BROKER, "1", ("listener.name.x.max.connections", SET, "7")) == (0, None)
     found = entries(harness, BROKER, "1")["listener.name.x.max.connections"]
@@ -452,3 +461,16 @@ async def test_resources_with_settings_are_listed_by_type(harness: Harness) -> N
     assert listed(harness, version=0) == [("m", METRICS)]
     refused = harness.send(ListConfigResourcesRequest(resource_types=[TOPIC, 3]), 1)
     assert (refused.error_code, refused.config_resources) == (errors.UnsupportedVersionError.code, [])
+
+
+def test_settings_that_are_only_stored_are_logged_once_when_they_are_set(
+    harness: Harness, caplog: pytest.LogCaptureFixture
+) -> None:
+    def stored_only() -> list[str]:
+        return [record.getMessage() for record in caplog.records if "does not act on it" in record.getMessage()]
+
+    assert alter(harness, BROKER, "1", ("num.io.threads", SET, "9")) == (0, None)
+    assert stored_only() == ["the broker setting num.io.threads is stored, but this broker does not act on it yet"]
+    assert alter(harness, BROKER, "1", ("num.io.threads", SET, "10")) == (0, None)
+    assert alter(harness, BROKER, "", ("log.cleaner.backoff.ms", SET, "10")) == (0, None)
+    assert len(stored_only()) == 1

@@ -157,6 +157,16 @@ def test_a_size_that_is_claimed_is_not_allocated(
     assert peak < 8 << 20
 
 
+def test_a_file_that_is_not_there_and_a_folder_without_files_are_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    missing = tmp_path / f"{5:020d}.log"
+    assert main(["dump-log", str(missing)]) == 1
+    assert capsys.readouterr() == ("", f"refbroker: there is no file {missing}\n")
+    assert main(["dump-log", str(tmp_path)]) == 0
+    assert capsys.readouterr() == ("", f"refbroker: no file of a broker lies directly in {tmp_path}\n")
+
+
 def test_a_small_file_that_is_huge_is_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with open(tmp_path / "meta.properties", "wb") as file:
         file.truncate(1 << 40)

@@ -17,13 +17,14 @@ from kclient.protocol.fields import fields_of
 from kclient.protocol.frames import encode_request
 from kclient.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from kclient.protocol.messages.fetch import FetchRequest
+from kclient.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
 from kclient.protocol.messages.metadata import MetadataRequest
 from kclient.protocol.messages.produce import ProduceRequest
 from kclient.records import read_batches
 from refbroker.faults import Faults, Rule
-from refbroker.faults.error_answers import has_codes, has_codes_of_topics, outline, put_code
+from refbroker.faults.error_answers import has_codes, has_codes_of_topics, merge, outline, places_of, put_code
 from refbroker.faults.injection import Exchange
-from refbroker.faults.naming import PARTITION_FIELDS, named, select
+from refbroker.faults.naming import PARTITION_FIELDS, Covers, named, select
 from refbroker.handlers.registry import APIS
 from tests.unit.broker.harness import Harness, batch, produce_request
 
@@ -60,6 +61,12 @@ def sample(kind: type[Struct], version: int, topic: UUID) -> Any:
         elif field.name == "topic_id":
             setattr(value, field.name, topic)
     return value
+
+
+MEANS: dict[str, Covers] = {
+    "orders": lambda topic, partition: topic == "orders",
+    "bills": lambda topic, partition: topic == "bills",
+}
 
 
 def codes(value: Struct) -> list[int]:
@@ -108,7 +115,7 @@ def test_error_answers_look_as_kafkas_do() -> None:
     find = sample(REQUESTS["FindCoordinator"], 4, UUID(int=1))
     found: Any = outline(find, 4)
     put_code(found, 4, 15, None)
-    assert [(one.key, one.node_id, one.error_code) for one in found.coordinators] == [("coordinator_keys 0", 0, 15)]
+    assert [(one.key, one.node_id, one.error_code) for one in found.coordinators] == [("coordinator_keys 0", -1, 15)]
     joined: Any = outline(sample(REQUESTS["JoinGroup"], 9, UUID(int=1)), 9)
     put_code(joined, 9, 27, None)
     assert (joined.error_code, joined.members) == (27, [])
@@ -128,6 +135,45 @@ def test_topics_can_be_told_apart_in_every_request_that_names_them(api: str) -> 
         assert {topic for topic, _ in named(answer, IDS.get)} <= {"bills"}
 
 
+@pytest.mark.parametrize("api", sorted(REQUESTS))
+def test_errors_of_a_topic_and_the_answer_to_the_rest_make_a_whole_answer(api: str) -> None:
+    kind = REQUESTS[api]
+    for version in range(kind.min_version, kind.max_version + 1):
+        request = sample(kind, version, UUID(int=1))
+        subjects = set(named(request, IDS.get))
+        if not has_codes_of_topics(kind.response_type, version) or len({topic for topic, _ in subjects}) < 2:
+            continue
+        failed = outline(request, version)
+        select(failed, MEANS["orders"], IDS.get)
+        put_code(failed, version, CODE, None, topics_only=True)
+        select(request, MEANS["bills"], IDS.get)
+        answer = outline(request, version)
+        merge(answer, failed)
+        assert set(named(answer, IDS.get)) == subjects
+        said = {
+            topic: {code for items, index in places_of(answer, version, means, IDS.get) for code in codes(items[index])}
+            for topic, means in MEANS.items()
+        }
+        assert said == {"orders": {CODE}, "bills": {0}}
+
+
+async def test_a_topic_is_told_from_other_config_resources(harness: Harness) -> None:
+    harness.create("orders")
+    fault = harness.broker.faults.fail("IncrementalAlterConfigs", "POLICY_VIOLATION", topic="orders")
+    config = IncrementalAlterConfigsRequest.AlterableConfig
+    resource = IncrementalAlterConfigsRequest.AlterConfigsResource
+    request = IncrementalAlterConfigsRequest(
+        resources=[
+            resource(resource_type=2, resource_name="orders", configs=[config(name="retention.ms", value="1")]),
+            resource(resource_type=4, resource_name="1", configs=[config(name="log.retention.ms", value="2")]),
+        ]
+    )
+    answer = await ask(harness, request, 1)
+    found = {one.resource_name: one.error_code for one in answer.responses}
+    assert (found["orders"], fault.fired) == (44, 1)
+    assert harness.broker.metadata.image.config(2, "orders") == {}
+
+
 # Rules
 
 
@@ -143,11 +189,14 @@ def test_what_cannot_be_is_refused_with_the_reason() -> None:
         (lambda: faults.delay("Produce", -1), "cannot be"),
         (lambda: faults.delay("Produce", float("inf")), "cannot be"),
         (lambda: faults.drop("Heartbeat", topic="orders"), "requests of Heartbeat name no topics"),
+        (lambda: faults.drop("Produce", topic=""), "a topic has a name"),
         (lambda: faults.corrupt("Metadata"), "carries no records"),
         (lambda: faults.cut("Produce", version=99), "versions 3 to 13, not 99"),
+        (lambda: faults.cut("Produce", topics="orders"), "has no topics; it has action, api, "),  # type: ignore[call-arg]
         (lambda: faults.cut("Produce", when="during"), "none of before, after"),  # type: ignore[arg-type]
         (lambda: faults.add(Rule.make("truncate", "Fetch", when="before")), "only be damaged after"),
-        (lambda: Rule.from_json({"api": "Fetch"}), "needs 'action'"),
+        (lambda: Rule.from_json({"api": "Fetch"}), "needs an action"),
+        (lambda: Rule.from_json({"action": "cut", "api": None}), "needs an api"),
         (lambda: Rule.from_json({"action": "cut", "api": "Fetch", "times": 1}), "has no times"),
         (lambda: Rule.from_json({"action": "cut", "api": "Fetch", "count": "1"}), "count must be int, not '1'"),
     ):
@@ -187,6 +236,12 @@ def test_a_fault_is_for_so_many_requests_and_then_spent() -> None:
     fault.remove()
     fault.remove()
     assert (fault.fired, faults.list()) == (2, [])
+
+
+def test_a_fault_shows_what_it_is_and_how_often_it_has_struck() -> None:
+    fault = Faults().fail("Produce", "NOT_LEADER_OR_FOLLOWER", topic="t")
+    shown = "<fault action=fail, api=Produce, when=before, count=1, error=NOT_LEADER_OR_FOLLOWER, topic=t, fired=0>"
+    assert repr(fault) == shown
 
 
 def test_a_fault_without_a_count_strikes_until_it_is_removed() -> None:
@@ -304,10 +359,18 @@ async def test_metadata_keeps_its_brokers_and_creates_no_topic_that_is_to_fail(h
         "bills": (0, 1),
     }
     assert len(answer.brokers) == 1
+    faults.fail("Metadata", "LEADER_NOT_AVAILABLE", topic="orders")
+    answer = await ask(harness, MetadataRequest(topics=names[:1]), 12)
+    assert ([topic.error_code for topic in answer.topics], len(answer.brokers)) == ([5], 1)
     assert "orders" not in harness.broker.metadata.image.topics
+    faults.fail("Metadata", "LEADER_NOT_AVAILABLE", topic="orders")
+    names[1].name = "new"
+    answer = await ask(harness, MetadataRequest(topics=names), 12)
+    assert {topic.name: topic.error_code for topic in answer.topics} == {"orders": 5, "new": 0}
+    assert set(harness.broker.metadata.image.topics) == {"bills", "new"}
     everything = faults.fail("Metadata", 5, topic="bills", partition=0)
     answer = await ask(harness, MetadataRequest(topics=None), 12)
-    (bills,) = answer.topics
+    (bills,) = (topic for topic in answer.topics if topic.name == "bills")
     assert (bills.error_code, bills.partitions[0].error_code, everything.fired) == (0, 5, 1)
     faults.fail("Metadata", "REBOOTSTRAP_REQUIRED")
     assert (await ask(harness, MetadataRequest(topics=[]), 13)).error_code == 129

@@ -9,7 +9,7 @@ import pytest
 from kclient.errors import ConfigError
 from kclient.protocol.messages.records.metadata_log import FeatureLevelRecord
 from refbroker.__main__ import main
-from refbroker.formatting import plan_levels, release_level
+from refbroker.directories.formatting import plan_levels, release_level
 from refbroker.log import Files
 from refbroker.log.checkpoints import decode_uuid, read_meta_properties
 from refbroker.metadata.bootstrap import BOOTSTRAP_CHECKPOINT
@@ -46,7 +46,7 @@ def test_what_is_formatted_is_left_alone_only_on_demand(tmp_path: Path, capsys: 
     before = read_meta_properties(Files(), one)
     assert before is not None
     assert main(["format", "--data-dir", f"{one},{two}"]) == 2
-    assert f"Log directory {one} is already formatted. Use --ignore-formatted" in capsys.readouterr().err
+    assert capsys.readouterr().err.startswith(f"refbroker: Log directory {one} is already formatted. Use --ignore-form")
     assert not two.exists()
     assert main(["format", "--data-dir", f"{one},{two}", "-g"]) == 0
     after = read_meta_properties(Files(), two)

@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
-from uuid import UUID
 
 import pytest
 import pytest_asyncio
@@ -16,16 +15,12 @@ from kclient.errors import KafkaStorageError
 from kclient.protocol.messages.delete_topics import DeleteTopicsRequest
 from kclient.protocol.messages.describe_log_dirs import DescribeLogDirsRequest
 from kclient.protocol.messages.describe_topic_partitions import DescribeTopicPartitionsRequest
-from kclient.protocol.messages.fetch import FetchRequest
-from kclient.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
 from kclient.protocol.messages.list_offsets import ListOffsetsRequest
 from kclient.protocol.messages.metadata import MetadataRequest
-from refbroker.log import LogDirectory
-from refbroker.metadata.directories import UNASSIGNED, directory_on
+from refbroker.metadata.directories import UNASSIGNED
 from refbroker.simulated_disk import SimulatedDisk
+from tests.unit.broker.directories import describe, directory, fetch_request, home, place, set_on_broker, settled
 from tests.unit.broker.harness import Harness
-
-BROKER = 4
 
 
 @pytest_asyncio.fixture
@@ -42,27 +37,6 @@ async def harness(tmp_path: Path, disk: SimulatedDisk) -> AsyncIterator[Harness]
     disk.heal()
     await harness.broker.moves.stop()
     harness.close()
-
-
-async def settled() -> None:
-    """What has been planned for the next turns of the loop is done."""
-    for _ in range(5):
-        await asyncio.sleep(0)
-
-
-def directory(harness: Harness, name: str) -> LogDirectory:
-    return next(each for each in harness.broker.logs.directories if each.path.name == name)
-
-
-def home(harness: Harness, topic: str, partition: int = 0) -> UUID:
-    state = harness.broker.metadata.image.topics[topic].partitions[partition]
-    return directory_on(state, harness.broker.node_id)
-
-
-def place(harness: Harness, topic: str, partition: int = 0) -> str:
-    found = harness.broker.logs.directory_of(topic, partition)
-    assert found is not None
-    return found.path.name
 
 
 def partitions_in(harness: Harness, topic: str, name: str) -> list[int]:
@@ -89,21 +63,6 @@ async def fail(harness: Harness, disk: SimulatedDisk, name: str) -> int:
 def metadata_of(harness: Harness, topic: str) -> dict[int, Any]:
     request = MetadataRequest(topics=[MetadataRequest.MetadataRequestTopic(name=topic)])
     return {one.partition_index: one for one in harness.send(request, 12).topics[0].partitions}
-
-
-def describe(harness: Harness, topics: Any = None) -> dict[str, Any]:
-    answer = harness.send(DescribeLogDirsRequest(topics=topics), 5)
-    assert answer.error_code == 0
-    return {Path(result.log_dir).name: result for result in answer.results}
-
-
-def set_on_broker(harness: Harness, name: str, value: str) -> Any:
-    resource = IncrementalAlterConfigsRequest.AlterConfigsResource(
-        resource_type=BROKER,
-        resource_name=str(harness.broker.node_id),
-        configs=[IncrementalAlterConfigsRequest.AlterableConfig(name=name, config_operation=0, value=value)],
-    )
-    return harness.send(IncrementalAlterConfigsRequest(resources=[resource]), 1).responses[0]
 
 
 # Where partitions go
@@ -210,23 +169,6 @@ async def test_reads_of_an_offline_directory_are_told_so(harness: Harness, disk:
     assert listed.topics[0].partitions[0].error_code == errors.KafkaStorageError.code
     answer = harness.send(fetch_request("spread", partition), 12)
     assert answer.responses[0].partitions[0].error_code == errors.KafkaStorageError.code
-
-
-def fetch_request(topic: str, partition: int, *, max_wait_ms: int = 0) -> FetchRequest:
-    return FetchRequest(
-        max_wait_ms=max_wait_ms,
-        min_bytes=1,
-        max_bytes=1 << 20,
-        session_epoch=-1,
-        topics=[
-            FetchRequest.FetchTopic(
-                topic=topic,
-                partitions=[
-                    FetchRequest.FetchPartition(partition=partition, fetch_offset=1, partition_max_bytes=1 << 20)
-                ],
-            )
-        ],
-    )
 
 
 @pytest.mark.asyncio

@@ -48,6 +48,8 @@ from refbroker.metadata.snapshot_file import (
     write_snapshot,
 )
 from refbroker.metadata.versions import LATEST
+from refbroker.server import Server
+from refbroker.simulated_disk import SimulatedDisk
 from tests.unit.broker.harness import START_MS, Harness
 
 TOPIC, ACL = UUID(int=42), UUID(int=43)
@@ -288,13 +290,28 @@ async def test_changes_while_one_is_written_are_not_in_it(harness: Harness, monk
         harness.broker.metadata.append([change])
         return work(*args)
 
-    monkeypatch.setattr("refbroker.metadata.log.anyio.to_thread.run_sync", change_meanwhile)
+    monkeypatch.setattr("refbroker.metadata.log.in_thread", change_meanwhile)
     end = harness.broker.metadata.end_offset
     taken = await harness.broker.metadata.take_snapshot()
     assert taken.offset == end
     image = image_of(read_snapshot(FILES, metadata_log(harness).directory / taken.file_name).records)
     assert list(image.topics) == ["a"]
     assert image.config(2, "a") == {"retention.ms": "1"}
+
+
+async def test_there_is_none_of_what_is_not_in_the_log_for_good(tmp_path: Path) -> None:
+    disk = SimulatedDisk()
+    harness = Harness(tmp_path / "data", files=disk)
+    # The broker ends by itself when it has lost its metadata, and closes the server it has.
+    harness.broker.server = Server(harness.broker.config, harness.dispatcher, harness.broker.metrics)
+    disk.fail(operation="fsync")
+    with pytest.raises(KafkaStorageError):
+        harness.create("a")
+    disk.heal()
+    with pytest.raises(KafkaStorageError):
+        await harness.broker.metadata.take_snapshot()
+    assert names(harness) == []
+    harness.close()
 
 
 # Loading

@@ -18,7 +18,6 @@ from kclient.errors import (
     UnknownTopicIdError,
     UnknownTopicOrPartitionError,
 )
-from kclient.protocol.frames import encode_request
 from kclient.protocol.messages.produce import ProduceRequest
 from refbroker.dispatch import CloseConnectionError
 from tests.unit.broker.harness import Harness, batch, produce_request
@@ -117,12 +116,11 @@ async def test_a_topic_is_not_created_by_producing_to_it(harness: Harness) -> No
     assert "t" not in harness.broker.metadata.image.topics
 
 
-async def test_nobody_but_the_administrators_client_writes_to_internal_topics(harness: Harness) -> None:
-    harness.broker.groups.ensure_topic()
-    answer = harness.produce("__consumer_offsets", b"value")
-    assert answer.error_code == InvalidTopicError.code
-    frame = b"".join(encode_request(produce_request("__consumer_offsets", batch(b"value")), 9, 7, "__admin_client"))
-    harness.dispatcher.handle(harness.connection, memoryview(frame)[4:])
-    log = harness.broker.logs.get("__consumer_offsets", 0)
-    assert log is not None
-    assert log.log_end_offset == 1
+@pytest.mark.parametrize("name", ["__consumer_offsets", "__transaction_state", "__share_group_state"])
+async def test_only_the_admin_client_writes_to_internal_topics(harness: Harness, name: str) -> None:
+    harness.create(name)
+    assert harness.produce(name, b"v").error_code == InvalidTopicError.code
+    request = produce_request(name, batch(b"v", timestamp=harness.clock()))
+    answer = harness.send(request, 9, client_id="__admin_client")
+    assert answer.responses[0].partition_responses[0].error_code == 0
+    assert harness.broker.partitions.find(name, 0).log.log_end_offset == 1

@@ -9,14 +9,14 @@ import asyncio
 import os
 import random
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
-from refbroker import replica_moves
+from refbroker.directories import moves as replica_moves
+from refbroker.server import Server
 from refbroker.simulated_disk import SimulatedDisk
+from tests.unit.broker.directories import ask, entries, log_of, moved, values
 from tests.unit.broker.harness import Harness
-from tests.unit.broker.test_replica_moves import ask, entries, log_of, moved, values
 
 CRASHES = 4
 CASES = int(os.environ.get("KCLIENT_POWER_FAILURES", "60")) // CRASHES
@@ -38,8 +38,9 @@ class Case:
         self._serve()
 
     def _serve(self) -> None:
-        # What a broker without a server lets go of when it has lost its metadata.
-        self.harness.broker.server = SimpleNamespace(abort=lambda: None)  # type: ignore[assignment]
+        # One that listens nowhere: the broker closes it when it has lost its metadata.
+        broker = self.harness.broker
+        broker.server = Server(broker.config, self.harness.dispatcher, broker.metrics)
 
     async def work(self) -> None:
         """Write, move and let time pass in some order, on disks of which one may fail from some point on."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-from collections.abc import AsyncIterator, Callable
+import shutil
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -12,17 +13,29 @@ import pytest
 import pytest_asyncio
 
 from kclient import errors
-from kclient.protocol.messages.alter_replica_log_dirs import AlterReplicaLogDirsRequest
 from kclient.protocol.messages.delete_records import DeleteRecordsRequest
 from kclient.protocol.messages.delete_topics import DeleteTopicsRequest
-from kclient.records import read_batches
-from refbroker import replica_moves
 from refbroker.clock import WORK
+from refbroker.directories import moves as replica_moves
 from refbroker.log import PartitionLog
 from refbroker.log.compaction.states import CleaningState
 from refbroker.simulated_disk import SimulatedDisk
+from tests.unit.broker.directories import (
+    ask,
+    describe,
+    directory,
+    entries,
+    fetch_request,
+    home,
+    log_of,
+    moved,
+    place,
+    set_on_broker,
+    settled,
+    values,
+)
 from tests.unit.broker.harness import Harness, batch
-from tests.unit.broker.test_log_dirs import describe, directory, fetch_request, home, place, set_on_broker, settled
+from tests.waiting import until
 
 
 @pytest_asyncio.fixture
@@ -50,62 +63,10 @@ async def stop(harness: Harness) -> None:
     harness.close()
 
 
-def log_of(harness: Harness) -> PartitionLog:
-    log = harness.broker.logs.get("moving", 0)
-    assert log is not None
-    return log
-
-
 def produce(harness: Harness, count: int, size: int = 100) -> None:
     for number in range(count):
         answer = harness.produce("moving", b"%d" % number + b"." * size)
         assert answer.error_code == 0
-
-
-def values(harness: Harness) -> list[tuple[int, bytes]]:
-    """Offset and value of every record."""
-    log, found = log_of(harness), []
-    at = log.log_start_offset
-    while at < log.log_end_offset:
-        for one in read_batches(log.read(at, 1 << 20).records.read()):
-            found += [(record.offset, record.value or b"") for record in one.records() if record.offset >= at]
-        at = found[-1][0] + 1
-    return found
-
-
-def ask(harness: Harness, name: str, topic: str = "moving", partition: int = 0) -> int:
-    """Ask for a move, and give the error."""
-    path = str(directory(harness, name).path) if name in ("meta", "one", "two") else name
-    wanted = AlterReplicaLogDirsRequest.AlterReplicaLogDir(
-        path=path,
-        topics=[AlterReplicaLogDirsRequest.AlterReplicaLogDirTopic(name=topic, partitions=[partition])],
-    )
-    answer = harness.send(AlterReplicaLogDirsRequest(dirs=[wanted]), 2)
-    result = answer.results[0]
-    assert (result.topic_name, result.partitions[0].partition_index) == (topic, partition)
-    code: int = result.partitions[0].error_code
-    return code
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    """Give the worker threads time."""
-    for _ in range(20_000):
-        if condition():
-            return
-        await asyncio.sleep(0.001)
-    raise TimeoutError
-
-
-async def moved(harness: Harness) -> None:
-    """All moves have come to an end."""
-    await until(lambda: not len(harness.broker.moves))
-    await settled()
-
-
-def entries(harness: Harness, name: str) -> set[str]:
-    """What logs are in a directory, by the beginnings and ends of their names."""
-    found = [entry.name for entry in directory(harness, name).path.iterdir() if entry.name.startswith("moving")]
-    return {name.split(".")[0] + (name[name.rindex("-") :] if "." in name else "") for name in found}
 
 
 class Hold:
@@ -348,6 +309,52 @@ async def test_a_move_that_was_interrupted_goes_on_after_the_next_start(
     await moved(harness)
     assert place(harness, "moving") == "two"
     assert values(harness) == expected
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize("again", ["one", "two", "meta"])
+async def test_a_move_that_went_wrong_can_be_asked_for_again_or_given_up(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch, again: str
+) -> None:
+    produce(harness, 20)
+    with monkeypatch.context() as patched:
+        patched.setattr(replica_moves, "_copy", lambda future, records: 1 // 0)
+        ask(harness, "two")
+        await moved(harness)
+    assert (place(harness, "moving"), entries(harness, "two")) == ("one", {"moving-0-future"})
+    assert ask(harness, again) == 0
+    await moved(harness)
+    assert place(harness, "moving") == again
+    assert len(values(harness)) == 20
+    assert "moving-0-future" not in entries(harness, "two")
+
+
+@pytest.mark.asyncio
+async def test_a_copy_beside_the_log_itself_is_removed(harness: Harness) -> None:
+    produce(harness, 20)
+    harness.broker.logs.close()
+    path = directory(harness, "one").path
+    shutil.copytree(path / "moving-0", path / f"moving-0.{'0' * 32}-future")
+    harness.open()
+    assert entries(harness, "one") == {"moving-0", "moving-0-delete"}
+    assert not len(harness.broker.moves)
+    assert len(values(harness)) == 20
+
+
+@pytest.mark.asyncio
+async def test_of_copies_in_several_directories_one_is_filled_further(harness: Harness) -> None:
+    produce(harness, 20)
+    harness.broker.logs.close()
+    for name, digit in (("meta", "1"), ("two", "2")):
+        copied = directory(harness, name).path / f"moving-0.{digit * 32}-future"
+        shutil.copytree(directory(harness, "one").path / "moving-0", copied)
+    harness.open()
+    assert len(harness.broker.moves) == 1
+    await moved(harness)
+    assert place(harness, "moving") in ("meta", "two")
+    assert len(values(harness)) == 20
+    found = [entries(harness, name) for name in ("meta", "one", "two")]
+    assert sorted(map(sorted, found)) == [["moving-0"], ["moving-0-delete"], ["moving-0-delete"]]
 
 
 @pytest.mark.asyncio

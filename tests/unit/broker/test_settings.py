@@ -12,7 +12,7 @@ from refbroker.config import BrokerConfig, read_properties
 from refbroker.log import LogConfig
 from refbroker.settings import Source, Type, broker_settings, broker_values, topic_settings, topic_values
 from refbroker.settings.documentation import STORED_ONLY, documentation
-from refbroker.settings.effective import BrokerLayers
+from refbroker.settings.effective import BrokerLayers, topic_texts
 from refbroker.settings.topic_table import BROKER_SYNONYMS
 
 
@@ -110,6 +110,18 @@ def test_hours_become_milliseconds_and_milliseconds_go_first() -> None:
     assert topic_values({}, endless)["retention.ms"].value == "-1"
 
 
+def test_values_alone_are_those_that_are_described() -> None:
+    layers = BrokerLayers({"log.retention.ms": "-5"}, {"log.segment.bytes": " +3000000 "}, {"log.roll.hours": "2"})
+    topic = {"cleanup.policy": "compact, compact", "preallocate": "TRUE"}
+    described = {name: found.value for name, found in topic_values(topic, layers).items() if found.value is not None}
+    assert topic_texts(topic, layers) == described
+    assert (described["retention.ms"], described["segment.bytes"], described["segment.ms"]) == (
+        "-1",
+        "3000000",
+        "7200000",
+    )
+
+
 def test_an_unknown_setting_is_an_error_that_names_the_nearest() -> None:
     with pytest.raises(ConfigError, match=r"no setting log\.retentoin\.ms; did you mean log\.retention\.ms\?"):
         BrokerConfig({"log.retentoin.ms": "5"})
@@ -117,6 +129,35 @@ def test_an_unknown_setting_is_an_error_that_names_the_nearest() -> None:
         BrokerConfig({"xyzzy": "5"})
     with pytest.raises(ConfigError, match=r"num\.partitions: Value must be at least 1"):
         BrokerConfig({"num.partitions": "0"})
+
+
+@pytest.mark.parametrize(
+    ("settings", "text"),
+    [
+        ({"node.id": "1", "broker.id": "2"}, "You must set `node.id` to the same value as `broker.id`"),
+        ({"log.retention.minutes": "0"}, "log.retention.ms must be unlimited"),
+        ({"log.roll.ms": "0"}, "log.roll.ms must be greater than or equal to 1"),
+        ({"log.roll.jitter.ms": "-1"}, "log.roll.jitter.ms must be greater than or equal to 0"),
+        ({"log.cleaner.threads": "200"}, "must be at least 1MB per cleaner thread"),
+        ({"replica.fetch.wait.max.ms": "60000"}, "replica.socket.timeout.ms should always be at least"),
+        ({"queued.max.request.bytes": "100"}, "must be larger or equal to socket.request.max.bytes"),
+        ({"max.connections.per.ip.overrides": "127.0.0.1"}, 'For input string: "127.0.0.1"'),
+        ({"connections.max.idle.ms": "100"}, "connection.failed.authentication.delay.ms=100 should always be less"),
+        ({"cordoned.log.dirs": "/a,*"}, "it must not contain other values"),
+        ({"group.consumer.session.timeout.ms": "1000"}, "group.consumer.min.session.timeout.ms"),
+        ({"group.share.max.delivery.count.limit": "5", "group.share.delivery.count.limit": "6"}, "less than or equal"),
+    ],
+)
+def test_a_broker_does_not_start_with_settings_that_do_not_go_together(settings: dict[str, str], text: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        BrokerConfig(settings)
+    assert text in caught.value.message
+
+
+def test_a_node_has_its_number_under_both_names() -> None:
+    for given in ({}, {"node.id": "1"}, {"broker.id": "1"}, {"node.id": "1", "broker.id": "1"}):
+        config = BrokerConfig(given)
+        assert (config.node_id, config.text("node.id"), config.text("broker.id")) == (1, "1", "1")
 
 
 def test_settings_that_are_only_stored_are_logged_once(caplog: pytest.LogCaptureFixture) -> None:

@@ -72,7 +72,7 @@ def test_a_directory_of_another_cluster_or_node_is_refused(tmp_path: Path) -> No
     cp.check_owner(found, tmp_path, "mine", 1)
     with pytest.raises(InconsistentClusterIdError, match="belongs to the cluster mine, not to yours"):
         cp.check_owner(found, tmp_path, "yours", 1)
-    with pytest.raises(InconsistentClusterIdError, match="belongs to node 1, not to node 2"):
+    with pytest.raises(InconsistentClusterIdError, match=r"belongs to node 1, not to node 2; use .* node.id=1"):
         cp.check_owner(found, tmp_path, "mine", 2)
 
 

@@ -199,3 +199,35 @@ def test_topics_with_long_names_can_be_deleted(store: Store) -> None:
     manager.create(topic, 0, TOPIC_ID)
     manager.delete((topic, 0))
     assert manager.logs() == []
+
+
+def test_many_logs_are_recovered_at_once(store: Store) -> None:
+    manager = store.open()
+    for number in range(20):
+        log = manager.create("many", number, TOPIC_ID)
+        for _ in range(number):
+            append(log, 2)
+    store.crash()
+    with open(store.directory / "many-7" / "00000000000000000000.log", "ab") as torn:
+        torn.write(b"torn")
+    opened = LogManager.open(
+        [store.directory], "cluster", 1, SMALL, clock=store.clock, files=store.disk, recovery_threads=4
+    )
+    store.manager = opened
+    assert [found.log_end_offset for found in sorted(opened.logs(), key=lambda log: log.partition)] == [
+        2 * number for number in range(20)
+    ]
+
+
+def test_a_log_that_was_never_written_to_costs_no_flush_after_a_crash(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    manager = store.open()
+    for number in range(5):
+        manager.create("many", number, TOPIC_ID)
+    store.crash()
+    flushed: list[str] = []
+    monkeypatch.setattr(store.disk, "fsync", lambda file: flushed.append(file.path.name))
+    monkeypatch.setattr(store.disk, "fsync_directory", lambda path: flushed.append(path.name))
+    assert len(store.open().logs()) == 5
+    assert flushed == ["data"], "the mark of the clean stop alone"

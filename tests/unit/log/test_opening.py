@@ -200,6 +200,17 @@ def test_of_two_logs_the_one_is_kept_that_the_metadata_names(doubled: list[Path]
     again.close()
 
 
+def test_of_two_logs_the_longer_one_is_kept_whatever_the_metadata_names(doubled: list[Path]) -> None:
+    # A promotion failed half-way, and the old log was written further.
+    manager = LogManager.open(doubled, None, 1)
+    longer, named = manager.directories[1:]
+    append(longer.logs["orders", 1])
+    manager.settle(lambda log: named.directory_id if log.partition == 1 else manager.directories[0].directory_id)
+    assert manager.directory_of("orders", 1) is longer
+    assert len(list(doubled[2].glob("orders-1.*-stray"))) == 1
+    manager.close()
+
+
 def test_two_logs_of_which_the_metadata_names_none_are_refused(doubled: list[Path]) -> None:
     manager = LogManager.open(doubled, None, 1)
     with pytest.raises(KafkaStorageError, match=r"there are two logs of it, in .*one and in .*two"):

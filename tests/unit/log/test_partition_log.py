@@ -146,7 +146,7 @@ def test_a_segment_is_rolled_when_offsets_do_not_fit_its_index(store: Store) -> 
     log.append(make_batch(base_offset=far), leader_epoch=0, origin=Origin.REPLICATION, now_ms=START_MS)
     assert len(log.segments) == 1
     log.append(make_batch(base_offset=far + 5), leader_epoch=0, origin=Origin.REPLICATION, now_ms=START_MS)
-    assert log.segments.base_offsets == [0, far + 1]
+    assert log.segments.base_offsets == [0, far + 5], "as Kafka, which begins where the batch does"
     assert [offset for offset, _, _ in read_all(log)] == [0, far, far + 5]
 
 
@@ -156,6 +156,24 @@ def test_a_replica_keeps_offsets_and_epochs_and_refuses_to_go_back(log: Partitio
     assert (result.base_offset, log.log_end_offset, log.leader_epoch) == (10, 12, 4)
     with pytest.raises(OffsetOutOfRangeError, match="has offset 10, the log ends at 12"):
         log.append(batch, leader_epoch=9, origin=Origin.REPLICATION, now_ms=START_MS)
+
+
+@pytest.mark.parametrize("offsets", [[3 * 2**30], [5, 3 * 2**30], [5, 3 * 2**30, 3 * 2**30 + 1, 7 * 2**30]])
+@pytest.mark.parametrize("clean", [True, False])
+def test_a_copy_of_a_compacted_log_may_have_gaps_wider_than_a_segment_reaches(
+    store: Store, offsets: list[int], clean: bool
+) -> None:
+    log = store.log()
+    for offset in offsets:
+        log.append(make_batch(base_offset=offset), leader_epoch=0, origin=Origin.REPLICATION, now_ms=START_MS)
+    log.roll()
+    for _ in range(2):
+        assert log.log_end_offset == offsets[-1] + 1
+        assert [offset for offset, _, _ in read_all(log, offsets[0])] == offsets
+        assert log.segments.base_offsets[-1] == offsets[-1] + 1
+        for segment in log.segments:
+            assert all(segment.takes(header.last_offset) for header in segment.headers())
+        log = store.reopened(clean=clean)
 
 
 def test_a_coordinator_may_append_several_batches_at_once(log: PartitionLog) -> None:

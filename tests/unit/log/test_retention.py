@@ -153,7 +153,7 @@ async def test_files_are_renamed_at_once_and_removed_after_the_delay(store: Stor
     segments_of(log, 2)
     manager = store.manager
     assert manager is not None
-    manager.apply_retention()
+    await manager.apply_retention()
     files = suffixes(store.path)
     old = ["00000000000000000000", "00000000000000000010"]
     assert files["log.deleted"] == files["index.deleted"] == files["timeindex.deleted"] == old
@@ -174,7 +174,7 @@ async def test_who_reads_a_deleted_segment_can_finish(store: Store) -> None:
     expected = held.read()
     manager = store.manager
     assert manager is not None
-    manager.apply_retention()
+    await manager.apply_retention()
     assert held.read() == expected
     store.clock.step(DAY_MS)
     await manager.delete_due_files()
@@ -198,11 +198,49 @@ async def test_a_log_that_is_being_compacted_waits_for_its_turn(store: Store) ->
     manager = store.manager
     assert manager is not None
     log.being_cleaned = True
-    manager.apply_retention()
+    await manager.apply_retention()
     assert log.log_start_offset == 0
     log.being_cleaned = False
-    manager.apply_retention()
+    await manager.apply_retention()
     assert log.log_start_offset == 20
+
+
+async def test_other_work_has_its_turn_while_many_segments_are_deleted(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("refbroker.log.manager.SEGMENTS_IN_A_ROW", 2)
+    log = store.log(dataclasses.replace(SMALL, retention_bytes=0))
+    segments_of(log, 5)
+    manager = store.manager
+    assert manager is not None
+    left: list[int] = []
+    task = asyncio.create_task(manager.apply_retention())
+    while not task.done():
+        await asyncio.sleep(0)
+        left.append(len(log.segments))
+    assert left[:3] == [4, 2, 1]
+    assert manager.segments_deleted == 5
+
+
+async def test_retention_lets_go_of_a_log_that_is_deleted_or_compacted_meanwhile(
+    store: Store, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("refbroker.log.manager.SEGMENTS_IN_A_ROW", 1)
+    log = store.log(dataclasses.replace(SMALL, retention_bytes=0))
+    segments_of(log, 5)
+    manager = store.manager
+    assert manager is not None
+    task = asyncio.create_task(manager.apply_retention())
+    await asyncio.sleep(0)
+    log.being_cleaned = True
+    await task
+    assert len(log.segments) == 5
+    log.being_cleaned = False
+    task = asyncio.create_task(manager.apply_retention())
+    await asyncio.sleep(0)
+    manager.delete(("orders", 0))
+    await task
+    assert not caplog.records
 
 
 async def test_a_disk_that_fails_while_files_are_removed_takes_its_directory_offline(store: Store) -> None:
@@ -210,7 +248,7 @@ async def test_a_disk_that_fails_while_files_are_removed_takes_its_directory_off
     segments_of(log, 2)
     manager = store.manager
     assert manager is not None
-    manager.apply_retention()
+    await manager.apply_retention()
 
     def fail(path: Path) -> None:
         raise OSError(5, "Input/output error")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from kclient.errors import CorruptRecordError
-from kclient.records import BatchHeader, read_batches
+from kclient.records import BatchHeader, batch_headers, read_batches
 from refbroker.log import PartitionLog
-from refbroker.log.compaction.filtering import BatchFilter
+from refbroker.log.compaction.filtering import BatchFilter, records_of
 from refbroker.log.compaction.offset_map import OffsetMap
 from refbroker.log.compaction.transactions import CleanedTransactions
 from tests.unit.log.compaction.workshop import (
@@ -24,6 +26,7 @@ from tests.unit.log.compaction.workshop import (
     with_config,
 )
 from tests.unit.log.stores import START_MS, Store
+from tests.unit.records.conftest import load_golden
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 
@@ -305,6 +308,20 @@ def test_an_abort_whose_marker_lies_behind_everything_that_is_cleaned_counts(sto
     assert [kept.value for kept in records(log)] == [b"committed", b"1"]
 
 
+def test_an_abort_long_ago_says_nothing_of_what_its_producer_commits_later(store: Store, log: PartitionLog) -> None:
+    put(log, (b"a", b"old"))
+    in_transaction(log, b"a", b"aborted", 0)
+    end_transaction(log, 7, 0, commit=False)
+    log.roll()
+    clean(store, log)
+    # The dirty part begins behind the aborted transaction, whose entry is still in the index.
+    in_transaction(log, b"a", b"committed", 1)
+    end_transaction(log, 7, 0, commit=True)
+    log.roll()
+    clean(store, log)
+    assert [kept.value for kept in records(log)] == [b"committed"]
+
+
 def test_of_a_producer_without_data_the_last_marker_stays_as_a_header(store: Store, log: PartitionLog) -> None:
     end_transaction(log, 7, 5, commit=False)
     put(log, (b"a", b"1"))
@@ -331,3 +348,41 @@ def test_a_batch_that_is_damaged_is_an_error_and_not_written_anew(log: Partition
     damaged[-3] ^= 1
     with pytest.raises(CorruptRecordError, match="checksum"):
         batch_filter(OffsetMap(0)).filter(BatchHeader(memoryview(damaged)), keep_legacy_tombstones=True)
+
+
+# Formats 0 and 1
+
+
+LEGACY = [data for row in load_golden() if len(data := bytes.fromhex(row["hex"])) > 20 and data[16] < 2]
+
+
+def test_messages_in_old_formats_become_batches_of_today_with_the_same_records() -> None:
+    assert LEGACY
+    for data in LEGACY:
+        for header in batch_headers(data):
+            kept = batch_filter(OffsetMap(0)).filter(header, keep_legacy_tombstones=True)
+            assert kept is not None
+            assert (kept.magic, kept.compression_type, kept.last_offset) == (
+                2, header.compression_type, header.last_offset
+            )  # fmt: skip
+            assert kept.is_valid()
+            assert [plain(record) for record in records_of(kept)] == [plain(record) for record in records_of(header)]
+
+
+def plain(record: Any) -> tuple[Any, ...]:
+    return record.offset, record.timestamp, record.key, record.value
+
+
+@pytest.mark.parametrize("keep", [True, False])
+def test_tombstones_in_old_formats_go_by_the_age_of_their_segment(keep: bool) -> None:
+    found = 0
+    for data in LEGACY:
+        for header in batch_headers(data):
+            offsets = OffsetMap(1000)
+            offsets.latest_offset = 2**62
+            tombstones = [r.offset for r in records_of(header) if r.key is not None and r.value is None]
+            kept = batch_filter(offsets).filter(header, keep_legacy_tombstones=keep)
+            left = [] if kept is None else [r.offset for r in records_of(kept) if r.value is None]
+            assert left == (tombstones if keep else [])
+            found += len(tombstones)
+    assert found

@@ -9,7 +9,7 @@ the new directory, the future log gets the current one's name, and the current o
     the metadata   A ────────────────────── B ─────────── B ──────────── B
 
 A crash before the metadata has changed leaves a future log that is filled further after the restart; a crash after it
-leaves a complete one, or two logs, of which `LogManager.settle` takes the one in B. Reading, checking and writing the
+leaves a complete one, or two logs, of which `settling` takes the right one. Reading, checking and writing the
 batches is done in a worker thread, which is the only one to touch the future log until it has caught up; so whoever
 gives a move up only detaches that log, and the move deletes it when its thread is done. Compaction leaves the
 partition alone meanwhile. Source: Kafka's ReplicaAlterLogDirsThread.
@@ -22,14 +22,13 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import anyio.to_thread
-
 from kclient.errors import KafkaError
 from refbroker.clock import Clock
 from refbroker.log import LogDirectory, LogManager, Origin, PartitionLog
 from refbroker.log.compaction.manager import LogCleaner
 from refbroker.log.compaction.throttle import Throttle
 from refbroker.log.file_range import FileRange
+from refbroker.threads import in_thread
 
 logger = logging.getLogger(__name__)
 
@@ -109,12 +108,19 @@ class ReplicaMoves:
                     self._begin(source, future, directory)
 
     def start(self, source: PartitionLog, directory: LogDirectory) -> None:
-        """Move a partition; one that is on its way already turns round.
+        """Move a partition, unless it is on its way there; what an earlier move has copied there is used.
 
         Raises:
             KafkaStorageError: the disk fails.
         """
-        future = self._logs.create_future(source, directory, first_offset(source))
+        key = (source.topic, source.partition)
+        if key in self._moves and self._moves[key].directory is directory:
+            return
+        if self._logs.future_directory(*key) is not directory:
+            self.cancel(*key)
+        future = directory.futures.get(key)
+        if future is None:
+            future = self._logs.create_future(source, directory, first_offset(source))
         self._begin(source, future, directory)
 
     def _begin(self, source: PartitionLog, future: PartitionLog, directory: LogDirectory) -> None:
@@ -127,11 +133,18 @@ class ReplicaMoves:
         logger.info("%s begins at offset %d", move, future.log_end_offset)
 
     def cancel(self, topic: str, partition: int) -> None:
-        """Give up a move, if there is one; what was copied is deleted."""
+        """Give up a move, if there is one; what was copied is deleted.
+
+        Raises:
+            KafkaStorageError: the disk fails.
+        """
         move = self._moves.pop((topic, partition), None)
+        future = self._logs.detach_future(topic, partition)
         if move is not None and move.task is not None:
-            self._logs.detach_future(topic, partition)
             move.task.cancel()
+        elif future is not None:
+            # Its move went wrong, and nobody fills it.
+            future.delete()
 
     async def stop(self) -> None:
         """Interrupt all moves; they go on after the next start."""
@@ -187,12 +200,12 @@ class ReplicaMoves:
             return True
         if move.future.log_end_offset < move.source.log_end_offset:
             missing = self._next_range(move)
-            await anyio.to_thread.run_sync(_copy, move.future, missing)
+            await in_thread(_copy, move.future, missing)
             if wait_ms := self._throttle.observe(missing.size):
                 await self._clock.sleep(wait_ms)
         elif not move.flushed:
             # The bulk of it, so that the rest needs no long wait for the disk.
-            await anyio.to_thread.run_sync(move.future.flush)
+            await in_thread(move.future.flush)
             move.flushed = True
         return False
 
@@ -228,8 +241,10 @@ class ReplicaMoves:
         future.begin_leader_epoch(source.leader_epoch)
         self._assign(source, move.directory)
         move.complete = True
-        self._logs.promote(source.topic, source.partition)
-        self._on_moved(source)
+        try:
+            self._logs.promote(source.topic, source.partition)
+        finally:
+            self._on_moved(source)
         logger.info("%s is complete", move)
         return True
 

@@ -14,7 +14,6 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
 from uuid import UUID
 
 from kclient.errors import ConfigError, KafkaStorageError
@@ -35,34 +34,12 @@ from refbroker.log.files import storage_errors
 from refbroker.log.log_dir import METADATA_TOPIC
 from refbroker.metadata.bootstrap import write_bootstrap
 from refbroker.metadata.control_records import VoterSet
+from refbroker.metadata.features import KAFKA_FEATURES
+from refbroker.metadata.image import KRAFT_VERSION
 from refbroker.metadata.snapshot_file import Snapshot, SnapshotId, encode_snapshot, write_snapshot
 from refbroker.metadata.versions import LATEST, METADATA_VERSION, METADATA_VERSIONS
 
-KRAFT_VERSION = "kraft.version"
 KRAFT_VERSION_LEVELS = (0, 1)
-
-
-class FeatureLevel(NamedTuple):
-    """A level of a feature above 0.
-
-    Attributes:
-        since: the least metadata.version whose clusters begin with it.
-        needs: the least metadata.version it works with.
-    """
-
-    since: int
-    needs: int
-
-
-FEATURES: dict[str, tuple[FeatureLevel, ...]] = {
-    "eligible.leader.replicas.version": (FeatureLevel(26, 23),),
-    "group.version": (FeatureLevel(22, 7),),
-    KRAFT_VERSION: (FeatureLevel(21, 21),),
-    "share.version": (FeatureLevel(28, 7),),
-    "streams.version": (FeatureLevel(29, 7),),
-    "transaction.version": (FeatureLevel(24, 7), FeatureLevel(24, 7)),
-}
-"""The features of Kafka 4.3 beside `metadata.version`, level 1 first."""
 
 
 @dataclass(frozen=True)
@@ -139,10 +116,12 @@ def plan_levels(given: Mapping[str, int], release: str | None, *, dynamic_quorum
             f"Valid feature levels are from {first} to {last}."
         )
     for name in given:
-        if name not in FEATURES and name != METADATA_VERSION:
-            raise ConfigError(f"Unsupported feature: {name}. Supported features are: {', '.join(sorted(FEATURES))}")
+        if name not in KAFKA_FEATURES and name != METADATA_VERSION:
+            raise ConfigError(
+                f"Unsupported feature: {name}. Supported features are: {', '.join(sorted(KAFKA_FEATURES))}"
+            )
     levels = {METADATA_VERSION: metadata_version}
-    for name, above in FEATURES.items():
+    for name, above in KAFKA_FEATURES.items():
         begins = sum(level.since <= metadata_version for level in above)
         levels[name] = given.get(name, int(dynamic_quorum) if name == KRAFT_VERSION else begins)
         _check_level(name, levels[name], metadata_version)
@@ -161,7 +140,7 @@ def plan_levels(given: Mapping[str, int], release: str | None, *, dynamic_quorum
 
 
 def _check_level(name: str, level: int, metadata_version: int) -> None:
-    above = FEATURES[name]
+    above = KAFKA_FEATURES[name]
     if not 0 <= level <= len(above):
         raise ConfigError(f"No feature:{name} with feature level {level}")
     needs = above[level - 1].needs if level else 0

@@ -1,0 +1,35 @@
+"""How many files and connections this process may have open.
+
+Three files of each log are open while it is written to, and more of those that are read. What a shell gives a process
+is often 1024, or 256 on macOS; Java's machine raises that by itself as it starts, and so Kafka never sees it.
+"""
+
+from __future__ import annotations
+
+import logging
+import resource
+
+logger = logging.getLogger(__name__)
+
+WANTED = 100_000
+"""What Kafka's documentation recommends for a broker."""
+
+# As much as every macOS allows, also where the hard limit says that there is none.
+_LEAST_MAXIMUM = 10_240
+
+
+def raise_file_limit() -> None:
+    """Raise the limit as far as this process may, up to `WANTED`; it is never lowered."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY or soft >= WANTED:
+        return
+    for wanted in (WANTED, _LEAST_MAXIMUM):
+        limit = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        if limit <= soft:
+            return
+        try:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
+        except (OSError, ValueError) as error:
+            logger.debug("the limit of open files cannot be %d: %s", limit, error)
+        else:
+            return

@@ -1,0 +1,134 @@
+"""The checkpoints of offsets in a data directory: read when it is opened, written as far as they have changed.
+
+    recovery-point-offset-checkpoint      before this offset everything is on the disk
+    log-start-offset-checkpoint           where a log starts, when that is not where its first segment does
+    replication-offset-checkpoint         the high watermark
+    cleaner-offset-checkpoint             where the part that compaction has not seen begins
+
+Without them everything is checked, which is slow but right: one that is damaged counts as an unclean stop. The format
+is in `checkpoints`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+from collections.abc import Collection, Mapping
+from pathlib import Path
+
+from kclient.errors import KafkaStorageError
+from refbroker.log.checkpoints import (
+    CLEANER_OFFSETS,
+    HIGH_WATERMARKS,
+    LOG_START_OFFSETS,
+    RECOVERY_POINTS,
+    TopicPartitionKey,
+    read_offsets,
+    write_offsets,
+)
+from refbroker.log.files import Files
+from refbroker.log.partition_log import PartitionLog
+
+logger = logging.getLogger(__name__)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class LogState:
+    """What is known of a log before it is opened.
+
+    Attributes:
+        clean: whether its files can be taken as they are.
+        recovery_point: before this offset everything is on the disk.
+        log_start_offset: its first offset.
+        cleaned_up_to: where the part that compaction has not seen begins, None before it has seen any.
+    """
+
+    clean: bool
+    recovery_point: int = 0
+    log_start_offset: int = 0
+    cleaned_up_to: int | None = None
+
+
+class OffsetCheckpoints:
+    """The checkpoints of one data directory.
+
+    Parameters:
+        files: the disk.
+        path: the data directory.
+    """
+
+    def __init__(self, files: Files, path: Path) -> None:
+        self._files = files
+        self._path = path
+        self._recovery_points: dict[TopicPartitionKey, int] = {}
+        self._log_start_offsets: dict[TopicPartitionKey, int] = {}
+        self._cleaner_offsets: dict[TopicPartitionKey, int] = {}
+        self._written: dict[str, dict[TopicPartitionKey, int]] = {}
+
+    def read(self) -> bool:
+        """Read what the last run has left, and say whether all of it could be read.
+
+        Raises:
+            OSError: the disk fails.
+        """
+        damaged: list[KafkaStorageError] = []
+
+        def table(name: str) -> dict[TopicPartitionKey, int]:
+            try:
+                return read_offsets(self._files, self._path / name)
+            except KafkaStorageError as error:
+                logger.warning("%s; the logs are checked instead", error.message)
+                damaged.append(error)
+                return {}
+
+        self._recovery_points = table(RECOVERY_POINTS)
+        self._log_start_offsets = table(LOG_START_OFFSETS)
+        self._cleaner_offsets = table(CLEANER_OFFSETS)
+        return not damaged
+
+    def state_of(self, key: TopicPartitionKey, *, clean: bool) -> LogState:
+        """What the last run has left of a log.
+
+        Parameters:
+            clean: whether that run ended cleanly.
+        """
+        return LogState(
+            clean,
+            self._recovery_points.get(key, 0),
+            self._log_start_offsets.get(key, 0),
+            self._cleaner_offsets.get(key),
+        )
+
+    def write(self, logs: Mapping[TopicPartitionKey, PartitionLog], names: Collection[str]) -> None:
+        """Write recovery points, log start offsets and high watermarks, each if it has changed.
+
+        Parameters:
+            logs: those that are in the checkpoints.
+            names: only these files; none for all three.
+
+        Raises:
+            OSError: the disk fails.
+        """
+        starts = {
+            key: log.log_start_offset for key, log in logs.items() if log.log_start_offset > log.segments[0].base_offset
+        }
+        tables = (
+            (RECOVERY_POINTS, {key: log.recovery_point for key, log in logs.items()}),
+            (LOG_START_OFFSETS, starts),
+            (HIGH_WATERMARKS, {key: log.high_watermark for key, log in logs.items()}),
+        )
+        for name, offsets in tables:
+            if (not names or name in names) and self._written.get(name) != offsets:
+                write_offsets(self._files, self._path / name, offsets)
+                self._written[name] = offsets
+
+    def write_cleaner_offsets(self, logs: Mapping[TopicPartitionKey, PartitionLog]) -> None:
+        """Write how far each log is compacted, if that has changed.
+
+        Raises:
+            OSError: the disk fails.
+        """
+        offsets = {key: log.cleaned_up_to for key, log in logs.items() if log.cleaned_up_to is not None}
+        if offsets != self._cleaner_offsets:
+            write_offsets(self._files, self._path / CLEANER_OFFSETS, offsets)
+            self._cleaner_offsets = offsets

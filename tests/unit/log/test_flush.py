@@ -1,0 +1,127 @@
+"""What a flush covers, when the recovery point moves, and when the checkpoints are written."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+from pathlib import Path
+
+import pytest
+
+from refbroker.log import PartitionLog
+from refbroker.log.checkpoints import HIGH_WATERMARKS, LOG_START_OFFSETS, RECOVERY_POINTS
+from refbroker.simulated_disk import SimulatedDisk
+from tests.unit.log.stores import SMALL, START_MS, Store, append, read_all
+
+
+class PowerlessStore(Store):
+    """A store on a simulated disk."""
+
+    def __init__(self, root: Path) -> None:
+        super().__init__(root)
+        self.power = SimulatedDisk()
+        self.disk = self.power  # type: ignore[assignment]
+
+
+def fill(log: PartitionLog, batches: int = 100) -> None:
+    for number in range(batches):
+        append(log, 2, timestamp=START_MS + number)
+
+
+def test_the_recovery_point_moves_when_the_disk_is_done(log: PartitionLog) -> None:
+    append(log, 3)
+    flush = log.begin_flush()
+    append(log, 2)
+    assert flush is not None
+    flush.sync()
+    assert log.recovery_point == 0
+    log.finish_flush(flush)
+    assert (log.recovery_point, log.unflushed_records) == (3, 2)
+
+
+def test_a_segment_that_was_flushed_while_active_is_flushed_once_more_when_it_is_rolled(log: PartitionLog) -> None:
+    append(log, 3)
+    log.flush()
+    assert log.begin_flush(up_to_active=True) is None
+    log.roll()
+    flush = log.begin_flush(up_to_active=True)
+    assert flush is not None
+    flush.sync()
+    log.finish_flush(flush)
+    assert log.begin_flush(up_to_active=True) is None
+    assert log.recovery_point == 3
+
+
+def test_what_is_rolled_during_a_flush_is_left_to_the_next(log: PartitionLog) -> None:
+    append(log, 3)
+    flush = log.begin_flush()
+    log.roll()
+    assert flush is not None
+    flush.sync()
+    log.finish_flush(flush)
+    assert log.begin_flush(up_to_active=True) is not None
+
+
+def test_a_log_is_due_when_flush_ms_have_passed(store: Store) -> None:
+    log = store.log(dataclasses.replace(SMALL, flush_ms=500))
+    append(log)
+    assert store.manager is not None
+    assert store.manager.pending_flushes(store.clock()) == []
+    store.clock.step(500)
+    [(due, flush)] = store.manager.pending_flushes(store.clock())
+    assert (due, flush.offset) == (log, 1)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_power_that_goes_after_a_clean_stop_takes_nothing(
+    tmp_path: Path, seed: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = PowerlessStore(tmp_path)
+    fill(store.log())
+    before = read_all(store.log())
+    store.close()
+    store.power.lose_unflushed(seed)
+    with caplog.at_level(logging.WARNING):
+        log = store.log()
+    assert read_all(log) == before
+    assert log.offset_for_timestamp(START_MS + 99) == (198, START_MS + 99, 0)
+    assert caplog.records == []
+    store.crash()
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_power_that_goes_after_a_flush_takes_only_what_came_later(tmp_path: Path, seed: int) -> None:
+    store = PowerlessStore(tmp_path)
+    fill(store.log(), 60)
+    store.log().flush()
+    before = read_all(store.log())
+    fill(store.log(), 40)
+    store.crash()
+    store.power.lose_unflushed(seed)
+    assert read_all(store.log())[: len(before)] == before
+    store.crash()
+
+
+def test_a_checkpoint_is_written_when_it_has_changed_and_only_the_one_that_is_asked_for(store: Store) -> None:
+    log = store.log()
+    manager = store.manager
+    assert manager is not None
+    append(log, 4)
+    manager.checkpoint()
+    names = (RECOVERY_POINTS, LOG_START_OFFSETS, HIGH_WATERMARKS)
+
+    def inodes() -> dict[str, int]:
+        return {name: (store.directory / name).stat().st_ino for name in names}
+
+    before = inodes()
+    manager.checkpoint()
+    assert inodes() == before
+    append(log)
+    log.delete_records(2)
+    log.flush()
+    manager.checkpoint(LOG_START_OFFSETS)
+    assert (store.directory / LOG_START_OFFSETS).read_text() == "0\n1\norders 0 2\n"
+    assert (store.directory / RECOVERY_POINTS).read_text() == "0\n1\norders 0 0\n"
+    manager.checkpoint()
+    assert (store.directory / RECOVERY_POINTS).read_text() == "0\n1\norders 0 5\n"
+    assert (store.directory / HIGH_WATERMARKS).read_text() == "0\n1\norders 0 5\n"

@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 
 from kclient.consumer import AsyncConsumer, Consumer, Waiting
@@ -303,6 +304,22 @@ async def test_async_consumer_commits_and_runs_callbacks_in_its_loop(seed: Seede
                 assert told == [None]
                 break
         assert consumer.health().partitions[group.tp].committed == 5
+
+
+@pytest.mark.anyio
+async def test_cancelled_commits_and_polls_lose_nothing(seed: Seeder, topic: str, group: Group) -> None:
+    fill(seed, topic, 200)
+    seen: list[int] = []
+    async with group.asynchronous(auto_commit_interval_ms=20) as consumer:
+        seconds = 0.0
+        while len(seen) < 200:
+            seconds = (seconds + 0.0007) % 0.02
+            with anyio.move_on_after(seconds if seen else SECONDS):
+                seen += [record.offset for record in await consumer.poll(1.0, max_records=3)]
+            with anyio.move_on_after(seconds):
+                await consumer.commit()
+    assert seen == list(range(200))
+    assert group.committed() == 200
 
 
 READER = """

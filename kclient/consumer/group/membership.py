@@ -10,7 +10,8 @@ from collections.abc import Callable
 from random import Random
 
 from kclient.config import ConsumerConfig
-from kclient.consumer.group.coordination import Coordination, Wait
+from kclient.consumer.group.agenda import Wait
+from kclient.consumer.group.coordination import Coordination
 from kclient.consumer.group.member import GroupMember
 from kclient.consumer.group.poll_interval import PollInterval
 from kclient.consumer.subscription import Subscription

@@ -57,10 +57,10 @@ class Generation(NamedTuple):
     """What a member says it is with every request of a group.
 
     Attributes:
-        id: the group's generation; it grows with every rebalance.
+        id: the group's generation, which grows with every rebalance; with the consumer protocol the member's epoch.
         member_id: given by the coordinator.
         instance_id: of a static member, else None.
-        protocol: the assignor the members agreed on.
+        protocol: the assignor the members agreed on; None with the consumer protocol.
     """
 
     id: int

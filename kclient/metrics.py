@@ -137,6 +137,10 @@ class Metrics:
             for key in [key for key in list(table) if gone <= set(key[1])]:
                 table.pop(key, None)
 
+    def drop_gauge(self, name: str, **labels: object) -> None:
+        """Drop one gauge, at once; `forget` has to look through all metrics."""
+        self._gauges.pop(_key(name, labels), None)
+
     def snapshot(self) -> dict[str, float]:
         """Everything by name; labels stand behind it, as in `records_lag{partition=0,topic=orders}`."""
         now = self._clock()

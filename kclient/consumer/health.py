@@ -13,7 +13,7 @@ import enum
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -98,13 +98,14 @@ class ConsumerHealth(msgspec.Struct, frozen=True):
 class _Progress:
     """When a partition moved last (`moved`), and since when it has had something to do (`since`)."""
 
-    __slots__ = ("moved", "position", "since", "state", "told")
+    __slots__ = ("moved", "position", "shown", "since", "state", "told")
 
     def __init__(self, state: PartitionState, position: int | None, now: float) -> None:
         self.state = state
         self.position = position
         self.moved = self.since = now
         self.told = False
+        self.shown: frozenset[tuple[str, str | None]] = frozenset()
 
 
 class HealthMonitor(Manager):
@@ -170,15 +171,16 @@ class HealthMonitor(Manager):
         """Note what moved, and return what has stalled since the last look."""
         stalled: dict[TopicPartition, PartitionHealth] = {}
         with self._subscription.lock:
-            found = self._partitions(now)
-            for tp, health in found.items():
-                progress = self._progress[tp]
-                if health.paused or health.lag == 0:
+            self._forget_gone()
+            place = self._place()
+            for tp, state in self._subscription.partitions.items():
+                progress, lag = self._note(state, place, now)
+                if state.paused or lag == 0:
                     progress.since = now
                     progress.told = False
                 elif self._timeout and not progress.told and self._has_stalled(progress, now):
                     progress.told = True
-                    stalled[tp] = health
+                    stalled[tp] = self._partition(state, place, now)
         return stalled
 
     def _has_stalled(self, progress: _Progress, now: float) -> bool:
@@ -213,62 +215,78 @@ class HealthMonitor(Manager):
         """Show the figures as metrics."""
         metrics = self._metrics
         with self._subscription.lock:
-            before = set(self._progress)
             found = self._partitions(self._clock())
-            starts = {tp: state.log_start_offset for tp, state in self._subscription.partitions.items()}
-            for tp in before:
-                metrics.forget(topic=tp.topic, partition=tp.partition)
             for tp, health in found.items():
-                labels: dict[str, Any] = {"topic": tp.topic, "partition": tp.partition}
-                figures = {
-                    "records_lag": health.lag,
-                    "records_lead": _between(starts[tp], health.position),
-                    "position": health.position,
-                    "committed_offset": health.committed,
-                    "end_offset": health.end_offset,
-                    "last_progress_seconds_ago": health.last_progress,
-                }
-                for name, value in figures.items():
-                    if value is not None:
-                        metrics.gauge(name, **labels).set(value)
-                metrics.gauge("waiting", reason=health.waiting.value, **labels).set(1)
+                self._show(self._progress[tp], health)
             lags = [health.lag for health in found.values() if health.lag is not None]
             metrics.gauge("records_lag_max").set(max(lags, default=0))
             metrics.gauge("stalled_partitions").set(sum(progress.told for progress in self._progress.values()))
 
     # -- lock held
 
-    def _partitions(self, now: float) -> dict[TopicPartition, PartitionHealth]:
-        partitions = self._subscription.partitions
-        place = self._place()
-        for gone in [tp for tp in self._progress if tp not in partitions]:
-            del self._progress[gone]
-            self._metrics.forget(topic=gone.topic, partition=gone.partition)
-        return {tp: self._partition(state, place, now) for tp, state in partitions.items()}
+    def _show(self, progress: _Progress, health: PartitionHealth) -> None:
+        """Set the gauges of a partition, and drop those of what is not known any more."""
+        state = progress.state
+        figures = {
+            ("records_lag", None): health.lag,
+            ("records_lead", None): _between(state.log_start_offset, health.position),
+            ("position", None): health.position,
+            ("committed_offset", None): health.committed,
+            ("end_offset", None): health.end_offset,
+            ("last_progress_seconds_ago", None): health.last_progress,
+            ("waiting", health.waiting.value): 1,
+        }
+        known = {gauge: value for gauge, value in figures.items() if value is not None}
+        self._hide(progress, known)
+        progress.shown = frozenset(known)
+        for (name, reason), value in known.items():
+            self._metrics.gauge(name, **_labels(state.tp, reason)).set(value)
 
-    def _partition(self, state: PartitionState, place: Place | None, now: float) -> PartitionHealth:
+    def _hide(self, progress: _Progress, keep: Collection[tuple[str, str | None]] = ()) -> None:
+        for name, reason in progress.shown.difference(keep):
+            self._metrics.drop_gauge(name, **_labels(progress.state.tp, reason))
+
+    def _partitions(self, now: float) -> dict[TopicPartition, PartitionHealth]:
+        self._forget_gone()
+        place = self._place()
+        return {tp: self._partition(state, place, now) for tp, state in self._subscription.partitions.items()}
+
+    def _forget_gone(self) -> None:
+        partitions = self._subscription.partitions
+        for gone in [tp for tp, progress in self._progress.items() if partitions.get(tp) is not progress.state]:
+            self._hide(self._progress.pop(gone))
+
+    def _note(self, state: PartitionState, place: Place | None, now: float) -> tuple[_Progress, int | None]:
+        """Where the partition stands, and its lag."""
         position = None if state.position is None else state.position.offset
-        taken = place is not None and place.state is state
-        if place is not None and taken:
+        if place is not None and place.state is state:
             position = place.reached.offset
-        end = state.last_stable_offset if self._reads_committed else state.high_watermark
         progress = self._progress.get(state.tp)
-        if progress is None or progress.state is not state:
+        if progress is None:
             progress = self._progress[state.tp] = _Progress(state, position, now)
         elif progress.position != position:
             progress.position = position
             progress.moved = now
             progress.told = False
+        end = self._end(state)
+        return progress, None if end is None else _between(position, end)
+
+    def _end(self, state: PartitionState) -> int | None:
+        end = state.last_stable_offset if self._reads_committed else state.high_watermark
+        return None if end < 0 else end
+
+    def _partition(self, state: PartitionState, place: Place | None, now: float) -> PartitionHealth:
+        progress, lag = self._note(state, place, now)
         idle = max(0.0, now - progress.moved)
-        lag = None if end < 0 else _between(position, end)
+        ready = bool(state.pieces) or (place is not None and place.state is state)
         return PartitionHealth(
-            position,
+            progress.position,
             state.committed,
-            None if end < 0 else end,
+            self._end(state),
             lag,
             state.paused,
             idle,
-            self._waiting(state, lag, ready=taken or bool(state.pieces), idle=idle),
+            self._waiting(state, lag, ready=ready, idle=idle),
         )
 
     def _waiting(self, state: PartitionState, lag: int | None, *, ready: bool, idle: float) -> Waiting:
@@ -292,6 +310,11 @@ class HealthMonitor(Manager):
 
 def _between(start: int | None, end: int | None) -> int | None:
     return None if start is None or end is None or start < 0 else max(0, end - start)
+
+
+def _labels(tp: TopicPartition, reason: str | None) -> dict[str, Any]:
+    labels: dict[str, Any] = {"topic": tp.topic, "partition": tp.partition}
+    return labels if reason is None else {**labels, "reason": reason}
 
 
 def _in_a_thread(function: Callable[[], None]) -> None:

@@ -102,3 +102,12 @@ def test_the_last_figures_reach_a_hook_when_the_client_closes() -> None:
     metrics.close()
     assert done.wait(10.0)
     assert seen == [5]
+
+
+def test_one_gauge_is_dropped_and_those_beside_it_stay() -> None:
+    metrics = Metrics()
+    for partition in range(2):
+        metrics.gauge("records_lag", topic="t", partition=partition).set(5)
+    metrics.drop_gauge("records_lag", topic="t", partition=0)
+    metrics.drop_gauge("records_lag", topic="t", partition=7)
+    assert metrics.snapshot() == {"records_lag{partition=1,topic=t}": 5}

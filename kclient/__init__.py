@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         OffsetAndTimestamp,
         PartitionInfo,
         RecordMetadata,
+        SubscriptionPattern,
         TopicPartition,
     )
 
@@ -55,6 +56,7 @@ _HOMES = {
     "RecordFuture": "producer",
     "RecordMetadata": "types",
     "Records": "consumer",
+    "SubscriptionPattern": "types",
     "TopicPartition": "types",
     "Waiting": "consumer",
 }
@@ -80,6 +82,7 @@ __all__ = [
     "RecordFuture",
     "RecordMetadata",
     "Records",
+    "SubscriptionPattern",
     "TopicPartition",
     "Waiting",
 ]

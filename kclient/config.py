@@ -228,6 +228,13 @@ class ProducerConfig(ClientConfig, frozen=True, kw_only=True):
         return -1 if self.acks == "all" else int(self.acks)
 
 
+_OF_THE_OTHER = {
+    "classic": ("group_remote_assignor",),
+    "consumer": ("session_timeout_ms", "heartbeat_interval_ms", "partition_assignment_strategy"),
+}
+"""By group protocol, the options that only the other one has."""
+
+
 class ConsumerConfig(ClientConfig, frozen=True, kw_only=True):
     """Options of Consumer and AsyncConsumer."""
 
@@ -265,7 +272,13 @@ class ConsumerConfig(ClientConfig, frozen=True, kw_only=True):
         str | None,
         Option("Makes a static member, which gets its partitions back when it restarts within session_timeout_ms."),
     ] = None
-    group_protocol: Annotated[str, Option("How members and coordinator agree.", choices=("classic",))] = "classic"
+    group_protocol: Annotated[
+        str,
+        Option(
+            'Who divides the partitions: one of the members ("classic"), or the brokers ("consumer", KIP-848).',
+            choices=("classic",),
+        ),
+    ] = "classic"
     session_timeout_ms: Annotated[
         int, _milliseconds("The coordinator takes a member for dead that was silent for this long.", 1, INT_MAX)
     ] = 45_000
@@ -281,6 +294,12 @@ class ConsumerConfig(ClientConfig, frozen=True, kw_only=True):
             "objects (see kclient.assignors), the preferred one first. Members use one that all of them have."
         ),
     ] = ("range", "cooperative-sticky")
+    group_remote_assignor: Annotated[
+        str | None,
+        Option(
+            'With group_protocol="consumer": the assignor that the brokers use, "uniform" or "range"; None for theirs.'
+        ),
+    ] = None
     enable_auto_commit: Annotated[bool, Option("Commit by itself what earlier polls returned.")] = True
     auto_commit_interval_ms: Annotated[int, _milliseconds("How often that is done.", 0, INT_MAX)] = 5_000
     stall_timeout_ms: Annotated[
@@ -291,6 +310,15 @@ class ConsumerConfig(ClientConfig, frozen=True, kw_only=True):
         StallCallback | None,
         Option("Called, once for each stall, with the health of the partitions that stalled, by partition."),
     ] = None
+
+    @classmethod
+    def from_options(cls, options: Mapping[str, Any]) -> Self:
+        """See `ClientConfig.from_options`; what one group protocol leaves to the brokers cannot be set with it."""
+        config = super().from_options(options)
+        refused = [name for name in _OF_THE_OTHER[config.group_protocol] if options.get(name) is not None]
+        if refused:
+            raise ConfigError(f'{", ".join(refused)} cannot be set with group_protocol="{config.group_protocol}"')
+        return config
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -303,6 +331,11 @@ class ConsumerConfig(ClientConfig, frozen=True, kw_only=True):
                 f"heartbeat_interval_ms ({self.heartbeat_interval_ms}) must be less than session_timeout_ms "
                 f"({self.session_timeout_ms}), best a third of it"
             )
+
+    @property
+    def uses_consumer_protocol(self) -> bool:
+        """Whether the consumer is in a group whose partitions the brokers divide (KIP-848)."""
+        return self.group_id is not None and self.group_protocol == "consumer"
 
     @property
     def reads_committed(self) -> bool:
@@ -365,7 +398,6 @@ def _option(hint: Any) -> Option:
 _NOT_YET = {
     "TLS and SASL": ("security_protocol", "sasl_", "ssl_"),
     "transactions": ("transactional_id", "transaction_timeout_ms"),
-    "server-side assignors": ("group_remote_assignor",),
 }
 
 

@@ -84,6 +84,7 @@ class ConsumerOptions(ClientOptions, total=False):
     session_timeout_ms: int
     heartbeat_interval_ms: int
     max_poll_interval_ms: int
+    group_remote_assignor: str | None
     partition_assignment_strategy: str | Sequence[Any]
     enable_auto_commit: bool
     auto_commit_interval_ms: int

@@ -23,6 +23,7 @@ __all__ = [
     "OffsetAndTimestamp",
     "PartitionInfo",
     "RecordMetadata",
+    "SubscriptionPattern",
     "TopicPartition",
 ]
 
@@ -75,6 +76,15 @@ class ConsumerGroupMetadata(msgspec.Struct, frozen=True):
     generation_id: int = -1
     member_id: str = ""
     group_instance_id: str | None = None
+
+
+class SubscriptionPattern(msgspec.Struct, frozen=True):
+    """A regular expression of topics that the brokers match, against whole names: RE2's syntax, not Python's.
+
+    For a group with `group_protocol="consumer"`. A pattern that the client is to match is a `re.compile(...)`.
+    """
+
+    pattern: str
 
 
 class OffsetAndTimestamp(msgspec.Struct, frozen=True):

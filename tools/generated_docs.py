@@ -196,5 +196,8 @@ PARTS: dict[str, Callable[[], str]] = {
     "cleaning states": partial(_event_diagram, "refbroker.log.compaction.states"),
     "group states": partial(_diagram, "refbroker.coordinators.groups.states"),
     "group member states": partial(_diagram, "kclient.consumer.group.states"),
+    "consumer protocol member states": partial(
+        _diagram, "kclient.consumer.group.consumer_states", "CONSUMER_TRANSITIONS"
+    ),
     "consumer partition states": partial(_diagram, "kclient.consumer.partition_state"),
 }

@@ -69,7 +69,7 @@ class AsyncConsumer:
         return consumer
 
     def _open(self, config: ConsumerConfig, topics: tuple[Topic, ...]) -> None:
-        choose(topics)  # raises before there is something to close
+        choose(topics, brokers_match=config.uses_consumer_protocol)  # raises before there is something to close
         self._bridge = LoopBridge()
         self._signal = LoopSignal(self._bridge)
         self._owner: int | None = None

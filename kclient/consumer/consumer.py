@@ -72,7 +72,7 @@ class Consumer:
         return consumer
 
     def _open(self, config: ConsumerConfig, topics: tuple[Topic, ...]) -> None:
-        choose(topics)  # raises before there is something to close
+        choose(topics, brokers_match=config.uses_consumer_protocol)  # raises before there is something to close
         self._signal = ThreadSignal()
         self._owner = threading.RLock()
         self._core = ConsumerCore(config, self._signal)

@@ -136,7 +136,7 @@ class ConsumerCore:
             run_soon=run_soon,
             wake=self.notifier.notify,
         )
-        for manager in (*offsets.managers, group.member, group.coordinator):
+        for manager in (*offsets.managers, *group.managers):
             engine.add(manager)
         engine.on_failure(offsets.fail_all)
 
@@ -163,11 +163,16 @@ class ConsumerCore:
         listener: RebalanceListener | None = None,
     ) -> None:
         """Read all partitions of these topics, or, in a group, share them."""
-        choice = choose(topics, exclude=exclude, with_internal=not self.config.exclude_internal_topics)
+        choice = choose(
+            topics,
+            exclude=exclude,
+            with_internal=not self.config.exclude_internal_topics,
+            brokers_match=self.config.uses_consumer_protocol,
+        )
         if listener is not None and self.group is None:
             raise IllegalStateError("a rebalance listener has nothing to hear without a group_id")
         self.leave_iteration()
-        if choice.names or choice.patterns:
+        if choice.names or choice.patterns or choice.regex is not None:
             self.subscription.subscribe(choice)
         elif self.group is not None:
             raise ValueError("subscribe() needs topics; unsubscribe() leaves the group")
@@ -175,7 +180,9 @@ class ConsumerCore:
             self.subscription.unsubscribe()
         if self.group is not None:
             self.group.coordination.listener = listener or RebalanceListener()
-        self._assigned(choice.names, everything=bool(choice.patterns))
+        # What a group assigned stays until it says otherwise.
+        kept = {tp.topic for tp in self.subscription.partitions}
+        self._assigned({*choice.names, *kept}, everything=bool(choice.patterns))
 
     def assign(self, partitions: Iterable[tuple[str, int]]) -> None:
         """Read exactly these partitions."""

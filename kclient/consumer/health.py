@@ -26,7 +26,7 @@ from kclient.net.manager import Manager, Poll
 from kclient.types import TopicPartition
 
 if TYPE_CHECKING:
-    from kclient.consumer.group.member import GroupMember
+    from kclient.consumer.group.agenda import Member
     from kclient.consumer.iteration import Place
     from kclient.metrics import Metrics
     from kclient.net.coordinator import Coordinator
@@ -131,7 +131,7 @@ class HealthMonitor(Manager):
         metrics: Metrics,
         place: Callable[[], Place | None],
         *,
-        member: GroupMember | None = None,
+        member: Member | None = None,
         coordinator: Coordinator | None = None,
         commit_error: Callable[[], KafkaError | None] = lambda: None,
         run_soon: Callable[[Callable[[], None]], None] | None,
@@ -208,7 +208,7 @@ class HealthMonitor(Manager):
         with self._subscription.lock:
             found = self._partitions(now)
             stalled = tuple(tp for tp in found if self._progress[tp].told)
-        state = None if self._member is None else self._member.state.value
+        state = None if self._member is None else str(self._member.state.value)
         return ConsumerHealth(found, stalled, state, self._commit_error())
 
     def publish(self) -> None:

@@ -48,7 +48,8 @@ class Subscription:
     Attributes:
         version: grows with every change that may call for a request.
         topics: what is subscribed to; None when partitions are assigned by hand.
-        choice: what that was derived from, where there are patterns.
+        choice: what that was derived from, where there are patterns; what its `regex` matches only the brokers
+            know.
         errors: what concerns no single partition, to be raised from the owner's next call.
         on_change: called when `version` grew, to wake the network thread.
     """
@@ -83,7 +84,7 @@ class Subscription:
                 raise IllegalStateError("partitions are assigned by hand: unsubscribe() before subscribe()")
             kept = [topic for topic in self.topics or () if choice.matches(topic)]
             self.topics = tuple(dict.fromkeys((*choice.names, *kept)))
-            self.choice = choice if choice.patterns else None
+            self.choice = choice if choice.patterns or choice.regex is not None else None
             if self.in_group:
                 # What it has stays until the group says otherwise.
                 self._changed()

@@ -46,7 +46,6 @@ def test_an_unknown_option_names_the_nearest_one() -> None:
         ("sasl.mechanism", "TLS and SASL"),
         ("ssl_ca_location", "TLS and SASL"),
         ("transactional_id", "transactions"),
-        ("group.remote.assignor", "server-side assignors"),
     ],
 )
 def test_an_option_of_what_is_not_there_yet_says_so_and_guesses_nothing(option: str, feature: str) -> None:
@@ -141,3 +140,18 @@ def test_a_properties_file_with_a_line_that_is_no_property_says_which(tmp_path: 
     path.write_text("fetch.min.bytes=10\nwhat is this\n")
     with pytest.raises(ConfigError, match=r"line 2: expected name=value"):
         ConsumerConfig.from_properties(path)
+
+
+@pytest.mark.parametrize(
+    ("protocol", "option", "value"),
+    [
+        ("classic", "group_remote_assignor", "uniform"),
+    ],
+)
+def test_options_of_the_other_group_protocol_are_refused_even_at_their_defaults(
+    protocol: str, option: str, value: object
+) -> None:
+    with pytest.raises(ConfigError, match=f'^{option} cannot be set with group_protocol="{protocol}"'):
+        ConsumerConfig.from_options({"group_id": "g", "group_protocol": protocol, option: value})
+    with pytest.raises(ConfigError, match=option):
+        ConsumerConfig.from_properties({"group.id": "g", "group.protocol": protocol}, **{option: value})

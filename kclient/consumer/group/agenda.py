@@ -18,7 +18,7 @@ from collections import deque
 from collections.abc import Callable, Collection
 from concurrent.futures import Future
 from functools import partial
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from kclient.config import ConsumerConfig
 from kclient.consumer.group.events import Event
@@ -75,6 +75,24 @@ class Member(Protocol):
     def leave(self, future: Future[None], *, tell: bool, reason: str) -> list[Request]: ...
 
 
+class Owner(NamedTuple):
+    """How the owner's part reaches the two threads.
+
+    Attributes:
+        submit: runs a function on the network thread.
+        send: sends a request, on the network thread.
+        clock: seconds, as `time.monotonic`.
+        wait: waits for news in the name of the owner, and raises what interrupts it.
+        wake: makes the owner's call look here; any thread.
+    """
+
+    submit: Callable[[Callable[[], None]], None]
+    send: Callable[[Request], None]
+    clock: Callable[[], float]
+    wait: Wait
+    wake: Callable[[], None]
+
+
 class Agenda(ABC):
     """The owner's side of one membership.
 
@@ -83,11 +101,7 @@ class Agenda(ABC):
         subscription: what is subscribed to, and what is assigned.
         metadata: the cluster.
         coordinator, member: the network thread's side.
-        submit: runs a function on the network thread.
-        send: sends a request, on the network thread.
-        clock: seconds, as `time.monotonic`.
-        wait: waits for news in the name of the owner, and raises what interrupts it.
-        wake: makes the owner's call look here; any thread.
+        owner: the threads.
 
     Attributes:
         listener: the application's.
@@ -101,12 +115,7 @@ class Agenda(ABC):
         metadata: MetadataManager,
         coordinator: Coordinator,
         member: Member,
-        *,
-        submit: Callable[[Callable[[], None]], None],
-        send: Callable[[Request], None],
-        clock: Callable[[], float],
-        wait: Wait,
-        wake: Callable[[], None],
+        owner: Owner,
     ) -> None:
         self.listener = RebalanceListener()
         self.commits: Commits | None = None
@@ -115,11 +124,7 @@ class Agenda(ABC):
         self._metadata = metadata
         self._coordinator = coordinator
         self._member = member
-        self._submit = submit
-        self._send = send
-        self._clock = clock
-        self._wait = wait
-        self._wake = wake
+        self._submit, self._send, self._clock, self._wait, self._wake = owner
         self._events: deque[Event] = deque()
         self._agenda: deque[Step] = deque()
         self._busy = False

@@ -15,12 +15,12 @@ Leaves out the coordinator (`member`), how offsets are committed (`commits`), an
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from functools import partial
 from typing import TYPE_CHECKING
 
 from kclient.config import ConsumerConfig
-from kclient.consumer.group.agenda import Agenda, Wait
+from kclient.consumer.group.agenda import Agenda, Owner
 from kclient.consumer.group.events import Assigned, Event, Failed, JoinData, Lead, Rejoin
 from kclient.consumer.group.leader import Counts, Division, partition_counts
 from kclient.consumer.group.member import GroupMember
@@ -34,7 +34,6 @@ from kclient.net.operation import Operation
 from kclient.types import TopicPartition
 
 if TYPE_CHECKING:
-    from kclient.net.manager import Request
     from kclient.net.metadata import MetadataManager
 
 _log = logging.getLogger(__name__)
@@ -44,7 +43,7 @@ class Coordination(Agenda):
     """The owner's side of one membership.
 
     Parameters:
-        config, subscription, metadata, coordinator, submit, send, clock, wait, wake: see `Agenda`.
+        config, subscription, metadata, coordinator, owner: see `Agenda`.
         member: the network thread's side.
 
     Attributes:
@@ -60,25 +59,9 @@ class Coordination(Agenda):
         metadata: MetadataManager,
         coordinator: Coordinator,
         member: GroupMember,
-        *,
-        submit: Callable[[Callable[[], None]], None],
-        send: Callable[[Request], None],
-        clock: Callable[[], float],
-        wait: Wait,
-        wake: Callable[[], None],
+        owner: Owner,
     ) -> None:
-        super().__init__(
-            config,
-            subscription,
-            metadata,
-            coordinator,
-            member,
-            submit=submit,
-            send=send,
-            clock=clock,
-            wait=wait,
-            wake=wake,
-        )
+        super().__init__(config, subscription, metadata, coordinator, member, owner)
         self.strategy = Strategy(config.partition_assignment_strategy)
         self._rack = config.client_rack
         self._joining = False

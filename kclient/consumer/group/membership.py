@@ -10,13 +10,18 @@ from collections.abc import Callable
 from random import Random
 
 from kclient.config import ConsumerConfig
-from kclient.consumer.group.agenda import Wait
+from kclient.consumer.group.agenda import Owner, Wait
+from kclient.consumer.group.consumer_member import ConsumerMember
 from kclient.consumer.group.coordination import Coordination
+from kclient.consumer.group.events import Event
 from kclient.consumer.group.member import GroupMember
 from kclient.consumer.group.poll_interval import PollInterval
+from kclient.consumer.group.reconciliation import Reconciliation
+from kclient.consumer.group.topic_names import TopicNames
 from kclient.consumer.subscription import Subscription
 from kclient.net.coordinator import GROUP, Coordinator
 from kclient.net.engine import Engine
+from kclient.net.manager import Manager
 from kclient.net.operation import Operation
 
 
@@ -25,20 +30,25 @@ class Membership:
 
     Parameters:
         config: the consumer's options, with a group_id.
-        engine: the consumer's; the managers made here are to be added to it, the coordinator last, since the others
-            tell it in their turns what they need.
+        engine: the consumer's; `managers` are to be added to it.
         subscription: the consumer's.
         random: for jitter.
         taken: gives the record that the application took last.
-        wait: see `Coordination`.
-        wake: see `Coordination`.
+        wait: see `Owner`.
+        wake: see `Owner`.
         clock: seconds; that of the engine.
 
     Attributes:
         coordinator, member: the network thread's side.
         coordination: the owner's.
         poll_interval: whether the application makes progress.
+        managers: what the network thread polls, the coordinator last, since the others tell it in their turns what
+            they need.
     """
+
+    member: GroupMember | ConsumerMember
+    coordination: Coordination | Reconciliation
+    managers: list[Manager]
 
     def __init__(
         self,
@@ -55,37 +65,53 @@ class Membership:
         assert config.group_id is not None
         self.coordinator = Coordinator(config.group_id, GROUP, engine.nodes, config, random=random)
         self.poll_interval = PollInterval(config.max_poll_interval_ms, taken)
-        self.member = GroupMember(
+        self._clock = clock
+        self._static = config.group_instance_id is not None
+        build = self._with_consumer_protocol if config.uses_consumer_protocol else self._with_classic_protocol
+        build(config, engine, subscription, random, Owner(engine.submit, engine.send, clock, wait, wake))
+        engine.metadata.add_listener(self.coordination.on_metadata)
+
+    def _with_classic_protocol(
+        self, config: ConsumerConfig, engine: Engine, subscription: Subscription, random: Random, owner: Owner
+    ) -> None:
+        self.member = member = GroupMember(
             config,
             self.coordinator,
             random=random,
-            on_event=lambda event: self.coordination.on_event(event),
+            on_event=self._on_event,
             poll_interval=self.poll_interval,
             metrics=engine.metrics,
         )
-        self.coordination = Coordination(
+        self.coordination = Coordination(config, subscription, engine.metadata, self.coordinator, member, owner)
+        self.managers = [member, self.coordinator]
+
+    def _with_consumer_protocol(
+        self, config: ConsumerConfig, engine: Engine, subscription: Subscription, random: Random, owner: Owner
+    ) -> None:
+        self.member = member = ConsumerMember(
             config,
-            subscription,
-            engine.metadata,
             self.coordinator,
-            self.member,
-            submit=engine.submit,
-            send=engine.send,
-            clock=clock,
-            wait=wait,
-            wake=wake,
+            random=random,
+            on_event=self._on_event,
+            poll_interval=self.poll_interval,
+            metrics=engine.metrics,
         )
-        self._clock = clock
-        self._static = config.group_instance_id is not None
-        engine.metadata.add_listener(self.coordination.on_metadata)
+        names = TopicNames(config, random=random, on_found=owner.wake)
+        self.coordination = Reconciliation(
+            config, subscription, engine.metadata, self.coordinator, member, names, owner
+        )
+        self.managers = [member, names, self.coordinator]
+
+    def _on_event(self, event: Event) -> None:
+        self.coordination.on_event(event)
 
     def step(self, deadline: float) -> Operation[bool]:
-        """The application asks for records: see `Coordination.step`."""
+        """The application asks for records: see `Agenda.step`."""
         self.poll_interval.polled(self._clock())
         return self.coordination.step(deadline)
 
     def leave(self, deadline: float, *, leave_group: bool | None, reason: str) -> Operation[None]:
-        """Give everything up: see `Coordination.leave`.
+        """Give everything up: see `Agenda.leave`.
 
         Parameters:
             leave_group: None: a static member does not tell the coordinator, since it comes back.

@@ -21,6 +21,7 @@ class Outcome(enum.Enum):
     LATE = "the group went on without this member: keep the id; what it had is lost"
     FENCED = "another member uses the same group_instance_id: the end"
     RAISE = "the owner has to hear of it"
+    FATAL = "this can be no member: the end"
 
 
 _EVERYWHERE = {
@@ -42,3 +43,18 @@ JOIN = _EVERYWHERE | {
 }
 SYNC = _EVERYWHERE
 HEARTBEAT = _EVERYWHERE
+
+# Of the consumer protocol, FATAL by default: INVALID_REQUEST, GROUP_MAX_SIZE_REACHED, GROUP_AUTHORIZATION_FAILED,
+# UNSUPPORTED_ASSIGNOR, UNSUPPORTED_VERSION, INVALID_REGULAR_EXPRESSION, UNRELEASED_INSTANCE_ID, FENCED_INSTANCE_ID and
+# what nobody foresaw, unless it is retriable.
+CONSUMER_HEARTBEAT = {
+    e.CoordinatorNotAvailableError.code: Outcome.MOVED,
+    e.NotCoordinatorError.code: Outcome.MOVED,
+    e.CoordinatorLoadInProgressError.code: Outcome.AGAIN,
+    # Said of commits: the epoch has grown, and the answer that tells it was lost or is on its way.
+    e.StaleMemberEpochError.code: Outcome.AGAIN,
+    e.UnknownMemberIdError.code: Outcome.LOST,
+    e.FencedMemberEpochError.code: Outcome.LOST,
+    # Permissions may come; until then nothing is assigned of that topic.
+    e.TopicAuthorizationError.code: Outcome.RAISE,
+}

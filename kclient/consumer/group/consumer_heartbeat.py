@@ -1,0 +1,107 @@
+"""The heartbeat of the consumer protocol (KIP-848) as a message: whole when it joins, afterwards only what changed.
+
+The coordinator takes a field that is left out for unchanged. So what was sent is remembered, and forgotten again when
+an answer failed to come or was an error, since then nobody knows what the coordinator has. Left out: when it is sent,
+and what the answer means (`consumer_member`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+from uuid import UUID
+
+from kclient.config import ConsumerConfig
+from kclient.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+
+JOIN_EPOCH = 0
+LEAVE_EPOCH = -1
+STATIC_LEAVE_EPOCH = -2
+"""Of a static member that comes back: its partitions are kept for it until the session is over."""
+REGEX_FROM = 1
+"""The version that knows patterns."""
+
+Partitions = Mapping[UUID, tuple[int, ...]]
+"""Numbers of partitions, in order, by topic id."""
+
+
+class Interest(NamedTuple):
+    """What a member subscribes to.
+
+    Attributes:
+        topics: names.
+        regex: a pattern that the coordinator matches (RE2); None for none.
+    """
+
+    topics: tuple[str, ...]
+    regex: str | None = None
+
+
+class Held(NamedTuple):
+    """What a member has.
+
+    Attributes:
+        number: of the target that it was part of; the same partitions are acknowledged once for each target.
+        partitions: by topic id.
+    """
+
+    number: int
+    partitions: Partitions
+
+
+NOTHING = Held(0, {})
+
+
+class HeartbeatFields:
+    """Makes the heartbeats of one member.
+
+    Parameters:
+        config: the consumer's options.
+    """
+
+    def __init__(self, config: ConsumerConfig) -> None:
+        assert config.group_id is not None
+        self._group = config.group_id
+        self._instance_id = config.group_instance_id
+        self._rack = config.client_rack or None
+        self._rebalance_ms = config.max_poll_interval_ms
+        self._assignor = config.group_remote_assignor
+        self._interest: Interest | None = None
+        self._held: Held | None = None
+
+    def message(self, member_id: str, epoch: int, interest: Interest, held: Held) -> ConsumerGroupHeartbeatRequest:
+        """The next heartbeat."""
+        message = self._bare(member_id, epoch)
+        before = self._interest
+        if epoch == JOIN_EPOCH or before is None:
+            message.rebalance_timeout_ms = self._rebalance_ms
+            message.server_assignor = self._assignor
+        if epoch == JOIN_EPOCH:
+            message.rack_id = self._rack
+        if epoch == JOIN_EPOCH or before is None or before.topics != interest.topics:
+            message.subscribed_topic_names = list(interest.topics)
+        if interest.regex is not None:
+            if epoch == JOIN_EPOCH or before is None or before.regex != interest.regex:
+                message.subscribed_topic_regex = interest.regex
+        elif before is not None and before.regex is not None:
+            message.subscribed_topic_regex = ""
+        if epoch == JOIN_EPOCH or held != self._held:
+            kind = ConsumerGroupHeartbeatRequest.TopicPartitions
+            message.topic_partitions = [
+                kind(topic_id=topic_id, partitions=list(numbers)) for topic_id, numbers in held.partitions.items()
+            ]
+        self._interest, self._held = interest, held
+        return message
+
+    def leave(self, member_id: str, epoch: int) -> ConsumerGroupHeartbeatRequest:
+        """The last heartbeat."""
+        return self._bare(member_id, epoch)
+
+    def forget(self) -> None:
+        """Nobody knows what the coordinator has: the next heartbeat tells everything."""
+        self._interest = self._held = None
+
+    def _bare(self, member_id: str, epoch: int) -> ConsumerGroupHeartbeatRequest:
+        return ConsumerGroupHeartbeatRequest(
+            group_id=self._group, member_id=member_id, member_epoch=epoch, instance_id=self._instance_id
+        )

@@ -1,0 +1,443 @@
+"""The member of a group that speaks the consumer protocol (KIP-848): ConsumerGroupHeartbeat, and the timers around it.
+
+On the network thread only, so that the application never keeps a heartbeat from going out. The coordinator divides the
+partitions; with a heartbeat's answer it tells a member what it is to have, its *target*, and the member tells with a
+heartbeat what it has. It is the owner who goes from one to the other (`reconciliation`): it is told by events, and says
+`reconciled` when it is done. There is no generation in which all members stand still: each has an epoch of its own,
+which grows while its partitions stay the same, so a commit takes the epoch of the moment in which it is sent.
+
+The interval of heartbeats is the coordinator's, and so is the session. Where the application asked for no records for
+`max_poll_interval_ms`, the member leaves, so that others get its partitions. What an error code means stands in
+`outcomes`, which states there are in `consumer_states`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from concurrent.futures import Future
+from random import Random
+from uuid import UUID
+
+from kclient.config import ConsumerConfig
+from kclient.consumer.group import outcomes
+from kclient.consumer.group.consumer_heartbeat import (
+    JOIN_EPOCH,
+    LEAVE_EPOCH,
+    NOTHING,
+    REGEX_FROM,
+    STATIC_LEAVE_EPOCH,
+    HeartbeatFields,
+    Held,
+    Interest,
+    Partitions,
+)
+from kclient.consumer.group.consumer_states import CONSUMER_TRANSITIONS, HEARTBEATS, IN_GROUP, ConsumerState
+from kclient.consumer.group.events import Event, Failed, Rejoin, Target
+from kclient.consumer.group.outcomes import Outcome
+from kclient.consumer.group.poll_interval import PollInterval
+from kclient.consumer.group.states import Generation
+from kclient.errors import (
+    GroupIdNotFoundError,
+    IllegalStateError,
+    KafkaError,
+    MaxPollExceeded,
+    UnknownMemberIdError,
+    UnsupportedVersionError,
+    error_from_code,
+)
+from kclient.metrics import Metrics
+from kclient.net.backoff import retry_backoff
+from kclient.net.coordinator import Coordinator
+from kclient.net.manager import IDLE, NEVER, Manager, Poll, Request
+from kclient.protocol.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
+
+_log = logging.getLogger(__name__)
+
+_FIRST_INTERVAL = 5.0
+"""Seconds between heartbeats until the coordinator says."""
+_API = "ConsumerGroupHeartbeat"
+_TOO_OLD = (
+    "the brokers do not speak the consumer group protocol: it needs Apache Kafka 4.0 (or 3.7 with it enabled) and the "
+    'feature group.version 1; use group_protocol="classic"'
+)
+_NO_PATTERNS = (
+    "the brokers do not match patterns: a SubscriptionPattern needs Apache Kafka 4.0; subscribe to names, or to "
+    "re.compile(...), which the client matches"
+)
+
+
+class ConsumerMember(Manager):
+    """One consumer's membership.
+
+    Parameters:
+        config: its options.
+        coordinator: the group's.
+        random: for jitter, and for the member's id, which it chooses itself and keeps.
+        on_event: takes each event, in order.
+        poll_interval: whether the application makes progress.
+        metrics: where rebalances and heartbeats count.
+
+    Attributes:
+        state: see `consumer_states`; any thread may read it.
+        membership: grows whenever what was assigned to this member is not its own any more; any thread may read it.
+    """
+
+    def __init__(
+        self,
+        config: ConsumerConfig,
+        coordinator: Coordinator,
+        *,
+        random: Random,
+        on_event: Callable[[Event], None],
+        poll_interval: PollInterval,
+        metrics: Metrics,
+    ) -> None:
+        assert config.group_id is not None
+        self.state = ConsumerState.UNSUBSCRIBED
+        self.membership = 0
+        self._group = config.group_id
+        self._instance_id = config.group_instance_id
+        self._member_id = str(UUID(int=random.getrandbits(128), version=4))
+        self._fields = HeartbeatFields(config)
+        self._poll_interval = poll_interval
+        self._coordinator = coordinator
+        self._backoff = retry_backoff(config, random)
+        self._on_event = on_event
+        self._generation = self._at(JOIN_EPOCH)
+        self._number = 0
+        self._interest: Interest | None = None
+        self._target: Held | None = None
+        self._held = NOTHING
+        self._leaving: list[Future[None]] = []
+        self._beating = False
+        # Whether the coordinator may have heard of this membership.
+        self._asked = False
+        # Answers to what was asked in an earlier life of this member are of no concern.
+        self._life = 0
+        self._failures = 0
+        self._interval = _FIRST_INTERVAL
+        self._next_heartbeat = 0.0
+        self._retry_at = 0.0
+        self._raised: KafkaError | None = None
+        self._started = 0.0
+        self._heartbeat_time = metrics.histogram("heartbeat_response_time")
+        self._heartbeats = metrics.counter("heartbeat_total")
+        self._rebalances = metrics.counter("rebalance_total")
+        self._failed_rebalances = metrics.counter("failed_rebalance_total")
+        self._rebalance_time = metrics.histogram("rebalance_latency")
+
+    # -- any thread
+
+    def generation_now(self) -> Generation | None:
+        """What to commit with, its `id` being the member's epoch; None unless this is a member."""
+        generation = self._generation
+        return generation if self.state in IN_GROUP and generation.id > JOIN_EPOCH else None
+
+    @property
+    def rebalancing(self) -> bool:
+        """Whether partitions are about to come or go."""
+        return self.state in (ConsumerState.RECONCILING, ConsumerState.ACKNOWLEDGING)
+
+    # -- what the owner says (network thread)
+
+    def subscribe(self, number: int, interest: Interest, holding: int | None) -> None:
+        """Join with this, or be interested in this from now on.
+
+        Parameters:
+            number: of the owner's subscription, which comes back with every event.
+            interest: what it subscribes to.
+            holding: the membership in which the partitions were assigned that the owner reads; None if it holds none.
+                Where that is over, it is told so first, and subscribes again.
+        """
+        self._number = number
+        self._coordinator.want()
+        if holding is not None and holding != self.membership:
+            return
+        if interest != self._interest:
+            self._interest = interest
+            self._next_heartbeat = 0.0
+        if self.state in (ConsumerState.FENCED, ConsumerState.STALE):
+            self._begin_joining()
+
+    def reconciled(self, membership: int, held: Held, now: float) -> None:
+        """The owner has this of its target: tell the coordinator at once."""
+        if membership != self.membership or self.state is not ConsumerState.RECONCILING:
+            return
+        self._held = held
+        self._next_heartbeat = 0.0
+        self._rebalances.add()
+        self._rebalance_time.record(1000 * max(0.0, now - self._started))
+        self._move_to(ConsumerState.ACKNOWLEDGING)
+
+    def retry(self) -> None:
+        """The owner has raised why there is no coordinator: look again."""
+        self._raised = None
+        self._coordinator.want()
+
+    def prepare_leaving(self) -> None:
+        """The owner gives up everything in order: stay alive, and take nothing new."""
+        if self.state in HEARTBEATS and self.state is not ConsumerState.PREPARE_LEAVING:
+            self._move_to(ConsumerState.PREPARE_LEAVING)
+
+    def leave(self, future: Future[None], *, tell: bool, reason: str) -> list[Request]:
+        """Be a member no longer.
+
+        Parameters:
+            future: is done when the coordinator knows, or need not or cannot be told.
+            tell: whether it does not come back; a static member that does has its partitions kept for it.
+            reason: for the log.
+
+        Returns:
+            The request to send.
+        """
+        self._interest = None
+        self._leaving.append(future)
+        if self.state is ConsumerState.LEAVING:
+            return []
+        self.prepare_leaving()
+        requests = self._leave(tell=tell, reason=reason)
+        if not requests:
+            if self.state is not ConsumerState.UNSUBSCRIBED:
+                self._move_to(ConsumerState.UNSUBSCRIBED)
+            self._left()
+        return requests
+
+    def refused(self, generation: Generation, error: KafkaError, now: float) -> None:
+        """The coordinator refused offsets of this member: what that means for it, the next heartbeat tells, soon."""
+        known = outcomes.CONSUMER_HEARTBEAT.get(error.code or 0)
+        if generation.member_id == self._member_id and known in (Outcome.LOST, Outcome.AGAIN):
+            self._next_heartbeat = now
+
+    # -- the manager
+
+    def poll(self, now: float) -> Poll:
+        """A heartbeat when one is due, or leaving for want of progress."""
+        if self.state is ConsumerState.UNSUBSCRIBED and self._interest is not None:
+            self._begin_joining()
+        if self.state not in HEARTBEATS:
+            return IDLE
+        if self.state is not ConsumerState.PREPARE_LEAVING and self._poll_interval.expired(now):
+            return Poll(self._go_stale(), NEVER)
+        fatal = self._coordinator.fatal_error
+        if fatal is not None:
+            if fatal is not self._raised and self.state is not ConsumerState.PREPARE_LEAVING:
+                self._raised = fatal
+                self._on_event(Failed(self._number, fatal))
+            return Poll([], self._slow_at())
+        ready = self._coordinator.ready(now)
+        due = max(self._next_heartbeat, self._retry_at)
+        if ready and not self._beating and now >= due:
+            return Poll([self._heartbeat(now)], self._slow_at())
+        # What waits for the coordinator, or for an answer, is woken by that.
+        waits = not self._beating and now < due
+        return Poll([], min(due if waits else NEVER, self._slow_at()))
+
+    def _slow_at(self) -> float:
+        """When the application will have been silent for too long."""
+        leaving = self.state is ConsumerState.PREPARE_LEAVING
+        return NEVER if leaving else self._poll_interval.deadline()
+
+    def _heartbeat(self, now: float) -> Request:
+        assert self._interest is not None
+        self._beating = self._asked = True
+        self._next_heartbeat = now + self._interval
+        self._heartbeats.add()
+        message = self._fields.message(self._member_id, self._generation.id, self._interest, self._held)
+        if self.state is ConsumerState.ACKNOWLEDGING:
+            self._move_to(ConsumerState.STABLE if self._held == self._target else ConsumerState.RECONCILING)
+        return self._request(message, lambda response, at: self._answered(now, response, at), self._not_answered)
+
+    def _request(
+        self,
+        message: ConsumerGroupHeartbeatRequest,
+        on_response: Callable[[ConsumerGroupHeartbeatResponse, float], None],
+        on_error: Callable[[KafkaError, float], None],
+    ) -> Request:
+        life = self._life
+
+        def answered(response: ConsumerGroupHeartbeatResponse, now: float) -> None:
+            if life == self._life:
+                on_response(response, now)
+
+        def failed(error: KafkaError, now: float) -> None:
+            if life == self._life:
+                on_error(error, now)
+
+        node = self._coordinator.node
+        assert node is not None
+        minimum = REGEX_FROM if message.subscribed_topic_regex is not None else None
+        return Request(
+            node, ConsumerGroupHeartbeatRequest, lambda version: message, answered, failed, minimum_version=minimum
+        )
+
+    # -- answers
+
+    def _answered(self, sent_at: float, response: ConsumerGroupHeartbeatResponse, now: float) -> None:
+        self._beating = False
+        self._heartbeat_time.record(1000 * (now - sent_at))
+        code = response.error_code
+        if code:
+            error = error_from_code(code, self._reason(response), api=_API)
+            default = Outcome.AGAIN if error.retriable else Outcome.FATAL
+            self._act(outcomes.CONSUMER_HEARTBEAT.get(code, default), error, now)
+            return
+        self._coordinator.confirm()
+        self._failures = 0
+        self._retry_at = 0.0
+        if response.heartbeat_interval_ms > 0:
+            self._interval = response.heartbeat_interval_ms / 1000
+            self._next_heartbeat = min(self._next_heartbeat, sent_at + self._interval)
+        if response.member_epoch <= JOIN_EPOCH:
+            return
+        if response.member_id:
+            self._member_id = response.member_id
+        self._generation = self._at(response.member_epoch)
+        assignment = response.assignment
+        if self.state is ConsumerState.PREPARE_LEAVING:
+            return
+        if assignment is not None:
+            self._assigned(
+                {one.topic_id: tuple(sorted(one.partitions)) for one in assignment.topic_partitions if one.partitions},
+                now,
+            )
+        elif self.state is ConsumerState.JOINING:
+            self._assigned({}, now)
+
+    def _reason(self, response: ConsumerGroupHeartbeatResponse) -> str | None:
+        unsupported = response.error_code == UnsupportedVersionError.code
+        return _TOO_OLD if unsupported else response.error_message
+
+    def _assigned(self, partitions: Partitions, now: float) -> None:
+        if self._target is not None and self._target.partitions == partitions:
+            return
+        self._target = Held(1 if self._target is None else self._target.number + 1, partitions)
+        _log.info("%s: epoch %d: target of %d topics", self._group, self._generation.id, len(partitions))
+        if self.state is not ConsumerState.RECONCILING:
+            self._started = now
+            self._move_to(ConsumerState.RECONCILING)
+        self._on_event(Target(self._number, self.membership, self._target.number, partitions))
+
+    def _not_answered(self, error: KafkaError, now: float) -> None:
+        self._beating = False
+        if isinstance(error, UnsupportedVersionError) and self._interest is not None:
+            explained = UnsupportedVersionError(
+                _TOO_OLD if self._interest.regex is None else _NO_PATTERNS, api=_API, broker=error.broker
+            )
+            explained.__cause__ = error
+            error = explained
+        self._act(Outcome.MOVED if error.retriable else Outcome.FATAL, error, now)
+
+    def _act(self, outcome: Outcome, error: KafkaError, now: float) -> None:
+        _log.info("%s: %s: %s", self._group, error, outcome.value)
+        self._fields.forget()
+        self._failures += 1
+        self._retry_at = now + self._backoff.seconds(self._failures)
+        if outcome is Outcome.MOVED:
+            node = self._coordinator.node
+            if node is not None:
+                self._coordinator.forget(node, error, now)
+            # The lookup waits as long as is due.
+            self._retry_at = self._next_heartbeat = 0.0
+        elif outcome is Outcome.AGAIN:
+            self._next_heartbeat = 0.0
+        elif outcome is Outcome.RAISE:
+            self._failed_rebalances.add()
+            self._on_event(Failed(self._number, error))
+        elif self.state is ConsumerState.PREPARE_LEAVING:
+            # There is nothing left to leave; the owner is told by the membership that grew.
+            self._end_life(ConsumerState.UNSUBSCRIBED)
+        elif outcome is Outcome.LOST:
+            self._fenced(error)
+        else:
+            self._failed_rebalances.add()
+            self._end_life(ConsumerState.FATAL)
+            self._interest = None
+            self._on_event(Rejoin(self._number, "it cannot be a member", lost=True, error=error))
+
+    def _fenced(self, error: KafkaError) -> None:
+        joining = self.state is ConsumerState.JOINING
+        self._end_life(ConsumerState.FENCED)
+        if joining:
+            # The owner reads nothing, so it has nothing to lose.
+            self._begin_joining()
+        else:
+            self._on_event(Rejoin(self._number, str(error), lost=True))
+
+    # -- leaving
+
+    def _go_stale(self) -> list[Request]:
+        """Leave, since the application asked for no records for too long."""
+        error = MaxPollExceeded(self._poll_interval.milliseconds)
+        _log.warning("%s: %s", self._group, error)
+        self._move_to(ConsumerState.PREPARE_LEAVING)
+        requests = self._leave(tell=self._instance_id is None, reason="the application asked for no records")
+        if not requests:
+            self._move_to(ConsumerState.LEAVING)
+        self._life += 1  # it may join again before that is answered, and need not
+        self._move_to(ConsumerState.STALE)
+        self._on_event(Rejoin(self._number, "max_poll_interval_ms was exceeded", lost=True, error=error))
+        return requests
+
+    def _leave(self, *, tell: bool, reason: str) -> list[Request]:
+        """The heartbeat that leaves, if there is anybody to tell, and anything."""
+        known = self.state is ConsumerState.PREPARE_LEAVING and self._asked
+        self._end_life(self.state)
+        epoch = LEAVE_EPOCH if tell else STATIC_LEAVE_EPOCH
+        if not known or self._coordinator.node is None or (epoch == STATIC_LEAVE_EPOCH and self._instance_id is None):
+            return []
+        _log.info("%s: leaving as %s: %s", self._group, self._member_id, reason)
+        self._move_to(ConsumerState.LEAVING)
+        return [self._request(self._fields.leave(self._member_id, epoch), self._leave_answered, self._leave_failed)]
+
+    def _leave_answered(self, response: ConsumerGroupHeartbeatResponse, now: float) -> None:
+        # What never came to be is left all the same.
+        if response.error_code not in (0, GroupIdNotFoundError.code, UnknownMemberIdError.code):
+            error = error_from_code(response.error_code, response.error_message, api=_API)
+            _log.info("%s: leaving failed: %s", self._group, error)
+        self._move_to(ConsumerState.UNSUBSCRIBED)
+        self._left()
+
+    def _leave_failed(self, error: KafkaError, now: float) -> None:
+        # The coordinator finds out by itself, when the session is over.
+        _log.info("%s: leaving failed: %s", self._group, error)
+        self._move_to(ConsumerState.UNSUBSCRIBED)
+        self._left()
+
+    def _left(self) -> None:
+        done, self._leaving = self._leaving, []
+        for future in done:
+            if not future.done():
+                future.set_result(None)
+
+    # -- shared
+
+    def _begin_joining(self) -> None:
+        self._move_to(ConsumerState.JOINING)
+        self._asked = False
+        self._next_heartbeat = 0.0
+        self._raised = None
+
+    def _end_life(self, state: ConsumerState) -> None:
+        """Be what was a member no longer, and go to a state, unless it is there: what was assigned is lost."""
+        self._life += 1
+        self.membership += 1
+        self._generation = self._at(JOIN_EPOCH)
+        self._beating = False
+        self._target = None
+        self._held = NOTHING
+        self._fields.forget()
+        if state is not self.state:
+            self._move_to(state)
+
+    def _at(self, epoch: int) -> Generation:
+        return Generation(epoch, self._member_id, self._instance_id, None)
+
+    def _move_to(self, state: ConsumerState) -> None:
+        if state not in CONSUMER_TRANSITIONS[self.state]:
+            raise IllegalStateError(f"a member of a group cannot go from {self.state.value} to {state.value}")
+        _log.debug("%s: from %s to %s", self._group, self.state.value, state.value)
+        self.state = state

@@ -1,0 +1,173 @@
+"""The owner's part of the consumer protocol (KIP-848): from the partitions it has to those it was assigned.
+
+The coordinator names a target, and the latest one counts. On the way there (see `agenda`)
+
+    what goes    is committed, told to the listener, and dropped
+    what comes   is added, and told to the listener; it starts from its committed offset
+    then         the coordinator is told what this member has
+
+and everything that stays is read all the while. A target names topics by id: one whose name is not known yet waits
+until it is looked up, and holds up neither what goes nor the rest of what comes. The coordinator gives a partition to
+nobody else before it was told that it is free, so it may be that the target grows in two steps.
+
+A loss (the member was fenced, or left for want of progress) is told to the listener and dropped; then it joins anew.
+Leaves out the coordinator (`consumer_member`), how offsets are committed (`commits`), and the classic protocol
+(`coordination`).
+"""
+
+from __future__ import annotations
+
+import logging
+from functools import partial
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from kclient.config import ConsumerConfig
+from kclient.consumer.group.agenda import Agenda, Owner
+from kclient.consumer.group.consumer_heartbeat import Held, Interest
+from kclient.consumer.group.consumer_member import ConsumerMember
+from kclient.consumer.group.consumer_states import ConsumerState
+from kclient.consumer.group.events import Event, Failed, Rejoin, Target
+from kclient.consumer.group.topic_names import TopicNames
+from kclient.consumer.subscription import Subscription
+from kclient.errors import IllegalStateError, KafkaError
+from kclient.net.coordinator import Coordinator
+from kclient.types import TopicPartition
+
+if TYPE_CHECKING:
+    from kclient.net.metadata import MetadataManager
+
+_log = logging.getLogger(__name__)
+
+
+class Reconciliation(Agenda):
+    """The owner's side of one membership.
+
+    Parameters:
+        config, subscription, metadata, coordinator, owner: see `Agenda`.
+        member: the network thread's side.
+        names: looks up topics by id.
+    """
+
+    _member: ConsumerMember
+
+    def __init__(
+        self,
+        config: ConsumerConfig,
+        subscription: Subscription,
+        metadata: MetadataManager,
+        coordinator: Coordinator,
+        member: ConsumerMember,
+        names: TopicNames,
+        owner: Owner,
+    ) -> None:
+        super().__init__(config, subscription, metadata, coordinator, member, owner)
+        self._names = names
+        self._told: Interest | None = None
+        self._target: Target | None = None
+        # Topics of the target that have no name yet.
+        self._nameless: frozenset[UUID] = frozenset()
+
+    def enforce_rebalance(self, reason: str) -> None:
+        """Not with this protocol.
+
+        Raises:
+            IllegalStateError: the coordinator alone decides when partitions move.
+        """
+        raise IllegalStateError(
+            'with group_protocol="consumer" the coordinator decides when partitions move, and no member can enforce it'
+        )
+
+    # -- what is to be done
+
+    def _plan_event(self, event: Event) -> None:
+        if isinstance(event, Target):
+            # A later one stands in its place, or it was lost meanwhile, which is next among the events.
+            if event.membership == self._member.membership and not any(
+                isinstance(e, Target) for e in list(self._events)
+            ):
+                self._membership = event.membership
+                self._target = event
+                self._plan_target(event)
+        elif isinstance(event, Failed):
+            self._agenda.append(partial(self._raise_and_retry, event.error))
+        elif isinstance(event, Rejoin) and event.lost:
+            self._target = self._told = None
+            self._nameless = frozenset()
+            self._agenda.append(partial(self._give_up, None))
+            if self._member.state is ConsumerState.FATAL:
+                self._fenced = event.error
+            elif event.error is not None:
+                self._agenda.append(partial(self._raise, event.error))
+
+    def _plan_more(self) -> None:
+        topics, choice = self._subscription.topics, self._subscription.choice
+        if topics is None or self._fenced is not None:
+            return
+        interest = Interest(topics, None if choice is None else choice.regex)
+        if interest != self._told:
+            self._agenda.append(partial(self._subscribe, interest))
+        elif self._target is not None and self._nameless and self._nameless & self._known():
+            self._plan_target(self._target)
+
+    def _plan_target(self, target: Target) -> None:
+        names = {**self._names.names, **self._metadata.cluster.topic_names}
+        self._nameless = frozenset(target.partitions.keys() - names.keys())
+        nameless = self._nameless
+        self._submit(lambda: self._names.want(nameless))
+        held = Held(target.target, {one: numbers for one, numbers in target.partitions.items() if one in names})
+        assigned = {
+            TopicPartition(names[one], number): None for one, numbers in held.partitions.items() for number in numbers
+        }
+        owned = self._subscription.partitions
+        going = [tp for tp in owned if tp not in assigned]
+        added = [tp for tp in assigned if tp not in owned]
+        if going:
+            until = self._clock() + self._patience
+            self._agenda += [partial(self._commit, until, True), partial(self._give_up, going)]
+        if going or added or not nameless:
+            self._agenda += [partial(self._take, list(assigned)), partial(self._tell_assigned, added)]
+        self._agenda.append(partial(self._acknowledge, target.membership, held))
+
+    def _known(self) -> set[UUID]:
+        return self._names.names.keys() | self._metadata.cluster.topic_names.keys()
+
+    # -- the steps
+
+    def _subscribe(self, interest: Interest, deadline: float) -> bool:
+        self._agenda.popleft()
+        self._told = interest
+        number, holding = self._number, self._membership if self._subscription.partitions else None
+        self._submit(lambda: self._member.subscribe(number, interest, holding))
+        return True
+
+    def _take(self, assigned: list[TopicPartition], deadline: float) -> bool:
+        self._agenda.popleft()
+        if self._is_lost():
+            # That is next among the events, and the rest of this has no meaning any more.
+            self._agenda.clear()
+            return True
+        topics = self._subscription.topics
+        self._metadata.set_topics({*(topics or ()), *(tp.topic for tp in assigned)})
+        _log.info("assigned %s", ", ".join(map(str, assigned)) or "nothing")
+        self._subscription.assign_from_group(assigned)
+        return True
+
+    def _acknowledge(self, membership: int, held: Held, deadline: float) -> bool:
+        self._agenda.popleft()
+        now = self._clock()
+        self._submit(lambda: self._member.reconciled(membership, held, now))
+        return True
+
+    def _raise_and_retry(self, error: KafkaError, deadline: float) -> bool:
+        self._submit(self._member.retry)
+        return self._raise(error, deadline)
+
+    def _prepare_leaving(self) -> None:
+        self._submit(self._member.prepare_leaving)
+
+    def _forget(self) -> None:
+        self._number += 1
+        self._events.clear()
+        self._told = self._target = self._fenced = None
+        self._nameless = frozenset()

@@ -1,12 +1,13 @@
 """Apache Kafka's own command-line tools against the broker under test: each must do its work and say so.
 
-What needs consumer groups, transactions or security is not here.
+What needs transactions or security is not here.
 """
 
 from __future__ import annotations
 
 import json
 import re
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -14,8 +15,10 @@ import pytest
 from tests.interop.conftest import Target
 from tests.interop.kafka.jars import run_tool
 from tests.interop.kafka.tools import KEYED_INPUT, KEYED_OUTPUT, TOOLS, JavaTools, keyed_lines
+from tests.interop.members import Java, poll_until
 
 FILLED_RECORDS = 500
+GROUP_TOOL = f"{TOOLS}.consumer.group.ConsumerGroupCommand"
 
 
 @pytest.fixture(scope="module")
@@ -234,6 +237,100 @@ def test_end_to_end_latency(java: JavaTools, topic: str) -> None:
 def test_verifiable_producer(java: JavaTools, topic: str) -> None:
     output = java.run(f"{TOOLS}.VerifiableProducer", "--topic", topic, "--max-messages", "1000", "--acks", "-1")
     assert '"acked":1000' in output, output[-2000:]
+
+
+# Groups
+
+
+@pytest.fixture(scope="module")
+def verified(java: JavaTools) -> str:
+    """A topic with the verifiable producer's thousand records, that no test changes."""
+    java.create_topic("verified")
+    java.run(f"{TOOLS}.VerifiableProducer", "--topic", "verified", "--max-messages", "1000", "--acks", "-1")
+    return "verified"
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        pytest.param((), id="range"),
+        pytest.param(("--group-instance-id", "i1"), id="static"),
+        pytest.param(
+            ("--assignment-strategy", "org.apache.kafka.clients.consumer.CooperativeStickyAssignor"), id="cooperative"
+        ),
+    ],
+)
+def test_verifiable_consumer(java: JavaTools, verified: str, topic: str, options: tuple[str, ...]) -> None:
+    output = java.run(
+        f"{TOOLS}.VerifiableConsumer", "--topic", verified, "--group-id", topic, "--max-messages", "1000",
+        "--reset-policy", "earliest", "--session-timeout", "10000", *options,
+    )  # fmt: skip
+    events = [json.loads(line) for line in output.splitlines() if line.startswith("{")]
+    committed = [event for event in events if event["name"] == "offsets_committed"]
+    assert [event["partitions"] for event in events if event["name"] == "partitions_assigned"] == [
+        [{"topic": verified, "partition": 0}]
+    ]
+    assert committed
+    assert all(event["success"] for event in committed)
+    assert committed[-1]["offsets"] == [{"topic": verified, "partition": 0, "offset": 1000}]
+    assert "shutdown_complete" in [event["name"] for event in events]
+
+
+def test_consumer_perf(java: JavaTools, topic: str) -> None:
+    java.run(
+        f"{TOOLS}.ProducerPerformance", "--topic", topic, "--num-records", "20000", "--record-size", "100",
+        "--throughput", "-1", "--command-property", "acks=all",
+    )  # fmt: skip
+    output = java.run(f"{TOOLS}.ConsumerPerformance", "--topic", topic, "--num-records", "20000", "--timeout", "20000")
+    assert re.search(r", 2[0-9]{4}, ", output), output
+
+
+def test_consume_topics_by_their_pattern(java: JavaTools, topic: str) -> None:
+    for name in ("a", "b"):
+        java.create_topic(f"{topic}-{name}")
+        java.produce(f"{topic}-{name}", keyed_lines(50))
+    output = java.run(
+        f"{TOOLS}.consumer.ConsoleConsumer", "--include", f"{re.escape(topic)}-(a|b)", "--from-beginning",
+        "--max-messages", "100", "--timeout-ms", "20000",
+    )  # fmt: skip
+    assert "Processed a total of 100 messages" in output
+
+
+def test_two_members_rebalance(java: JavaTools, topic: str) -> None:
+    java.create_topic(topic, partitions=4)
+    members = [Java(java.bootstrap_servers, topic, topic)]
+    with ExitStack() as stack:
+        stack.callback(members[0].close)
+        poll_until(lambda: len(members[0].partitions) == 4)
+        members.append(Java(java.bootstrap_servers, topic, topic))
+        stack.callback(members[1].close)
+        poll_until(lambda: [len(member.partitions) for member in members] == [2, 2])
+        described = java.run(GROUP_TOOL, "--describe", "--group", topic, "--members")
+        assert len(re.findall(rf"^{topic} .* 2 *$", described, re.MULTILINE)) == 2, described
+    assert "partitions_revoked" in members[0].events
+
+
+def test_group_command_lists_describes_resets_and_deletes(java: JavaTools, filled: str, topic: str) -> None:
+    output = java.run(
+        f"{TOOLS}.consumer.ConsoleConsumer", "--topic", filled, "--group", topic, "--from-beginning",
+        "--max-messages", "300", "--timeout-ms", "20000",
+    )  # fmt: skip
+    assert "Processed a total of 300 messages" in output
+
+    def command(*arguments: str) -> str:
+        return java.run(GROUP_TOOL, *arguments, "--group", topic)
+
+    assert topic in java.run(GROUP_TOOL, "--list").splitlines()
+    assert re.search(f"{topic} +Classic +consumer", java.run(f"{TOOLS}.GroupsCommand", "--list"))
+    assert re.search(f"{topic} +{filled} +0 +300 +500 +200 ", command("--describe"))
+    assert re.search(f"{topic} .*Empty +0", command("--describe", "--state"))
+    reset = ("--reset-offsets", "--topic", filled)
+    assert re.search(f"{filled} +0 +0", command(*reset, "--to-earliest", "--dry-run"))
+    assert re.search(f"{filled} +0 +250", command(*reset, "--shift-by", "-50", "--execute"))
+    assert re.search(" 250 +500 +250 ", command("--describe"))
+    assert re.search(f"{filled} +0 +Successful", command("--delete-offsets", "--topic", filled))
+    assert "was successful" in command("--delete")
+    assert re.search("GroupIdNotFound|not exist", command("--delete"))
 
 
 # Cluster administration

@@ -39,17 +39,17 @@ def group(bootstrap_servers: str, topic: str) -> Iterator[Group]:
 
 
 @pytest.fixture
-def kafka() -> Iterator[RefBroker]:
+def troubled() -> Iterator[RefBroker]:
     """A broker of the test's own, to be troubled."""
     with RefBroker() as running:
         yield running
 
 
 @pytest.fixture
-def own(kafka: RefBroker) -> Iterator[tuple[Group, Seeder]]:
+def own(troubled: RefBroker) -> Iterator[tuple[Group, Seeder]]:
     """A group on it, with a topic of four partitions of fifty records each."""
-    group = Group(kafka.bootstrap_servers, "t")
-    with Seeder(kafka.bootstrap_servers) as seeder:
+    group = Group(troubled.bootstrap_servers, "t")
+    with Seeder(troubled.bootstrap_servers) as seeder:
         seeder.create("t", partitions=4)
         fill(seeder, "t", 4, 0, 50)
         yield group, seeder
@@ -67,13 +67,13 @@ def read_values(group: Group) -> list[bytes]:
 @pytest.mark.refbroker_only
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_heartbeat_in_flight_when_the_connection_drops_changes_nothing(
-    kafka: RefBroker, own: tuple[Group, Seeder], when: Any
+    troubled: RefBroker, own: tuple[Group, Seeder], when: Any
 ) -> None:
     group, seeder = own
     first, second = group.join(), group.join()
     group.settle(2, 2)
     heard = [list(member.log.heard) for member in (first, second)]
-    fault = kafka.faults.cut("Heartbeat", when=when, count=4)
+    fault = troubled.faults.cut("Heartbeat", when=when, count=4)
     wait_until(lambda: fault.fired >= 4)
     fill(seeder, "t", 4, 50, 50)
     group.poll_until(lambda: len(read_values(group)) >= 400)
@@ -84,10 +84,10 @@ def test_heartbeat_in_flight_when_the_connection_drops_changes_nothing(
 @pytest.mark.refbroker_only
 @pytest.mark.parametrize("api", ["JoinGroup", "SyncGroup", "Heartbeat", "OffsetCommit", "OffsetFetch"])
 def test_coordinator_that_answers_not_coordinator_again_and_again_recovers(
-    kafka: RefBroker, own: tuple[Group, Seeder], api: str
+    troubled: RefBroker, own: tuple[Group, Seeder], api: str
 ) -> None:
     group, _ = own
-    fault = kafka.faults.fail(api, error="NOT_COORDINATOR", count=12)
+    fault = troubled.faults.fail(api, error="NOT_COORDINATOR", count=12)
     group.join()
     group.join()
     group.settle(2, 2)

@@ -31,4 +31,4 @@ def _describe(context: Context, group_id: str) -> DescribedGroup:
         shard = context.broker.groups.shard(group_id)
     except KafkaError as error:
         return DescribedGroup(group_id=group_id, error_code=code_of(error))
-    return describe_group(shard.groups, group_id, context.version)
+    return describe_group(shard.groups, shard.consumers, group_id, context.version)

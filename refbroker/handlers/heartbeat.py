@@ -17,7 +17,7 @@ def handle(context: Context, request: HeartbeatRequest) -> HeartbeatResponse:
     if not request.group_id:
         return HeartbeatResponse(error_code=InvalidGroupIdError.code)
     try:
-        return context.broker.groups.write(request.group_id, lambda shard: shard.classic.heartbeat(request))
+        return context.broker.groups.write(request.group_id, lambda shard: shard.protocols.heartbeat(request))
     except CoordinatorLoadInProgressError:
         return HeartbeatResponse()
     except KafkaError as error:

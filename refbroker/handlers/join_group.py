@@ -38,7 +38,7 @@ def handle(context: Context, request: JoinGroupRequest) -> asyncio.Future[Messag
         return answer.future
     caller = Caller(context.version, context.client_id or "", host_of(context.connection.peer))
     try:
-        groups.write(request.group_id, lambda shard: shard.classic.join(caller, request, respond))
+        groups.write(request.group_id, lambda shard: shard.protocols.join(caller, request, respond))
     except KafkaError as error:
         respond(JoinGroupResponse(error_code=code_of(error)))
     return answer.future

@@ -27,7 +27,7 @@ def _leave(context: Context, request: LeaveGroupRequest) -> LeaveGroupResponse:
     if not request.group_id:
         return LeaveGroupResponse(error_code=InvalidGroupIdError.code)
     try:
-        return context.broker.groups.write(request.group_id, lambda shard: shard.classic.leave(request))
+        return context.broker.groups.write(request.group_id, lambda shard: shard.protocols.leave(request))
     except UnknownMemberIdError as error:
         return LeaveGroupResponse(
             members=[

@@ -23,6 +23,6 @@ def handle(context: Context, request: ListGroupsRequest) -> ListGroupsResponse:
         groups=[
             group
             for shard in shards
-            for group in list_groups(shard.groups.values(), request.states_filter, request.types_filter)
+            for group in list_groups(shard.every_group(), request.states_filter, request.types_filter)
         ]
     )

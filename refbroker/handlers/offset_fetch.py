@@ -4,7 +4,8 @@ What a group has not committed has offset -1, and so has everything of a group t
 nor is a topic that does not exist. Version 1 tells what is wrong with the group of each partition, versions 2 to 7 of
 the answer, from 8 on each group has its own error. With `require_stable` (7) an offset that an open transaction is to
 change is UNSTABLE_OFFSET_COMMIT. Without topics (null, from 2 on) it is about all that the group has committed. Version
-9 lets members of groups of the newer protocol say who they are, which classic groups do not ask for; version 10 names
+9 lets members of groups of the newer protocol say who they are, which must then be true (UNKNOWN_MEMBER_ID,
+STALE_MEMBER_EPOCH); version 10 names
 topics by id: an id that is not known is UNKNOWN_TOPIC_ID, and of all topics those without an id any more are left out.
 """
 
@@ -64,7 +65,11 @@ def _fetch(context: Context, group: RequestGroup, require_stable: bool) -> Fetch
         unknown = [topic for topic in group.topics if not topic.name]
     try:
         fetched = context.broker.groups.shard(group.group_id).fetch_offsets(
-            group.group_id, known, require_stable=require_stable
+            group.group_id,
+            known,
+            require_stable=require_stable,
+            member_id=group.member_id,
+            member_epoch=group.member_epoch,
         )
     except KafkaError as error:
         if context.version >= FIRST_WITH_GROUP_ERROR:

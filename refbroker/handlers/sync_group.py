@@ -25,7 +25,7 @@ def handle(context: Context, request: SyncGroupRequest) -> asyncio.Future[Messag
         return SyncGroupResponse(error_code=InvalidGroupIdError.code)
     answer = LaterAnswer()
     try:
-        context.broker.groups.write(request.group_id, lambda shard: shard.classic.sync(request, answer.give))
+        context.broker.groups.write(request.group_id, lambda shard: shard.protocols.sync(request, answer.give))
     except KafkaError as error:
         answer.give(SyncGroupResponse(error_code=code_of(error)))
     return answer.future

@@ -5,12 +5,17 @@ Sans I/O, as the rest of the groups: what is deleted is in the records that are 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
+from uuid import UUID
 
 from kclient.errors import GroupIdNotFoundError, GroupNotEmptyError
+from kclient.protocol.messages.consumer_group_describe import ConsumerGroupDescribeResponse
 from kclient.protocol.messages.describe_groups import DescribeGroupsResponse
 from kclient.protocol.messages.list_groups import ListGroupsResponse
-from refbroker.coordinators.groups.group import ClassicGroup, tombstone
+from refbroker.coordinators.groups.consumer.group import ConsumerGroup, partitions_of
+from refbroker.coordinators.groups.consumer.member import ConsumerMember
+from refbroker.coordinators.groups.expiry import tombstones_of
+from refbroker.coordinators.groups.group import CONSUMER, ClassicGroup
 from refbroker.coordinators.groups.offsets import CommittedOffsets, offset_tombstone
 from refbroker.coordinators.groups.states import GroupState
 from refbroker.coordinators.runtime import CoordinatorResult
@@ -18,37 +23,47 @@ from refbroker.coordinators.runtime import CoordinatorResult
 CLASSIC = "classic"
 FIRST_WITH_GROUP_ID_NOT_FOUND = 6
 
+CONSUMER_MEMBER, CLASSIC_MEMBER = 1, 0
+
 DescribedGroup = DescribeGroupsResponse.DescribedGroup
+DescribedConsumerGroup = ConsumerGroupDescribeResponse.DescribedGroup
+DescribedAssignment = ConsumerGroupDescribeResponse.Assignment
 
 
 def list_groups(
-    groups: Iterable[ClassicGroup], states: Collection[str], types: Collection[str]
+    groups: Iterable[ClassicGroup | ConsumerGroup], states: Collection[str], types: Collection[str]
 ) -> list[ListGroupsResponse.ListedGroup]:
     """The groups in some of these states and of some of these types, both whatever their case; none named means any."""
     wanted_states = {state.lower().strip() for state in states}
     wanted_types = {kind.lower() for kind in types}
-    if wanted_types and CLASSIC not in wanted_types:
-        return []
-    return [
+    listed = [
         ListGroupsResponse.ListedGroup(
             group_id=group.group_id,
-            protocol_type=group.protocol_type or "",
+            protocol_type=CONSUMER if isinstance(group, ConsumerGroup) else group.protocol_type or "",
             group_state=group.state.value,
-            group_type=CLASSIC,
+            group_type=CONSUMER if isinstance(group, ConsumerGroup) else CLASSIC,
         )
         for group in groups
-        if not wanted_states or group.state.value.lower() in wanted_states
+    ]
+    return [
+        group
+        for group in listed
+        if (not wanted_types or group.group_type in wanted_types)
+        and (not wanted_states or group.group_state.lower() in wanted_states)
     ]
 
 
-def describe_group(groups: Mapping[str, ClassicGroup], group_id: str, version: int) -> DescribedGroup:
+def describe_group(
+    groups: Mapping[str, ClassicGroup], consumers: Mapping[str, ConsumerGroup], group_id: str, version: int
+) -> DescribedGroup:
     """What there is to know of a classic group; members' metadata only once they have agreed on a protocol."""
     group = groups.get(group_id)
     if group is None:
         missing = DescribedGroup(group_id=group_id, group_state=GroupState.DEAD.value)
         if version >= FIRST_WITH_GROUP_ID_NOT_FOUND:
+            is_other = group_id in consumers
             missing.error_code = GroupIdNotFoundError.code
-            missing.error_message = f"Group {group_id} not found."
+            missing.error_message = f"Group {group_id} {'is not a classic group' if is_other else 'not found'}."
         return missing
     protocol = group.protocol if group.state is GroupState.STABLE else None
     return DescribedGroup(
@@ -70,8 +85,73 @@ def describe_group(groups: Mapping[str, ClassicGroup], group_id: str, version: i
     )
 
 
+def describe_consumer_group(
+    groups: Mapping[str, ClassicGroup],
+    consumers: Mapping[str, ConsumerGroup],
+    group_id: str,
+    default_assignor: str,
+    topic_name: Callable[[UUID], str | None],
+) -> DescribedConsumerGroup:
+    """What there is to know of a consumer group.
+
+    Parameters:
+        default_assignor: of groups whose members do not ask for one.
+        topic_name: of a topic by its id, None when it is gone.
+    """
+    group = consumers.get(group_id)
+    if group is None:
+        text = f"Group {group_id} {'is not a consumer group' if group_id in groups else 'not found'}."
+        return DescribedConsumerGroup(group_id=group_id, error_code=GroupIdNotFoundError.code, error_message=text)
+    return DescribedConsumerGroup(
+        group_id=group_id,
+        group_state=group.state.value,
+        group_epoch=group.epoch,
+        assignment_epoch=group.assignment_epoch,
+        assignor_name=group.preferred_assignor() or default_assignor,
+        members=[_described_member(group, member, topic_name) for member in group.members.values()],
+    )
+
+
+def _described_member(
+    group: ConsumerGroup, member: ConsumerMember, topic_name: Callable[[UUID], str | None]
+) -> ConsumerGroupDescribeResponse.Member:
+    return ConsumerGroupDescribeResponse.Member(
+        member_id=member.member_id,
+        instance_id=member.instance_id,
+        rack_id=member.rack_id,
+        member_epoch=member.epoch,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        subscribed_topic_names=sorted(member.topics),
+        subscribed_topic_regex=member.pattern,
+        # Until it has given them up, a member is responsible for the partitions it is told to.
+        assignment=_described_assignment(topic_name, member.assigned, member.revoking),
+        target_assignment=_described_assignment(topic_name, group.targets.get(member.member_id, {})),
+        member_type=CONSUMER_MEMBER if member.classic is None else CLASSIC_MEMBER,
+    )
+
+
+def _described_assignment(
+    topic_name: Callable[[UUID], str | None], *held: Mapping[UUID, Iterable[int]]
+) -> DescribedAssignment:
+    topics: dict[UUID, list[int]] = {}
+    for topic, partition in partitions_of(*held):
+        topics.setdefault(topic, []).append(partition)
+    named = ((topic, topic_name(topic), numbers) for topic, numbers in topics.items())
+    return DescribedAssignment(
+        topic_partitions=[
+            ConsumerGroupDescribeResponse.TopicPartitions(topic_id=topic, topic_name=name, partitions=sorted(numbers))
+            for topic, name, numbers in named
+            if name is not None
+        ]
+    )
+
+
 def delete_group(
-    groups: Mapping[str, ClassicGroup], offsets: CommittedOffsets, group_id: str
+    groups: Mapping[str, ClassicGroup],
+    consumers: Mapping[str, ConsumerGroup],
+    offsets: CommittedOffsets,
+    group_id: str,
 ) -> CoordinatorResult[None]:
     """Delete a group without members, and its offsets.
 
@@ -79,11 +159,11 @@ def delete_group(
         GroupIdNotFoundError: there is no such group.
         GroupNotEmptyError: it has members.
     """
-    group = groups.get(group_id)
+    group = consumers.get(group_id) or groups.get(group_id)
     if group is None or group.state is GroupState.DEAD:
         raise GroupIdNotFoundError(f"Group {group_id} not found.")
     if not group.is_empty:
         raise GroupNotEmptyError
-    records = [*map(offset_tombstone, offsets.keys(group_id)), tombstone(group_id)]
+    records = [*map(offset_tombstone, offsets.keys(group_id)), *tombstones_of(group)]
     # The group goes last: what a crash leaves of it is a group with fewer offsets, whose deletion nobody was told of.
     return CoordinatorResult(records, None, atomic=False)

@@ -226,6 +226,28 @@ class ClassicProtocol:
         self._rebalances.dismiss(group, group.members[member_id])
         return response
 
+    # Other protocols
+
+    def adopt(self, group: ClassicGroup, rebalance_because: str | None) -> None:
+        """Take over a stable group of classic members, which was one of another protocol until now.
+
+        Parameters:
+            rebalance_because: why it has to begin with a rebalance, None when it has not.
+        """
+        self._groups[group.group_id] = group
+        for member in group.members.values():
+            self._rebalances.keep_alive(group, member)
+        if rebalance_because is not None:
+            self._rebalances.prepare(group, rebalance_because)
+
+    def release(self, group: ClassicGroup) -> None:
+        """Let go of a group that is one of another protocol now: have those who wait for an answer join again."""
+        code = RebalanceInProgressError.code
+        for member in group.members.values():
+            group.complete_join(member, JoinGroupResponse(member_id=member.member_id, error_code=code))
+            group.complete_sync(member, SyncGroupResponse(error_code=code))
+            self._rebalances.forget_session(group, member.member_id)
+
     # The partition
 
     def loaded(self, group: ClassicGroup) -> None:

@@ -10,6 +10,7 @@ from uuid import UUID
 from kclient.errors import CoordinatorLoadInProgressError, InvalidGroupIdError, KafkaError, NotCoordinatorError
 from kclient.protocol import Message
 from kclient.protocol.messages.records.metadata_log import RemoveTopicRecord
+from refbroker.coordinators.groups.consumer.topics import GroupTopics
 from refbroker.coordinators.groups.shard import GroupShard
 from refbroker.coordinators.internal_topic import ensure_topic
 from refbroker.coordinators.records import partition_for
@@ -39,17 +40,22 @@ class GroupCoordinator:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self._counted: tuple[UUID, int] | None = None
+        self._topics = GroupTopics(lambda: broker.metadata.image)
         config = broker.config
         self.runtime: CoordinatorRuntime[GroupShard] = CoordinatorRuntime(
             broker,
             OFFSETS_TOPIC,
-            lambda context: GroupShard(context, broker),
+            lambda context: GroupShard(context, broker, self._topics),
             load_buffer_bytes=config.integer("offsets.load.buffer.size"),
             compression_type=_CODECS.get(config.integer("offsets.topic.compression.codec"), "none"),
         )
 
     def follow(self, records: Sequence[Message]) -> None:
         """Take note of a change of the metadata; a listener of the metadata log."""
+        if self._topics.follow(records):
+            for shard in self.shards(complete=False):
+                for group in shard.consumers.values():
+                    group.topics_changed()
         self.runtime.follow(records)
         if not any(isinstance(record, RemoveTopicRecord) for record in records):
             return

@@ -7,6 +7,7 @@ this moment:
     a group of consumers that is stable     its commit, if nobody is subscribed to the topic
     any other group that has members        never
     offsets of a group without members ever its commit
+    a consumer group                        its commit, if nobody is subscribed to the topic
 
 An offset that an open transaction is to change stays. A group without members goes with its last offset, and one
 that has none at once. The offsets of topics that are gone go when the topics do.
@@ -17,6 +18,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from uuid import UUID
 
+from refbroker.coordinators.groups.consumer.group import ConsumerGroup
+from refbroker.coordinators.groups.consumer.records import group_tombstones
 from refbroker.coordinators.groups.group import ClassicGroup, tombstone
 from refbroker.coordinators.groups.offsets import (
     NO_TIMESTAMP,
@@ -32,7 +35,7 @@ BaseTimestamp = Callable[[CommittedOffset], int]
 
 
 def expired_records(
-    groups: Iterable[ClassicGroup], offsets: CommittedOffsets, now_ms: int, retention_ms: int
+    groups: Iterable[ClassicGroup | ConsumerGroup], offsets: CommittedOffsets, now_ms: int, retention_ms: int
 ) -> list[CoordinatorRecord]:
     """The tombstones of what goes now: offsets, and groups after the last of theirs."""
     records: list[CoordinatorRecord] = []
@@ -41,12 +44,17 @@ def expired_records(
         records.extend(map(offset_tombstone, expired))
         left = sum(map(len, offsets.of_group(group.group_id).values())) - len(expired)
         if group.is_empty and not left and not offsets.has_open_transactions(group.group_id):
-            records.append(tombstone(group.group_id))
+            records += tombstones_of(group)
     return records
 
 
+def tombstones_of(group: ClassicGroup | ConsumerGroup) -> list[CoordinatorRecord]:
+    """The records that say that a group is gone."""
+    return group_tombstones(group) if isinstance(group, ConsumerGroup) else [tombstone(group.group_id)]
+
+
 def expired_offsets(
-    group: ClassicGroup, offsets: CommittedOffsets, now_ms: int, retention_ms: int
+    group: ClassicGroup | ConsumerGroup, offsets: CommittedOffsets, now_ms: int, retention_ms: int
 ) -> list[GroupPartition]:
     """The offsets of a group that go now."""
     base = _base_timestamp(group)
@@ -69,9 +77,9 @@ def _is_expired(committed: CommittedOffset, base: BaseTimestamp, now_ms: int, re
     return now_ms - base(committed) >= retention_ms
 
 
-def _base_timestamp(group: ClassicGroup) -> BaseTimestamp | None:
+def _base_timestamp(group: ClassicGroup | ConsumerGroup) -> BaseTimestamp | None:
     """From when on the time counts that an offset is kept; None while it is kept anyway."""
-    if group.protocol_type is None:
+    if isinstance(group, ConsumerGroup) or group.protocol_type is None:
         return _commit_timestamp
     if group.is_empty:
         since = group.state_timestamp_ms

@@ -1,7 +1,7 @@
 """OffsetCommit, OffsetFetch and OffsetDelete, as Kafka's coordinator carries them out on the groups of a partition.
 
-Sans I/O: the time comes in from outside, and what changes is in the records that are given back. Who may see and change
-a topic, which topics there are and what their ids are is the handlers' business. Left out: TxnOffsetCommit.
+Sans I/O: the time comes in from outside, and what changes is in the records that are given back. Who may see and
+change a topic, which topics there are and what their ids are is the handlers' business. Left out: TxnOffsetCommit.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ from kclient.errors import (
 from kclient.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from kclient.protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
 from kclient.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
+from refbroker.coordinators.groups.consumer.group import ConsumerGroup
+from refbroker.coordinators.groups.consumer.member import ConsumerMember
 from refbroker.coordinators.groups.group import ClassicGroup
 from refbroker.coordinators.groups.offsets import (
     NO_TIMESTAMP,
@@ -47,7 +49,8 @@ class OffsetRequests:
     """Carries out requests about the offsets of the groups of a partition.
 
     Parameters:
-        groups: of the partition, by id.
+        groups: the classic groups of the partition, by id.
+        consumers: its consumer groups, by id.
         offsets: what they have committed.
         metadata_max_size: what a client may have kept with an offset, in characters as Java counts them, whatever the
             name of the setting says.
@@ -58,12 +61,14 @@ class OffsetRequests:
     def __init__(
         self,
         groups: Mapping[str, ClassicGroup],
+        consumers: Mapping[str, ConsumerGroup],
         offsets: CommittedOffsets,
         metadata_max_size: int,
         now: Callable[[], int],
         keep_alive: Callable[[ClassicGroup, str], None],
     ) -> None:
         self._groups = groups
+        self._consumers = consumers
         self._offsets = offsets
         self._metadata_max_size = metadata_max_size
         self._now = now
@@ -76,9 +81,10 @@ class OffsetRequests:
 
         Raises:
             GroupIdNotFoundError, UnknownMemberIdError, FencedInstanceIdError, IllegalGenerationError,
-            RebalanceInProgressError, CoordinatorNotAvailableError: the sender may not commit now.
+            RebalanceInProgressError, CoordinatorNotAvailableError, StaleMemberEpochError, UnsupportedVersionError: the
+                sender may not commit now.
         """
-        self._check_sender(request, version)
+        behind = self._check_sender(request, version)
         now, records, topics = self._now(), [], []
         expiry = NO_TIMESTAMP
         if request.retention_time_ms != DEFAULT_RETENTION_TIME:
@@ -93,18 +99,25 @@ class OffsetRequests:
                 if java_length(metadata) > self._metadata_max_size:
                     one.error_code = OffsetMetadataTooLargeError.code
                     continue
+                if behind is not None:
+                    epoch = request.generation_id_or_member_epoch
+                    behind.check_commit(epoch, topic.topic_id, topic.name, wanted.partition_index)
                 committed = CommittedOffset(
                     wanted.committed_offset, wanted.committed_leader_epoch, metadata, now, expiry, topic.topic_id
                 )
                 records.append(committed.record(GroupPartition(request.group_id, topic.name, wanted.partition_index)))
         return CoordinatorResult(records, OffsetCommitResponse(topics=topics))
 
-    def _check_sender(self, request: OffsetCommitRequest, version: int) -> None:
+    def _check_sender(self, request: OffsetCommitRequest, version: int) -> ConsumerMember | None:
+        """See that the sender may commit; gives it when each partition has to be checked as well."""
+        consumers = self._consumers.get(request.group_id)
+        if consumers is not None:
+            return consumers.check_commit(request.member_id, request.generation_id_or_member_epoch, version)
         group = self._groups.get(request.group_id)
         if group is None:
             if request.generation_id_or_member_epoch < 0:
                 # An administrator, or a consumer that assigns by itself: the group comes into being for its offsets.
-                return
+                return None
             if version >= FIRST_WITH_GROUP_ID_NOT_FOUND:
                 raise GroupIdNotFoundError(f"Group {request.group_id} not found.")
             raise IllegalGenerationError
@@ -112,6 +125,7 @@ class OffsetRequests:
         check_commit(group, member_id, request.group_instance_id, request.generation_id_or_member_epoch)
         if group.state in (GroupState.STABLE, GroupState.PREPARING_REBALANCE):
             self._keep_alive(group, member_id)
+        return None
 
     # OffsetFetch
 
@@ -121,14 +135,23 @@ class OffsetRequests:
         topics: list[OffsetFetchRequest.OffsetFetchRequestTopics] | None,
         *,
         require_stable: bool,
+        member_id: str | None = None,
+        member_epoch: int = -1,
     ) -> FetchedGroup:
         """What a group has committed; nothing when there is no such group.
 
         Parameters:
             topics: which are wanted, by name and, when the client gave it, by id as well; None for all.
             require_stable: whether offsets that an open transaction is to change are errors.
+            member_id, member_epoch: who asks, None and -1 when it does not say; only consumer groups want to know.
+
+        Raises:
+            UnknownMemberIdError, StaleMemberEpochError, IllegalGenerationError: it is no member, or has another epoch.
         """
-        group = self._groups.get(group_id)
+        consumers = self._consumers.get(group_id)
+        if consumers is not None:
+            consumers.check_fetch(member_id, member_epoch)
+        group = consumers or self._groups.get(group_id)
         known = {} if group is None or group.state is GroupState.DEAD else self._offsets.of_group(group_id)
         answer = FetchedGroup(group_id=group_id)
         if topics is None:
@@ -174,10 +197,10 @@ class OffsetRequests:
             GroupIdNotFoundError: there is no such group.
             GroupNotEmptyError: it has members, which are no consumers.
         """
-        group = self._groups.get(request.group_id)
+        group = self._consumers.get(request.group_id) or self._groups.get(request.group_id)
         if group is None or group.state is GroupState.DEAD:
             raise GroupIdNotFoundError(f"Group {request.group_id} not found.")
-        if not group.is_empty and not group.uses_consumer_protocol:
+        if isinstance(group, ClassicGroup) and not group.is_empty and not group.uses_consumer_protocol:
             raise GroupNotEmptyError
         records: list[CoordinatorRecord] = []
         topics = []

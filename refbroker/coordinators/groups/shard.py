@@ -18,10 +18,18 @@ from kclient.protocol.messages.records.consumer_offsets import (
 )
 from refbroker.coordinators.groups.administration import delete_group
 from refbroker.coordinators.groups.classic import ClassicProtocol
+from refbroker.coordinators.groups.consumer.group import ConsumerGroup
+from refbroker.coordinators.groups.consumer.patterns import Patterns
+from refbroker.coordinators.groups.consumer.records import replay
+from refbroker.coordinators.groups.consumer.sessions import Sessions
+from refbroker.coordinators.groups.consumer.settings import ConsumerSettings, settings_of
+from refbroker.coordinators.groups.consumer.topics import GroupTopics
+from refbroker.coordinators.groups.consumer.update import Environment
 from refbroker.coordinators.groups.expiry import expired_records, records_of_deleted_topics
 from refbroker.coordinators.groups.group import ClassicGroup
 from refbroker.coordinators.groups.offset_requests import OffsetRequests
 from refbroker.coordinators.groups.offsets import CommittedOffsets
+from refbroker.coordinators.groups.protocols import Protocols
 from refbroker.coordinators.groups.rebalances import GroupSettings
 from refbroker.coordinators.runtime import CoordinatorResult, ShardContext
 
@@ -38,38 +46,61 @@ class GroupShard:
     Parameters:
         context: time and timers.
         broker: whose.
+        topics: of the cluster, as groups see them.
 
     Attributes:
         partition: of `__consumer_offsets`.
-        groups: by id.
-        classic: carries out the requests of classic groups.
+        groups: the classic groups, by id.
+        consumers: the consumer groups, by id; none has the id of a classic one.
+        protocols: carries out the requests of their members.
         offsets: what the groups have committed.
     """
 
-    def __init__(self, context: ShardContext[GroupShard], broker: Broker) -> None:
+    def __init__(self, context: ShardContext[GroupShard], broker: Broker, topics: GroupTopics) -> None:
         self.partition = context.partition
         self.groups: dict[str, ClassicGroup] = {}
+        self.consumers: dict[str, ConsumerGroup] = {}
         self.offsets = CommittedOffsets()
         self._context = context
         self._broker = broker
         config, rng = broker.config, broker.rng
-        self.classic = ClassicProtocol(
+
+        def new_uuid() -> str:
+            return str(uuid.UUID(int=rng.getrandbits(128), version=4))
+
+        self._classic = ClassicProtocol(
             self.groups,
             context,
             GroupSettings(
                 initial_rebalance_delay_ms=config.integer("group.initial.rebalance.delay.ms"),
                 max_size=config.integer("group.max.size"),
             ),
-            lambda: str(uuid.UUID(int=rng.getrandbits(128), version=4)),
+            new_uuid,
+        )
+
+        def settings(group_id: str) -> ConsumerSettings:
+            return settings_of(broker, group_id)
+
+        self._sessions = Sessions(self.consumers, self._classic, context, topics, settings)
+        patterns = Patterns(self.consumers.get, context, topics)
+        self.protocols = Protocols(
+            self.groups,
+            self._classic,
+            Environment(self.consumers, context, topics, settings, self._sessions, patterns, new_uuid),
         )
         self._offset_requests = OffsetRequests(
             self.groups,
+            self.consumers,
             self.offsets,
             config.integer("offset.metadata.max.bytes"),
             context.now,
-            self.classic.keep_alive,
+            self._classic.keep_alive,
         )
         self.fetch_offsets = self._offset_requests.fetch
+
+    def every_group(self) -> list[ClassicGroup | ConsumerGroup]:
+        """The groups of both kinds."""
+        return [*self.groups.values(), *self.consumers.values()]
 
     # Offsets
 
@@ -87,14 +118,14 @@ class GroupShard:
 
     def delete_group(self, group_id: str) -> CoordinatorResult[None]:
         """Delete a group; see `administration.delete_group`."""
-        return delete_group(self.groups, self.offsets, group_id)
+        return delete_group(self.groups, self.consumers, self.offsets, group_id)
 
     def expire(self) -> CoordinatorResult[None]:
         """Let go of offsets and groups that were kept long enough, and look again after a while."""
         config = self._broker.config
         self._context.schedule("expiry", config.integer("offsets.retention.check.interval.ms"), self.expire)
         retention_ms = config.integer("offsets.retention.minutes") * MS_PER_MINUTE
-        records = expired_records(self.groups.values(), self.offsets, self._context.now(), retention_ms)
+        records = expired_records(self.every_group(), self.offsets, self._context.now(), retention_ms)
         self._broker.metrics.groups.offsets_expired += sum(isinstance(one.key, OffsetCommitKey) for one in records)
         return CoordinatorResult(records, None, atomic=False)
 
@@ -120,10 +151,15 @@ class GroupShard:
                 self.groups[key.group] = ClassicGroup.from_record(key.group, value, self._context.now)
         elif isinstance(key, OffsetCommitKey | LegacyOffsetCommitKey):
             assert value is None or isinstance(value, OffsetCommitValue | LegacyOffsetCommitValue)
-            if value is not None and key.group not in self.groups:
+            if value is not None and key.group not in self.groups and key.group not in self.consumers:
                 # A group that has never had members is there for its offsets, and has no record of its own.
                 self.groups[key.group] = ClassicGroup(key.group, self._context.now)
             self.offsets.replay(key, value, producer_id, offset)
+        else:
+            begun = replay(self.consumers, key, value)
+            if begun is not None:
+                # It has been taken for one that is there for its offsets alone, whose records came first.
+                self.groups.pop(begun.group_id, None)
 
     def end_transaction(self, producer_id: int, *, committed: bool) -> None:
         """Take over, or forget, the offsets of a transaction."""
@@ -132,7 +168,9 @@ class GroupShard:
     def loaded(self) -> None:
         """Begin: the groups' members have a session's time to be heard of."""
         for group in self.groups.values():
-            self.classic.loaded(group)
+            self._classic.loaded(group)
+        for consumers in self.consumers.values():
+            self._sessions.loaded(consumers)
         self._context.schedule(
             "expiry", self._broker.config.integer("offsets.retention.check.interval.ms"), self.expire
         )
@@ -143,4 +181,4 @@ class GroupShard:
     def unloaded(self) -> None:
         """End: whoever waits has to find the new coordinator."""
         for group in self.groups.values():
-            self.classic.unloaded(group)
+            self._classic.unloaded(group)

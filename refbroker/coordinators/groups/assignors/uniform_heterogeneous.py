@@ -1,0 +1,105 @@
+"""The assignor `uniform` where members are subscribed to different topics.
+
+1. Members keep what they have of the topics they are subscribed to.
+2. Partitions nobody has are given to the subscriber of their topic that has the fewest, topics with the most partitions
+   per subscriber first.
+3. Topic by topic, partitions go from the subscriber with the most to the one with the fewest until the two differ by
+   one at most, again and again until nothing moves, at most 16 times. With subscriptions that overlap without being
+   the same this comes close to balance, and may not reach it.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from heapq import heapify, heappop, heappush
+from uuid import UUID
+
+from refbroker.coordinators.groups.assignors.spec import Assignment, GroupSpec
+
+MOST_ROUNDS = 16
+
+
+class HeterogeneousAssignment:
+    """Computes an assignment.
+
+    Parameters:
+        group: what there is to know.
+    """
+
+    def __init__(self, group: GroupSpec) -> None:
+        self._group = group
+        self._subscribers: dict[UUID, list[str]] = {topic: [] for topic in group.partitions}
+        self._sizes: dict[str, int] = {}
+        self._owners: dict[UUID, list[str | None]] = {
+            topic: [None] * count for topic, count in group.partitions.items()
+        }
+        for member_id in sorted(group.members):
+            member = group.members[member_id]
+            self._sizes[member_id] = 0
+            for topic in member.topics:
+                self._subscribers[topic].append(member_id)
+            for topic, partitions in member.assigned.items():
+                if topic in member.topics:
+                    self._sizes[member_id] += len(partitions)
+                    for partition in partitions:
+                        self._owners[topic][partition] = member_id
+
+    def build(self) -> dict[str, Assignment]:
+        """The assignment of each member."""
+        topics = sorted((topic for topic in self._owners if self._subscribers[topic]), key=self._order)
+        for topic in topics:
+            self._give_out(topic)
+        self._balance([topic for topic in topics if len(self._subscribers[topic]) > 1])
+        built: dict[str, dict[UUID, set[int]]] = {member_id: {} for member_id in self._group.members}
+        for topic, owners in self._owners.items():
+            for partition, owner in enumerate(owners):
+                if owner is not None:
+                    built[owner].setdefault(topic, set()).add(partition)
+        return {
+            member_id: {topic: frozenset(partitions) for topic, partitions in topics_of.items()}
+            for member_id, topics_of in built.items()
+        }
+
+    def _order(self, topic: UUID) -> tuple[Fraction, int, UUID]:
+        count = len(self._subscribers[topic])
+        return -Fraction(self._group.partitions[topic], count), count, topic
+
+    def _give_out(self, topic: UUID) -> None:
+        """Give the partitions nobody has to the subscribers with the fewest."""
+        heap = [(self._sizes[member_id], member_id) for member_id in self._subscribers[topic]]
+        heapify(heap)
+        for partition, owner in enumerate(self._owners[topic]):
+            if owner is None:
+                size, member_id = heappop(heap)
+                self._owners[topic][partition] = member_id
+                self._sizes[member_id] = size + 1
+                heappush(heap, (size + 1, member_id))
+
+    def _balance(self, topics: list[UUID]) -> None:
+        for _ in range(MOST_ROUNDS):
+            # A topic may be unbalanced anew by what the next one has moved.
+            moved = sum(self._balance_topic(topic) for topic in topics)
+            if not moved:
+                return
+
+    def _balance_topic(self, topic: UUID) -> bool:
+        """Move partitions of a topic between its subscribers; False when none had to be."""
+        owned: dict[str, list[int]] = {member_id: [] for member_id in self._subscribers[topic]}
+        for partition, owner in enumerate(self._owners[topic]):
+            if owner is not None:
+                owned[owner].append(partition)
+        moved = False
+        while True:
+            receiver = min(owned, key=lambda member_id: (self._sizes[member_id], member_id))
+            givers = [member_id for member_id, partitions in owned.items() if partitions]
+            if not givers:
+                return moved
+            giver = max(givers, key=lambda member_id: (self._sizes[member_id], member_id))
+            if self._sizes[giver] - self._sizes[receiver] <= 1:
+                return moved
+            partition = owned[giver].pop()
+            owned[receiver].append(partition)
+            self._owners[topic][partition] = receiver
+            self._sizes[giver] -= 1
+            self._sizes[receiver] += 1
+            moved = True

@@ -1,0 +1,172 @@
+"""Regular expressions of topics, which members of consumer groups send to the coordinator (KIP-848).
+
+They come from the wire, so that only RE2 may run them, whose time is linear in the length of what it looks at. It
+comes with google-re2, an extra (`pip install kclient[regex]`); a member that sends a pattern to a broker without it
+gets INVALID_REGULAR_EXPRESSION with that reason. A pattern has to match the whole name of a topic.
+
+A new pattern is compiled in the heartbeat that brings it, and resolved in an operation of its own just after it. The
+topics are stored, and the group's epoch counts up when they are others than before. All patterns of a group are
+resolved anew, at most every ten seconds, at a heartbeat that finds new topics in the metadata, or that the last time
+is ten minutes ago, as in Kafka. Topics that are deleted go from the assignment at once, and from what was resolved
+the next time.
+"""
+
+from __future__ import annotations
+
+import enum
+import importlib
+import logging
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from kclient.errors import InvalidRegularExpressionError
+from refbroker.coordinators.groups.consumer.group import ConsumerGroup, ResolvedPattern
+from refbroker.coordinators.groups.consumer.member import ConsumerMember
+from refbroker.coordinators.groups.consumer.records import epoch_record, pattern_record, pattern_tombstone
+from refbroker.coordinators.groups.consumer.surroundings import NOTHING, Result, Surroundings
+from refbroker.coordinators.groups.consumer.topics import GroupTopics
+from refbroker.coordinators.records import CoordinatorRecord
+from refbroker.coordinators.runtime import CoordinatorResult
+
+logger = logging.getLogger(__name__)
+
+SHORTEST_INTERVAL_MS = 10_000
+LONGEST_INTERVAL_MS = 600_000
+
+
+class PatternChange(enum.Enum):
+    """What a heartbeat means for the pattern of its member."""
+
+    NONE = "none"
+    CHANGED = "changed"
+    CHANGED_AND_RESOLVED = "changed, and what it matches is known"
+
+
+class Patterns:
+    """The patterns of the consumer groups of a partition.
+
+    Parameters:
+        find: gives a consumer group by its id.
+        surroundings: time and timers.
+        topics: of the cluster.
+    """
+
+    def __init__(
+        self, find: Callable[[str], ConsumerGroup | None], surroundings: Surroundings, topics: GroupTopics
+    ) -> None:
+        self._find = find
+        self._surroundings = surroundings
+        self._topics = topics
+        self._resolving: set[str] = set()
+
+    def update(
+        self,
+        group: ConsumerGroup,
+        member: ConsumerMember,
+        updated: ConsumerMember,
+        records: list[CoordinatorRecord],
+    ) -> PatternChange:
+        """Take note of the pattern in a heartbeat, and have the group's patterns resolved if need be.
+
+        Raises:
+            InvalidRegularExpressionError: it cannot be used.
+        """
+        change, is_new = PatternChange.NONE, False
+        counts = group.pattern_counts()
+        if updated.pattern != member.pattern:
+            change = PatternChange.CHANGED
+            if member.pattern and counts[member.pattern] == 1:
+                records.append(pattern_tombstone(group.group_id, member.pattern))
+            if not updated.pattern or (counts[updated.pattern] and updated.pattern in group.patterns):
+                change = PatternChange.CHANGED_AND_RESOLVED
+            elif not counts[updated.pattern]:
+                compile_pattern(updated.pattern)
+                is_new = True
+        if (counts or is_new) and group.group_id not in self._resolving:
+            wanted = set(group.pattern_counts(group.members_with(updated).values()))
+            if wanted and self._is_due(group, wanted, is_new):
+                self._begin(group.group_id, wanted)
+        return change
+
+    def _is_due(self, group: ConsumerGroup, wanted: set[str], is_new: bool) -> bool:
+        last = next(iter(group.patterns.values()), None)
+        if last is None:
+            return True
+        now = self._surroundings.now()
+        if now <= last.timestamp_ms + SHORTEST_INTERVAL_MS:
+            return False
+        return (
+            is_new
+            or len(wanted) != len(group.patterns)
+            or last.version < self._topics.version_with_new_topics
+            or now > last.timestamp_ms + LONGEST_INTERVAL_MS
+        )
+
+    def _begin(self, group_id: str, wanted: set[str]) -> None:
+        self._resolving.add(group_id)
+        self._surroundings.schedule(f"patterns {group_id}", 0, lambda: self._resolve(group_id, wanted))
+
+    def _resolve(self, group_id: str, wanted: set[str]) -> Result:
+        self._resolving.discard(group_id)
+        group = self._find(group_id)
+        if group is None:
+            return NOTHING
+        counts = group.pattern_counts()
+        names = list(self._topics.names())
+        found = {
+            pattern: ResolvedPattern(matching(pattern, names), self._topics.version, self._surroundings.now())
+            for pattern in sorted(wanted)
+            # The member that brought it may have gone meanwhile.
+            if counts[pattern]
+        }
+        records = [pattern_record(group_id, pattern, resolved) for pattern, resolved in found.items()]
+        changed = any(
+            resolved.topics != group.patterns.get(pattern, ResolvedPattern()).topics
+            for pattern, resolved in found.items()
+        )
+        by_name = frozenset().union(*(member.topics for member in group.members.values()))
+        known = {**group.patterns, **found}
+        topics = by_name.union(*(known[pattern].topics for pattern in counts if pattern in known))
+        metadata_hash = self._topics.hash_of(topics)
+        if changed or metadata_hash != group.metadata_hash:
+            epoch = group.epoch + 1
+            records.append(epoch_record(group_id, epoch, metadata_hash))
+            logger.info("[Group %s] Bumped group epoch to %d for its regular expressions.", group_id, epoch)
+            group.topics_checked(epoch)
+        return CoordinatorResult(records, None)
+
+
+def compile_pattern(pattern: str) -> Any:
+    """A pattern that RE2 can run.
+
+    Raises:
+        InvalidRegularExpressionError: RE2 cannot read it, or is not there.
+    """
+    try:
+        re2 = importlib.import_module("re2")
+    except ImportError as error:
+        raise InvalidRegularExpressionError(
+            f"SubscribedTopicRegex `{pattern}` cannot be used: this broker runs without google-re2, which it needs for "
+            "regular expressions. Install kclient[regex] on the broker, or subscribe to topics by name."
+        ) from error
+    options = re2.Options()
+    options.log_errors = False
+    try:
+        return re2.compile(pattern, options)
+    except re2.error as error:
+        reason = error.args[0] if error.args else error
+        text = reason.decode(errors="replace") if isinstance(reason, bytes) else str(reason)
+        raise InvalidRegularExpressionError(
+            f"SubscribedTopicRegex `{pattern}` is not a valid regular expression: {text}."
+        ) from error
+
+
+def matching(pattern: str, names: Iterable[str]) -> frozenset[str]:
+    """The names that a pattern matches as a whole."""
+    try:
+        compiled = compile_pattern(pattern)
+    except InvalidRegularExpressionError as error:
+        # It was compiled when it came; google-re2 has gone since, or a broker with another version of it took it.
+        logger.error("%s Ignoring it.", error)
+        return frozenset()
+    return frozenset(name for name in names if compiled.fullmatch(name))

@@ -1,0 +1,151 @@
+"""How a member comes from what it has to what it is to have.
+
+A partition must have been given up by one member before another one gets it. So a member first gives up what is not
+in its target any more (UNREVOKED_PARTITIONS), and stays at its epoch until a heartbeat says that it has. Then it
+comes to the target's epoch and gets what is free; if others still have some of it, it waits (UNRELEASED_PARTITIONS)
+and gets the rest, bit by bit, with later heartbeats. What stays with a member it keeps all the time.
+
+    state                   when                              what
+    STABLE                  the target is newer               towards it
+                            it has changed its subscription   without topics it is not subscribed to any more
+                            else                              nothing
+    UNREVOKED_PARTITIONS    it has given up what it had to    towards the target
+                            it has changed its subscription   as above
+                            else                              nothing
+    UNRELEASED_PARTITIONS   always                            towards the target
+    UNKNOWN                 it says that it has nothing       towards the target
+                            else                              FENCED_MEMBER_EPOCH: join anew
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Set
+from typing import NamedTuple
+from uuid import UUID
+
+from kclient.errors import FencedMemberEpochError
+from refbroker.coordinators.groups.assignors.spec import Assignment
+from refbroker.coordinators.groups.consumer.member import ConsumerMember, PartitionEpochs
+from refbroker.coordinators.groups.consumer.states import MemberState, check_transition
+
+Owned = Mapping[UUID, Set[int]]
+"""What a member says it has."""
+
+
+class Goal(NamedTuple):
+    """Where a member is to come.
+
+    Attributes:
+        epoch: of the target assignment.
+        target: what it is to have.
+        topics: that it is subscribed to; of others it gets nothing, whatever the target says.
+        subscription_changed: whether it has just changed them.
+        owned: what it says it has, None when it does not say.
+        is_free: whether nobody has a partition.
+    """
+
+    epoch: int
+    target: Assignment
+    topics: Set[UUID]
+    subscription_changed: bool
+    owned: Owned | None
+    is_free: Callable[[UUID, int], bool]
+
+    def still_owned(self, partitions: PartitionEpochs) -> bool:
+        """Whether the member may still have some of these."""
+        if self.owned is None:
+            return True
+        return any(not numbers.isdisjoint(partitions.get(topic, ())) for topic, numbers in self.owned.items())
+
+
+def reconcile(member: ConsumerMember, goal: Goal) -> ConsumerMember:
+    """The member one step further, or as it is when it cannot go on.
+
+    Raises:
+        FencedMemberEpochError: it has to give up everything, and join anew.
+    """
+    return _STEPS[member.state](member, goal)
+
+
+def _from_stable(member: ConsumerMember, goal: Goal) -> ConsumerMember:
+    if member.epoch != goal.epoch:
+        return _advance(member, goal)
+    return _leave_topics(member, goal) if goal.subscription_changed else member
+
+
+def _from_unrevoked(member: ConsumerMember, goal: Goal) -> ConsumerMember:
+    if not goal.still_owned(member.revoking):
+        return _advance(member, goal)
+    return _leave_topics(member, goal) if goal.subscription_changed else member
+
+
+def _from_unknown(member: ConsumerMember, goal: Goal) -> ConsumerMember:
+    if goal.owned is None or goal.owned:
+        raise FencedMemberEpochError(
+            "The consumer group member is in a unknown state. The member must abandon all its partitions and rejoin."
+        )
+    return _advance(member, goal)
+
+
+def _leave_topics(member: ConsumerMember, goal: Goal) -> ConsumerMember:
+    """Have a member give up the topics it is not subscribed to any more, before there is a new target."""
+    left = {topic: partitions for topic, partitions in member.assigned.items() if topic not in goal.topics}
+    if not left:
+        return member
+    assigned = {topic: partitions for topic, partitions in member.assigned.items() if topic in goal.topics}
+    revoking = {topic: dict(partitions) for topic, partitions in member.revoking.items()}
+    for topic, partitions in left.items():
+        revoking.setdefault(topic, {}).update(partitions)
+    if goal.still_owned(revoking):
+        return _moved(member, MemberState.UNREVOKED_PARTITIONS, member.epoch, assigned, revoking)
+    return member.with_(previous_epoch=member.epoch, assigned=assigned)
+
+
+def _advance(member: ConsumerMember, goal: Goal) -> ConsumerMember:
+    """Bring a member as near to its target as the others allow."""
+    assigned: dict[UUID, dict[int, int]] = {}
+    revoking: dict[UUID, dict[int, int]] = {}
+    taking: dict[UUID, dict[int, int]] = {}
+    waits = False
+    for topic in dict.fromkeys((*goal.target, *member.assigned)):
+        target = goal.target.get(topic, frozenset()) if topic in goal.topics else frozenset()
+        has = member.assigned.get(topic, {})
+        giving_up = member.revoking.get(topic, {})
+        kept = {number: epoch for number, epoch in has.items() if number in target}
+        lost = {number: epoch for number, epoch in has.items() if number not in target}
+        taken = {}
+        for number in sorted(target - kept.keys()):
+            # What it was about to give up, and is to have again, nobody else can have.
+            if number in giving_up or goal.is_free(topic, number):
+                taken[number] = goal.epoch
+            else:
+                waits = True
+        for found, where in ((kept, assigned), (lost, revoking), (taken, taking)):
+            if found:
+                where[topic] = found
+    if revoking and goal.still_owned(revoking):
+        return _moved(member, MemberState.UNREVOKED_PARTITIONS, member.epoch, assigned, revoking)
+    for topic, partitions in taking.items():
+        assigned.setdefault(topic, {}).update(partitions)
+    state = MemberState.UNRELEASED_PARTITIONS if waits else MemberState.STABLE
+    return _moved(member, state, goal.epoch, assigned, {})
+
+
+def _moved(
+    member: ConsumerMember, state: MemberState, epoch: int, assigned: PartitionEpochs, revoking: PartitionEpochs
+) -> ConsumerMember:
+    return member.with_(
+        state=check_transition(member.member_id, member.state, state),
+        epoch=epoch,
+        previous_epoch=member.epoch,
+        assigned=assigned,
+        revoking=revoking,
+    )
+
+
+_STEPS: dict[MemberState, Callable[[ConsumerMember, Goal], ConsumerMember]] = {
+    MemberState.STABLE: _from_stable,
+    MemberState.UNREVOKED_PARTITIONS: _from_unrevoked,
+    MemberState.UNRELEASED_PARTITIONS: _advance,
+    MemberState.UNKNOWN: _from_unknown,
+}

@@ -1,0 +1,168 @@
+"""Who stays in a consumer group: the timers of its members, and how members leave, by themselves or by being late.
+
+Timers, each by the name of the group and the member:
+
+    session   a heartbeat           the member is silent for too long
+    revoke    the member is told to give up partitions; it is still at that epoch after its rebalance timeout
+    join      a member of the classic protocol is told to join again; it has not after its rebalance timeout
+    sync      its JoinGroup; it has not asked for its assignment after its rebalance timeout
+
+Who is late is out, its partitions are free, and the group's epoch counts up. When only members of the classic
+protocol are left, the group becomes a classic one, if the migration policy has it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection
+from typing import TypeVar
+
+from refbroker.coordinators.groups.classic import ClassicProtocol
+from refbroker.coordinators.groups.consumer.group import ConsumerGroup
+from refbroker.coordinators.groups.consumer.member import ConsumerMember
+from refbroker.coordinators.groups.consumer.migration import Downgrade, may_downgrade
+from refbroker.coordinators.groups.consumer.records import epoch_record, member_tombstones, pattern_tombstone
+from refbroker.coordinators.groups.consumer.settings import ConsumerSettings
+from refbroker.coordinators.groups.consumer.surroundings import NOTHING, RETRY_AFTER_MS, Result, Surroundings
+from refbroker.coordinators.groups.consumer.topics import GroupTopics
+from refbroker.coordinators.records import CoordinatorRecord
+from refbroker.coordinators.runtime import CoordinatorResult
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+
+class Sessions:
+    """The members of the consumer groups of a partition, and their time.
+
+    Parameters:
+        groups: the consumer groups, by id.
+        classic: takes over what becomes a classic group.
+        surroundings: time and timers.
+        topics: of the cluster.
+        settings: gives those of a group.
+    """
+
+    def __init__(
+        self,
+        groups: dict[str, ConsumerGroup],
+        classic: ClassicProtocol,
+        surroundings: Surroundings,
+        topics: GroupTopics,
+        settings: Callable[[str], ConsumerSettings],
+    ) -> None:
+        self._groups = groups
+        self._classic = classic
+        self._surroundings = surroundings
+        self._topics = topics
+        self._settings = settings
+        self._told_to_join: set[tuple[str, str]] = set()
+
+    # Timers
+
+    def keep_alive(self, group_id: str, member: ConsumerMember) -> None:
+        """Begin a member's session anew."""
+        timeout_ms = (
+            self._settings(group_id).session_timeout_ms if member.classic is None else member.classic.session_timeout_ms
+        )
+        self._limit("session", group_id, member.member_id, timeout_ms, "its session expired")
+
+    def await_revocation(self, group_id: str, member: ConsumerMember) -> None:
+        """Give a member its rebalance timeout to leave its epoch, if it has to give up partitions; else nothing."""
+        member_id, epoch, timeout_ms = member.member_id, member.epoch, member.rebalance_timeout_ms
+        name = _timer("revoke", group_id, member_id)
+        if not member.revoking:
+            self._surroundings.cancel(name)
+            return
+
+        def is_over() -> Result:
+            group = self._groups.get(group_id)
+            late = None if group is None else group.members.get(member_id)
+            if late is None or late.epoch != epoch:
+                return NOTHING
+            return self._fence(group_id, member_id, f"it failed to transition from epoch {epoch} within {timeout_ms}ms")
+
+        self._surroundings.schedule(name, timeout_ms, is_over, RETRY_AFTER_MS)
+
+    def await_join(self, group_id: str, member: ConsumerMember) -> None:
+        """Give a member of the classic protocol its rebalance timeout to join again, unless it runs already."""
+        if (group_id, member.member_id) not in self._told_to_join:
+            self._told_to_join.add((group_id, member.member_id))
+            reason = "the classic member failed to join within the rebalance timeout"
+            self._limit("join", group_id, member.member_id, member.rebalance_timeout_ms, reason)
+
+    def has_joined(self, group_id: str, member: ConsumerMember) -> None:
+        """A member of the classic protocol has joined: give it its rebalance timeout to ask for its assignment."""
+        self._forget("join", group_id, member.member_id)
+        self.keep_alive(group_id, member)
+        reason = "the member failed to sync within timeout"
+        self._limit("sync", group_id, member.member_id, member.rebalance_timeout_ms, reason)
+
+    def has_synced(self, group_id: str, member: ConsumerMember) -> None:
+        """A member of the classic protocol has its assignment."""
+        self._forget("sync", group_id, member.member_id)
+        self.keep_alive(group_id, member)
+
+    def loaded(self, group: ConsumerGroup) -> None:
+        """Begin with a group that was found in the log."""
+        for member in group.members.values():
+            self.keep_alive(group.group_id, member)
+            if member.classic is None:
+                self.await_revocation(group.group_id, member)
+
+    def _limit(self, kind: str, group_id: str, member_id: str, timeout_ms: int, reason: str) -> None:
+        def is_over() -> Result:
+            if kind == "join":
+                self._told_to_join.discard((group_id, member_id))
+            return self._fence(group_id, member_id, reason)
+
+        self._surroundings.schedule(_timer(kind, group_id, member_id), timeout_ms, is_over, RETRY_AFTER_MS)
+
+    def _forget(self, kind: str, group_id: str, member_id: str) -> None:
+        if kind == "join":
+            self._told_to_join.discard((group_id, member_id))
+        self._surroundings.cancel(_timer(kind, group_id, member_id))
+
+    # Leaving
+
+    def _fence(self, group_id: str, member_id: str, reason: str) -> Result:
+        group = self._groups.get(group_id)
+        member = None if group is None else group.members.get(member_id)
+        if group is None or member is None:
+            return NOTHING
+        logger.info("[Group %s] Member %s fenced from the group because %s.", group_id, member_id, reason)
+        return self.remove(group, [member], None)
+
+    def remove(self, group: ConsumerGroup, members: Collection[ConsumerMember], response: T) -> CoordinatorResult[T]:
+        """Take members out of their group; what they had is free."""
+        if not members:
+            return CoordinatorResult((), response)
+        group_id = group.group_id
+        left = {member_id: member for member_id, member in group.members.items() if member not in members}
+        if may_downgrade(group, left, self._settings(group_id)):
+            reason = f"Downgrade group {group_id} from consumer to classic for member leaving."
+            downgrade = Downgrade(group, left, self._topics, self._surroundings.now)
+            return downgrade.result(response, self._groups, self._classic, rebalance_because=reason)
+        records: list[CoordinatorRecord] = []
+        for member in members:
+            records += member_tombstones(group_id, member.member_id)
+        counts = group.pattern_counts(left.values())
+        records += [pattern_tombstone(group_id, pattern) for pattern in group.patterns if not counts[pattern]]
+        metadata_hash = self._topics.hash_of(group.subscribed_topics(left.values()))
+        epoch = group.epoch + 1
+        records.append(epoch_record(group_id, epoch, metadata_hash))
+        logger.info("[Group %s] Bumped group epoch to %d as members left.", group_id, epoch)
+
+        def written(error: object) -> None:
+            if error is None:
+                for member in members:
+                    for kind in ("session", "revoke", "join", "sync"):
+                        self._forget(kind, group_id, member.member_id)
+
+        return CoordinatorResult(records, response, written)
+
+
+def _timer(kind: str, group_id: str, member_id: str) -> str:
+    # Both ids may have any characters in them.
+    return f"consumer {kind} {group_id!r} {member_id!r}"

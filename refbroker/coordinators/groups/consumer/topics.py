@@ -1,0 +1,118 @@
+"""What consumer groups have to know of topics, and the hash by which they notice that something has changed.
+
+The hash of a topic is that of its id, name, partitions and the racks of their replicas, the hash of a group is that
+of its topics' hashes, both Kafka's to the bit. Topics are looked at when the metadata says that they have changed;
+which groups are concerned shows when they compare.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from uuid import UUID
+
+from kclient.protocol import Message
+from kclient.protocol.messages.records.metadata_log import (
+    PartitionChangeRecord,
+    PartitionRecord,
+    RemoveTopicRecord,
+    TopicRecord,
+)
+from refbroker.coordinators.groups.consumer.xxh3 import xxh3_64
+from refbroker.metadata.image import ClusterImage, TopicState
+
+_MAGIC = b"\0"
+
+
+class GroupTopics:
+    """The topics of the cluster, as groups see them.
+
+    Parameters:
+        image: gives the state of the cluster.
+
+    Attributes:
+        version_with_new_topics: of the metadata, when a topic was last created.
+    """
+
+    def __init__(self, image: Callable[[], ClusterImage]) -> None:
+        self._image = image
+        self._hashes: dict[str, int] = {}
+        self.version_with_new_topics = self.version
+
+    @property
+    def version(self) -> int:
+        """The offset of the last record of the metadata."""
+        return self._image().next_offset - 1
+
+    def names(self) -> Iterator[str]:
+        """The names of all topics."""
+        return iter(self._image().topics)
+
+    def named(self, name: str) -> TopicState | None:
+        """A topic, None when there is none of that name."""
+        return self._image().topics.get(name)
+
+    def name_of(self, topic_id: UUID) -> str | None:
+        """The name of a topic, None when it is gone."""
+        topic = self._image().topics_by_id.get(topic_id)
+        return None if topic is None else topic.name
+
+    def ids(self, names: Iterable[str]) -> dict[UUID, int]:
+        """The topics among these that exist, in the order of their names, and how many partitions each has."""
+        found = (self.named(name) for name in sorted(names))
+        return {topic.topic_id: len(topic.partitions) for topic in found if topic is not None}
+
+    def follow(self, records: Sequence[Message]) -> bool:
+        """Take note of a change of the metadata; False when no topic has changed."""
+        changed = False
+        for record in records:
+            if isinstance(record, TopicRecord | PartitionRecord | PartitionChangeRecord | RemoveTopicRecord):
+                changed = True
+            if isinstance(record, TopicRecord):
+                self.version_with_new_topics = self.version
+        if changed:
+            self._hashes.clear()
+        return changed
+
+    def hash_of(self, names: Iterable[str]) -> int:
+        """The hash of the topics among these that exist, as a signed number; 0 without any."""
+        hashes = [self._hash(topic) for topic in map(self.named, sorted(names)) if topic is not None]
+        return 0 if not hashes else _signed(xxh3_64(struct.pack(f"<{len(hashes)}q", *hashes)))
+
+    def _hash(self, topic: TopicState) -> int:
+        known = self._hashes.get(topic.name)
+        if known is None:
+            known = self._hashes[topic.name] = topic_hash(topic, self._racks)
+        return known
+
+    def _racks(self, topic: TopicState, partition: int) -> list[str]:
+        brokers = self._image().brokers
+        found = (brokers.get(replica) for replica in topic.partitions[partition].replicas)
+        return [broker.rack for broker in found if broker is not None and broker.rack is not None]
+
+
+def topic_hash(topic: TopicState, racks: Callable[[TopicState, int], list[str]]) -> int:
+    """The hash of a topic, as a signed number.
+
+    Parameters:
+        racks: gives the racks of a partition's replicas.
+    """
+    count = len(topic.partitions)
+    data = bytearray(_MAGIC)
+    data += topic.topic_id.bytes[7::-1] + topic.topic_id.bytes[:7:-1] + _text(topic.name) + struct.pack("<i", count)
+    for partition in range(count):
+        data += struct.pack("<i", partition)
+        for rack in sorted(racks(topic, partition)):
+            encoded = _text(rack)
+            data += encoded[-4:] + encoded
+    return _signed(xxh3_64(bytes(data)))
+
+
+def _text(text: str) -> bytes:
+    """A text as the hash has it: characters of 16 bits, and how many."""
+    encoded = text.encode("utf-16-le", "surrogatepass")
+    return encoded + struct.pack("<i", len(encoded) // 2)
+
+
+def _signed(value: int) -> int:
+    return value - (1 << 64) if value >> 63 else value

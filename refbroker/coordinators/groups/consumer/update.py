@@ -1,0 +1,185 @@
+"""What a change of a member means for its group, step by step; each step adds its records.
+
+1. The member: what it says of itself, if that has changed.
+2. The epoch: counts up when the member has changed its subscription, or the topics of the group are not what they were.
+   A regular expression counts once it is resolved.
+3. The target: computed anew when the epoch is ahead of it, with the assignor that most members want, but not before
+   `consumer.assignment.interval.ms` has passed since the last time; some later heartbeat does it then.
+4. The member again: one step on its way from what it has to what it is to have.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import NamedTuple
+
+from refbroker.coordinators.groups.assignors import ASSIGNORS
+from refbroker.coordinators.groups.assignors.spec import Assignment, GroupSpec, MemberSpec
+from refbroker.coordinators.groups.consumer.group import ConsumerGroup
+from refbroker.coordinators.groups.consumer.member import ConsumerMember
+from refbroker.coordinators.groups.consumer.patterns import PatternChange, Patterns
+from refbroker.coordinators.groups.consumer.reconciliation import Goal, Owned, reconcile
+from refbroker.coordinators.groups.consumer.records import (
+    current_record,
+    epoch_record,
+    member_record,
+    partition_metadata_tombstone,
+    target_epoch_record,
+    target_record,
+)
+from refbroker.coordinators.groups.consumer.sessions import Sessions
+from refbroker.coordinators.groups.consumer.settings import ConsumerSettings
+from refbroker.coordinators.groups.consumer.surroundings import Surroundings
+from refbroker.coordinators.groups.consumer.topics import GroupTopics
+from refbroker.coordinators.records import CoordinatorRecord
+
+logger = logging.getLogger(__name__)
+
+
+class Environment(NamedTuple):
+    """What requests about consumer groups need.
+
+    Attributes:
+        groups: the consumer groups of the partition, by id.
+        topics: of the cluster.
+        settings: gives those of a group.
+        new_uuid: makes the id of a member that has none.
+    """
+
+    groups: dict[str, ConsumerGroup]
+    surroundings: Surroundings
+    topics: GroupTopics
+    settings: Callable[[str], ConsumerSettings]
+    sessions: Sessions
+    patterns: Patterns
+    new_uuid: Callable[[], str]
+
+
+class MemberUpdate:
+    """The change of a member.
+
+    Parameters:
+        group: as it is.
+        member: as it was, or a new one.
+        updated: as it is to be.
+        records: to which those of the change are added.
+
+    Attributes:
+        epoch: of the group when all is done.
+        subscription_changed: whether the member is subscribed to something else.
+    """
+
+    def __init__(
+        self,
+        environment: Environment,
+        group: ConsumerGroup,
+        member: ConsumerMember,
+        updated: ConsumerMember,
+        records: list[CoordinatorRecord],
+    ) -> None:
+        self._environment = environment
+        self._group = group
+        self._member = member
+        self._updated = updated
+        self._records = records
+        self.epoch = group.epoch
+        self.subscription_changed = False
+
+    def describe_member(self, *, any_change_counts: bool = False) -> None:
+        """Steps 1 and 2.
+
+        Parameters:
+            any_change_counts: whether the epoch counts up for whatever has changed, as with the classic protocol.
+
+        Raises:
+            InvalidRegularExpressionError: the member's cannot be used.
+        """
+        group, member, updated = self._group, self._member, self._updated
+        changed = False
+        if updated != member:
+            self._records.append(member_record(group.group_id, updated))
+            changed = any_change_counts or updated.topics != member.topics
+        pattern = self._environment.patterns.update(group, member, updated, self._records)
+        self.subscription_changed = changed or pattern is not PatternChange.NONE
+        counts = changed or pattern is PatternChange.CHANGED_AND_RESOLVED
+        if any_change_counts:
+            counts = self.subscription_changed
+        if counts or group.has_stale_metadata:
+            self._count_up(counts)
+
+    def _count_up(self, counts: bool) -> None:
+        group = self._group
+        members = group.members_with(self._updated)
+        metadata_hash = self._environment.topics.hash_of(group.subscribed_topics(members.values()))
+        if counts or metadata_hash != group.metadata_hash:
+            self.epoch += 1
+            self._records.append(epoch_record(group.group_id, self.epoch, metadata_hash))
+            logger.info(
+                "[Group %s] Bumped group epoch to %d with metadata hash %d.", group.group_id, self.epoch, metadata_hash
+            )
+        group.topics_checked(self.epoch)
+        if group.has_partition_metadata:
+            self._records.append(partition_metadata_tombstone(group.group_id))
+
+    def assign(self) -> tuple[int, Assignment]:
+        """Step 3: the epoch of the target assignment, and what the member is to have."""
+        group, environment = self._group, self._environment
+        settings, now = environment.settings(group.group_id), environment.surroundings.now()
+        too_early = (
+            group.assignment_timestamp_ms
+            and settings.assignment_interval_ms
+            and now < group.assignment_timestamp_ms + settings.assignment_interval_ms
+        )
+        if group.assignment_epoch >= self.epoch or too_early:
+            return group.assignment_epoch, group.target_of(self._updated)
+        members = group.members_with(self._updated)
+        name = group.preferred_assignor(members.values()) or settings.assignors[0]
+        targets = ASSIGNORS[name](self._spec(members))
+        logger.info(
+            "[Group %s] Computed a new target assignment for epoch %d with '%s' assignor.",
+            group.group_id,
+            self.epoch,
+            name,
+        )
+        for member_id in members:
+            target = targets.get(member_id, {})
+            if target != group.targets.get(member_id):
+                self._records.append(target_record(group.group_id, member_id, target))
+        self._records.append(target_epoch_record(group.group_id, self.epoch, now))
+        return self.epoch, targets.get(self._updated.member_id, {})
+
+    def _spec(self, members: dict[str, ConsumerMember]) -> GroupSpec:
+        group, topics = self._group, self._environment.topics
+        specs = {
+            member_id: MemberSpec(
+                topics.ids(group.topics_of(member)).keys(),
+                group.target_of(member) if member is self._updated else group.targets.get(member_id, {}),
+                member.instance_id,
+            )
+            for member_id, member in members.items()
+        }
+        return GroupSpec(specs, topics.ids(group.subscribed_topics(members.values())))
+
+    def reconcile(self, epoch: int, target: Assignment, owned: Owned | None) -> ConsumerMember:
+        """Step 4: the member as it is then.
+
+        Parameters:
+            epoch: of the target assignment.
+            target: what the member is to have.
+            owned: what it says it has.
+
+        Raises:
+            FencedMemberEpochError: it has to join anew.
+        """
+        group, member = self._group, self._updated
+        if not self.subscription_changed and member.is_reconciled_to(epoch):
+            return member
+        topics = self._environment.topics.ids(group.topics_of(member)).keys()
+        goal = Goal(epoch, target, topics, self.subscription_changed, owned, group.is_free)
+        reconciled = reconcile(member, goal)
+        if reconciled != member:
+            self._records.append(current_record(group.group_id, reconciled))
+            if reconciled.classic is None:
+                self._environment.sessions.await_revocation(group.group_id, reconciled)
+        return reconciled

@@ -1,0 +1,162 @@
+"""Which protocol a group speaks, and who therefore carries out a request of its members.
+
+A group has one id and is of one kind, classic or consumer. Requests of either protocol may come to either kind:
+without members the group becomes what the request asks for; with members, requests of the classic protocol are
+carried out on consumer groups as well, and a heartbeat of the consumer protocol makes a consumer group out of a
+classic one.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import MutableMapping
+
+from kclient.errors import GroupIdNotFoundError, KafkaError
+from kclient.protocol.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
+from kclient.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from kclient.protocol.messages.join_group import JoinGroupRequest
+from kclient.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
+from kclient.protocol.messages.sync_group import SyncGroupRequest
+from refbroker.coordinators.groups.classic import ClassicProtocol
+from refbroker.coordinators.groups.consumer.classic_members import ClassicMembers
+from refbroker.coordinators.groups.consumer.group import ConsumerGroup
+from refbroker.coordinators.groups.consumer.heartbeats import Heartbeats, find_group
+from refbroker.coordinators.groups.consumer.member import JOIN_EPOCH, LEAVE_EPOCH, STATIC_LEAVE_EPOCH
+from refbroker.coordinators.groups.consumer.migration import upgrade
+from refbroker.coordinators.groups.consumer.records import group_tombstones
+from refbroker.coordinators.groups.consumer.update import Environment
+from refbroker.coordinators.groups.group import ClassicGroup, tombstone
+from refbroker.coordinators.groups.joining import Caller, Join
+from refbroker.coordinators.groups.member import AnswerJoin, AnswerSync, GroupProtocol
+from refbroker.coordinators.groups.rebalances import Result
+from refbroker.coordinators.records import CoordinatorRecord
+from refbroker.coordinators.runtime import CoordinatorResult
+
+logger = logging.getLogger(__name__)
+
+
+class Protocols:
+    """Carries out the requests of members on the groups of a partition.
+
+    Parameters:
+        groups: the classic groups, by id.
+        classic: carries out requests on them.
+        environment: what requests on consumer groups need.
+    """
+
+    def __init__(
+        self, groups: MutableMapping[str, ClassicGroup], classic: ClassicProtocol, environment: Environment
+    ) -> None:
+        self._groups = groups
+        self._consumers = environment.groups
+        self._classic = classic
+        self._environment = environment
+        self._heartbeats = Heartbeats(environment)
+        self._classic_members = ClassicMembers(environment, classic)
+
+    # The consumer protocol
+
+    def consumer_heartbeat(
+        self, caller: Caller, request: ConsumerGroupHeartbeatRequest
+    ) -> CoordinatorResult[ConsumerGroupHeartbeatResponse]:
+        """Take a client into a consumer group, keep it there or let it go; see `Heartbeats`.
+
+        Raises:
+            GroupIdNotFoundError: there is no consumer group of that id, and none can come into being.
+            KafkaError: as `Heartbeats` does.
+        """
+        group_id = request.group_id
+        if request.member_epoch in (LEAVE_EPOCH, STATIC_LEAVE_EPOCH):
+            return self._heartbeats.leave(find_group(self._consumers, group_id), request)
+        classic = self._groups.get(group_id)
+        if classic is None or request.member_epoch != JOIN_EPOCH:
+            if classic is not None:
+                raise GroupIdNotFoundError(f"Group {group_id} is not a consumer group.")
+            joins = request.member_epoch == JOIN_EPOCH and group_id not in self._consumers
+            group = ConsumerGroup(group_id) if joins else find_group(self._consumers, group_id)
+            return self._heartbeats.heartbeat(group, caller, request, [])
+        return self._take_over(classic, caller, request)
+
+    def _take_over(
+        self, classic: ClassicGroup, caller: Caller, request: ConsumerGroupHeartbeatRequest
+    ) -> CoordinatorResult[ConsumerGroupHeartbeatResponse]:
+        """The first member of the consumer protocol joins what is a classic group until now."""
+        records: list[CoordinatorRecord] = []
+        if classic.is_empty:
+            group = ConsumerGroup(classic.group_id)
+            records.append(tombstone(classic.group_id))
+        else:
+            settings = self._environment.settings(classic.group_id)
+            group = upgrade(classic, self._environment.topics, settings, records)
+        result = self._heartbeats.heartbeat(group, caller, request, records)
+
+        def written(error: KafkaError | None) -> None:
+            if error is None:
+                self._classic.release(classic)
+                for member in group.members.values():
+                    self._environment.sessions.keep_alive(classic.group_id, member)
+
+        return CoordinatorResult(result.records, result.response, written)
+
+    # The classic protocol
+
+    def join(self, caller: Caller, request: JoinGroupRequest, answer: AnswerJoin) -> Result:
+        """Make a client a member; the answer may come much later.
+
+        Raises:
+            KafkaError: a consumer group cannot have it.
+        """
+        group = self._consumers.get(request.group_id)
+        if group is None:
+            return self._classic.join(caller, request, answer)
+        if not group.is_empty:
+            protocols = [GroupProtocol(each.name, each.metadata) for each in request.protocols]
+            return self._classic_members.join(group, Join(caller, request, protocols, answer))
+        result = self._classic.join(caller, request, answer)
+        if not result.records:
+            return result
+
+        def written(error: KafkaError | None) -> None:
+            if error is None:
+                self._consumers.pop(group.group_id, None)
+                logger.info("[Group %s] Converted the empty consumer group to a classic group.", group.group_id)
+            if result.written is not None:
+                result.written(error)
+
+        return CoordinatorResult([*group_tombstones(group), *result.records], None, written, replayed=False)
+
+    def sync(self, request: SyncGroupRequest, answer: AnswerSync) -> Result:
+        """Give a member its assignment; the answer may have to wait for the leader's.
+
+        Raises:
+            KafkaError: a consumer group does not give it.
+        """
+        group = self._consumers.get(request.group_id)
+        if group is None or group.is_empty:
+            return self._classic.sync(request, answer)
+        return self._classic_members.sync(group, request, answer)
+
+    def heartbeat(self, request: HeartbeatRequest) -> CoordinatorResult[HeartbeatResponse]:
+        """Keep a member in its group, and tell it when it has to join again.
+
+        Raises:
+            KafkaError: it is no member, or not of this generation.
+        """
+        group = self._consumers.get(request.group_id)
+        if group is None:
+            return self._classic.heartbeat(request)
+        return self._classic_members.heartbeat(group, request)
+
+    def leave(self, request: LeaveGroupRequest) -> CoordinatorResult[LeaveGroupResponse]:
+        """Take members out of their group.
+
+        Raises:
+            UnknownMemberIdError: there is no such group.
+        """
+        group = self._consumers.get(request.group_id)
+        if group is None:
+            return self._classic.leave(request)
+        return self._classic_members.leave(group, request)

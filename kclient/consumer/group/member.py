@@ -381,7 +381,8 @@ class GroupMember(Manager):
         node = self._coordinator.broker if joining else self._coordinator.node
         known = self.state is not MemberState.FENCED and bool(member_id) and node is not None
         self._forget_generation(UNKNOWN_MEMBER_ID)
-        if not tell or not known or self.state is MemberState.UNJOINED:
+        # One that gave up joining is a member to the coordinator until its session ends, and the group waits for it.
+        if not tell or not known:
             if self.state is not MemberState.UNJOINED:
                 self._die(MemberState.UNJOINED)
             self._left()

@@ -31,7 +31,7 @@ class MemberState(enum.Enum):
 
 
 TRANSITIONS: dict[MemberState, frozenset[MemberState]] = {
-    MemberState.UNJOINED: frozenset({MemberState.PREPARING}),
+    MemberState.UNJOINED: frozenset({MemberState.PREPARING, MemberState.LEAVING}),
     MemberState.PREPARING: frozenset(
         {MemberState.COMPLETING, MemberState.UNJOINED, MemberState.LEAVING, MemberState.FENCED}
     ),

@@ -425,6 +425,27 @@ def test_leaving_while_joining_goes_past_the_connection_that_waits() -> None:
     assert done.done()
 
 
+@pytest.mark.parametrize("failed", ["to divide", "to join"])
+def test_leaving_after_joining_failed_tells_the_group_that_waits(failed: str) -> None:
+    case = Case()
+    case.join()
+    if failed == "to divide":
+        case.answer_join(leader="me")
+        lead = case.events[-1]
+        assert isinstance(lead, Lead)
+        case.member.give_up(lead.generation)
+    else:
+        case.answer_join(error=79)
+        case.answer_join(error=code(errors.GroupMaxSizeReachedError))
+    assert case.member.state is UNJOINED
+    done: Future[None] = Future()
+    (request,) = case.member.leave(done, tell=True, reason="closing")
+    message: Any = request.build(5)
+    assert [one.member_id for one in message.members] == ["me"]
+    request.on_response(LeaveGroupResponse(), case.now)
+    assert done.done()
+
+
 @pytest.mark.parametrize("how", ["static", "unknown coordinator", "never joined", "fenced"])
 def test_leaving_without_telling_anybody_ends_at_once(how: str) -> None:
     case = Case()

@@ -221,9 +221,9 @@ class CommitManager(Manager):
         """Whether the commit is over without one, or never may be sent."""
         if commit.refused is not None or not commit.left:
             self._end(commit, commit.refused)
-        elif any(self._is_replaced(topic, topic_id) for topic, topic_id in commit.ids.items()):
+        elif replaced := [topic for topic, topic_id in commit.ids.items() if self._is_replaced(topic, topic_id)]:
             text = "the topic was deleted and created anew, and these offsets are not its own"
-            self._end(commit, UnknownTopicIdError(text, topic=next(iter(commit.ids)), api="OffsetCommit"))
+            self._end(commit, UnknownTopicIdError(text, topic=replaced[0], api="OffsetCommit"))
         elif commit.generation is not None and not self._is_of_this_generation(commit, commit.generation):
             self._end(commit, self.not_a_member())
         return commit.done

@@ -23,7 +23,7 @@ from kclient.errors import (
 )
 from kclient.protocol.messages.find_coordinator import FindCoordinatorRequest
 from kclient.protocol.messages.offset_commit import OffsetCommitRequest
-from kclient.types import ConsumerGroupMetadata, OffsetAndMetadata
+from kclient.types import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
 from tests.unit.consumer.group.offsets_model import OTHER, TP, OffsetsModel
 from tests.unit.consumer.model import ModelCluster
 
@@ -325,6 +325,18 @@ def test_offsets_of_a_topic_are_not_committed_for_another_one_of_the_same_name()
     with pytest.raises(UnknownTopicIdError, match="created anew"):
         future.result(0)
     assert not model.history
+
+
+def test_the_topic_that_was_replaced_is_named() -> None:
+    model = OffsetsModel()
+    another = TopicPartition("another", 0)
+    model.subscription.assign_from_group([another, TP])
+    future = begin(model.offsets.commit({another: 1, TP: 5}, 10.0))
+    model.metadata.cluster = ModelCluster({}, {"t": uuid.UUID(int=8)}, 2)
+    model.run()
+    with pytest.raises(UnknownTopicIdError) as caught:
+        future.result(0)
+    assert caught.value.topic == TP.topic
 
 
 def test_the_position_in_a_topic_that_was_replaced_is_not_committed_until_it_is_the_new_ones() -> None:

@@ -135,10 +135,12 @@ class Coordination(Agenda):
         self._agenda.append(partial(self._join, reason))
 
     def _plan_assignment(self, event: Assigned) -> None:
-        assigned = decode_assignment(event.assignment)
         topics = self._subscription.topics
         self._joining = False
-        self._rejoin_reason = self._looked_at = None
+        self._looked_at = None
+        self._rejoin_reason = "the assignment could not be read"
+        assigned = decode_assignment(event.assignment)
+        self._rejoin_reason = None
         if topics is None or event.membership != self._member.membership:
             # A loss is next among the events, or the owner has unsubscribed.
             return
@@ -239,7 +241,10 @@ class Coordination(Agenda):
             self._metadata.set_topics(self._subscription.topics)
         assignor = self.strategy.assignors.get(event.generation.protocol or "")
         if assignor is not None:
-            assignor.on_assignment(assigned, event.generation.id)
+            try:
+                assignor.on_assignment(assigned, event.generation.id)
+            except Exception as error:  # noqa: BLE001 - raised by `step`; the partitions are this member's all the same
+                self._listener_error = self._listener_error or error
         _log.info("generation %d: assigned %s", event.generation.id, ", ".join(map(str, assigned)) or "nothing")
         self._subscription.assign_from_group(assigned)
         return True

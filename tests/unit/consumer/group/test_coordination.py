@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kclient.consumer.group.events import Lead
+from kclient.consumer.group.events import Assigned, Lead
 from kclient.errors import CommitFailedError, IllegalStateError, KafkaError, RebalanceInProgressError, WakeupError
 from kclient.net.operation import Operation
 from kclient.types import TopicPartition
@@ -143,6 +143,56 @@ def test_leader_that_cannot_read_a_member_says_so_and_begins_again() -> None:
     assert case.owner.poll() is None
     assert "must begin with a version" in str(case.owner.errors[-1])
     case.run(lambda: member.generation_now() is not None and len(case.owner.owned) == 4)
+
+
+def test_leader_whose_assignor_fails_leaves_the_group_at_once_when_it_closes() -> None:
+    case = Case()
+    assignor = case.coordination.strategy.assignors["range"]
+
+    def fails(*arguments: Any) -> Any:
+        raise CommitFailedError("an assignor's own")
+
+    assignor.assign = fails
+    case.coordination.enforce_rebalance("")
+    case.simulation.run(30, until=lambda: case.owner.poll(0.5) is None and bool(case.owner.errors))
+    assert case.cluster.turn.groups["g"].members
+    case.owner._running = case.coordination.leave(case.simulation.now + 5, tell=True, reason="a test")
+    case.simulation.run(1, until=lambda: case.owner.poll() is not None or case.owner._running is None)
+    assert not case.cluster.turn.groups["g"].members
+
+
+def test_assignor_that_fails_when_it_hears_of_the_assignment_takes_nothing_from_it() -> None:
+    case = Case()
+    error: KafkaError = CommitFailedError("an assignor's own")
+
+    def fails(*arguments: Any) -> None:
+        raise error
+
+    case.coordination.strategy.assignors["range"].on_assignment = fails
+    case.coordination.enforce_rebalance("")
+    case.simulation.run(30, until=lambda: case.owner.poll(0.5) is None and bool(case.owner.errors))
+    assert case.owner.errors == [error]
+    assert case.did == ["commit", "revoked", "join", "assigned"]
+    assert len(case.owner.owned) == 4
+
+
+def test_assignment_that_cannot_be_read_is_raised_and_the_member_joins_again() -> None:
+    case = Case()
+    case.coordination.enforce_rebalance("")
+    events = case.coordination._events
+
+    def arrived() -> bool:
+        if events and isinstance(events[0], Assigned):
+            return True
+        case.owner.poll(0.5)
+        return False
+
+    case.simulation.run(30, until=arrived)
+    events.append(events.popleft()._replace(assignment=b""))
+    assert case.owner.poll() is None
+    assert "must begin with a version" in str(case.owner.errors[-1])
+    case.run(lambda: len(case.owner.owned) == 4)
+    assert case.did == ["commit", "revoked", "join", "join", "assigned"]
 
 
 def test_leaving_commits_revokes_and_leaves_and_a_new_subscription_joins_anew() -> None:

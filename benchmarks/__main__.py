@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import brokers
+from benchmarks import brokers, groups
 from benchmarks.broker_load import (
     CONFLUENT,
     CONNECTIONS,
@@ -235,6 +235,27 @@ def long_log(bench: Bench, broker: BrokerUnderTest) -> None:
     bench.add(f"refbroker's memory with a log of {size}", "MB", broker.resident_mb(), "before it", empty)
 
 
+def many_groups(bench: Bench, brokers_under_test: list[BrokerUnderTest]) -> None:
+    """A hundred groups on each broker, and what a cooperative rebalance stops."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    for _ in range(bench.rounds):
+        for broker in brokers_under_test:
+            result = groups.coordinator(broker)
+            found.setdefault(broker.name, []).append(result)
+            bench.raw.append({"what": "groups", "broker": broker.name, **result})
+    for title, unit, figure in groups.ROWS:
+        ours, theirs = (min(one[figure] for one in found[name]) for name in ("refbroker", "Apache Kafka"))
+        bench.add(f"{groups.TITLE}: {title}", unit, ours, "Apache Kafka", theirs)
+    for broker in brokers_under_test:
+        for strategy in groups.STRATEGIES:
+            gaps = [groups.gap(broker.bootstrap, strategy) for _ in range(bench.rounds)]
+            bench.raw += [{"what": "gap", "broker": broker.name, "strategy": strategy, **one} for one in gaps]
+            best = min(gaps, key=lambda one: float(one["gap_ms"]))
+            where = f"{strategy}, {broker.name}"
+            title = f"longest gap of {best['stays']} partitions that stay, {where}"
+            bench.add(title, "ms", best["gap_ms"], "while nobody joins", best["quiet_ms"])
+
+
 def start(bench: Bench, directory: Path) -> None:
     figures = {
         name: brokers.start_and_idle(name, directory / f"start-{name.replace(' ', '-')}") for name in brokers.BROKERS
@@ -273,7 +294,7 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=2_000_000, help="records of each throughput measurement")
     parser.add_argument("--rounds", type=int, default=3, help="the best of so many counts")
     parser.add_argument("--quick", action="store_true", help="a smoke run: few records, one round, one partition")
-    parser.add_argument("--only", default="", help="a section: produce, consume, latency, refbroker or start")
+    parser.add_argument("--only", default="", help="a section: produce, consume, latency, refbroker, groups or start")
     parser.add_argument("--all-peers", action="store_true", help="kafka-python and aiokafka as well")
     arguments = parser.parse_args()
     count, rounds = (50_000, 1) if arguments.quick else (arguments.count, arguments.rounds)
@@ -307,6 +328,9 @@ def main() -> None:
                 broker_under_the_same_client(bench, both)
                 many_connections(bench, both)
                 long_log(bench, both[1])
+            if bench.wants("groups"):
+                both = [BrokerUnderTest("Apache Kafka", kafka, kafka_pid), BrokerUnderTest("refbroker", ref, ref_pid)]
+                many_groups(bench, both)
     console.print(table(bench.rows))
     run = {
         "kclient": __version__,

@@ -30,8 +30,11 @@ def apache_kafka(directory: Path) -> Iterator[tuple[str, int]]:
 
 @contextmanager
 def refbroker(directory: Path) -> Iterator[tuple[str, int]]:
-    """One refbroker; gives its bootstrap servers and process id."""
-    with BrokerProcess(directory) as broker:
+    """One refbroker; gives its bootstrap servers and process id.
+
+    Groups wait for no others to join, as in the Kafka of the interop tests.
+    """
+    with BrokerProcess(directory, settings={"group.initial.rebalance.delay.ms": "0"}) as broker:
         yield broker.bootstrap_servers, broker.pid
 
 

@@ -1,0 +1,267 @@
+"""One measurement of groups in a process of its own: `group_load.py coordinator|gap BOOTSTRAP NAME ASSIGNOR`.
+
+`coordinator`: a hundred groups of ten light members, which are a connection and a state each, so that what is measured
+is the broker: how long until all groups have formed, how long each takes to rebalance when all of them do at once, and
+how long a heartbeat takes among a thousand members. NAME is what the groups' names begin with; ASSIGNOR is not used.
+
+`gap`: nine members of kclient read a topic that is written to all the time, and a tenth joins; how long did the
+partitions that stay with their member bring nothing, at most? And in the same run, the longest gap of these while
+nobody joins. NAME is the topic.
+
+Prints one JSON object; leaves brokers, topics and comparison to `groups`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+import struct
+import sys
+import threading
+import time
+from typing import Any
+
+from kclient.protocol import Message
+from kclient.protocol.consumer_protocol import ConsumerProtocolAssignment, ConsumerProtocolSubscription
+from kclient.protocol.frames import decode_response_header, encode_request
+from kclient.protocol.log_records import encode_versioned
+from kclient.protocol.messages.find_coordinator import FindCoordinatorRequest
+from kclient.protocol.messages.heartbeat import HeartbeatRequest
+from kclient.protocol.messages.join_group import JoinGroupRequest
+from kclient.protocol.messages.sync_group import SyncGroupRequest
+
+GROUPS = 100
+MEMBERS = 10
+ROUNDS = 5
+HEARTBEATS = 10
+MEMBER_ID_REQUIRED = 79
+PASSES = (14, 15, 16, 27)
+"""The coordinator loads, or is not there yet; or a rebalance has begun anew."""
+
+GAP_PARTITIONS = 40
+GAP_SECONDS = 6.0
+WRITE_EVERY = 0.02
+
+
+# --- light members ---------------------------------------------------------------------------------------------------
+
+
+class LightMember:
+    """A member of one group over one connection."""
+
+    def __init__(self, group: str) -> None:
+        self.group = group
+        self.member_id = ""
+        self.generation = -1
+        self._correlation_id = 0
+
+    async def connect(self, bootstrap: str) -> None:
+        host, _, port = bootstrap.split(",")[0].rpartition(":")
+        self._reader, self._writer = await asyncio.open_connection(host, int(port))
+
+    async def ask(self, request: Any, version: int) -> Any:
+        self._correlation_id += 1
+        self._writer.writelines(encode_request(request, version, self._correlation_id, "light"))
+        (size,) = struct.unpack(">i", await self._reader.readexactly(4))
+        frame = await self._reader.readexactly(size)
+        _, body = decode_response_header(request.api_key, version, frame)
+        return type(request).response_type.decode(body, version)
+
+    async def find_coordinator(self) -> None:
+        """Wait until the broker is one; there is no other."""
+        request = FindCoordinatorRequest(coordinator_keys=[self.group])
+        while True:
+            found = await self.ask(request, 6)
+            if not found.coordinators[0].error_code:
+                return
+            await asyncio.sleep(0.05)
+
+    async def rebalance(self, number: int) -> None:
+        """Join with a subscription that has changed, and wait for the assignment."""
+        subscription = ConsumerProtocolSubscription(topics=["t"], user_data=b"%d" % number)
+        protocol = JoinGroupRequest.JoinGroupRequestProtocol(name="range", metadata=encode_versioned(subscription, 1))
+        while True:
+            joined = await self.ask(
+                JoinGroupRequest(
+                    group_id=self.group,
+                    session_timeout_ms=45_000,
+                    rebalance_timeout_ms=60_000,
+                    member_id=self.member_id,
+                    protocol_type="consumer",
+                    protocols=[protocol],
+                ),
+                9,
+            )
+            if joined.error_code == MEMBER_ID_REQUIRED:
+                self.member_id = joined.member_id
+                continue
+            if joined.error_code in PASSES:
+                await asyncio.sleep(0.05)
+                continue
+            assert joined.error_code == 0, joined
+            self.generation = joined.generation_id
+            synced = await self.ask(self._sync(joined), 5)
+            if synced.error_code in PASSES:
+                continue
+            assert synced.error_code == 0, synced
+            return
+
+    def _sync(self, joined: Any) -> Message:
+        kind = SyncGroupRequest.SyncGroupRequestAssignment
+        one = ConsumerProtocolAssignment.TopicPartition(topic="t", partitions=[0])
+        share = encode_versioned(ConsumerProtocolAssignment(assigned_partitions=[one]), 1)
+        leads = joined.leader == self.member_id
+        return SyncGroupRequest(
+            group_id=self.group,
+            generation_id=self.generation,
+            member_id=self.member_id,
+            protocol_type="consumer",
+            protocol_name="range",
+            assignments=[kind(member_id=m.member_id, assignment=share) for m in joined.members] if leads else [],
+        )
+
+    async def heartbeat(self) -> float:
+        started = time.perf_counter()
+        request = HeartbeatRequest(group_id=self.group, generation_id=self.generation, member_id=self.member_id)
+        answer = await self.ask(request, 4)
+        assert answer.error_code == 0, answer
+        return time.perf_counter() - started
+
+
+async def _rebalance_group(members: list[LightMember], number: int) -> float:
+    started = time.perf_counter()
+    await asyncio.gather(*(member.rebalance(number) for member in members))
+    return time.perf_counter() - started
+
+
+async def coordinator(bootstrap: str, name: str) -> dict[str, float]:
+    groups = [[LightMember(f"{name}-{number}") for _ in range(MEMBERS)] for number in range(GROUPS)]
+    members = [member for group in groups for member in group]
+    for member in members:
+        await member.connect(bootstrap)
+    await members[0].find_coordinator()
+    started = time.perf_counter()
+    await asyncio.gather(*(_rebalance_group(group, 0) for group in groups))
+    formed = time.perf_counter() - started
+    each: list[float] = []
+    together: list[float] = []
+    for number in range(1, ROUNDS + 1):
+        started = time.perf_counter()
+        each += await asyncio.gather(*(_rebalance_group(group, number) for group in groups))
+        together.append(time.perf_counter() - started)
+    alone = [await _rebalance_group(group, ROUNDS + 1) for group in groups]
+    beats: list[float] = []
+    for _ in range(HEARTBEATS):
+        beats += await asyncio.gather(*(member.heartbeat() for member in members))
+    return {
+        "formed_ms": formed * 1000,
+        "together_ms": min(together) * 1000,
+        "p50_ms": _quantile(each, 0.5) * 1000,
+        "p99_ms": _quantile(each, 0.99) * 1000,
+        "alone_p50_ms": _quantile(alone, 0.5) * 1000,
+        "heartbeat_p99_ms": _quantile(beats, 0.99) * 1000,
+    }
+
+
+def _quantile(samples: list[float], part: float) -> float:
+    ordered = sorted(samples)
+    return ordered[min(int(len(ordered) * part), len(ordered) - 1)]
+
+
+# --- the gap ---------------------------------------------------------------------------------------------------------
+
+
+class Reading:
+    """One member of kclient in a thread of its own, which notes when each partition brought something."""
+
+    def __init__(self, bootstrap: str, topic: str, strategy: str) -> None:
+        from kclient import Consumer
+
+        self.arrivals: dict[int, list[float]] = {}
+        self.ended = threading.Event()
+        self.consumer = Consumer(
+            topic,
+            bootstrap_servers=bootstrap,
+            group_id=f"gap-{topic}-{strategy}",
+            partition_assignment_strategy=[strategy],
+            heartbeat_interval_ms=500,
+            fetch_max_wait_ms=100,
+        )
+        self.owned: frozenset[int] = frozenset()
+        self._thread = threading.Thread(target=self._read)
+        self._thread.start()
+
+    def _read(self) -> None:
+        with self.consumer as consumer:
+            while not self.ended.is_set():
+                records = consumer.poll(0.05)
+                now = time.perf_counter()
+                for tp in records.by_partition():
+                    self.arrivals.setdefault(tp.partition, []).append(now)
+                self.owned = frozenset(tp.partition for tp in consumer.assignment())
+
+    def end(self) -> None:
+        self.ended.set()
+        self._thread.join()
+
+
+def _write(bootstrap: str, topic: str, ended: threading.Event) -> None:
+    from kclient import Producer
+
+    with Producer(bootstrap_servers=bootstrap, linger_ms=0) as producer:
+        while not ended.wait(WRITE_EVERY):
+            for partition in range(GAP_PARTITIONS):
+                producer.send(topic, b"v", partition=partition)
+
+
+def _settled(members: list[Reading]) -> bool:
+    owned = sorted(number for member in members for number in member.owned)
+    least = GAP_PARTITIONS // len(members)
+    return owned == list(range(GAP_PARTITIONS)) and all(len(member.owned) >= least for member in members)
+
+
+def _longest(arrivals: list[float], begin: float, end: float) -> float:
+    """The longest time within a span in which nothing came."""
+    points = [begin, *(when for when in arrivals if begin < when < end), end]
+    return max(after - before for before, after in itertools.pairwise(points))
+
+
+def gap(bootstrap: str, topic: str, strategy: str) -> dict[str, float]:
+    ended = threading.Event()
+    writer = threading.Thread(target=_write, args=(bootstrap, topic, ended))
+    writer.start()
+    members = [Reading(bootstrap, topic, strategy) for _ in range(MEMBERS - 1)]
+    try:
+        while not _settled(members):
+            time.sleep(0.05)
+        time.sleep(2.0)
+        quiet = time.perf_counter()
+        time.sleep(GAP_SECONDS)
+        before = [(member, member.owned) for member in members]
+        began = time.perf_counter()
+        members.append(Reading(bootstrap, topic, strategy))
+        while not _settled(members):
+            time.sleep(0.05)
+        took = time.perf_counter() - began
+        time.sleep(1.0)
+        until = time.perf_counter()
+        stays = [(member, number) for member, owned in before for number in owned & member.owned]
+        moves = GAP_PARTITIONS - len(stays)
+        return {
+            "quiet_ms": 1000 * max(_longest(member.arrivals[number], quiet, began) for member, number in stays),
+            "gap_ms": 1000 * max(_longest(member.arrivals[number], began, until) for member, number in stays),
+            "took_ms": 1000 * took,
+            "stays": len(stays),
+            "moves": moves,
+        }
+    finally:
+        ended.set()
+        writer.join()
+        for member in members:
+            member.end()
+
+
+if __name__ == "__main__":
+    what, at, name, assignor = sys.argv[1:5]
+    print(json.dumps(asyncio.run(coordinator(at, name)) if what == "coordinator" else gap(at, name, assignor)))

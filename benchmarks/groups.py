@@ -1,0 +1,61 @@
+"""Groups: what a hundred of them cost a broker, and whether a cooperative rebalance stops what does not move.
+
+Both brokers run with `group.initial.rebalance.delay.ms` 0, since waiting is not what is measured. Leaves out the
+measurements themselves (`group_load`).
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import uuid
+from pathlib import Path
+from typing import Any
+
+from benchmarks import brokers
+from benchmarks.broker_load import BrokerUnderTest
+from benchmarks.group_load import GAP_PARTITIONS, GROUPS, MEMBERS
+
+HERE = Path(__file__).parent
+STRATEGIES = ("cooperative-sticky", "range")
+
+
+def load(what: str, bootstrap: str, name: str, strategy: str = "-") -> dict[str, Any]:
+    """One measurement, in a process of its own."""
+    command = [sys.executable, str(HERE / "group_load.py"), what, bootstrap, name, strategy]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, cwd=HERE.parent, check=False)
+    if done.returncode:
+        raise SystemExit(f"{what} of groups failed:\n{done.stderr[-3000:]}")
+    result: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return result
+
+
+def coordinator(broker: BrokerUnderTest) -> dict[str, Any]:
+    """A hundred groups on one broker, its memory before and after and its processor time included."""
+    load(
+        "coordinator", broker.bootstrap, f"warm-{uuid.uuid4().hex[:8]}"
+    )  # so that code is hot, and the groups' topic is there
+    memory, cpu = broker.resident_mb(), broker.cpu_seconds()
+    result = load("coordinator", broker.bootstrap, f"light-{uuid.uuid4().hex[:8]}")
+    after = broker.resident_mb()
+    return {**result, "memory_mb": after, "more_mb": after - memory, "cpu_s": broker.cpu_seconds() - cpu}
+
+
+def gap(bootstrap: str, strategy: str) -> dict[str, Any]:
+    """The longest gap of partitions that stay while a tenth member joins."""
+    topic = f"gap-{uuid.uuid4().hex[:8]}"
+    brokers.create_topic(bootstrap, topic, GAP_PARTITIONS)
+    return load("gap", bootstrap, topic, strategy)
+
+
+ROWS = (
+    ("form", "ms", "formed_ms"),
+    ("rebalance all at once", "ms", "together_ms"),
+    ("rebalance at once, each, p99", "ms", "p99_ms"),
+    ("rebalance alone, each, p50", "ms", "alone_p50_ms"),
+    ("heartbeat p99", "ms", "heartbeat_p99_ms"),
+    ("broker's CPU", "s", "cpu_s"),
+    ("broker's memory", "MB", "memory_mb"),
+)
+TITLE = f"{GROUPS} groups of {MEMBERS}"

@@ -58,7 +58,7 @@ def request(api_key: int, version: int, body: bytes = b"") -> bytes:
         (request(3, 99), "not 99"),
         (request(3, -1), "not -1"),
         (request(0, 2), "not 2"),
-        (request(52, 0), "no API 52 in version 0"),
+        (request(52, 0, b"\0"), "no API 52 in version 0"),
         (request(22, 6, b"\0"), "no API 22 in version 6"),
         (request(3, 1, b"\x7f\xff\xff\xff"), "Metadata"),
         (request(19, 2, b"\0\0\0\x01\xff\xff"), "CreateTopics"),

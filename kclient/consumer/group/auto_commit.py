@@ -11,6 +11,7 @@ import logging
 from collections.abc import Callable, Mapping
 from random import Random
 from typing import NamedTuple
+from uuid import UUID
 
 from kclient.config import ConsumerConfig
 from kclient.consumer.group.commits import Commit, CommitManager
@@ -29,10 +30,11 @@ _PATIENCE = 5.0
 
 
 class Committable(NamedTuple):
-    """What may be committed now, and in which generation (None: as no member)."""
+    """What may be committed now, and in which generation (None: as no member); the ids of its topics."""
 
     generation: Generation | None
     offsets: Mapping[TopicPartition, OffsetAndMetadata]
+    ids: Mapping[str, UUID]
 
 
 class AutoCommit(Manager):
@@ -89,7 +91,7 @@ class AutoCommit(Manager):
         self._due = now + self._interval
         if found.offsets:
             self._under_way = commit = Commit(
-                found.offsets, found.generation, timeout=self._timeout, repeated=False, on_done=self.done
+                found.offsets, found.generation, timeout=self._timeout, repeated=False, on_done=self.done, ids=found.ids
             )
             self._commits.add(commit)
         return Poll([], self._due)

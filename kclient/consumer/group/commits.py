@@ -7,7 +7,8 @@ so nothing older ever overtakes what is newer. Those that stand in line are sent
 
 Every commit of a member says in which generation it was made. Once that is over nothing of it is sent any more,
 since its partitions may belong to others; what was under way then the coordinator declines. The same goes for a
-topic that was deleted and created anew meanwhile: the offsets were the old one's.
+topic that was deleted and created anew meanwhile: the offsets were the old one's. So topics are named by the ids of
+those that were read, where the broker is able to; and what is left for a topic that is gone is not waited for.
 
 Left out: which offsets (`committing`, `auto_commit`), and reading them (`fetching`).
 """
@@ -19,11 +20,12 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from functools import partial
 from random import Random
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol
 from uuid import UUID
 
 from kclient.config import ConsumerConfig
-from kclient.consumer.group.offset_messages import IDS_FROM, INSTANCE_FROM, build_commit, read_commit, topic_ids
+from kclient.consumer.group.offset_messages import IDS_FROM, INSTANCE_FROM, build_commit, read_commit
 from kclient.consumer.group.states import Generation
 from kclient.errors import (
     CommitFailedError,
@@ -40,6 +42,7 @@ from kclient.errors import (
     StaleMemberEpochError,
     UnknownMemberIdError,
     UnknownTopicIdError,
+    UnknownTopicOrPartitionError,
     error_from_code,
 )
 from kclient.metrics import Metrics
@@ -56,6 +59,8 @@ _log = logging.getLogger(__name__)
 
 MOVED = (NotCoordinatorError, CoordinatorNotAvailableError, RequestTimedOutError)
 """Answers after which the coordinator is looked up again."""
+UNKNOWN_TOPIC = (UnknownTopicOrPartitionError, UnknownTopicIdError)
+"""Answers that pass, unless the topic was deleted."""
 
 
 class Generations(Protocol):
@@ -80,6 +85,7 @@ class Commit:
         on_done: takes what became of it, on the network thread.
         refused: why it cannot be sent at all, to be told when its turn comes.
         still_held: whether all its partitions are assigned as they were then, and have been since.
+        ids: of the topics that were read, as far as they are known; the metadata tells the others.
     """
 
     def __init__(
@@ -92,6 +98,7 @@ class Commit:
         on_done: Callable[[KafkaError | None], None],
         refused: KafkaError | None = None,
         still_held: Callable[[], bool] = lambda: True,
+        ids: Mapping[str, UUID] = MappingProxyType({}),
     ) -> None:
         self.left = dict(offsets)
         self.refused = refused
@@ -100,7 +107,7 @@ class Commit:
         self.timeout = timeout
         self.repeated = repeated
         self.deadline = NEVER
-        self.ids: dict[str, UUID | None] = {}
+        self.ids: Mapping[str, UUID | None] = ids
         self.last_error: KafkaError | None = None
         self.done = False
         self._on_done = on_done
@@ -162,7 +169,8 @@ class CommitManager(Manager):
 
     def add(self, commit: Commit) -> None:
         """Commit this after all before it."""
-        commit.ids = {tp.topic: self._metadata.cluster.topic_id(tp.topic) for tp in commit.left}
+        topics = {tp.topic for tp in commit.left}
+        commit.ids = {topic: commit.ids.get(topic) or self._metadata.cluster.topic_id(topic) for topic in topics}
         self._queue.append(commit)
         # Even where asking for the coordinator was in vain before.
         self._coordinator.want()
@@ -224,6 +232,9 @@ class CommitManager(Manager):
         elif replaced := [topic for topic, topic_id in commit.ids.items() if self._is_replaced(topic, topic_id)]:
             text = "the topic was deleted and created anew, and these offsets are not its own"
             self._end(commit, UnknownTopicIdError(text, topic=replaced[0], api="OffsetCommit"))
+        elif isinstance(commit.last_error, UNKNOWN_TOPIC) and all(self._is_gone(tp.topic) for tp in commit.left):
+            topic = next(iter(commit.left)).topic
+            self._end(commit, UnknownTopicOrPartitionError("the topic was deleted", topic=topic, api="OffsetCommit"))
         elif commit.generation is not None and not self._is_of_this_generation(commit, commit.generation):
             self._end(commit, self.not_a_member())
         return commit.done
@@ -237,6 +248,10 @@ class CommitManager(Manager):
 
     def _is_replaced(self, topic: str, topic_id: UUID | None) -> bool:
         return topic_id is not None and self._metadata.cluster.topic_id(topic) not in (None, topic_id)
+
+    def _is_gone(self, topic: str) -> bool:
+        info = self._metadata.cluster.topics.get(topic)
+        return info is None or isinstance(info.error, UnknownTopicOrPartitionError)
 
     def not_a_member(self, cause: KafkaError | None = None) -> KafkaError:
         """The error of a commit whose generation is over (any thread)."""
@@ -258,14 +273,17 @@ class CommitManager(Manager):
         assert node is not None
         head = self._queue.popleft()
         self._under_way = [head]
-        while self._queue and self._goes_along(head, self._queue[0]):
+        named = dict(head.ids)
+        while self._queue and self._goes_along(head, self._queue[0], named):
+            named.update(self._queue[0].ids)
             self._under_way.append(self._queue.popleft())
         offsets: dict[TopicPartition, OffsetAndMetadata] = {}
         for commit in self._under_way:
             offsets.update(commit.left)
         self._asking = True
         self._sent.add()
-        ids = topic_ids(self._metadata.cluster, offsets)
+        known = {topic: topic_id for topic, topic_id in named.items() if topic_id is not None}
+        ids = known if len(known) == len(named) else None
         static = head.generation is not None and head.generation.instance_id is not None
         return Request(
             node,
@@ -277,8 +295,9 @@ class CommitManager(Manager):
             maximum_version=IDS_FROM - 1 if ids is None else None,
         )
 
-    def _goes_along(self, head: Commit, commit: Commit) -> bool:
-        return not head.repeated and not commit.repeated and commit.generation == head.generation
+    def _goes_along(self, head: Commit, commit: Commit, ids: Mapping[str, UUID | None]) -> bool:
+        same = all(ids.get(topic, topic_id) == topic_id for topic, topic_id in commit.ids.items())
+        return same and not head.repeated and not commit.repeated and commit.generation == head.generation
 
     def _answered(
         self,

@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future, InvalidStateError
 from random import Random
 from typing import TYPE_CHECKING, Any
+from uuid import UUID
 
 from kclient.config import ConsumerConfig
 from kclient.consumer.group.auto_commit import AutoCommit, Committable
@@ -163,6 +164,7 @@ class GroupOffsets:
             repeated=True,
             on_done=lambda error: _end(future, error),
             still_held=self._holding(offsets),
+            ids=self._ids(offsets),
         )
         self._submit(lambda: self.commits.add(commit))
         try:
@@ -193,6 +195,7 @@ class GroupOffsets:
             on_done=done,
             refused=refused,
             still_held=self._holding(offsets),
+            ids=self._ids(offsets),
         )
         self._submit(lambda: self.commits.add(commit))
 
@@ -247,6 +250,7 @@ class GroupOffsets:
             repeated=repeated,
             on_done=done,
             still_held=self._holding(offsets),
+            ids=self._ids(offsets),
         )
         self._submit(lambda: self.commits.add(commit))
         return future
@@ -296,6 +300,11 @@ class GroupOffsets:
         states = {tp: self._subscription.partitions.get(tp) for tp in offsets}
         return lambda: all(self._subscription.partitions.get(tp) is state for tp, state in states.items())
 
+    def _ids(self, offsets: Offsets) -> dict[str, UUID]:
+        """The ids of the topics that are read, as far as they are known."""
+        states = [state for tp in offsets if (state := self._subscription.partitions.get(tp)) is not None]
+        return {state.tp.topic: state.topic_id for state in states if state.topic_id is not None}
+
     def _standing(self, offsets: Offsets) -> tuple[Generation | None, KafkaError | None]:
         """The generation to commit these in, and why they cannot be committed."""
         if self._subscription.topics is None:
@@ -343,7 +352,8 @@ class GroupOffsets:
             if place is not None and place.state.tp in positions:
                 tp = place.state.tp
                 positions[tp] = max(positions[tp], place.present, key=lambda position: position.offset)
-        return Committable(generation, _committable(positions))
+            offsets = _committable(positions)
+            return Committable(generation, offsets, self._ids(offsets))
 
     def _advance(self, offsets: Offsets) -> None:
         """What the application commits, or gives up, is processed: an automatic commit must not go back behind it."""

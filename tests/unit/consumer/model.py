@@ -21,6 +21,7 @@ from kclient.consumer.subscription import Subscription
 from kclient.consumer.topic_watch import TopicWatch
 from kclient.consumer.validation import ValidationManager
 from kclient.errors import DisconnectedError
+from kclient.net.cluster import TopicInfo
 from kclient.net.manager import Request
 from kclient.protocol.messages.fetch import FetchRequest, FetchResponse
 from kclient.protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
@@ -104,6 +105,7 @@ class ModelCluster:
     def __init__(self, logs: dict[TopicPartition, Log], ids: dict[str, uuid.UUID], version: int) -> None:
         self.version = version
         self._ids = ids
+        self.topics = {name: TopicInfo(name, topic_id, (), False, None) for name, topic_id in ids.items()}
         self._infos = {
             tp: PartitionInfo(tp.topic, tp.partition, log.leader, log.epoch, (1, 2, 3), (1, 2, 3))
             for tp, log in logs.items()

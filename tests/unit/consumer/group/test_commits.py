@@ -20,6 +20,7 @@ from kclient.errors import (
     RebalanceInProgressError,
     RetriableCommitFailedError,
     UnknownTopicIdError,
+    UnknownTopicOrPartitionError,
 )
 from kclient.protocol.messages.find_coordinator import FindCoordinatorRequest
 from kclient.protocol.messages.offset_commit import OffsetCommitRequest
@@ -325,6 +326,37 @@ def test_offsets_of_a_topic_are_not_committed_for_another_one_of_the_same_name()
     with pytest.raises(UnknownTopicIdError, match="created anew"):
         future.result(0)
     assert not model.history
+
+
+def test_offsets_of_a_topic_that_was_gone_for_a_while_are_not_committed_for_the_next_one_of_its_name() -> None:
+    model = OffsetsModel()
+    for tp in (TP, OTHER):
+        model.subscription.partitions[tp].topic_id = uuid.UUID(int=6)
+    model.metadata.cluster = ModelCluster({}, {}, 2)
+    model.failures[OffsetCommitRequest] = [LOADING]
+    future = begin(model.offsets.commit({TP: 5}, 10.0))
+    message: Any = model.until(OffsetCommitRequest).build(10)
+    assert [topic.topic_id for topic in message.topics] == [uuid.UUID(int=6)]
+    model.metadata.cluster = ModelCluster({}, {"t": uuid.UUID(int=7)}, 3)
+    model.lose(model.outbox[0])
+    model.pass_time(1.0)
+    with pytest.raises(UnknownTopicIdError, match="created anew"):
+        future.result(0)
+    assert not model.history
+
+
+def test_a_commit_waits_for_no_topic_that_is_gone() -> None:
+    model = OffsetsModel()
+    model.failures[OffsetCommitRequest] = [{TP: UNKNOWN_TOPIC}, UNKNOWN_TOPIC]
+    future = begin(model.offsets.commit({TP: 5, OTHER: 6}, 60.0))
+    model.run()
+    model.pass_time(1.0)
+    assert not future.done()
+    model.metadata.cluster = ModelCluster({}, {}, 2)
+    model.pass_time(1.0)
+    with pytest.raises(UnknownTopicOrPartitionError, match="was deleted"):
+        future.result(0)
+    assert model.history == [(OTHER, 6)]
 
 
 def test_the_topic_that_was_replaced_is_named() -> None:

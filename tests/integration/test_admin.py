@@ -24,9 +24,9 @@ from kclient.errors import (
     TopicExistsError,
     UnknownTopicOrPartitionError,
 )
+from tests.waiting import wait_until
 
 START = 1_600_000_000_000
-from tests.waiting import wait_until
 
 
 @pytest.fixture

@@ -251,7 +251,8 @@ def _until(
         return {node: not all(satisfied(topic) for topic in answer.topics)}
 
     attempts = 0
-    waiting = list(core.engine.metadata.cluster.brokers) if names else []
+    # A cluster whose only broker was fenced for a moment names none at all.
+    waiting = (list(core.engine.metadata.cluster.brokers) or [ANY_NODE]) if names else []
     while waiting:
         found = yield from core.gather({node: behind(node) for node in waiting}, {node: [node] for node in waiting})
         waiting = [node for node, is_behind in found.items() if is_behind is True]

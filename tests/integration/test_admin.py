@@ -24,6 +24,7 @@ from kclient.errors import (
     TopicExistsError,
     UnknownTopicOrPartitionError,
 )
+from tests.waiting import wait_until
 
 START = 1_600_000_000_000
 
@@ -159,7 +160,8 @@ def test_numbers_and_bools_become_text(admin: Admin, topic: str) -> None:
         "min.cleanable.dirty.ratio": "0.25",
     }
     admin.incremental_alter_configs({resource: [AlterConfig.set("preallocate", False)]})
-    assert admin.describe_configs([resource])[resource]["preallocate"].value == "false"
+    # Brokers learn of a changed setting one after the other.
+    wait_until(lambda: admin.describe_configs([resource])[resource]["preallocate"].value == "false")
     with pytest.raises(ConfigError, match=r"the value of retention\.ms is a text"):
         admin.create_topics([NewTopic(f"{topic}-2", configs={"retention.ms": [3]})])  # type: ignore[dict-item]
 

@@ -299,6 +299,32 @@ def test_topic_that_is_deleted_and_created_anew_is_read_from_its_beginning(
     assert Counter(member.values) == Counter(expected)
 
 
+@STRATEGIES
+@pytest.mark.timeout(120)
+def test_topic_that_is_gone_holds_up_no_other_and_leaves_its_offsets_to_no_successor(
+    bootstrap_servers: str, group: Group, seed: Seeder, topic: str, strategy: str
+) -> None:
+    other = f"{topic}-other"
+    for name in (topic, other):
+        seed.create(name, partitions=2)
+        fill(seed, name, 2, 0, 30)
+    member = group.join(
+        [topic, other],
+        metadata_max_age_ms=300,
+        allow_auto_create_topics=False,
+        partition_assignment_strategy=[strategy],
+    )
+    group.poll_until(lambda: len(member.values) == 120)
+    with Admin(bootstrap_servers=bootstrap_servers) as admin:
+        admin.delete_topics([topic])
+    group.poll_until(lambda: {tp.topic for tp in member.consumer.assignment()} == {other})
+    member.values.clear()
+    seed.create(topic, partitions=2)
+    expected = fill(seed, topic, 2, 1000, 5)
+    group.poll_until(lambda: len(member.values) >= 10)
+    assert Counter(member.values) == Counter(expected)
+
+
 # Applications
 
 

@@ -48,10 +48,16 @@ WRITE_EVERY = 0.02
 
 
 class LightMember:
-    """A member of one group over one connection."""
+    """A member of one group over one connection.
 
-    def __init__(self, group: str) -> None:
+    Parameters:
+        group: its name.
+        whole: set once all members are in it.
+    """
+
+    def __init__(self, group: str, whole: asyncio.Event) -> None:
         self.group = group
+        self._whole = whole
         self.member_id = ""
         self.generation = -1
         self._correlation_id = 0
@@ -105,7 +111,18 @@ class LightMember:
             if synced.error_code in PASSES:
                 continue
             assert synced.error_code == 0, synced
-            return
+            if len(joined.members) == MEMBERS:
+                self._whole.set()
+            if await self._is_whole():
+                return
+
+    async def _is_whole(self) -> bool:
+        """Stay in the group until everybody is; False when it rebalances, which only a heartbeat tells."""
+        while not self._whole.is_set():
+            if (await self._beat()).error_code in PASSES:
+                return False
+            await asyncio.sleep(0.02)
+        return True
 
     def _sync(self, joined: Any) -> Message:
         kind = SyncGroupRequest.SyncGroupRequestAssignment
@@ -123,10 +140,13 @@ class LightMember:
 
     async def heartbeat(self) -> float:
         started = time.perf_counter()
-        request = HeartbeatRequest(group_id=self.group, generation_id=self.generation, member_id=self.member_id)
-        answer = await self.ask(request, 4)
+        answer = await self._beat()
         assert answer.error_code == 0, answer
         return time.perf_counter() - started
+
+    async def _beat(self) -> Any:
+        request = HeartbeatRequest(group_id=self.group, generation_id=self.generation, member_id=self.member_id)
+        return await self.ask(request, 4)
 
 
 async def _rebalance_group(members: list[LightMember], number: int) -> float:
@@ -136,7 +156,10 @@ async def _rebalance_group(members: list[LightMember], number: int) -> float:
 
 
 async def coordinator(bootstrap: str, name: str) -> dict[str, float]:
-    groups = [[LightMember(f"{name}-{number}") for _ in range(MEMBERS)] for number in range(GROUPS)]
+    groups = []
+    for number in range(GROUPS):
+        whole = asyncio.Event()
+        groups.append([LightMember(f"{name}-{number}", whole) for _ in range(MEMBERS)])
     members = [member for group in groups for member in group]
     for member in members:
         await member.connect(bootstrap)

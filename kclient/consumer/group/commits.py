@@ -232,7 +232,7 @@ class CommitManager(Manager):
         elif replaced := [topic for topic, topic_id in commit.ids.items() if self._is_replaced(topic, topic_id)]:
             text = "the topic was deleted and created anew, and these offsets are not its own"
             self._end(commit, UnknownTopicIdError(text, topic=replaced[0], api="OffsetCommit"))
-        elif isinstance(commit.last_error, UNKNOWN_TOPIC) and all(self._is_gone(tp.topic) for tp in commit.left):
+        elif isinstance(commit.last_error, UNKNOWN_TOPIC) and all(map(self._is_gone, commit.left)):
             topic = next(iter(commit.left)).topic
             self._end(commit, UnknownTopicOrPartitionError("the topic was deleted", topic=topic, api="OffsetCommit"))
         elif commit.generation is not None and not self._is_of_this_generation(commit, commit.generation):
@@ -249,9 +249,12 @@ class CommitManager(Manager):
     def _is_replaced(self, topic: str, topic_id: UUID | None) -> bool:
         return topic_id is not None and self._metadata.cluster.topic_id(topic) not in (None, topic_id)
 
-    def _is_gone(self, topic: str) -> bool:
-        info = self._metadata.cluster.topics.get(topic)
-        return info is None or isinstance(info.error, UnknownTopicOrPartitionError)
+    def _is_gone(self, tp: TopicPartition) -> bool:
+        info = self._metadata.cluster.topics.get(tp.topic)
+        if info is None or isinstance(info.error, UnknownTopicOrPartitionError):
+            return True
+        # The next topic of that name may have fewer.
+        return 0 < len(info.partitions) <= tp.partition
 
     def not_a_member(self, cause: KafkaError | None = None) -> KafkaError:
         """The error of a commit whose generation is over (any thread)."""

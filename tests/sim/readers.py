@@ -60,7 +60,7 @@ class CommittingCluster(GroupCluster):
 
     def _requests(self) -> OffsetRequests:
         turn = self.turn
-        return OffsetRequests(turn.groups, self.offsets, 4096, turn.now, turn.classic.keep_alive)
+        return OffsetRequests(turn.groups, {}, self.offsets, 4096, turn.now, turn.classic.keep_alive)
 
     def _commit(self, node: int, request: OffsetCommitRequest, version: int) -> OffsetCommitResponse:
         try:

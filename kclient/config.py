@@ -276,7 +276,7 @@ class ConsumerConfig(ClientConfig, frozen=True, kw_only=True):
         str,
         Option(
             'Who divides the partitions: one of the members ("classic"), or the brokers ("consumer", KIP-848).',
-            choices=("classic",),
+            choices=("classic", "consumer"),
         ),
     ] = "classic"
     session_timeout_ms: Annotated[

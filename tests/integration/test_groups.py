@@ -8,7 +8,7 @@ import socket
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
 import anyio
@@ -26,89 +26,17 @@ from kclient.errors import (
 )
 from kclient.types import TopicPartition
 from refbroker.testing import RefBroker
+from tests.integration.consumers import QUICK as QUICK
+from tests.integration.consumers import SECONDS as SECONDS
+from tests.integration.consumers import Group as Group
+from tests.integration.consumers import Log
+from tests.integration.consumers import Member as Member
+from tests.integration.consumers import fill as fill
 from tests.integration.seeding import Seeder
 from tests.waiting import wait_until
 
-SECONDS = 30.0
-QUICK = {"session_timeout_ms": 6_000, "heartbeat_interval_ms": 200, "auto_commit_interval_ms": 100}
-
-
-class Log(RebalanceListener):
-    """Notes what it hears."""
-
-    def __init__(self) -> None:
-        self.heard: list[tuple[str, set[int]]] = []
-        self.owned: set[TopicPartition] = set()
-
-    def on_assigned(self, partitions: Collection[TopicPartition]) -> None:
-        self.heard.append(("assigned", {tp.partition for tp in partitions}))
-        self.owned |= set(partitions)
-
-    def on_revoked(self, partitions: Collection[TopicPartition]) -> None:
-        self.heard.append(("revoked", {tp.partition for tp in partitions}))
-        self.owned -= set(partitions)
-
-    def on_lost(self, partitions: Collection[TopicPartition]) -> None:
-        self.heard.append(("lost", {tp.partition for tp in partitions}))
-        self.owned -= set(partitions)
-
-
-class Member:
-    """A consumer in a group, with what it read and heard."""
-
-    def __init__(self, consumer: Consumer, log: Log) -> None:
-        self.consumer = consumer
-        self.log = log
-        self.values: list[bytes] = []
-
-    @property
-    def partitions(self) -> set[int]:
-        return {tp.partition for tp in self.consumer.assignment()}
-
-    def poll(self, seconds: float = 0.02) -> None:
-        self.values += [record.value for record in self.consumer.poll(seconds) if record.value is not None]
-
-
-class Group:
-    """Members of one group, which take turns in one thread."""
-
-    def __init__(self, bootstrap_servers: str, topic: str) -> None:
-        self.bootstrap_servers = bootstrap_servers
-        self.topic = topic
-        self.members: list[Member] = []
-
-    def join(self, topics: Any = None, *, exclude: Any = (), **options: Any) -> Member:
-        options = {
-            "bootstrap_servers": self.bootstrap_servers,
-            "group_id": f"group-{self.topic}",
-            "auto_offset_reset": "earliest",
-            **QUICK,
-            **options,
-        }
-        consumer, log = Consumer(**options), Log()
-        consumer.subscribe(self.topic if topics is None else topics, exclude=exclude, listener=log)
-        self.members.append(Member(consumer, log))
-        return self.members[-1]
-
-    def poll_until(self, condition: Callable[[], object], seconds: float = SECONDS) -> None:
-        deadline = time.monotonic() + seconds
-        while not condition():
-            assert time.monotonic() < deadline, [(sorted(one.partitions), one.log.heard) for one in self.members]
-            for member in self.members:
-                member.poll()
-
-    def settle(self, *sizes: int) -> None:
-        """Poll until the members have so many partitions each, in any order."""
-        self.poll_until(lambda: sorted(len(one.consumer.assignment()) for one in self.members) == sorted(sizes))
-
-    def leave(self, member: Member, **how: Any) -> None:
-        self.members.remove(member)
-        member.consumer.close(10.0, **how)
-
-    def die(self, member: Member) -> None:
-        """Its connections are gone without a word, as when its process was killed."""
-        self.members.remove(member)
-        member.consumer._core.engine.close(5.0)
+CLASSIC = pytest.mark.parametrize("group_protocol", ["classic"], indirect=True)
+"""For what the consumer protocol does not have, or does otherwise: see test_consumer_protocol.py."""
 
 
 @pytest.fixture
@@ -118,23 +46,14 @@ def seed(bootstrap_servers: str) -> Iterator[Seeder]:
 
 
 @pytest.fixture
-def group(bootstrap_servers: str, topic: str) -> Iterator[Group]:
-    group = Group(bootstrap_servers, topic)
+def group(bootstrap_servers: str, topic: str, group_protocol: str) -> Iterator[Group]:
+    group = Group(bootstrap_servers, topic, group_protocol)
     yield group
     for member in group.members:
         member.consumer.close(5.0)
 
 
-def fill(seed: Seeder, topic: str, partitions: int, first: int, count: int) -> list[bytes]:
-    """Append so many values to each partition."""
-    values = []
-    for partition in range(partitions):
-        batch = [b"%d-%d" % (partition, number) for number in range(first, first + count)]
-        seed.append(topic, batch, partition=partition)
-        values += batch
-    return values
-
-
+@CLASSIC
 @pytest.mark.parametrize("strategy", ["range", "roundrobin", "sticky", "cooperative-sticky"])
 def test_members_share_and_take_over_in_order_without_losing_or_repeating_a_record(
     group: Group, seed: Seeder, topic: str, strategy: str
@@ -157,6 +76,7 @@ def test_members_share_and_take_over_in_order_without_losing_or_repeating_a_reco
     assert all(kind != "lost" for kind, _ in first.log.heard + second.log.heard)
 
 
+@CLASSIC
 def test_cooperative_members_give_up_only_what_moves(group: Group, seed: Seeder, topic: str) -> None:
     seed.create(topic, partitions=6)
     fill(seed, topic, 6, 0, 10)
@@ -170,6 +90,7 @@ def test_cooperative_members_give_up_only_what_moves(group: Group, seed: Seeder,
     assert first.log.owned == first.consumer.assignment()
 
 
+@CLASSIC
 def test_members_go_over_from_eager_to_cooperative_one_by_one(group: Group, seed: Seeder, topic: str) -> None:
     seed.create(topic, partitions=4)
     steps = ["range", "range,cooperative-sticky", "cooperative-sticky"]
@@ -182,6 +103,7 @@ def test_members_go_over_from_eager_to_cooperative_one_by_one(group: Group, seed
     assert all(one.consumer._core.group.coordination.strategy.cooperative for one in group.members)  # type: ignore[union-attr]
 
 
+@CLASSIC
 def test_members_without_an_assignor_in_common_are_told(group: Group, seed: Seeder, topic: str) -> None:
     seed.create(topic, partitions=1)
     group.join(partition_assignment_strategy="range")
@@ -209,6 +131,7 @@ def test_partitions_of_a_member_that_dies_go_to_others_when_its_session_is_over(
     group.poll_until(lambda: set(expected) <= set(first.values + second.values))
 
 
+@CLASSIC
 def test_static_member_gets_its_partitions_back_without_a_rebalance(group: Group, seed: Seeder, topic: str) -> None:
     seed.create(topic, partitions=4)
     first, second = group.join(group_instance_id="a"), group.join(group_instance_id="b")
@@ -233,6 +156,7 @@ def test_static_member_gets_its_partitions_back_without_a_rebalance(group: Group
     group.settle(6)
 
 
+@CLASSIC
 def test_second_member_with_the_same_instance_id_fences_the_first(group: Group, seed: Seeder, topic: str) -> None:
     seed.create(topic, partitions=2)
     first = group.join(group_instance_id="a")
@@ -299,7 +223,8 @@ def test_change_of_the_subscription_starts_a_rebalance_and_keeps_what_stays(
 ) -> None:
     seed.create(f"{topic}-a", partitions=2)
     seed.create(f"{topic}-b", partitions=2)
-    member = group.join(f"{topic}-a", partition_assignment_strategy="cooperative-sticky")
+    cooperative = {"partition_assignment_strategy": "cooperative-sticky"} if group.protocol == "classic" else {}
+    member = group.join(f"{topic}-a", **cooperative)
     group.settle(2)
     member.consumer.pause((f"{topic}-a", 1))
     member.consumer.subscribe([f"{topic}-a", f"{topic}-b"], listener=member.log)
@@ -333,6 +258,7 @@ def test_application_that_is_too_slow_loses_its_partitions_hears_of_it_once_and_
     assert slow.log.heard[-1] == ("assigned", {0, 1})
 
 
+@CLASSIC
 def test_enforced_rebalance_runs_with_the_next_poll(group: Group, seed: Seeder, topic: str) -> None:
     seed.create(topic, partitions=1)
     member = group.join()
@@ -394,7 +320,7 @@ class Busy(Log):
             self.consumer.seek(tp, 3)
             self.positions[tp] = self.consumer.position(tp)
         self.consumer.pause(*[tp for tp in partitions if tp.partition == 1])
-        if self.error is not None:
+        if self.error is not None and partitions:
             raise self.error
         with pytest.raises(IllegalStateError, match="cannot ask for records"):
             self.consumer.poll(0.0)

@@ -243,8 +243,8 @@ class Owner:
             clock=lambda: simulation.now,
         )
         self.group.coordination.commits = self
-        engine.add(self.group.member)
-        engine.add(self.group.coordinator)
+        for manager in self.group.managers:
+            engine.add(manager)
         self.listener = self.group.coordination.listener = OwnedListener(self, check)
         self.name = config.group_instance_id
         self.errors: list[BaseException] = []

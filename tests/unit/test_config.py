@@ -146,6 +146,9 @@ def test_a_properties_file_with_a_line_that_is_no_property_says_which(tmp_path: 
     ("protocol", "option", "value"),
     [
         ("classic", "group_remote_assignor", "uniform"),
+        ("consumer", "session_timeout_ms", 45_000),
+        ("consumer", "heartbeat_interval_ms", 3_000),
+        ("consumer", "partition_assignment_strategy", ["range"]),
     ],
 )
 def test_options_of_the_other_group_protocol_are_refused_even_at_their_defaults(

@@ -7,7 +7,7 @@ and what the answer means (`consumer_member`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 from uuid import UUID
 
@@ -69,8 +69,18 @@ class HeartbeatFields:
         self._interest: Interest | None = None
         self._held: Held | None = None
 
-    def message(self, member_id: str, epoch: int, interest: Interest, held: Held) -> ConsumerGroupHeartbeatRequest:
-        """The next heartbeat."""
+    def message(
+        self, member_id: str, epoch: int, interest: Interest, held: Held, coming: Iterable[Held]
+    ) -> ConsumerGroupHeartbeatRequest:
+        """The next heartbeat.
+
+        Parameters:
+            member_id, epoch: the member's.
+            interest: what it subscribes to.
+            held: what its owner had last.
+            coming: what its owner may have taken since. That is told as well: the coordinator gives to others what it
+                wants back and is not named.
+        """
         message = self._bare(member_id, epoch)
         before = self._interest
         if epoch == JOIN_EPOCH or before is None:
@@ -86,9 +96,13 @@ class HeartbeatFields:
         elif before is not None and before.regex is not None:
             message.subscribed_topic_regex = ""
         if epoch == JOIN_EPOCH or held != self._held:
+            numbers: dict[UUID, set[int]] = {}
+            for one in (held, *coming):
+                for topic_id, those in one.partitions.items():
+                    numbers.setdefault(topic_id, set()).update(those)
             kind = ConsumerGroupHeartbeatRequest.TopicPartitions
             message.topic_partitions = [
-                kind(topic_id=topic_id, partitions=list(numbers)) for topic_id, numbers in held.partitions.items()
+                kind(topic_id=topic_id, partitions=sorted(those)) for topic_id, those in numbers.items()
             ]
         self._interest, self._held = interest, held
         return message

@@ -112,6 +112,8 @@ class ConsumerMember(Manager):
         self._interest: Interest | None = None
         self._target: Held | None = None
         self._held = NOTHING
+        # Targets that the owner has been told of, and may have begun to take, without having said so.
+        self._coming: list[Held] = []
         self._leaving: list[Future[None]] = []
         self._beating = False
         # Whether the coordinator may have heard of this membership.
@@ -168,6 +170,7 @@ class ConsumerMember(Manager):
         if membership != self.membership or self.state is not ConsumerState.RECONCILING:
             return
         self._held = held
+        self._coming = [one for one in self._coming if one.number >= held.number and one != held]
         self._next_heartbeat = 0.0
         self._rebalances.add()
         self._rebalance_time.record(1000 * max(0.0, now - self._started))
@@ -246,7 +249,7 @@ class ConsumerMember(Manager):
         self._beating = self._asked = True
         self._next_heartbeat = now + self._interval
         self._heartbeats.add()
-        message = self._fields.message(self._member_id, self._generation.id, self._interest, self._held)
+        message = self._fields.message(self._member_id, self._generation.id, self._interest, self._held, self._coming)
         if self.state is ConsumerState.ACKNOWLEDGING:
             self._move_to(ConsumerState.STABLE if self._held == self._target else ConsumerState.RECONCILING)
         return self._request(message, lambda response, at: self._answered(now, response, at), self._not_answered)
@@ -315,6 +318,7 @@ class ConsumerMember(Manager):
         if self._target is not None and self._target.partitions == partitions:
             return
         self._target = Held(1 if self._target is None else self._target.number + 1, partitions)
+        self._coming.append(self._target)
         _log.info("%s: epoch %d: target of %d topics", self._group, self._generation.id, len(partitions))
         if self.state is not ConsumerState.RECONCILING:
             self._started = now
@@ -429,6 +433,7 @@ class ConsumerMember(Manager):
         self._beating = False
         self._target = None
         self._held = NOTHING
+        self._coming = []
         self._fields.forget()
         if state is not self.state:
             self._move_to(state)

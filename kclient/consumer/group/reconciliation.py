@@ -67,6 +67,8 @@ class Reconciliation(Agenda):
         self._target: Target | None = None
         # Topics of the target that have no name yet.
         self._nameless: frozenset[UUID] = frozenset()
+        # Names of the topics of the target: the metadata may forget them while they are assigned.
+        self._used: dict[UUID, str] = {}
 
     def enforce_rebalance(self, reason: str) -> None:
         """Not with this protocol.
@@ -111,8 +113,9 @@ class Reconciliation(Agenda):
             self._plan_target(self._target)
 
     def _plan_target(self, target: Target) -> None:
-        names = {**self._names.names, **self._metadata.cluster.topic_names}
+        names = {**self._used, **self._names.names, **self._metadata.cluster.topic_names}
         self._nameless = frozenset(target.partitions.keys() - names.keys())
+        self._used = {one: names[one] for one in target.partitions if one in names}
         nameless = self._nameless
         self._submit(lambda: self._names.want(nameless))
         held = Held(target.target, {one: numbers for one, numbers in target.partitions.items() if one in names})

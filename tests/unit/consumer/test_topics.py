@@ -8,8 +8,9 @@ from uuid import UUID
 import pytest
 
 from kclient.consumer.topics import choose
-from kclient.errors import KafkaError, LeaderNotAvailableError, UnknownTopicOrPartitionError
+from kclient.errors import IllegalStateError, KafkaError, LeaderNotAvailableError, UnknownTopicOrPartitionError
 from kclient.net.cluster import TopicInfo
+from kclient.types import SubscriptionPattern
 
 
 def known(*names: str, internal: bool = False, error: KafkaError | None = None) -> dict[str, TopicInfo]:
@@ -57,3 +58,22 @@ def test_what_is_no_topic_is_refused(wrong: object) -> None:
 def test_exclude_without_a_pattern_is_refused() -> None:
     with pytest.raises(ValueError, match="there is no pattern"):
         choose("a", exclude="b")
+
+
+def test_brokers_match_a_pattern_that_stands_alone() -> None:
+    choice = choose(SubscriptionPattern("o.*"), brokers_match=True)
+    assert (choice.names, choice.patterns, choice.regex) == ((), (), "o.*")
+    assert choice.select(known("orders"), ()) == ()
+    assert str(choice) == "/o.*/"
+    assert choose([SubscriptionPattern("o.*")], brokers_match=True) == choice
+    with pytest.raises(ValueError, match="alone"):
+        choose([SubscriptionPattern("o.*"), "t"], brokers_match=True)
+    with pytest.raises(ValueError, match="alone"):
+        choose(re.compile("o.*"), exclude=SubscriptionPattern("old"), brokers_match=True)
+    with pytest.raises(TypeError, match="name or a compiled pattern"):
+        choose(SubscriptionPattern(""), brokers_match=True)
+
+
+def test_pattern_that_no_broker_would_match_is_refused() -> None:
+    with pytest.raises(IllegalStateError, match=r"re\.compile"):
+        choose(SubscriptionPattern("o.*"))

@@ -1,0 +1,108 @@
+"""Consumers of one group that take turns in one thread, and note what they read and hear."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection
+from typing import Any
+
+from kclient.consumer import Consumer, RebalanceListener
+from kclient.types import TopicPartition
+from tests.integration.seeding import Seeder
+
+SECONDS = 30.0
+QUICK = {"session_timeout_ms": 6_000, "heartbeat_interval_ms": 200, "auto_commit_interval_ms": 100}
+
+
+class Log(RebalanceListener):
+    """Notes what it hears."""
+
+    def __init__(self) -> None:
+        self.heard: list[tuple[str, set[int]]] = []
+        self.owned: set[TopicPartition] = set()
+
+    def on_assigned(self, partitions: Collection[TopicPartition]) -> None:
+        self.heard.append(("assigned", {tp.partition for tp in partitions}))
+        self.owned |= set(partitions)
+
+    def on_revoked(self, partitions: Collection[TopicPartition]) -> None:
+        self.heard.append(("revoked", {tp.partition for tp in partitions}))
+        self.owned -= set(partitions)
+
+    def on_lost(self, partitions: Collection[TopicPartition]) -> None:
+        self.heard.append(("lost", {tp.partition for tp in partitions}))
+        self.owned -= set(partitions)
+
+
+class Member:
+    """A consumer in a group, with what it read and heard."""
+
+    def __init__(self, consumer: Consumer, log: Log) -> None:
+        self.consumer = consumer
+        self.log = log
+        self.values: list[bytes] = []
+
+    @property
+    def partitions(self) -> set[int]:
+        return {tp.partition for tp in self.consumer.assignment()}
+
+    def poll(self, seconds: float = 0.02) -> None:
+        self.values += [record.value for record in self.consumer.poll(seconds) if record.value is not None]
+
+
+class Group:
+    """Members of one group, which take turns in one thread."""
+
+    def __init__(self, bootstrap_servers: str, topic: str, protocol: str = "classic") -> None:
+        self.protocol = protocol
+        self.bootstrap_servers = bootstrap_servers
+        self.topic = topic
+        self.members: list[Member] = []
+
+    def join(self, topics: Any = None, *, exclude: Any = (), **options: Any) -> Member:
+        options = {
+            "bootstrap_servers": self.bootstrap_servers,
+            "group_id": f"group-{self.topic}",
+            "auto_offset_reset": "earliest",
+            **(QUICK if self.protocol == "classic" else {"group_protocol": "consumer", "auto_commit_interval_ms": 100}),
+            **options,
+        }
+        consumer, log = Consumer(**options), Log()
+        consumer.subscribe(self.topic if topics is None else topics, exclude=exclude, listener=log)
+        self.members.append(Member(consumer, log))
+        return self.members[-1]
+
+    def poll_until(self, condition: Callable[[], object], seconds: float = SECONDS) -> None:
+        deadline = time.monotonic() + seconds
+        while not condition():
+            assert time.monotonic() < deadline, [(sorted(one.partitions), one.log.heard) for one in self.members]
+            for member in self.members:
+                member.poll()
+
+    @property
+    def values(self) -> list[bytes]:
+        """What its present members read."""
+        return [value for member in self.members for value in member.values]
+
+    def settle(self, *sizes: int) -> None:
+        """Poll until the members have so many partitions each, in any order."""
+        self.poll_until(lambda: sorted(len(one.consumer.assignment()) for one in self.members) == sorted(sizes))
+
+    def leave(self, member: Member, **how: Any) -> None:
+        self.members.remove(member)
+        member.consumer.close(10.0, **how)
+
+    def die(self, member: Member) -> None:
+        """Its connections are gone without a word, as when its process was killed."""
+        self.members.remove(member)
+        member.consumer._core.engine.close(5.0)
+
+
+def fill(seed: Seeder, topic: str, partitions: int, first: int, count: int) -> list[bytes]:
+    """Append so many values to each partition."""
+    values = []
+    for partition in range(partitions):
+        batch = [b"%d-%d" % (partition, number) for number in range(first, first + count)]
+        seed.append(topic, batch, partition=partition)
+        values += batch
+    return values

@@ -75,6 +75,8 @@ APIS: dict[int, Api] = {
     57: Api("update_features", 0, 2),
     60: Api("describe_cluster", 0, 2),
     61: Api("describe_producers", 0, 0),
+    68: Api("consumer_group_heartbeat", 0, 1),
+    69: Api("consumer_group_describe", 0, 1),
     74: Api("list_config_resources", 0, 1),
     75: Api("describe_topic_partitions", 0, 0),
 }

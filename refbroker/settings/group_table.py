@@ -8,9 +8,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 GROUP_TABLE = """
-consumer.assignment.interval.ms int 1000 0.. D
-consumer.heartbeat.interval.ms int 5000 1.. D
-consumer.session.timeout.ms int 45000 1.. D
+consumer.assignment.interval.ms int 1000 0.. AD
+consumer.heartbeat.interval.ms int 5000 1.. AD
+consumer.session.timeout.ms int 45000 1.. AD
 share.assignment.interval.ms int 1000 0.. D
 share.auto.offset.reset string latest offset-reset D
 share.delivery.count.limit int 5 2.. D

@@ -53,16 +53,17 @@ class Confluent:
     def __init__(self, bootstrap_servers: str, topic: str, group: str, **settings: Any) -> None:
         self.assignments: list[set[int]] = []
         self.received = 0
+        # With the consumer protocol the broker says how long a session is, and the client refuses to be told.
+        sessions = {} if "group.protocol" in settings else {"session.timeout.ms": 30_000, "heartbeat.interval.ms": 500}
         self._consumer = confluent_kafka.Consumer(
             {
                 "bootstrap.servers": bootstrap_servers,
                 "group.id": group,
                 "client.id": "confluent",
                 "auto.offset.reset": "earliest",
-                "session.timeout.ms": 30_000,
-                "heartbeat.interval.ms": 500,
                 "reconnect.backoff.max.ms": 200,
                 "log_level": 0,
+                **sessions,
                 **settings,
             }
         )

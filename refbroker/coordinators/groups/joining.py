@@ -2,8 +2,7 @@
 
 A new dynamic member is first told its id (KIP-394), so that one whose answer is lost does not stay behind as another
 member. A static member (KIP-345) that comes back takes its former place under a new id; while the group is stable and
-the vote stays the same this needs no rebalance, and since version 9 a leader is told that it need not assign
-(KIP-814).
+the vote stays the same this needs no rebalance, and since version 9 a leader is told that it need not assign (KIP-814).
 """
 
 from __future__ import annotations

@@ -1,13 +1,12 @@
 """The committed offsets of groups, as the records of `__consumer_offsets` say, and changed by replaying them alone.
 
 A commit is a record with group, topic and partition as its key, so that compaction keeps the latest; a tombstone says
-that it is gone. Values are written in version 4, which has the topic's id, or in version 1 when the client gave a
-time to keep it, as clients before 2.1 may. Records of all versions are read, those of ancient brokers (key 0) as
-well.
+that it is gone. Values are written in version 4, which has the topic's id, or in version 1 when the client gave a time
+to keep it, as clients before 2.1 may. Records of all versions are read, those of ancient brokers (key 0) as well.
 
-Offsets that a producer commits in its transaction are kept apart by producer until the transaction's marker comes:
-then they count, except where a later record of the log, which need not be of a transaction, has said something else
-already. What writes them is left out.
+Offsets that a producer commits in its transaction are kept apart by producer until the transaction's marker comes: then
+they count, except where a later record of the log, which need not be of a transaction, has said something else already.
+What writes them is left out.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """How a classic group comes from one generation to the next, and the timers that see to it.
 
-A rebalance waits for all members to join again, at most for the longest of their rebalance timeouts; the first one of
-a group waits `group.initial.rebalance.delay.ms`, and as long again while new members come. Then there is a new
+A rebalance waits for all members to join again, at most for the longest of their rebalance timeouts; the first one of a
+group waits `group.initial.rebalance.delay.ms`, and as long again while new members come. Then there is a new
 generation, and everybody who waits is told. It has to be asked for its assignment within the rebalance timeout too.
 Dynamic members that were not in time are out; static ones stay until their session ends.
 

@@ -52,7 +52,8 @@ async def test_only_what_is_built_is_advertised(harness: Harness) -> None:
     assert ranges[0] == (0, 13)
     assert ranges[22] == (0, 5)
     assert set(ranges) == set(APIS)
-    assert [(one.name, one.max_version_level) for one in answer.finalized_features] == [("metadata.version", 30)]
+    finalized = {one.name: one.max_version_level for one in answer.finalized_features}
+    assert finalized == {"metadata.version": 30, "group.version": 1}
     assert harness.connection.client_software == ("test", "1.0")
 
 

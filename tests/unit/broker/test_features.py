@@ -47,35 +47,35 @@ def finalize(harness: Harness, name: str, level: int) -> None:
 
 
 async def test_a_new_cluster_is_at_the_latest_level(harness: Harness) -> None:
-    assert told(harness) == {"metadata.version": LATEST}
+    assert told(harness) == {"metadata.version": LATEST, "group.version": 1}
 
 
 async def test_features_that_only_kafka_has_are_kept_and_not_told(harness: Harness) -> None:
-    finalize(harness, "group.version", 1)
+    finalize(harness, "share.version", 1)
     finalize(harness, "transaction.version", 2)
-    assert told(harness) == {"metadata.version": LATEST}
+    assert told(harness) == {"metadata.version": LATEST, "group.version": 1}
     await harness.broker.metadata.take_snapshot()
     harness.restart()
     assert harness.broker.metadata.image.features == {
-        "metadata.version": LATEST, "group.version": 1, "transaction.version": 2
+        "metadata.version": LATEST, "group.version": 1, "share.version": 1, "transaction.version": 2
     }  # fmt: skip
     # Who does without them can take them away.
-    assert update(harness, ("group.version", 0, SAFE)).error_code == 0
-    assert "group.version" not in harness.broker.metadata.image.features
+    assert update(harness, ("share.version", 0, SAFE)).error_code == 0
+    assert "share.version" not in harness.broker.metadata.image.features
 
 
 async def test_an_upgrade_counts_at_once(harness: Harness) -> None:
     finalize(harness, "metadata.version", 27)
     answer = update(harness, ("metadata.version", 29, UPGRADE))
     assert (answer.error_code, answer.error_message, answer.results) == (0, None, [])
-    assert told(harness) == {"metadata.version": 29}
+    assert told(harness) == {"metadata.version": 29, "group.version": 1}
 
 
 async def test_a_downgrade_that_loses_nothing_is_carried_out(harness: Harness) -> None:
     finalize(harness, "metadata.version", 29)
     for level, kind in ((27, SAFE), (24, UNSAFE)):
         assert update(harness, ("metadata.version", level, kind)).error_code == 0
-        assert told(harness) == {"metadata.version": level}
+        assert told(harness) == {"metadata.version": level, "group.version": 1}
 
 
 @pytest.mark.parametrize("version", [0, 1])
@@ -89,7 +89,7 @@ async def test_validating_changes_nothing(harness: Harness) -> None:
     end = harness.broker.metadata.end_offset
     assert update(harness, ("metadata.version", 29, UPGRADE), validate_only=True).error_code == 0
     assert update(harness, ("metadata.version", 31, UPGRADE), validate_only=True).error_code == INVALID_UPDATE_VERSION
-    assert (told(harness), harness.broker.metadata.end_offset) == ({"metadata.version": 27}, end)
+    assert (told(harness), harness.broker.metadata.end_offset) == ({"metadata.version": 27, "group.version": 1}, end)
 
 
 @pytest.mark.parametrize(
@@ -104,7 +104,8 @@ async def test_validating_changes_nothing(harness: Harness) -> None:
         ("metadata.version", 28, 9, "The controller does not support the given upgrade type."),
         ("metadata.version", 22, SAFE, "from 29 to 22. Refusing to perform the requested downgrade"),
         ("metadata.version", 22, UNSAFE, "from 29 to 22. Unsafe metadata downgrade is not supported"),
-        ("group.version", 1, UPGRADE, "Local controller 1 does not support this feature."),
+        ("share.version", 1, UPGRADE, "Local controller 1 does not support this feature."),
+        ("group.version", 2, UPGRADE, "Local controller 1 only supports versions 0-1"),
         ("foo.version", 3, UPGRADE, "Invalid update version 3 for feature foo.version. Local controller 1 does not"),
         ("foo.version", 0, UPGRADE, "Feature foo.version not found."),
     ],
@@ -117,14 +118,14 @@ async def test_what_cannot_be_is_refused_with_kafkas_reason(
     assert answer.error_code == INVALID_UPDATE_VERSION
     assert answer.error_message.startswith("The update failed for all features since the following feature had an ")
     assert reason in answer.error_message
-    assert told(harness) == {"metadata.version": 29}
+    assert told(harness) == {"metadata.version": 29, "group.version": 1}
 
 
 async def test_one_update_that_is_refused_stops_all(harness: Harness) -> None:
     finalize(harness, "metadata.version", 27)
     answer = update(harness, ("metadata.version", 29, UPGRADE), ("foo.version", 1, UPGRADE), version=1)
     assert (answer.error_code, answer.results) == (INVALID_UPDATE_VERSION, [])
-    assert told(harness) == {"metadata.version": 27}
+    assert told(harness) == {"metadata.version": 27, "group.version": 1}
 
 
 async def test_every_registered_broker_must_support_a_level(harness: Harness) -> None:

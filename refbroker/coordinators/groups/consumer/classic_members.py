@@ -97,7 +97,7 @@ class ClassicMembers:
             classic=ClassicMetadata(request.session_timeout_ms, join.protocols),
         )
         update = MemberUpdate(self._environment, group, member, updated, records)
-        update.describe_member(any_change_counts=True)
+        update.describe_member()
         owned = self._owned(subscription)
         if former is not None and former.classic is None:
             left = group.members_with(updated)

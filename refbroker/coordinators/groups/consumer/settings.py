@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
+from refbroker.coordinators.groups.assignors import ASSIGNORS
+from refbroker.metadata.features import GROUP_VERSION
 from refbroker.metadata.image import GROUP_RESOURCE
 from refbroker.settings.group_table import GROUP_BOUNDS, GROUP_SYNONYMS
 from refbroker.settings.values import parse_list
@@ -12,7 +14,6 @@ from refbroker.settings.values import parse_list
 if TYPE_CHECKING:
     from refbroker.broker import Broker
 
-GROUP_VERSION = "group.version"
 DISABLED, UPGRADE, DOWNGRADE, BIDIRECTIONAL = "disabled", "upgrade", "downgrade", "bidirectional"
 
 
@@ -69,8 +70,9 @@ def is_enabled(broker: Broker) -> bool:
 
 
 def assignor_names(broker: Broker) -> tuple[str, ...]:
-    """The assignors that members can ask for; the first one is the default."""
-    return tuple(parse_list(broker.config.text("group.consumer.assignors") or ""))
+    """The assignors that members can ask for; the first one is the default. Java classes are none here."""
+    wanted = parse_list(broker.config.text("group.consumer.assignors") or "")
+    return tuple(name for name in wanted if name in ASSIGNORS) or tuple(ASSIGNORS)
 
 
 def _effective(broker: Broker, own: Mapping[str, str], name: str) -> int:

@@ -86,25 +86,19 @@ class MemberUpdate:
         self.epoch = group.epoch
         self.subscription_changed = False
 
-    def describe_member(self, *, any_change_counts: bool = False) -> None:
+    def describe_member(self) -> None:
         """Steps 1 and 2.
-
-        Parameters:
-            any_change_counts: whether the epoch counts up for whatever has changed, as with the classic protocol.
 
         Raises:
             InvalidRegularExpressionError: the member's cannot be used.
         """
         group, member, updated = self._group, self._member, self._updated
-        changed = False
         if updated != member:
             self._records.append(member_record(group.group_id, updated))
-            changed = any_change_counts or updated.topics != member.topics
+        names_changed = updated.topics != member.topics
         pattern = self._environment.patterns.update(group, member, updated, self._records)
-        self.subscription_changed = changed or pattern is not PatternChange.NONE
-        counts = changed or pattern is PatternChange.CHANGED_AND_RESOLVED
-        if any_change_counts:
-            counts = self.subscription_changed
+        self.subscription_changed = names_changed or pattern is not PatternChange.NONE
+        counts = names_changed or pattern is PatternChange.CHANGED_AND_RESOLVED
         if counts or group.has_stale_metadata:
             self._count_up(counts)
 
@@ -134,7 +128,10 @@ class MemberUpdate:
         if group.assignment_epoch >= self.epoch or too_early:
             return group.assignment_epoch, group.target_of(self._updated)
         members = group.members_with(self._updated)
-        name = group.preferred_assignor(members.values()) or settings.assignors[0]
+        name = group.preferred_assignor(members.values())
+        if name is None or name not in ASSIGNORS:
+            # Nobody asks for one, or the log has one that another broker had.
+            name = settings.assignors[0]
         targets = ASSIGNORS[name](self._spec(members))
         logger.info(
             "[Group %s] Computed a new target assignment for epoch %d with '%s' assignor.",

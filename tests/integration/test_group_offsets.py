@@ -47,14 +47,14 @@ def fill(seed: Seeder, topic: str, count: int, partitions: int = 1) -> None:
 class Group:
     """Makes consumers of one group."""
 
-    def __init__(self, bootstrap_servers: str, topic: str) -> None:
+    def __init__(self, bootstrap_servers: str, topic: str, protocol: str) -> None:
         self.topic = topic
         self.tp = TopicPartition(topic, 0)
         self._options: dict[str, Any] = {
             "bootstrap_servers": bootstrap_servers,
             "group_id": f"group-{topic}",
             "auto_offset_reset": "earliest",
-            "heartbeat_interval_ms": 200,
+            **({"heartbeat_interval_ms": 200} if protocol == "classic" else {"group_protocol": protocol}),
         }
 
     def consumer(self, **options: Any) -> Consumer:
@@ -74,8 +74,8 @@ class Group:
 
 
 @pytest.fixture
-def group(bootstrap_servers: str, topic: str) -> Group:
-    return Group(bootstrap_servers, topic)
+def group(bootstrap_servers: str, topic: str, group_protocol: str) -> Group:
+    return Group(bootstrap_servers, topic, group_protocol)
 
 
 def read(consumer: Consumer, count: int) -> list[int]:

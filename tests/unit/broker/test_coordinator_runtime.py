@@ -42,7 +42,7 @@ from refbroker.metadata.image import TOPIC_RESOURCE
 from tests.unit.broker.harness import START_MS, Harness
 
 TOPIC = "state"
-GOLDEN = Path("/work/shared/golden/assignors.jsonl")
+GOLDEN = Path(__file__).parents[4] / "shared" / "golden" / "assignors.jsonl"
 
 
 def record(key: str, value: int | None) -> CoordinatorRecord:

@@ -18,6 +18,7 @@ from refbroker.clock import Clock
 from refbroker.config import BrokerConfig
 from refbroker.dispatch import Dispatcher, Waiting
 from refbroker.log import FileRange, Files
+from refbroker.server import Server
 
 START_MS = 1_700_000_000_000
 
@@ -37,8 +38,10 @@ class Harness:
     def open(self) -> None:
         self.broker = Broker(BrokerConfig(self.settings), clock=self.clock, files=self.files)
         self.broker.port = 9092
-        self.broker.open()
         self.dispatcher = Dispatcher(self.broker)
+        # It listens nowhere; a broker that loses the disk of its metadata closes it.
+        self.broker.server = Server(self.broker.config, self.dispatcher, self.broker.metrics)
+        self.broker.open()
         self.connection: Any = SimpleNamespace(peer="test", client_software=("", ""))
 
     def restart(self, *, clean: bool = True) -> None:

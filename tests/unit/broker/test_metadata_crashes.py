@@ -13,7 +13,6 @@ import pytest
 
 from kclient.errors import KafkaStorageError
 from kclient.protocol.messages.records.metadata_log import ConfigRecord
-from refbroker.server import Server
 from refbroker.simulated_disk import SimulatedDisk
 from tests.unit.broker.harness import Harness
 
@@ -33,14 +32,8 @@ class Case:
         self.rng = random.Random(seed)
         self.disk = SimulatedDisk()
         self.harness = Harness(root / "data", files=self.disk, **SETTINGS)
-        self._serve()
         self.acknowledged = self.attempted = 0
         self.epochs = [self.harness.broker.metadata.epoch]
-
-    def _serve(self) -> None:
-        # One that listens nowhere: the broker closes it when it has lost its metadata.
-        broker = self.harness.broker
-        broker.server = Server(broker.config, self.harness.dispatcher, broker.metrics)
 
     async def work(self) -> None:
         """Changes, time, snapshots, retention in some order, on a disk that may fail from some point on."""
@@ -73,7 +66,6 @@ class Case:
         self.harness.close()
         self.disk.lose_unflushed(self.rng.randrange(1 << 30))
         self.harness.open()
-        self._serve()
 
     def check(self) -> None:
         found = int(self.harness.broker.metadata.image.config(4, "").get("count", 0))

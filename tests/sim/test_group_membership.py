@@ -10,7 +10,7 @@ import pytest
 from kclient.consumer.group.states import MemberState
 from kclient.errors import MaxPollExceeded
 from kclient.types import TopicPartition
-from tests.sim.groups import GroupCluster, Owner
+from tests.sim.groups import GroupCluster, Owner, static_seed
 from tests.sim.network import NO_FAULTS, Faults, Simulation
 
 STORMY = Faults(
@@ -127,7 +127,7 @@ def test_no_partition_has_two_owners_and_all_are_read_once_it_is_quiet(
 @pytest.mark.parametrize("strategy", ["range", "cooperative-sticky"])
 @pytest.mark.parametrize("number", range(4))
 def test_static_members_come_back_and_share_nothing_either(number: int, strategy: str, rng: random.Random) -> None:
-    run = Run(rng.randrange(2**32), strategy, static=True)
+    run = Run(static_seed(f"{strategy} {number}", rng), strategy, static=True)
     for _ in range(3):
         run.join()
     for _ in range(300):

@@ -109,6 +109,7 @@ class GroupMember(Manager):
         self._next_heartbeat = NEVER
         self._session_ends = NEVER
         self._rejoin_told = False
+        self._fenced_by: KafkaError | None = None
         self._started = 0.0
         self._count(metrics)
 
@@ -143,6 +144,8 @@ class GroupMember(Manager):
         """Join, or join again, with this."""
         self._number = data.number
         if self.state is MemberState.FENCED:
+            # The owner joined before it saw the event, which is of an earlier join and so does not count any more.
+            self._tell(Rejoin(data.number, "fenced", lost=True, error=self._fenced_by))
             return
         self._rejoin_told = False
         self._coordinator.want()
@@ -438,6 +441,7 @@ class GroupMember(Manager):
             self._forget_generation(UNKNOWN_MEMBER_ID)
             self._join = None
             self._die(MemberState.FENCED)
+            self._fenced_by = error
             self._tell(Rejoin(self._number, "fenced", lost=True, error=error))
         else:
             self._fail(error)

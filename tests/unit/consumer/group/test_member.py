@@ -257,6 +257,17 @@ def test_what_follows_from_a_refused_sync(kind: type[errors.BrokerError], state:
         assert isinstance(case.events[-1], Rejoin if state is FENCED else Failed)
 
 
+def test_owner_that_joins_again_before_it_hears_that_it_is_fenced_is_told_once_more() -> None:
+    case = Case().stable()
+    case.answer_heartbeat(code(errors.FencedInstanceIdError))
+    case.join()
+    told = case.events[-1]
+    assert isinstance(told, Rejoin)
+    assert (told.number, told.lost) == (2, True), "what concerns an earlier join the owner does not look at"
+    assert isinstance(told.error, errors.FencedInstanceIdError)
+    assert case.sent() is None
+
+
 def test_share_for_another_assignor_than_was_agreed_on_is_refused() -> None:
     case = Case()
     case.join()

@@ -22,6 +22,7 @@ __all__ = [
     "OffsetAndMetadata",
     "OffsetAndTimestamp",
     "PartitionInfo",
+    "PreparedTransaction",
     "RecordMetadata",
     "SubscriptionPattern",
     "TopicPartition",
@@ -117,3 +118,11 @@ class PartitionInfo(msgspec.Struct, frozen=True):
     replicas: tuple[int, ...]
     in_sync_replicas: tuple[int, ...]
     offline_replicas: tuple[int, ...] = ()
+
+
+class PreparedTransaction(msgspec.Struct, frozen=True):
+    """A transaction whose records are all written; whoever has this can end it: see `Admin.complete_transaction`."""
+
+    transactional_id: str
+    producer_id: int
+    epoch: int

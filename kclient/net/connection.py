@@ -8,6 +8,7 @@ broker (`nodes`), sockets (`transport`).
 from __future__ import annotations
 
 import enum
+import logging
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol
@@ -34,6 +35,8 @@ from kclient.protocol.frames import (
     peek_correlation_id,
     response_header_version,
 )
+
+_log = logging.getLogger(__name__)
 
 SETUP_FRAME_LIMIT = 1 << 20
 """Bytes; no answer during set-up is that large, but what is no Kafka broker announces any size."""
@@ -191,6 +194,12 @@ class Connection:
         except KafkaError as error:
             failure = error_for_request(error, request, self.peer.name)
             self._defer(lambda: request.on_error(failure, now))
+            return
+        except Exception as bug:  # noqa: BLE001 - one request that cannot be made must not end those of all others
+            _log.exception("%s for %s could not be made", api_name(request), self.peer.name)
+            unmade = KafkaError(f"the request could not be made: {bug!r}", broker=self.peer.name, api=api_name(request))
+            unmade.__cause__ = bug
+            self._defer(lambda: request.on_error(unmade, now))
             return
         self._next_id = 0 if correlation_id == _LAST_CORRELATION_ID else correlation_id + 1
         entry = InFlight(correlation_id, request, deadline, timeout, now)

@@ -8,6 +8,7 @@ from kclient.config import ProducerConfig
 from kclient.errors import (
     BrokerConnectionError,
     DisconnectedError,
+    KafkaError,
     KafkaTimeoutError,
     ProtocolError,
     UnsupportedVersionError,
@@ -253,6 +254,21 @@ def test_a_request_that_cannot_be_encoded_fails_alone() -> None:
     (error,) = rig.results
     assert isinstance(error, ProtocolError)
     assert not rig.channel.closed
+
+
+def test_a_request_whose_making_fails_for_any_reason_fails_alone(caplog: pytest.LogCaptureFixture) -> None:
+    rig = ready_rig()
+    rig.send(0, build=lambda version: vars(version))
+    (error,) = rig.results
+    assert type(error) is KafkaError
+    assert "could not be made: TypeError" in str(error)
+    assert (error.broker, error.api, error.retriable) == ("0 (b0:9092)", "Metadata", False)
+    assert isinstance(error.__cause__, TypeError)
+    assert "Metadata for 0 (b0:9092) could not be made" in caplog.text
+    rig.send(0)
+    rig.channel.answer(cluster())
+    rig.settle()
+    assert isinstance(rig.results[1], MetadataResponse)
 
 
 def test_the_range_of_a_request_narrows_what_is_negotiated() -> None:

@@ -22,6 +22,16 @@ NO_EPOCH = -1
 NO_OFFSET = -1
 
 
+class TopicPartition(NamedTuple):
+    """One partition of one topic."""
+
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+
 class LocalPartition(NamedTuple):
     """A partition that this broker leads: its state in the cluster, and its log."""
 
@@ -104,10 +114,12 @@ class Partitions:
         """See that enough replicas are in sync for a write with acks=all.
 
         Raises:
-            NotEnoughReplicasError: fewer than `min.insync.replicas`.
+            NotEnoughReplicasError: fewer than `min.insync.replicas`, and than the partition has replicas.
         """
         own = self._image.config(TOPIC_RESOURCE, partition.topic).get("min.insync.replicas")
         wanted = self._config.min_insync_replicas if own is None else int(own)
+        # What asks for more copies than there are replicas means all of them.
+        wanted = min(wanted, len(partition.state.replicas))
         if len(partition.state.isr) < wanted:
             raise NotEnoughReplicasError(
                 f"The size of the current ISR {partition.state.isr} is insufficient to satisfy the min.isr requirement "

@@ -2,9 +2,10 @@
 
 Each partition for itself, with its error, the records that were refused and a text. acks 0 gets no answer
 (an error closes the connection, which is how Kafka tells such a client), 1 and -1 (all) the same one,
-since there is a single replica; -1 with `min.insync.replicas` above 1 is NOT_ENOUGH_REPLICAS, another
-number INVALID_REQUIRED_ACKS. Sequences of idempotent producers are checked by the log. Version 13
-names topics by id. Kafka's internal topics are the broker's own, INVALID_TOPIC_EXCEPTION for all clients but one.
+since there is a single replica; -1 is NOT_ENOUGH_REPLICAS when fewer are in sync than `min.insync.replicas`
+asks for and than there are, another number INVALID_REQUIRED_ACKS. Sequences of idempotent producers are checked by
+the log. Version 13 names topics by id. Kafka's internal topics are the broker's own, INVALID_TOPIC_EXCEPTION for all
+clients but one.
 Transactional batches are refused by the log, as no transaction can have begun.
 """
 

@@ -12,6 +12,7 @@ from kclient.protocol import Message
 from kclient.protocol.frames import decode_response_header, encode_request
 from kclient.protocol.messages.create_topics import CreateTopicsRequest
 from kclient.protocol.messages.produce import ProduceRequest
+from kclient.protocol.messages.records.metadata_log import PartitionChangeRecord
 from kclient.records import BatchBuilder
 from refbroker.broker import Broker
 from refbroker.clock import Clock
@@ -93,6 +94,14 @@ class Harness:
         assert result.error_code == 0, result.error_message
         topic_id: UUID = result.topic_id
         return topic_id
+
+    def assign(self, topic: str, *others: int, partition: int = 0) -> None:
+        """Let a partition have replicas on other brokers too, which there are not, and which are not in sync."""
+        found = self.broker.metadata.image.topics[topic]
+        change = PartitionChangeRecord(
+            partition_id=partition, topic_id=found.topic_id, replicas=[self.broker.node_id, *others]
+        )
+        self.broker.metadata.append([change])
 
     def produce(
         self, topic: str, *values: bytes, partition: int = 0, acks: int = -1, timestamp: int | None = None

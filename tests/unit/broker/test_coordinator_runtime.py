@@ -193,6 +193,7 @@ async def test_a_failed_append_is_answered_as_coordinators_do_and_changes_nothin
         assert type(told.pop()) is expected
         assert runtime.machine(0).numbers == {"a": 1}
 
+    harness.assign(TOPIC, 7)
     configure(harness, min_insync_replicas="2")
     fails_with(CoordinatorNotAvailableError, record("b", 1))
     configure(harness, min_insync_replicas="1", max_message_bytes="200")
@@ -362,6 +363,7 @@ async def test_timers_of_a_state_machine_write_when_their_time_has_come(harness:
 
 async def test_a_timer_that_cannot_write_tries_again_if_it_is_told_to(harness: Harness, runtime: Runtime) -> None:
     context = runtime.machine(0).context
+    harness.assign(TOPIC, 7)
     configure(harness, min_insync_replicas="2")
     context.schedule("once", 10, lambda: CoordinatorResult([record("once", 1)], None))
     context.schedule("again", 10, lambda: CoordinatorResult([record("again", 1)], None), 500)

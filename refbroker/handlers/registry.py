@@ -59,6 +59,7 @@ APIS: dict[int, Api] = {
     21: Api("delete_records", 0, 2),
     22: Api("init_producer_id", 0, 5),
     23: Api("offset_for_leader_epoch", 2, 4),
+    27: Api("write_txn_markers", 1, 2),
     29: Api("describe_acls", 1, 3),
     32: Api("describe_configs", 1, 4),
     33: Api("alter_configs", 0, 2),

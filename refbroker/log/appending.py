@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from kclient.errors import InvalidTxnStateError, OffsetOutOfRangeError
 from kclient.records import BatchHeader
-from refbroker.log.producer_loading import replay_batch
+from refbroker.log.producer_loading import read_marker, replay_batch
 from refbroker.log.producer_state import ProducerStates
 from refbroker.log.segment import Segment
 from refbroker.log.validation import Origin, StampedBatch, Stamper, keep_offsets
@@ -65,15 +65,26 @@ def stamp_batches(headers: Sequence[BatchHeader], origin: Origin, offset: int, s
     return batches
 
 
-def check_producers(producers: ProducerStates, batches: Sequence[StampedBatch], origin: Origin) -> None:
+def check_producers(
+    producers: ProducerStates, batches: Sequence[StampedBatch], origin: Origin, transaction_version: int
+) -> None:
     """See that the producers of batches may append them.
 
+    Parameters:
+        transaction_version: of the transactions that markers end.
+
     Raises:
-        OutOfOrderSequenceError, InvalidProducerEpochError, InvalidTxnStateError: see `producer_state`.
+        OutOfOrderSequenceError, InvalidProducerEpochError, InvalidTxnStateError, TransactionCoordinatorFencedError:
+            see `producer_state`.
     """
     for batch in batches:
         header = batch.header
         if not header.has_producer_id:
+            continue
+        if header.is_control:
+            marker = read_marker(header.raw)
+            if marker is not None:
+                producers.check_marker(header, marker, batch.base_offset, transaction_version)
             continue
         producers.check(header, batch.base_offset, sequences=origin is Origin.CLIENT)
         if header.is_transactional and origin is Origin.CLIENT:

@@ -154,7 +154,13 @@ class PartitionLog:
     # Append
 
     def append(
-        self, records: BytesLike, *, leader_epoch: int, origin: Origin = Origin.CLIENT, now_ms: int
+        self,
+        records: BytesLike,
+        *,
+        leader_epoch: int,
+        origin: Origin = Origin.CLIENT,
+        now_ms: int,
+        transaction_version: int = 0,
     ) -> AppendResult:
         """Store record batches at the end.
 
@@ -163,11 +169,13 @@ class PartitionLog:
             leader_epoch: of the partition's leader, which is written into the batches.
             origin: who appends; REPLICATION keeps the offsets and epochs the batches have.
             now_ms: the time, milliseconds since the epoch.
+            transaction_version: of the transactions that markers among the batches end; see `producer_state`.
 
         Raises:
             CorruptRecordError, InvalidRecordError, InvalidTimestampError, RecordTooLargeError: see `validation`.
             RecordBatchTooLargeError: all together they are larger than a segment.
-            OutOfOrderSequenceError, InvalidProducerEpochError, InvalidTxnStateError: see `producer_state`.
+            OutOfOrderSequenceError, InvalidProducerEpochError, InvalidTxnStateError, TransactionCoordinatorFencedError:
+                see `producer_state`.
             KafkaStorageError: the disk fails.
         """
         self._check_usable()
@@ -187,7 +195,7 @@ class PartitionLog:
             )
         first, last = batches[0], batches[-1]
         if origin is not Origin.REPLICATION:
-            check_producers(self._producers, batches, origin)
+            check_producers(self._producers, batches, origin, transaction_version)
         with self._guard("append"):
             for batch in batches:
                 if batch.leader_epoch != self.epochs.latest_epoch:

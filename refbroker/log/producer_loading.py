@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 from pathlib import Path
 
-from kclient.records import BatchHeader, parse_control_record, read_batches
-from refbroker.log.files import Files
+from kclient.records import BatchHeader, ControlRecord, parse_control_record, read_batches
+from refbroker.log.files import BytesLike, Files
 from refbroker.log.log_segments import LogSegments
 from refbroker.log.producer_snapshot import (
     CorruptSnapshotError,
@@ -117,6 +117,15 @@ def replay_batch(states: ProducerStates, segment: Segment, header: BatchHeader) 
     if not header.is_control:
         states.update(header, header.base_offset, header.last_offset, header.max_timestamp)
         return None
-    records = [record for batch in read_batches(segment.read_batch(header)) for record in batch.records()]
-    # Compaction leaves a marker's batch without its record when the whole transaction is gone.
-    return states.end_transaction(header, parse_control_record(records[0])) if records else None
+    marker = read_marker(segment.read_batch(header))
+    return None if marker is None else states.end_transaction(header, marker)
+
+
+def read_marker(batch: BytesLike) -> ControlRecord | None:
+    """What the control record of a batch says; None when compaction has left the batch without it.
+
+    Raises:
+        CorruptRecordError: it cannot be read.
+    """
+    records = [record for one in read_batches(batch) for record in one.records()]
+    return parse_control_record(records[0]) if records else None

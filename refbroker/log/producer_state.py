@@ -18,14 +18,18 @@ from kclient.errors import (
     InvalidProducerEpochError,
     InvalidTxnStateError,
     OutOfOrderSequenceError,
+    TransactionCoordinatorFencedError,
 )
 from kclient.records import ABORT, BatchHeader, ControlRecord
 from refbroker.log.transaction_index import AbortedTransaction
 
 BATCHES_TO_RETAIN = 5
+INT16_MAX = 2**15 - 1
 INT32_MAX = 2**31 - 1
 NO_PRODUCER_EPOCH = -1
 NO_SEQUENCE = -1
+FIRST_WITH_EPOCH_OF_ITS_OWN = 2
+"""The version of transactions from which on each has its own epoch (KIP-890)."""
 PRODUCER_ID_EXPIRATION_MS = 86_400_000
 
 
@@ -159,8 +163,6 @@ class ProducerStates:
                 f"{entry.producer_epoch}",
                 **self._where(offset),
             )
-        if header.is_control:
-            return
         if sequences and entry.producer_epoch != NO_PRODUCER_EPOCH:
             same = epoch == entry.producer_epoch
             expected = (entry.last_sequence + 1) & INT32_MAX if same else 0
@@ -173,6 +175,43 @@ class ProducerStates:
         if entry.current_txn_first_offset >= 0 and not header.is_transactional:
             raise InvalidTxnStateError(
                 f"Expected a transactional write from producer {header.producer_id}", **self._where(offset)
+            )
+
+    def check_marker(self, header: BatchHeader, marker: ControlRecord, offset: int, transaction_version: int) -> None:
+        """See whether the marker of a transaction may be appended.
+
+        From version 2 of transactions on the coordinator counts the producer's epoch up before it ends a transaction,
+        so that a marker which comes late or twice cannot end the next one. The same marker once more, after the
+        transaction it was for has ended, changes nothing and is taken, and so is one at the last epoch there is.
+
+        Parameters:
+            header: of the marker's batch.
+            marker: what it says.
+            offset: where it would be.
+            transaction_version: of the transaction, as its coordinator says.
+
+        Raises:
+            InvalidProducerEpochError: it is for an earlier transaction.
+            TransactionCoordinatorFencedError: a later coordinator has ended one of the producer's transactions.
+        """
+        entry = self._entries.get(header.producer_id)
+        if entry is None:
+            return
+        epoch, current = header.producer_epoch, entry.producer_epoch
+        late = epoch < current
+        if transaction_version >= FIRST_WITH_EPOCH_OF_ITS_OWN and epoch == current:
+            late = entry.current_txn_first_offset >= 0 and epoch != INT16_MAX
+        if late:
+            raise InvalidProducerEpochError(
+                f"Epoch of the marker for producer {header.producer_id} is {epoch}, the last seen epoch is {current} "
+                f"(transaction version {transaction_version})",
+                **self._where(offset),
+            )
+        if marker.coordinator_epoch is not None and marker.coordinator_epoch < entry.coordinator_epoch:
+            raise TransactionCoordinatorFencedError(
+                f"Invalid coordinator epoch for producer {header.producer_id}: {marker.coordinator_epoch} (zombie), "
+                f"{entry.coordinator_epoch} (current)",
+                **self._where(offset),
             )
 
     def update(self, header: BatchHeader, base_offset: int, last_offset: int, timestamp: int) -> None:

@@ -1,0 +1,47 @@
+"""WriteTxnMarkers (27), versions 1 and 2: ends transactions in the partitions of this broker (KIP-98).
+
+Sent by transaction coordinators, and by administrators to abort a transaction that hangs (KIP-664). Each partition for
+itself; `refbroker.transaction_markers` has the errors. Version 2 says which version of transactions it is about, which
+decides what epochs a marker may have. Markers of the same producer are answered together.
+
+Permission: ALTER or CLUSTER_ACTION on the cluster.
+"""
+
+from __future__ import annotations
+
+from kclient.protocol.messages.write_txn_markers import WriteTxnMarkersRequest, WriteTxnMarkersResponse
+from refbroker.dispatch import Context
+from refbroker.handlers.answers import NONE, code_of
+from refbroker.log.checkpoints import TopicPartitionKey
+from refbroker.transaction_markers import write_markers
+
+ProducerResult = WriteTxnMarkersResponse.WritableTxnMarkerResult
+TopicResult = WriteTxnMarkersResponse.WritableTxnMarkerTopicResult
+PartitionResult = WriteTxnMarkersResponse.WritableTxnMarkerPartitionResult
+
+
+def handle(context: Context, request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:
+    """Carry out a WriteTxnMarkers request."""
+    codes: dict[int, dict[TopicPartitionKey, int]] = {}
+    for marker in request.markers:
+        results = write_markers(
+            context.broker,
+            marker.producer_id,
+            marker.producer_epoch,
+            marker.coordinator_epoch,
+            commit=marker.transaction_result,
+            partitions=[(topic.name, number) for topic in marker.topics for number in topic.partition_indexes],
+            transaction_version=marker.transaction_version,
+        )
+        codes.setdefault(marker.producer_id, {}).update(
+            (key, NONE if error is None else code_of(error)) for key, error in results.items()
+        )
+    return WriteTxnMarkersResponse(markers=[_result(producer, found) for producer, found in codes.items() if found])
+
+
+def _result(producer_id: int, codes: dict[TopicPartitionKey, int]) -> ProducerResult:
+    topics: dict[str, TopicResult] = {}
+    for (name, number), code in codes.items():
+        topic = topics.setdefault(name, TopicResult(name=name))
+        topic.partitions.append(PartitionResult(partition_index=number, error_code=code))
+    return ProducerResult(producer_id=producer_id, topics=list(topics.values()))

@@ -148,7 +148,7 @@ class CommitManager(Manager):
         self._coordinator = coordinator
         self._metadata = metadata
         self._member = member
-        self._by_epochs = config.group_protocol == "consumer"
+        self._by_epochs = config.uses_consumer_protocol
         self._backoff = retry_backoff(config, random)
         self._on_committed = on_committed
         self._latency = metrics.histogram("commit_latency")
@@ -350,9 +350,11 @@ class CommitManager(Manager):
         for commit in reversed(commits):
             commit.left = {tp: offset for tp, offset in commit.left.items() if tp in errors}
             if commit.left and commit.repeated and not commit.done and _may_pass(self._error_of(commit, errors)):
-                commit.last_error = self._error_of(commit, errors)
-                _log.info("%s; committing again", commit.last_error)
+                commit.last_error = error = self._error_of(commit, errors)
+                _log.info("%s; committing again", error)
                 self._queue.appendleft(commit)
+                if commit.generation is not None and isinstance(error, StaleMemberEpochError):
+                    self._member.refused(commit.generation, error, now)
         for commit in commits:
             if not commit.left:
                 self._end(commit)

@@ -102,9 +102,7 @@ class GroupOffsets:
         self.commits = CommitManager(
             config, coordinator, metadata, member, random=random, metrics=metrics, on_committed=self._on_committed
         )
-        self.fetcher = CommittedFetcher(
-            config, coordinator, subscription, metadata, nodes, joining=lambda: member.rebalancing, random=random
-        )
+        self.fetcher = CommittedFetcher(config, coordinator, subscription, metadata, nodes, member, random=random)
         self.automatic: AutoCommit | None = None
         if config.enable_auto_commit:
             self.automatic = AutoCommit(

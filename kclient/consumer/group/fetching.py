@@ -2,14 +2,17 @@
 
 On the network thread; one OffsetFetch is under way at a time. A partition without a committed offset goes to the
 reset policy, and none ever goes there because of an error: an error that may pass, such as UNSTABLE_OFFSET_COMMIT
-while a transaction with newer offsets is open, is asked again after a pause, any other is raised. Left out:
-committing (`commits`).
+while a transaction with newer offsets is open, is asked again after a pause, any other is raised.
+
+A member that speaks the consumer protocol says who it is and at which epoch. Where the coordinator knows another
+epoch, or no such member any more, it hears so from its next heartbeat, which goes out at once; then the offsets are
+asked for again, with the new epoch, or as by somebody who is no member. Left out: committing (`commits`).
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from concurrent.futures import Future, InvalidStateError
 from functools import partial
 from random import Random
@@ -17,11 +20,19 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from kclient.config import ConsumerConfig
-from kclient.consumer.group.commits import MOVED
+from kclient.consumer.group.commits import MOVED, Generations
 from kclient.consumer.group.offset_messages import IDS_FROM, build_fetch, read_fetch, topic_ids
+from kclient.consumer.group.states import Generation
 from kclient.consumer.partition_state import FetchState, PartitionState
 from kclient.consumer.subscription import Subscription
-from kclient.errors import KafkaError, KafkaTimeoutError, ProtocolError, error_from_code
+from kclient.errors import (
+    KafkaError,
+    KafkaTimeoutError,
+    ProtocolError,
+    StaleMemberEpochError,
+    UnknownMemberIdError,
+    error_from_code,
+)
 from kclient.net.backoff import retry_backoff
 from kclient.net.coordinator import Coordinator
 from kclient.net.manager import NEVER, Manager, Nodes, Poll, Request
@@ -32,6 +43,9 @@ if TYPE_CHECKING:
     from kclient.net.metadata import MetadataManager
 
 _log = logging.getLogger(__name__)
+
+_NOT_THE_MEMBER = (StaleMemberEpochError, UnknownMemberIdError)
+"""Answers to a member that is not, or not at this epoch, what it takes itself for."""
 
 
 class CommittedLookup:
@@ -60,7 +74,7 @@ class CommittedFetcher(Manager):
         subscription: whose partitions wait for their committed offset.
         metadata: the ids of topics.
         nodes: the connections.
-        joining: whether a JoinGroup may be under way, which holds up the coordinator's connection.
+        member: what this consumer is in its group.
         random: for jitter.
     """
 
@@ -71,8 +85,8 @@ class CommittedFetcher(Manager):
         subscription: Subscription,
         metadata: MetadataManager,
         nodes: Nodes,
+        member: Generations,
         *,
-        joining: Callable[[], bool],
         random: Random,
     ) -> None:
         assert config.group_id is not None
@@ -81,7 +95,8 @@ class CommittedFetcher(Manager):
         self._subscription = subscription
         self._metadata = metadata
         self._nodes = nodes
-        self._joining = joining
+        self._member = member
+        self._by_epochs = config.uses_consumer_protocol
         self._backoff = retry_backoff(config, random)
         self._lookups: list[CommittedLookup] = []
         self._asking = False
@@ -158,7 +173,7 @@ class CommittedFetcher(Manager):
     def _node(self, now: float) -> int | None:
         """Where to ask; not behind a JoinGroup, whose answer may take as long as the rebalance."""
         coordinator = self._coordinator
-        if not self._joining():
+        if self._by_epochs or not self._member.rebalancing:
             return coordinator.node if coordinator.ready(now) else None
         coordinator.want()
         broker = coordinator.broker
@@ -169,12 +184,14 @@ class CommittedFetcher(Manager):
         for lookup in self._lookups:
             wanted.update(dict.fromkeys(lookup.left))
         ids = topic_ids(self._metadata.cluster, wanted)
+        by_epochs = self._by_epochs and self._subscription.topics is not None
+        generation = self._member.generation_now() if by_epochs else None
         self._asking = True
         return Request(
             node,
             OffsetFetchRequest,
-            partial(build_fetch, self._group, list(wanted), ids),
-            partial(self._answered, node, list(wanted), states, ids),
+            partial(build_fetch, self._group, generation, list(wanted), ids),
+            partial(self._answered, node, generation, list(wanted), states, ids),
             partial(self._not_answered, list(wanted), states),
             maximum_version=IDS_FROM - 1 if ids is None else None,
         )
@@ -182,6 +199,7 @@ class CommittedFetcher(Manager):
     def _answered(
         self,
         node: int,
+        generation: Generation | None,
         wanted: list[TopicPartition],
         states: Mapping[TopicPartition, tuple[PartitionState, int]],
         ids: Mapping[str, UUID] | None,
@@ -191,7 +209,10 @@ class CommittedFetcher(Manager):
         self._asking = False
         code, answers = read_fetch(response, self._group, ids)
         if code:
-            self._sort_out(dict.fromkeys(wanted, error_from_code(code, broker=node, api="OffsetFetch")), states, now)
+            refusal = error_from_code(code, broker=node, api="OffsetFetch")
+            if generation is not None:
+                self._member.refused(generation, refusal, now)
+            self._sort_out(dict.fromkeys(wanted, refusal), states, now)
             return
         self._coordinator.confirm()
         errors: dict[TopicPartition, KafkaError] = {}
@@ -252,14 +273,15 @@ class CommittedFetcher(Manager):
         if any(error.refreshes_metadata for error in errors.values()):
             self._metadata.request_update()
         for tp, error in errors.items():
-            _log.log(logging.DEBUG if error.retriable else logging.WARNING, "%s: committed offset: %s", tp, error)
+            may_pass = error.retriable or isinstance(error, _NOT_THE_MEMBER)
+            _log.log(logging.DEBUG if may_pass else logging.WARNING, "%s: committed offset: %s", tp, error)
             for lookup in self._lookups[:]:
                 if tp not in lookup.left:
                     continue
                 lookup.last_error = error
-                if not error.retriable:
+                if not may_pass:
                     self._end(lookup, error)
-            if tp in states and not error.retriable:
+            if tp in states and not may_pass:
                 self._raise(error, *states[tp])
         for lookup in self._lookups[:]:
             if not lookup.left:

@@ -91,9 +91,18 @@ def read_commit(response: OffsetCommitResponse, ids: Mapping[str, UUID] | None) 
 
 
 def build_fetch(
-    group: str, partitions: Iterable[TopicPartition], ids: Mapping[str, UUID] | None, version: int
+    group: str,
+    generation: Generation | None,
+    partitions: Iterable[TopicPartition],
+    ids: Mapping[str, UUID] | None,
+    version: int,
 ) -> OffsetFetchRequest:
-    """OffsetFetch, which waits for open transactions where the broker is able to."""
+    """OffsetFetch, which waits for open transactions where the broker is able to.
+
+    Parameters:
+        generation: of a member that speaks the consumer protocol (KIP-848), so that the coordinator tells one that it
+            has shut out; None for anybody else. Brokers that know no such members (before version 9) are not told.
+    """
     numbers: dict[str, list[int]] = {}
     for tp in partitions:
         numbers.setdefault(tp.topic, []).append(tp.partition)
@@ -116,7 +125,10 @@ def build_fetch(
         else:
             topic.name = name
         topics.append(topic)
-    message.groups = [OffsetFetchRequest.OffsetFetchRequestGroup(group_id=group, topics=topics)]
+    asked = OffsetFetchRequest.OffsetFetchRequestGroup(group_id=group, topics=topics)
+    if generation is not None:
+        asked.member_id, asked.member_epoch = generation.member_id, generation.id
+    message.groups = [asked]
     return message
 
 

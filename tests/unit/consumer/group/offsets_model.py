@@ -60,6 +60,7 @@ class OffsetsModel:
         stored: what the coordinator has, in the order in which it was stored in `history`.
         failures: error codes for the next requests of a kind; a dict names partitions.
         outbox: requests that are under way.
+        asked_as: member id and epoch of each OffsetFetch.
     """
 
     def __init__(self, *, versions: dict[type, int] | None = None, subscribed: bool = True, **options: Any) -> None:
@@ -97,6 +98,7 @@ class OffsetsModel:
         self.generation = 1
         self.failures: dict[type, list[int | dict[TopicPartition, int]]] = {}
         self.outbox: list[Request] = []
+        self.asked_as: list[tuple[str | None, int]] = []
         if subscribed:
             self.subscription.topics = ("t",)
             self.assign(TP, OTHER)
@@ -201,6 +203,8 @@ class OffsetsModel:
         return OffsetCommitResponse(topics=topics)
 
     def _fetch(self, message: OffsetFetchRequest, version: int, failure: Any) -> OffsetFetchResponse:
+        if version >= 8:
+            self.asked_as.append((message.groups[0].member_id, message.groups[0].member_epoch))
         group_code = 0 if isinstance(failure, dict) else failure
         wanted: Any = message.topics if version < 8 else message.groups[0].topics
         old = version < 8

@@ -391,9 +391,7 @@ def test_the_position_in_a_topic_that_was_replaced_is_not_committed_until_it_is_
 
 def with_epochs() -> OffsetsModel:
     """Of a member that speaks the consumer protocol, whose epochs grow while its partitions stay."""
-    model = OffsetsModel()
-    model.offsets.commits._by_epochs = True
-    return model
+    return OffsetsModel(group_protocol="consumer")
 
 
 def test_a_commit_goes_out_with_the_epoch_of_its_moment() -> None:
@@ -406,10 +404,11 @@ def test_a_commit_goes_out_with_the_epoch_of_its_moment() -> None:
     assert model.history == [(TP, 5)]
 
 
-def test_a_stale_epoch_is_waited_for() -> None:
+def test_a_stale_epoch_is_waited_for_and_the_member_asked_to_hear_of_the_next_one_at_once() -> None:
     model = with_epochs()
     model.failures[OffsetCommitRequest] = [STALE_EPOCH]
     commit(model, {TP: 5})
+    assert [error.code for error in model.member.refusals] == [STALE_EPOCH]
     model.failures[OffsetCommitRequest] = [STALE_EPOCH]
     told = commit_async(model, {TP: 6})
     model.run()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from kclient.consumer.group.states import Generation
 from kclient.consumer.partition_state import FetchState, Position
 from kclient.errors import (
     GroupAuthorizationError,
@@ -18,7 +19,7 @@ from kclient.types import OffsetAndMetadata, TopicPartition
 from tests.unit.consumer.group.offsets_model import OTHER, TP, OffsetsModel
 
 LOADING, NOT_AVAILABLE, NOT_COORDINATOR, GROUP_DENIED, TOPIC_DENIED = 14, 15, 16, 30, 29
-UNSTABLE, UNKNOWN_TOPIC_ID = 88, 100
+UNSTABLE, UNKNOWN_TOPIC_ID, UNKNOWN_MEMBER, STALE_EPOCH = 88, 100, 25, 113
 
 
 def state_of(model: OffsetsModel, tp: TopicPartition) -> FetchState:
@@ -140,6 +141,47 @@ def test_while_the_member_joins_another_connection_is_asked() -> None:
     joining = OffsetsModel()
     joining.member.rebalancing = True
     assert joining.until(OffsetFetchRequest).node == 1
+
+
+def test_while_a_member_of_the_consumer_protocol_reconciles_the_coordinators_own_connection_will_do() -> None:
+    model = OffsetsModel(group_protocol="consumer")
+    model.member.rebalancing = True
+    assert model.until(OffsetFetchRequest).node == 101
+
+
+@pytest.mark.parametrize(("version", "told"), [(8, (None, -1)), (9, ("m", 1)), (10, ("m", 1))])
+def test_a_member_of_the_consumer_protocol_says_who_it_is(version: int, told: tuple[str | None, int]) -> None:
+    model = OffsetsModel(versions={OffsetFetchRequest: version}, group_protocol="consumer")
+    model.run()
+    assert model.asked_as == [told]
+
+
+def test_a_member_of_a_classic_group_and_somebody_who_is_none_do_not_say_so() -> None:
+    classic = OffsetsModel()
+    classic.run()
+    assert classic.asked_as == [(None, -1)]
+    alone = OffsetsModel(subscribed=False, group_protocol="consumer")
+    next(alone.offsets.committed([TP], 5.0))
+    alone.run()
+    assert alone.asked_as == [(None, -1)]
+
+
+@pytest.mark.parametrize("code", [STALE_EPOCH, UNKNOWN_MEMBER])
+def test_who_asks_at_an_epoch_that_is_over_asks_again_with_what_the_heartbeat_brings(code: int) -> None:
+    model = OffsetsModel(group_protocol="consumer")
+    model.stored = {TP: OffsetAndMetadata(5)}
+    model.failures[OffsetFetchRequest] = [code]
+    step = next(model.offsets.committed([TP], 5.0))
+    model.run()
+    assert [error.code for error in model.member.refusals] == [code]
+    assert state_of(model, TP) is FetchState.AWAITING_COMMITTED
+    assert not model.subscription.errors
+    assert raised(model, TP) is None
+    model.member.generation = Generation(2, "m", None, None) if code == STALE_EPOCH else None
+    model.pass_time(1.0)
+    assert model.asked_as == [("m", 1), ("m", 2) if code == STALE_EPOCH else (None, -1)]
+    assert step.future.result(0) == {TP: OffsetAndMetadata(5)}
+    assert model.subscription.partitions[TP].position == Position(5)
 
 
 def test_committed_tells_what_is_stored_also_of_partitions_that_are_not_assigned() -> None:

@@ -1,7 +1,8 @@
-"""The assignors on the broker: worked examples, and balance and stickiness whatever comes."""
+"""The assignors on the broker: worked examples, what Kafka's own answer, and balance and stickiness whatever comes."""
 
 from __future__ import annotations
 
+import json
 import random
 from collections import Counter
 from uuid import UUID
@@ -12,6 +13,7 @@ from refbroker.coordinators.groups.assignors import ASSIGNORS
 from refbroker.coordinators.groups.assignors.range import assign_range
 from refbroker.coordinators.groups.assignors.spec import Assignment, GroupSpec, MemberSpec
 from refbroker.coordinators.groups.assignors.uniform import assign_uniform
+from tests.unit.broker.assignor_cases import SAMPLE, assigned_here
 
 T, U, V = UUID(int=1), UUID(int=2), UUID(int=3)
 
@@ -82,6 +84,13 @@ def test_uniform_with_different_subscriptions_gives_to_those_with_the_fewest() -
 def test_uniform_with_different_subscriptions_balances_what_was_assigned() -> None:
     given = assign_uniform(group({T: 6, U: 1}, a=on(T, t=[0, 1, 2, 3, 4, 5]), b=on(T, U, u=[0])))
     assert short(given) == {"a": {1: [0, 1, 2, 3]}, "b": {1: [4, 5], 2: [0]}}
+
+
+def test_groups_are_assigned_as_by_kafka() -> None:
+    sample = [json.loads(line) for line in SAMPLE.read_text().splitlines()]
+    assert {case["assignor"] for case in sample} == ASSIGNORS.keys()
+    for case in sample:
+        assert assigned_here(case) == case["result"], case
 
 
 @pytest.mark.parametrize("name", ASSIGNORS)

@@ -1,22 +1,28 @@
 """The assignor `uniform` where members are subscribed to different topics.
 
 1. Members keep what they have of the topics they are subscribed to.
-2. Partitions nobody has are given to the subscriber of their topic that has the fewest, topics with the most partitions
-   per subscriber first.
-3. Topic by topic, partitions go from the subscriber with the most to the one with the fewest until the two differ by
+2. Partitions nobody has are given to the subscribers of their topic that have the fewest, topics with the most
+   partitions per subscriber first.
+3. Topic by topic, partitions go from the subscribers with the most to those with the fewest until the two differ by
    one at most, again and again until nothing moves, at most 16 times. With subscriptions that overlap without being
    the same this comes close to balance, and may not reach it.
+
+Who is next of several with as many partitions is as in Kafka, whose broker may have had the group before: see
+`Ranking`.
 """
 
 from __future__ import annotations
 
 from fractions import Fraction
-from heapq import heapify, heappop, heappush
 from uuid import UUID
 
+from refbroker.coordinators.groups.assignors.ranking import Ranking
 from refbroker.coordinators.groups.assignors.spec import Assignment, GroupSpec
 
 MOST_ROUNDS = 16
+
+_LONG_BITS = 64
+_LONG_SIGN = 1 << (_LONG_BITS - 1)
 
 
 class HeterogeneousAssignment:
@@ -60,20 +66,20 @@ class HeterogeneousAssignment:
             for member_id, topics_of in built.items()
         }
 
-    def _order(self, topic: UUID) -> tuple[Fraction, int, UUID]:
+    def _order(self, topic: UUID) -> tuple[Fraction, int, int, int]:
         count = len(self._subscribers[topic])
-        return -Fraction(self._group.partitions[topic], count), count, topic
+        # Kafka compares an id as two signed numbers.
+        high, low = topic.int >> _LONG_BITS, topic.int & (2 * _LONG_SIGN - 1)
+        return -Fraction(self._group.partitions[topic], count), count, high ^ _LONG_SIGN, low ^ _LONG_SIGN
 
     def _give_out(self, topic: UUID) -> None:
         """Give the partitions nobody has to the subscribers with the fewest."""
-        heap = [(self._sizes[member_id], member_id) for member_id in self._subscribers[topic]]
-        heapify(heap)
+        ranking = Ranking(self._subscribers[topic], self._sizes)
         for partition, owner in enumerate(self._owners[topic]):
             if owner is None:
-                size, member_id = heappop(heap)
-                self._owners[topic][partition] = member_id
-                self._sizes[member_id] = size + 1
-                heappush(heap, (size + 1, member_id))
+                receiver = ranking.next_receiver()
+                self._owners[topic][partition] = receiver
+                self._sizes[receiver] += 1
 
     def _balance(self, topics: list[UUID]) -> None:
         for _ in range(MOST_ROUNDS):
@@ -84,22 +90,26 @@ class HeterogeneousAssignment:
 
     def _balance_topic(self, topic: UUID) -> bool:
         """Move partitions of a topic between its subscribers; False when none had to be."""
+        ranking = Ranking(self._subscribers[topic], self._sizes)
+        if ranking.spread <= 1:
+            return False
+        # What somebody is given now he does not give away again.
         owned: dict[str, list[int]] = {member_id: [] for member_id in self._subscribers[topic]}
         for partition, owner in enumerate(self._owners[topic]):
             if owner is not None:
                 owned[owner].append(partition)
         moved = False
         while True:
-            receiver = min(owned, key=lambda member_id: (self._sizes[member_id], member_id))
-            givers = [member_id for member_id, partitions in owned.items() if partitions]
-            if not givers:
+            giver = ranking.next_giver()
+            while giver is not None and not owned[giver]:
+                ranking.leave_out_giver()
+                giver = ranking.next_giver()
+            if giver is None:
                 return moved
-            giver = max(givers, key=lambda member_id: (self._sizes[member_id], member_id))
-            if self._sizes[giver] - self._sizes[receiver] <= 1:
+            receiver = ranking.next_receiver()
+            if ranking.is_balanced:
                 return moved
-            partition = owned[giver].pop()
-            owned[receiver].append(partition)
-            self._owners[topic][partition] = receiver
+            self._owners[topic][owned[giver].pop()] = receiver
             self._sizes[giver] -= 1
             self._sizes[receiver] += 1
             moved = True

@@ -1,0 +1,76 @@
+"""Subscribers by how many partitions they have, for `uniform_heterogeneous`: who is to receive next, who to give.
+
+    partitions        receivers            givers
+        3                                 [ c  d ]
+        2                             b
+        1          [ a  e  f ]
+
+Those with the fewest are the receivers. Each of them gets one partition, in turn; then they all stand one higher,
+those who stood there already join them at the end, and the first one's turn comes again. Givers are the mirror image:
+from the last one down, then one lower and joined by those who are there. A giver that has nothing to give is left out;
+the last of the givers takes its place in the row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+
+class Ranking:
+    """Who is next.
+
+    Parameters:
+        members: the subscribers, in the order of their ids.
+        sizes: how many partitions each has; the caller moves partitions as it is told, and keeps this up to date.
+    """
+
+    def __init__(self, members: Sequence[str], sizes: Mapping[str, int]) -> None:
+        self._sizes = sizes
+        self._ranked = sorted(members, key=sizes.__getitem__)
+        least, most = sizes[self._ranked[0]], sizes[self._ranked[-1]]
+        self.spread = most - least
+        self._receiving_level = least - 1
+        self._receivers_end = self._receiver = 0
+        self._giving_level = most + 1
+        self._givers_begin = self._givers_end = len(self._ranked)
+        self._giver = len(self._ranked) - 1
+
+    @property
+    def is_balanced(self) -> bool:
+        """Whether givers stand at most one higher than receivers, so that moving a partition would not help."""
+        return self._giving_level - self._receiving_level <= 1
+
+    def next_receiver(self) -> str:
+        """Who gets the next partition."""
+        if self._receiver >= self._receivers_end:
+            self._receiving_level += 1
+            while self._receivers_end < len(self._ranked) and self._stands(self._receivers_end, self._receiving_level):
+                self._receivers_end += 1
+            self._receiver = 0
+        self._receiver += 1
+        return self._ranked[self._receiver - 1]
+
+    def next_giver(self) -> str | None:
+        """Who gives one away next, None when nobody can."""
+        if self._giver < self._givers_begin:
+            if self._givers_end <= self._givers_begin and self._givers_begin > 0:
+                # All of them were left out: go on with whoever is next below.
+                self._giving_level = self._sizes[self._ranked[self._givers_begin - 1]]
+            else:
+                self._giving_level -= 1
+            while self._givers_begin > 0 and self._stands(self._givers_begin - 1, self._giving_level):
+                self._givers_begin -= 1
+            self._giver = self._givers_end - 1
+        if self._giver < 0:
+            return None
+        self._giver -= 1
+        return self._ranked[self._giver + 1]
+
+    def leave_out_giver(self) -> None:
+        """Ask the last giver no more: it has nothing to give."""
+        place, last = self._giver + 1, self._givers_end - 1
+        self._ranked[place], self._ranked[last] = self._ranked[last], self._ranked[place]
+        self._givers_end -= 1
+
+    def _stands(self, place: int, level: int) -> bool:
+        return self._sizes[self._ranked[place]] == level

@@ -12,7 +12,6 @@ from kclient.admin.cluster import ClusterDescription
 from kclient.admin.configs import AlterConfig, ConfigEntry, ConfigResource
 from kclient.admin.core import AdminCore
 from kclient.admin.group_lag import PartitionLag
-from kclient.admin.group_offsets import offsets_of
 from kclient.admin.groups import (
     REMOVED,
     GroupDescription,
@@ -20,7 +19,6 @@ from kclient.admin.groups import (
     GroupState,
     GroupType,
     MemberIdentity,
-    group_names,
 )
 from kclient.admin.offset_resets import OffsetChange, OffsetReset
 from kclient.admin.offsets import OffsetSpec
@@ -159,12 +157,12 @@ class Admin:
         Errors by group: GroupIdNotFoundError, GroupAuthorizationError.
         """
         deadline = self._core.deadline("describe_groups", timeout)
-        return run(groups.describe_groups(self._core, group_names(names), deadline))
+        return run(groups.describe_groups(self._core, names, deadline))
 
     def delete_groups(self, names: str | Iterable[str], *, timeout: float | None = None) -> dict[str, None]:
         """Delete groups with all they committed. Errors by group: GroupNotEmptyError, GroupIdNotFoundError."""
         deadline = self._core.deadline("delete_groups", timeout)
-        return run(groups.delete_groups(self._core, group_names(names), deadline))
+        return run(groups.delete_groups(self._core, names, deadline))
 
     def remove_group_members(
         self,
@@ -197,7 +195,7 @@ class Admin:
         committed nothing. Errors by group: GroupAuthorizationError and others.
         """
         deadline = self._core.deadline("list_group_offsets", timeout)
-        return run(group_offsets.list_group_offsets(self._core, offsets_of(wanted), require_stable, deadline))
+        return run(group_offsets.list_group_offsets(self._core, wanted, require_stable, deadline))
 
     def alter_group_offsets(
         self,
@@ -253,7 +251,7 @@ class Admin:
         GroupIdNotFoundError and others.
         """
         deadline = self._core.deadline("group_lag", timeout)
-        return run(group_lag.group_lag(self._core, group_names(names), isolation_level, deadline))
+        return run(group_lag.group_lag(self._core, names, isolation_level, deadline))
 
     def describe_cluster(self, *, timeout: float | None = None) -> ClusterDescription:
         """The cluster's id, controller and brokers."""

@@ -16,7 +16,6 @@ from kclient.admin.cluster import ClusterDescription
 from kclient.admin.configs import AlterConfig, ConfigEntry, ConfigResource
 from kclient.admin.core import AdminCore
 from kclient.admin.group_lag import PartitionLag
-from kclient.admin.group_offsets import offsets_of
 from kclient.admin.groups import (
     REMOVED,
     GroupDescription,
@@ -24,7 +23,6 @@ from kclient.admin.groups import (
     GroupState,
     GroupType,
     MemberIdentity,
-    group_names,
 )
 from kclient.admin.offset_resets import OffsetChange, OffsetReset
 from kclient.admin.offsets import OffsetSpec
@@ -137,11 +135,11 @@ class AsyncAdmin:
         self, names: str | Iterable[str], *, timeout: float | None = None
     ) -> dict[str, GroupDescription]:
         deadline = self._core.deadline("describe_groups", timeout)
-        return await run_async(groups.describe_groups(self._core, group_names(names), deadline), self._bridge)
+        return await run_async(groups.describe_groups(self._core, names, deadline), self._bridge)
 
     async def delete_groups(self, names: str | Iterable[str], *, timeout: float | None = None) -> dict[str, None]:
         deadline = self._core.deadline("delete_groups", timeout)
-        return await run_async(groups.delete_groups(self._core, group_names(names), deadline), self._bridge)
+        return await run_async(groups.delete_groups(self._core, names, deadline), self._bridge)
 
     async def remove_group_members(
         self,
@@ -168,7 +166,7 @@ class AsyncAdmin:
     ) -> dict[str, dict[TopicPartition, OffsetAndMetadata | None]]:
         deadline = self._core.deadline("list_group_offsets", timeout)
         return await run_async(
-            group_offsets.list_group_offsets(self._core, offsets_of(wanted), require_stable, deadline), self._bridge
+            group_offsets.list_group_offsets(self._core, wanted, require_stable, deadline), self._bridge
         )
 
     async def alter_group_offsets(
@@ -207,9 +205,7 @@ class AsyncAdmin:
         self, names: str | Iterable[str], *, isolation_level: str = "read_uncommitted", timeout: float | None = None
     ) -> dict[str, dict[TopicPartition, PartitionLag]]:
         deadline = self._core.deadline("group_lag", timeout)
-        return await run_async(
-            group_lag.group_lag(self._core, group_names(names), isolation_level, deadline), self._bridge
-        )
+        return await run_async(group_lag.group_lag(self._core, names, isolation_level, deadline), self._bridge)
 
     async def describe_cluster(self, *, timeout: float | None = None) -> ClusterDescription:
         deadline = self._core.deadline("describe_cluster", timeout)

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from kclient.admin.arguments import instance, mapping, several
 from kclient.admin.core import AdminCore, Outcomes
 from kclient.admin.deadline import Deadline
 from kclient.errors import ConfigError, KafkaError, error_from_code
@@ -193,7 +194,7 @@ def describe_configs(
         by_node = _by_node(pending)
         return (yield from core.gather({node: ask(node, asked) for node, asked in by_node.items()}, by_node))
 
-    return (yield from core.keyed(resources, attempt, deadline))
+    return (yield from core.keyed(several(resources, ConfigResource, deadline.name), attempt, deadline))
 
 
 def incremental_alter_configs(
@@ -202,7 +203,12 @@ def incremental_alter_configs(
     validate_only: bool,
     deadline: Deadline,
 ) -> Operation[dict[ConfigResource, None]]:
-    wanted = {resource: list(each) for resource, each in changes.items()}
+    wanted = mapping(
+        changes,
+        lambda resource, what: instance(resource, ConfigResource, what),
+        lambda each, what: several(each, AlterConfig, what),
+        deadline.name,
+    )
 
     def ask(node: int, asked: list[ConfigResource]) -> Operation[Outcomes[ConfigResource, None]]:
         request = IncrementalAlterConfigsRequest(

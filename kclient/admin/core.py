@@ -12,6 +12,7 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
+from kclient.admin.arguments import duration
 from kclient.admin.deadline import Deadline
 from kclient.config import AdminConfig
 from kclient.errors import (
@@ -50,8 +51,10 @@ class AdminCore:
     def deadline(self, name: str, timeout: float | None) -> Deadline:
         """The deadline of a call: the given seconds, else default_api_timeout_ms."""
         self.engine.check_usable()
-        seconds = self.config.default_api_timeout_ms / 1000 if timeout is None else timeout
-        return Deadline(name, seconds, self.engine.nodes.last_error)
+        allowed = (
+            self.config.default_api_timeout_ms / 1000 if timeout is None else duration(timeout, f"{name}(timeout=)")
+        )
+        return Deadline(name, allowed, self.engine.nodes.last_error)
 
     def request(
         self,

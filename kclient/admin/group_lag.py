@@ -33,7 +33,7 @@ class PartitionLag(msgspec.Struct, frozen=True):
 
 
 def group_lag(
-    core: AdminCore, groups: Iterable[str], isolation_level: str, deadline: Deadline
+    core: AdminCore, groups: str | Iterable[str], isolation_level: str, deadline: Deadline
 ) -> Operation[dict[str, dict[TopicPartition, PartitionLag]]]:
     """Of all partitions that a group has committed for, or that its members read."""
     described, errors = yield from succeeded(describe_groups(core, groups, deadline))

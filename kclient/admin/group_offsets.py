@@ -10,10 +10,10 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Any
 
+from kclient.admin.arguments import instance, mapping, partition, partitions, several, text
 from kclient.admin.coordinators import at_coordinator, at_coordinators
 from kclient.admin.core import AdminCore, Outcomes
 from kclient.admin.deadline import Deadline
-from kclient.admin.groups import group_names
 from kclient.errors import (
     KafkaError,
     UnknownMemberIdError,
@@ -35,20 +35,18 @@ _SEVERAL_GROUPS_FROM = 8
 _STABLE_FROM = 7
 
 
-def offsets_of(
-    wanted: str | Iterable[str] | Mapping[str, Iterable[TopicPartition] | None],
-) -> Mapping[str, Iterable[TopicPartition] | None]:
-    """Which partitions of which groups are meant; None is all that a group has committed for."""
-    return wanted if isinstance(wanted, Mapping) else dict.fromkeys(group_names(wanted))
-
-
 def list_group_offsets(
     core: AdminCore,
-    groups: Mapping[str, Iterable[TopicPartition] | None],
+    groups: str | Iterable[str] | Mapping[str, Iterable[TopicPartition] | None],
     require_stable: bool,
     deadline: Deadline,
 ) -> Operation[dict[str, Committed]]:
-    wanted = {group: None if partitions is None else _by_topic(partitions) for group, partitions in groups.items()}
+    """Which partitions of which groups are meant; None is all that a group has committed for."""
+    given = groups if isinstance(groups, Mapping) else dict.fromkeys(several(groups, str, deadline.name))
+    wanted = {
+        text(group, deadline.name): None if keys is None else _by_topic(partitions(keys, deadline.name))
+        for group, keys in given.items()
+    }
 
     def ask(node: Node, asked: list[str]) -> Operation[Outcomes[str, Committed]]:
         found: Outcomes[str, Committed] = {}
@@ -75,10 +73,8 @@ def alter_group_offsets(
     core: AdminCore, group: str, offsets: Mapping[TopicPartition, OffsetAndMetadata | int], deadline: Deadline
 ) -> Operation[dict[TopicPartition, None]]:
     """As a consumer that is no member; that is allowed while the group has none."""
-    wanted = {
-        TopicPartition(*key): OffsetAndMetadata(offset) if isinstance(offset, int) else offset
-        for key, offset in offsets.items()
-    }
+    text(group, deadline.name)
+    wanted = mapping(offsets, partition, _offset, deadline.name)
 
     def ask(node: Node, asked: list[TopicPartition]) -> Operation[Outcomes[TopicPartition, None]]:
         request = OffsetCommitRequest(
@@ -108,7 +104,7 @@ def alter_group_offsets(
 
 
 def delete_group_offsets(
-    core: AdminCore, group: str, partitions: Iterable[TopicPartition], deadline: Deadline
+    core: AdminCore, group: str, keys: Iterable[TopicPartition], deadline: Deadline
 ) -> Operation[dict[TopicPartition, None]]:
     def ask(node: Node, asked: list[TopicPartition]) -> Operation[Outcomes[TopicPartition, None]]:
         kind = OffsetDeleteRequest
@@ -134,7 +130,8 @@ def delete_group_offsets(
             for each in topic.partitions
         }
 
-    wanted = (TopicPartition(*key) for key in partitions)
+    text(group, deadline.name)
+    wanted = partitions(keys, deadline.name)
     return (yield from at_coordinator(core, group, wanted, ask, deadline))
 
 
@@ -196,6 +193,10 @@ def _committed(answer: OffsetFetchResponse | OffsetFetchResponse.OffsetFetchResp
                 else OffsetAndMetadata(each.committed_offset, each.metadata or "", epoch)
             )
     return dict(sorted(found.items()))
+
+
+def _offset(given: object, what: str) -> OffsetAndMetadata:
+    return OffsetAndMetadata(given) if isinstance(given, int) else instance(given, OffsetAndMetadata, what)
 
 
 def _commit(partition: int, offset: OffsetAndMetadata) -> OffsetCommitRequest.OffsetCommitRequestPartition:

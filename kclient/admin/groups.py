@@ -13,6 +13,7 @@ from typing import NamedTuple, TypeVar
 
 import msgspec
 
+from kclient.admin.arguments import several, text
 from kclient.admin.coordinators import at_coordinator, at_coordinators
 from kclient.admin.core import AdminCore, Outcomes
 from kclient.admin.deadline import Deadline
@@ -154,17 +155,13 @@ def named(kind: type[N], name: str) -> N:
     return next((member for member in kind if member.value.lower() == name.lower()), kind.UNKNOWN)
 
 
-def group_names(groups: str | Iterable[str]) -> list[str]:
-    """The names of groups; a text is the name of one."""
-    return [groups] if isinstance(groups, str) else list(groups)
-
-
 def list_groups(
     core: AdminCore, states: Iterable[GroupState], types: Iterable[GroupType], deadline: Deadline
 ) -> Operation[dict[str, GroupListing]]:
     """Each broker knows the groups it coordinates, so all of them are asked."""
     request = ListGroupsRequest(
-        states_filter=[state.value for state in states], types_filter=[kind.value for kind in types]
+        states_filter=[state.value for state in several(states, GroupState, f"{deadline.name}(states=)")],
+        types_filter=[kind.value for kind in several(types, GroupType, f"{deadline.name}(types=)")],
     )
     first = _TYPES_FROM if request.types_filter else _STATES_FROM if request.states_filter else None
 
@@ -187,7 +184,7 @@ def list_groups(
 
 
 def describe_groups(
-    core: AdminCore, groups: Iterable[str], deadline: Deadline
+    core: AdminCore, groups: str | Iterable[str], deadline: Deadline
 ) -> Operation[dict[str, GroupDescription]]:
     """As groups of the consumer protocol first, and as classic ones what is none of those."""
 
@@ -203,10 +200,10 @@ def describe_groups(
             found |= yield from _describe_classic_groups(core, node, others, deadline)
         return found
 
-    return (yield from at_coordinators(core, groups, ask, deadline))
+    return (yield from at_coordinators(core, several(groups, str, deadline.name), ask, deadline))
 
 
-def delete_groups(core: AdminCore, groups: Iterable[str], deadline: Deadline) -> Operation[dict[str, None]]:
+def delete_groups(core: AdminCore, groups: str | Iterable[str], deadline: Deadline) -> Operation[dict[str, None]]:
     def ask(node: Node, asked: list[str]) -> Operation[Outcomes[str, None]]:
         answer: DeleteGroupsResponse = yield from core.request(
             node.node_id, DeleteGroupsRequest, lambda version: DeleteGroupsRequest(groups_names=asked), deadline
@@ -216,7 +213,7 @@ def delete_groups(core: AdminCore, groups: Iterable[str], deadline: Deadline) ->
             for result in answer.results
         }
 
-    return (yield from at_coordinators(core, groups, ask, deadline))
+    return (yield from at_coordinators(core, several(groups, str, deadline.name), ask, deadline))
 
 
 def remove_group_members(
@@ -228,9 +225,11 @@ def remove_group_members(
     reason: str,
     deadline: Deadline,
 ) -> Operation[dict[MemberIdentity, None]]:
+    text(group, deadline.name)
+    text(reason, f"{deadline.name}(reason=)")
     members = [
-        *(MemberIdentity(member_id) for member_id in member_ids),
-        *(MemberIdentity("", instance_id) for instance_id in instance_ids),
+        *(MemberIdentity(member_id) for member_id in several(member_ids, str, f"{deadline.name}(member_ids=)")),
+        *(MemberIdentity("", name) for name in several(instance_ids, str, f"{deadline.name}(instance_ids=)")),
     ]
     if everyone == bool(members):
         raise ConfigError("remove_group_members takes either some member_ids and instance_ids, or everyone=True")

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from kclient.admin.arguments import duration, instance, mapping, number, partition, text
 from kclient.admin.core import AdminCore, succeeded
 from kclient.admin.deadline import Deadline
 from kclient.admin.group_offsets import alter_group_offsets, list_group_offsets
@@ -59,27 +60,27 @@ class OffsetReset(NamedTuple):
     @classmethod
     def to_time(cls, timestamp: int) -> OffsetReset:
         """At the first record of this time (milliseconds since the epoch) or later; at the end where there is none."""
-        return cls(ResetKind.TIME, max(0, timestamp))
+        return cls(ResetKind.TIME, max(0, number(timestamp, "OffsetReset.to_time")))
 
     @classmethod
     def by_duration(cls, seconds: float) -> OffsetReset:
         """At the first record of so many seconds ago or later."""
-        return cls.to_time(round((time.time() - seconds) * 1000))
+        return cls.to_time(round((time.time() - duration(seconds, "OffsetReset.by_duration")) * 1000))
 
     @classmethod
     def shift_by(cls, count: int) -> OffsetReset:
         """So many offsets on from what is committed; back with a negative count."""
-        return cls(ResetKind.SHIFT, count)
+        return cls(ResetKind.SHIFT, number(count, "OffsetReset.shift_by"))
 
     @classmethod
     def to_offset(cls, offset: int) -> OffsetReset:
         """At the same offset in every partition."""
-        return cls(ResetKind.OFFSET, offset)
+        return cls(ResetKind.OFFSET, number(offset, "OffsetReset.to_offset"))
 
     @classmethod
     def to_offsets(cls, offsets: Mapping[TopicPartition, int]) -> OffsetReset:
         """At an offset for each partition."""
-        return cls(ResetKind.OFFSETS, offsets={TopicPartition(*key): offset for key, offset in offsets.items()})
+        return cls(ResetKind.OFFSETS, offsets=mapping(offsets, partition, number, "OffsetReset.to_offsets"))
 
 
 class OffsetChange(msgspec.Struct, frozen=True):
@@ -97,16 +98,19 @@ def reset_group_offsets(
     dry_run: bool,
     deadline: Deadline,
 ) -> Operation[dict[TopicPartition, OffsetChange]]:
+    text(group, deadline.name)
+    instance(to, OffsetReset, deadline.name)
     if to.kind is ResetKind.OFFSETS and partitions is not None:
         raise ConfigError("to_offsets names the partitions already; leave out partitions=")
+    named = None if partitions is None else _named(partitions, deadline)
     yield from _must_be_empty(core, group, deadline)
     committed = (yield from list_group_offsets(core, {group: None}, False, deadline))[group]
     if to.offsets is not None:
         wanted = list(to.offsets)
-    elif partitions is None:
+    elif named is None:
         wanted = list(committed)
     else:
-        wanted = yield from _expanded(core, partitions, deadline)
+        wanted = yield from _expanded(core, named, deadline)
     before = {key: found.offset for key in wanted if (found := committed.get(key)) is not None}
     after, errors = yield from _targets(core, to, wanted, before, deadline)
     if not dry_run and after:
@@ -136,14 +140,19 @@ def _must_be_empty(core: AdminCore, group: str, deadline: Deadline) -> Operation
         )
 
 
+def _named(given: Iterable[TopicPartition | str], deadline: Deadline) -> list[TopicPartition | str]:
+    """Partitions, and names of topics; one text is one name."""
+    each = [given] if isinstance(given, str) else list(given)
+    return [one if isinstance(one, str) else partition(one, deadline.name) for one in each]
+
+
 def _expanded(
-    core: AdminCore, partitions: Iterable[TopicPartition | str], deadline: Deadline
+    core: AdminCore, given: list[TopicPartition | str], deadline: Deadline
 ) -> Operation[list[TopicPartition]]:
     """Partitions as they are, and of topics all partitions."""
-    given = [partitions] if isinstance(partitions, str) else list(partitions)
     topics = [each for each in given if isinstance(each, str)]
     described = yield from describe_topics(core, topics, deadline)
-    found = [TopicPartition(*each) for each in given if not isinstance(each, str)]
+    found = [each for each in given if not isinstance(each, str)]
     found += [TopicPartition(topic, info.partition) for topic in described for info in described[topic].partitions]
     return list(dict.fromkeys(found))
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import IntEnum
 
+from kclient.admin.arguments import mapping, number, partition
 from kclient.admin.core import AdminCore, Outcomes
 from kclient.admin.deadline import Deadline
 from kclient.config import ISOLATION_LEVELS
@@ -46,6 +47,7 @@ def list_offsets(
 ) -> Operation[dict[TopicPartition, OffsetAndTimestamp]]:
     if isolation_level not in ISOLATION_LEVELS:
         raise ConfigError(f"isolation_level is {' or '.join(ISOLATION_LEVELS)}, not {isolation_level!r}")
+    wanted = mapping(wanted, partition, number, deadline.name)
 
     def ask(node: int, asked: list[TopicPartition]) -> Operation[Outcomes[TopicPartition, OffsetAndTimestamp]]:
         topics: dict[str, list[ListOffsetsRequest.ListOffsetsPartition]] = {}
@@ -84,6 +86,7 @@ def delete_records(
     core: AdminCore, before: Mapping[TopicPartition, int], deadline: Deadline
 ) -> Operation[dict[TopicPartition, int]]:
     """Every record below the given offset goes; the result is each partition's new log start offset."""
+    before = mapping(before, partition, number, deadline.name)
 
     def ask(node: int, asked: list[TopicPartition]) -> Operation[Outcomes[TopicPartition, int]]:
         topics: dict[str, list[DeleteRecordsRequest.DeleteRecordsPartition]] = {}

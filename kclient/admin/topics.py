@@ -11,6 +11,7 @@ from uuid import UUID
 
 import msgspec
 
+from kclient.admin.arguments import instance, mapping, number, optional, several, text
 from kclient.admin.configs import ConfigEntry, ConfigValue, config_source, config_text
 from kclient.admin.core import AdminCore, Outcomes
 from kclient.admin.deadline import Deadline
@@ -46,12 +47,23 @@ class NewTopic(msgspec.Struct, frozen=True):
     replica_assignment: Mapping[int, Sequence[int]] | None = None
     configs: Mapping[str, ConfigValue | None] = {}
 
+    def __post_init__(self) -> None:
+        text(self.name, "NewTopic(name=)")
+        number(self.num_partitions, "NewTopic(num_partitions=)")
+        number(self.replication_factor, "NewTopic(replication_factor=)")
+        optional(self.replica_assignment, Mapping, "NewTopic(replica_assignment=)")  # type: ignore[type-abstract]
+        instance(self.configs, Mapping, "NewTopic(configs=)")  # type: ignore[type-abstract]
+
 
 class NewPartitions(msgspec.Struct, frozen=True):
     """How many partitions a topic shall have in all; `assignments` places each new one on brokers."""
 
     total_count: int
     assignments: Sequence[Sequence[int]] | None = None
+
+    def __post_init__(self) -> None:
+        number(self.total_count, "NewPartitions(total_count=)")
+        optional(self.assignments, Sequence, "NewPartitions(assignments=)")  # type: ignore[type-abstract]
 
 
 class CreatedTopic(msgspec.Struct, frozen=True):
@@ -84,11 +96,7 @@ class TopicDescription(msgspec.Struct, frozen=True):
 def create_topics(
     core: AdminCore, topics: Iterable[NewTopic], validate_only: bool, deadline: Deadline
 ) -> Operation[dict[str, CreatedTopic]]:
-    topics = list(topics)
-    for topic in topics:
-        if not isinstance(topic, NewTopic):
-            raise TypeError(f"create_topics takes NewTopic objects, not {topic!r}")
-    wanted = {topic.name: _creatable(topic) for topic in topics}
+    wanted = {topic.name: _creatable(topic) for topic in several(topics, NewTopic, deadline.name)}
 
     def attempt(names: list[str]) -> Operation[Outcomes[str, CreatedTopic]]:
         def build(version: int) -> CreateTopicsRequest:
@@ -132,19 +140,16 @@ def delete_topics(core: AdminCore, topics: Iterable[str], deadline: Deadline) ->
             for topic in answer.responses
         }
 
-    deleted = yield from core.keyed(_names(topics), attempt, deadline)
+    deleted = yield from core.keyed(several(topics, str, deadline.name), attempt, deadline)
     yield from _until(core, list(deleted), lambda topic: not topic.partitions and bool(topic.error_code), deadline)
     return deleted
-
-
-def _names(topics: Iterable[str]) -> Iterable[str]:
-    # A text is a sequence of letters, each the name of a topic that may exist.
-    return [topics] if isinstance(topics, str) else topics
 
 
 def create_partitions(
     core: AdminCore, new: Mapping[str, NewPartitions], validate_only: bool, deadline: Deadline
 ) -> Operation[dict[str, None]]:
+    new = mapping(new, text, lambda total, what: instance(total, NewPartitions, what), deadline.name)
+
     def attempt(names: list[str]) -> Operation[Outcomes[str, None]]:
         def build(version: int) -> CreatePartitionsRequest:
             return CreatePartitionsRequest(
@@ -195,7 +200,7 @@ def describe_topics(
             answer = yield from core.metadata(names, deadline)
             return {topic.name or "": _described(topic, topic.partitions) for topic in answer.topics}
 
-    return (yield from core.keyed(_names(topics), attempt, deadline))
+    return (yield from core.keyed(several(topics, str, deadline.name), attempt, deadline))
 
 
 def _describe_by_pages(

@@ -119,7 +119,7 @@ def test_a_text_is_the_name_of_one_topic_and_not_its_letters(admin: Admin, topic
 
 
 def test_names_alone_create_nothing(admin: Admin, topic: str) -> None:
-    with pytest.raises(TypeError, match=f"NewTopic objects, not '{topic}'"):
+    with pytest.raises(TypeError, match=f"takes a NewTopic, not '{topic}'"):
         admin.create_topics([topic])  # type: ignore[list-item]
 
 

@@ -1,0 +1,82 @@
+"""What calls are given, checked before anything is asked: a wrong type is a TypeError there that says what fits.
+
+Numbers beyond what the protocol has room for are left to the encoder, which names field and value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeVar
+
+from kclient.types import TopicPartition
+
+T = TypeVar("T")
+V = TypeVar("V")
+Check = Callable[[Any, str], T]
+"""Takes what was given and who takes it, as an error names it; returns the same or what it stands for."""
+
+
+def instance(given: object, kind: type[T], what: str) -> T:
+    """One value of a type; a bool is no number."""
+    if not isinstance(given, kind) or (kind is int and isinstance(given, bool)):
+        raise TypeError(f"{what} takes {_named(kind)}, not {given!r}")
+    return given
+
+
+def text(given: object, what: str) -> str:
+    """A name."""
+    return instance(given, str, what)
+
+
+def number(given: object, what: str) -> int:
+    """An offset, an id, a count."""
+    return instance(given, int, what)
+
+
+def optional(given: object, kind: type[T], what: str) -> T | None:
+    """One value of a type, or None."""
+    return None if given is None else instance(given, kind, what)
+
+
+def duration(given: object, what: str) -> float:
+    """A duration, in seconds."""
+    if isinstance(given, bool) or not isinstance(given, int | float):
+        raise TypeError(f"{what} takes seconds, not {given!r}")
+    return float(given)
+
+
+def several(given: Iterable[Any], kind: type[T], what: str) -> list[T]:
+    """Values of a type. A text is one text, and not its letters."""
+    if kind is str and isinstance(given, str):
+        return [instance(given, kind, what)]
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        raise TypeError(f"{what} takes several of {_named(kind)}, not {given!r}")
+    return [instance(each, kind, what) for each in given]
+
+
+def partition(given: object, what: str) -> TopicPartition:
+    """A TopicPartition, or the two things it is made of."""
+    if isinstance(given, tuple) and len(given) == 2:
+        topic, index = given
+        if isinstance(topic, str) and isinstance(index, int) and not isinstance(index, bool):
+            return TopicPartition(topic, index)
+    raise TypeError(f"{what} takes a TopicPartition(topic, partition), not {given!r}")
+
+
+def partitions(given: Iterable[Any], what: str) -> list[TopicPartition]:
+    """Several of them; one alone is a mistake that would be read as two."""
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        raise TypeError(f"{what} takes several TopicPartition(topic, partition), not {given!r}")
+    return [partition(each, what) for each in given]
+
+
+def mapping(given: Mapping[Any, Any], key: Check[T], value: Check[V], what: str) -> dict[T, V]:
+    """A mapping whose keys and values pass a check each."""
+    if not isinstance(given, Mapping):
+        raise TypeError(f"{what} takes a mapping, not {given!r}")
+    return {key(each, what): value(found, what) for each, found in given.items()}
+
+
+def _named(kind: type) -> str:
+    article = "an" if kind.__name__[0] in "AEIOU" else "a"
+    return {str: "a text", int: "a whole number"}.get(kind, f"{article} {kind.__name__}")

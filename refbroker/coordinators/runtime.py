@@ -128,11 +128,13 @@ class ShardContext(Generic[S]):
     Parameters:
         runtime: what keeps it.
         partition: of the topic.
+        leader_epoch: in which this broker leads the partition.
         timers: for it.
     """
 
-    def __init__(self, runtime: CoordinatorRuntime[S], partition: int, timers: ClockTimers) -> None:
+    def __init__(self, runtime: CoordinatorRuntime[S], partition: int, leader_epoch: int, timers: ClockTimers) -> None:
         self.partition = partition
+        self.leader_epoch = leader_epoch
         self._runtime = runtime
         self._timers = timers
 
@@ -153,18 +155,25 @@ class ShardContext(Generic[S]):
             name: of the timer; one that has it already is put off.
             retry_after_ms: when to try again what could not be written; None for not at all.
         """
+        self._timers.schedule(name, delay_ms, lambda: self.carry_out(name, operation, retry_after_ms))
 
-        def carry_out() -> None:
-            try:
-                self._runtime.write(self.partition, lambda machine: operation())
-            except NotCoordinatorError:
-                return
-            except KafkaError as error:
-                logger.warning("the timer %r of %s-%d failed: %s", name, self._runtime.topic, self.partition, error)
-                if retry_after_ms is not None:
-                    self._timers.schedule(name, retry_after_ms, carry_out)
+    def carry_out(
+        self, name: str, operation: Callable[[], CoordinatorResult[None]], retry_after_ms: int | None = None
+    ) -> None:
+        """Carry out an operation of the state machine's own now.
 
-        self._timers.schedule(name, delay_ms, carry_out)
+        Parameters:
+            name: what it is about; of its timer, when it is tried again.
+            retry_after_ms: when to try again what could not be written; None for not at all.
+        """
+        try:
+            self._runtime.write(self.partition, lambda machine: operation())
+        except NotCoordinatorError:
+            return
+        except KafkaError as error:
+            logger.warning("%r in %s-%d failed: %s", name, self._runtime.topic, self.partition, error)
+            if retry_after_ms is not None:
+                self.schedule(name, retry_after_ms, operation, retry_after_ms)
 
     def cancel(self, name: str) -> None:
         """Forget a timer."""
@@ -231,7 +240,7 @@ class CoordinatorRuntime(Generic[S]):
 
     def _load(self, partition: int, log: PartitionLog, epoch: int) -> None:
         timers = ClockTimers(self._broker.clock)
-        machine = self._make(ShardContext(self, partition, timers))
+        machine = self._make(ShardContext(self, partition, epoch, timers))
         shard = self._shards[partition] = Shard(partition, log, epoch, machine, timers)
         if log.log_start_offset == log.log_end_offset:
             self._activate(shard)
@@ -303,7 +312,8 @@ class CoordinatorRuntime(Generic[S]):
 
         Parameters:
             operation: must not change the state, except as `CoordinatorResult.replayed` says.
-            producer_id, producer_epoch: whose transaction the records are part of.
+            producer_id, producer_epoch: whose transaction the records are part of; that the partition is, too, the
+                transaction's coordinator has confirmed.
 
         Raises:
             CoordinatorLoadInProgressError, NotCoordinatorError: as `machine` does.
@@ -342,7 +352,13 @@ class CoordinatorRuntime(Generic[S]):
                 base_sequence=0,
                 is_transactional=transactional,
             )
-            stored = shard.log.append(batch, leader_epoch=shard.leader_epoch, origin=Origin.COORDINATOR, now_ms=now)
+            stored = shard.log.append(
+                batch,
+                leader_epoch=shard.leader_epoch,
+                origin=Origin.COORDINATOR,
+                now_ms=now,
+                verified=transactional,
+            )
             if result.replayed:
                 for offset, record in enumerate(rest[:taken], stored.base_offset):
                     shard.machine.replay(record.key, record.value, producer_id, offset)

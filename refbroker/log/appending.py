@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from kclient.errors import InvalidTxnStateError, OffsetOutOfRangeError
+from kclient.errors import OffsetOutOfRangeError
 from kclient.records import BatchHeader
 from refbroker.log.producer_loading import read_marker, replay_batch
 from refbroker.log.producer_state import ProducerStates
@@ -66,11 +66,17 @@ def stamp_batches(headers: Sequence[BatchHeader], origin: Origin, offset: int, s
 
 
 def check_producers(
-    producers: ProducerStates, batches: Sequence[StampedBatch], origin: Origin, transaction_version: int
+    producers: ProducerStates,
+    batches: Sequence[StampedBatch],
+    origin: Origin,
+    *,
+    verified: bool,
+    transaction_version: int,
 ) -> None:
     """See that the producers of batches may append them.
 
     Parameters:
+        verified: whether the coordinator of their transaction has confirmed that the partition is part of it.
         transaction_version: of the transactions that markers end.
 
     Raises:
@@ -86,15 +92,7 @@ def check_producers(
             if marker is not None:
                 producers.check_marker(header, marker, batch.base_offset, transaction_version)
             continue
-        producers.check(header, batch.base_offset, sequences=origin is Origin.CLIENT)
-        if header.is_transactional and origin is Origin.CLIENT:
-            entry = producers.get(header.producer_id)
-            if entry is None or entry.current_txn_first_offset < 0:
-                raise InvalidTxnStateError(
-                    "Record was not part of an ongoing transaction",
-                    topic=producers.topic,
-                    partition=producers.partition,
-                )
+        producers.check(header, batch.base_offset, sequences=origin is Origin.CLIENT, verified=verified)
 
 
 def update_producers(

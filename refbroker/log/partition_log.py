@@ -160,6 +160,7 @@ class PartitionLog:
         leader_epoch: int,
         origin: Origin = Origin.CLIENT,
         now_ms: int,
+        verified: bool = False,
         transaction_version: int = 0,
     ) -> AppendResult:
         """Store record batches at the end.
@@ -169,6 +170,8 @@ class PartitionLog:
             leader_epoch: of the partition's leader, which is written into the batches.
             origin: who appends; REPLICATION keeps the offsets and epochs the batches have.
             now_ms: the time, milliseconds since the epoch.
+            verified: whether the coordinator of the records' transaction has confirmed, in this turn of the event
+                loop, that this partition is part of it.
             transaction_version: of the transactions that markers among the batches end; see `producer_state`.
 
         Raises:
@@ -195,7 +198,9 @@ class PartitionLog:
             )
         first, last = batches[0], batches[-1]
         if origin is not Origin.REPLICATION:
-            check_producers(self._producers, batches, origin, transaction_version)
+            check_producers(
+                self._producers, batches, origin, verified=verified, transaction_version=transaction_version
+            )
         with self._guard("append"):
             for batch in batches:
                 if batch.leader_epoch != self.epochs.latest_epoch:
@@ -214,6 +219,18 @@ class PartitionLog:
         for callback in self.on_append:
             callback(self)
         return AppendResult(first.base_offset, last.last_offset, append_time, self.log_start_offset)
+
+    def begin_verification(
+        self, producer_id: int, producer_epoch: int, sequence: int, *, supports_epoch_bump: bool
+    ) -> bool:
+        """Whether a transaction's coordinator must be asked before a batch of it is appended; see `ProducerStates`.
+
+        Raises:
+            InvalidProducerEpochError: a later epoch of the producer has been seen.
+        """
+        return self._producers.begin_verification(
+            producer_id, producer_epoch, sequence, self._clock(), supports_epoch_bump=supports_epoch_bump
+        )
 
     # Roll
 

@@ -2,9 +2,20 @@
 
 For each producer id: its epoch, the sequences and offsets of its last five batches, and the first
 offset of a transaction that is open. A batch that has been stored already is answered with its
-offsets; one that does not follow the last is refused. The state is rebuilt from the log, from the
-last snapshot on (see `producer_snapshot`). The verification of transactional appends (KIP-890) is not here.
-Source: KIP-98, KIP-360.
+offsets. Of the others:
+
+    epoch of the batch   its first sequence                                  what happens
+    older                any                                                 INVALID_PRODUCER_EPOCH
+    the same             follows the last; 0 follows 2**31 - 1               appended
+    the same             any other                                           OUT_OF_ORDER_SEQUENCE_NUMBER
+    newer                0                                                   appended, the epoch has begun
+    newer                any other                                           OUT_OF_ORDER_SEQUENCE_NUMBER
+    producer not known   any: its state has expired, or its records are gone appended
+    the same, in a transaction of version 2 of which nothing is known here: 0, else OUT_OF_ORDER_SEQUENCE_NUMBER
+
+The first batch of a transaction is taken when the transaction's coordinator has been asked (see `verification`), and
+as long as the transaction is open all batches of the producer have to be part of it. The state is rebuilt from the
+log, from the last snapshot on (see `producer_snapshot`). Source: KIP-98, KIP-360, KIP-890.
 """
 
 from __future__ import annotations
@@ -22,6 +33,7 @@ from kclient.errors import (
 )
 from kclient.records import ABORT, BatchHeader, ControlRecord
 from refbroker.log.transaction_index import AbortedTransaction
+from refbroker.log.verification import VerificationState
 
 BATCHES_TO_RETAIN = 5
 INT16_MAX = 2**15 - 1
@@ -105,6 +117,7 @@ class ProducerStates:
         self.end_offset = 0
         self._entries: dict[int, ProducerEntry] = {}
         self._open_transactions: dict[int, int] = {}
+        self._verifications: dict[int, VerificationState] = {}
 
     def without_producers(self) -> ProducerStates:
         """The state of the same log with nothing in it."""
@@ -140,41 +153,92 @@ class ProducerStates:
                 return batch
         return None
 
-    def check(self, header: BatchHeader, offset: int, *, sequences: bool) -> None:
+    def begin_verification(
+        self, producer_id: int, producer_epoch: int, sequence: int, now_ms: int, *, supports_epoch_bump: bool
+    ) -> bool:
+        """Whether the coordinator must be asked before a transactional batch is appended: none of its transaction is.
+
+        Parameters:
+            sequence: the batch's first.
+            now_ms: the time, milliseconds since the epoch.
+            supports_epoch_bump: whether the producer has transactions of version 2.
+
+        Raises:
+            InvalidProducerEpochError: a later epoch of the producer has been seen.
+        """
+        self._check_epoch(producer_id, producer_epoch)
+        if self.in_transaction(producer_id, producer_epoch):
+            return False
+        state = self._verifications.get(producer_id)
+        if state is None:
+            self._verifications[producer_id] = VerificationState(now_ms, producer_epoch, sequence, supports_epoch_bump)
+        else:
+            state.ask(producer_epoch, sequence)
+        return True
+
+    def in_transaction(self, producer_id: int, producer_epoch: int) -> bool:
+        """Whether a producer has a transaction open here; one of an older epoch may have ended elsewhere."""
+        entry = self._entries.get(producer_id)
+        return entry is not None and entry.current_txn_first_offset >= 0 and entry.producer_epoch == producer_epoch
+
+    def check(self, header: BatchHeader, offset: int, *, sequences: bool, verified: bool) -> None:
         """See whether a batch of a producer may be appended.
 
         Parameters:
             offset: where it would be.
             sequences: whether its sequence must follow; it need not for the coordinators' own batches.
+            verified: whether the coordinator of its transaction has just confirmed that the partition is part of it.
 
         Raises:
             InvalidProducerEpochError: a later epoch of the producer has been seen.
             OutOfOrderSequenceError: batches before it are missing.
-            InvalidTxnStateError: it is not transactional, but the producer has a transaction open here.
+            InvalidTxnStateError: it is not transactional, but the producer has a transaction open here; or the other
+                way round.
         """
+        self._check_epoch(header.producer_id, header.producer_epoch, offset)
+        if (
+            header.is_transactional
+            and not verified
+            and not self.in_transaction(header.producer_id, header.producer_epoch)
+        ):
+            raise InvalidTxnStateError("Record was not part of an ongoing transaction", **self._where(offset))
+        if sequences:
+            self._check_sequence(header, offset)
         entry = self._entries.get(header.producer_id)
-        if entry is None:
-            # Expired, deleted or never seen: whatever sequence comes is where it goes on from.
-            return
-        epoch, sequence = header.producer_epoch, header.base_sequence
-        if epoch < entry.producer_epoch:
+        if entry is not None and entry.current_txn_first_offset >= 0 and not header.is_transactional:
+            raise InvalidTxnStateError(
+                f"Expected a transactional write from producer {header.producer_id}", **self._where(offset)
+            )
+
+    def _check_epoch(self, producer_id: int, epoch: int, offset: int | None = None) -> None:
+        entry = self._entries.get(producer_id)
+        if entry is not None and epoch < entry.producer_epoch:
             raise InvalidProducerEpochError(
-                f"Epoch of producer {header.producer_id} is {epoch}, which is smaller than the last seen epoch "
+                f"Epoch of producer {producer_id} is {epoch}, which is smaller than the last seen epoch "
                 f"{entry.producer_epoch}",
                 **self._where(offset),
             )
-        if sequences and entry.producer_epoch != NO_PRODUCER_EPOCH:
-            same = epoch == entry.producer_epoch
-            expected = (entry.last_sequence + 1) & INT32_MAX if same else 0
-            if sequence != expected:
-                raise OutOfOrderSequenceError(
-                    f"Out of order sequence number for producer {header.producer_id}: {sequence} (incoming sequence "
-                    f"number), {expected} (expected in {'its' if same else 'the new'} epoch {epoch})",
-                    **self._where(offset),
-                )
-        if entry.current_txn_first_offset >= 0 and not header.is_transactional:
-            raise InvalidTxnStateError(
-                f"Expected a transactional write from producer {header.producer_id}", **self._where(offset)
+
+    def _check_sequence(self, header: BatchHeader, offset: int) -> None:
+        entry = self._entries.get(header.producer_id)
+        question = self._verifications.get(header.producer_id)
+        sequence, epoch = header.base_sequence, header.producer_epoch
+        if question is not None and question.supports_epoch_bump and (entry is None or not entry.batches):
+            expected, text = 0, "expected at the begin of its epoch"
+        elif question is not None and sequence > question.lowest_sequence:
+            expected, text = question.lowest_sequence, "the lowest that has been sent"
+        elif entry is None or entry.producer_epoch == NO_PRODUCER_EPOCH:
+            # Expired, deleted or never seen: whatever sequence comes is where it goes on from.
+            return
+        elif epoch != entry.producer_epoch:
+            expected, text = 0, f"expected in the new epoch {epoch}"
+        else:
+            expected, text = (entry.last_sequence + 1) & INT32_MAX, f"expected in its epoch {epoch}"
+        if sequence != expected:
+            raise OutOfOrderSequenceError(
+                f"Out of order sequence number for producer {header.producer_id}: {sequence} (incoming sequence "
+                f"number), {expected} ({text})",
+                **self._where(offset),
             )
 
     def check_marker(self, header: BatchHeader, marker: ControlRecord, offset: int, transaction_version: int) -> None:
@@ -221,6 +285,8 @@ class ProducerStates:
             base_offset, last_offset: where it is.
             timestamp: its largest, milliseconds.
         """
+        if header.is_transactional:
+            self._verifications.pop(header.producer_id, None)
         entry = self._entry(header)
         entry.batches.append(BatchMetadata(header.last_sequence, last_offset, last_offset - base_offset, timestamp))
         if header.is_transactional and entry.current_txn_first_offset < 0:
@@ -243,6 +309,10 @@ class ProducerStates:
         entry.current_txn_first_offset = -1
         entry.last_timestamp = header.max_timestamp
         self._open_transactions.pop(header.producer_id, None)
+        question = self._verifications.get(header.producer_id)
+        # In version 2 the marker has the epoch of the transaction that comes next, which may have been asked about.
+        if question is not None and not (question.supports_epoch_bump and question.epoch == header.producer_epoch):
+            del self._verifications[header.producer_id]
         if first_offset < 0 or marker.type != ABORT:
             return None
         undecided = self.first_undecided_offset
@@ -261,10 +331,13 @@ class ProducerStates:
         expired = [entry.producer_id for entry in self if self.is_expired(entry, now_ms)]
         for producer_id in expired:
             del self._entries[producer_id]
+        for producer_id, question in list(self._verifications.items()):
+            if now_ms - question.begun_ms >= self.expiration_ms:
+                del self._verifications[producer_id]
         return len(expired)
 
     def is_expired(self, entry: ProducerEntry, now_ms: int) -> bool:
         return entry.current_txn_first_offset < 0 and now_ms - entry.last_timestamp >= self.expiration_ms
 
-    def _where(self, offset: int) -> dict[str, Any]:
+    def _where(self, offset: int | None) -> dict[str, Any]:
         return {"topic": self.topic, "partition": self.partition, "offset": offset}

@@ -65,7 +65,13 @@ def put(
     # Records without key are refused of clients, and transactions need a coordinator that was asked first.
     ordinary = not transactional and all(key is not None for key, _ in pairs)
     origin = Origin.CLIENT if ordinary else Origin.COORDINATOR
-    return log.append(bytes(batch), leader_epoch=epoch, origin=origin, now_ms=timestamp if now_ms is None else now_ms)
+    return log.append(
+        bytes(batch),
+        leader_epoch=epoch,
+        origin=origin,
+        now_ms=timestamp if now_ms is None else now_ms,
+        verified=transactional,
+    )
 
 
 def end_transaction(

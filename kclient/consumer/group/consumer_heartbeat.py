@@ -68,6 +68,8 @@ class HeartbeatFields:
         self._assignor = config.group_remote_assignor
         self._interest: Interest | None = None
         self._held: Held | None = None
+        # Whether the coordinator may have a pattern of this member; only brokers that know patterns are ever told.
+        self._pattern_told = False
 
     def message(
         self, member_id: str, epoch: int, interest: Interest, held: Held, coming: Iterable[Held]
@@ -91,10 +93,13 @@ class HeartbeatFields:
         if epoch == JOIN_EPOCH or before is None or before.topics != interest.topics:
             message.subscribed_topic_names = list(interest.topics)
         if interest.regex is not None:
+            self._pattern_told = True
+        if self._pattern_told:
             if epoch == JOIN_EPOCH or before is None or before.regex != interest.regex:
-                message.subscribed_topic_regex = interest.regex
-        elif before is not None and before.regex is not None:
-            message.subscribed_topic_regex = ""
+                message.subscribed_topic_regex = interest.regex or ""
+            elif interest.regex is None:
+                # It was taken back with the heartbeat before, whose answer came.
+                self._pattern_told = False
         if epoch == JOIN_EPOCH or held != self._held:
             numbers: dict[UUID, set[int]] = {}
             for one in (held, *coming):

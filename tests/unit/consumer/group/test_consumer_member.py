@@ -252,6 +252,29 @@ def test_changed_subscription_is_told_at_once_and_only_what_changed() -> None:
     assert request.minimum_version is None
 
 
+@pytest.mark.parametrize("code", [errors.CoordinatorLoadInProgressError.code, errors.FencedMemberEpochError.code])
+def test_a_pattern_that_is_given_up_is_taken_back_until_the_coordinator_has_heard_it(code: int) -> None:
+    case = Case()
+    case.subscribe(regex="x.*")
+    case.answer(assigned={})
+    case.reconcile()
+    case.answer()
+    case.subscribe("t", holding=0)
+    message = case.answer(code)
+    assert (message.subscribed_topic_names, message.subscribed_topic_regex) == (["t"], "")
+    case.subscribe("t")  # the owner joins again, if it has to
+    message = case.answer(code)
+    assert (message.subscribed_topic_names, message.subscribed_topic_regex) == (["t"], ""), (
+        "nobody knows whether it did"
+    )
+    case.subscribe("t")
+    assert case.answer(epoch=2).subscribed_topic_regex == ""
+    assert case.answer(epoch=2).subscribed_topic_regex is None
+    case.answer(code)
+    case.subscribe("t")
+    assert case.answer(epoch=2).subscribed_topic_regex is None, "brokers that know no patterns are not told of one"
+
+
 @pytest.mark.parametrize("trouble", ["answer", "connection"])
 def test_after_trouble_the_next_heartbeat_tells_everything(trouble: str) -> None:
     case = Case().stable()

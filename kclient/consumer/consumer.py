@@ -339,8 +339,14 @@ class Consumer:
     def enforce_rebalance(self, reason: str = "") -> None:
         """Have the group divide its partitions anew, with the next call for records.
 
+        While this member joins already, for whatever reason, this asks for one more rebalance after that.
+
         Parameters:
             reason: for the coordinator's log.
+
+        Raises:
+            IllegalStateError: nothing is subscribed to, or with group_protocol="consumer", where the coordinator alone
+                decides when partitions move.
         """
         self._call(self._core.enforce_rebalance, reason)
 

@@ -66,17 +66,22 @@ class Coordination(Agenda):
         self._rack = config.client_rack
         self._joining = False
         self._rejoin_reason: str | None = "the application subscribed"
+        # Why to join once more after the rebalance that is under way.
+        self._enforced: str | None = None
         self._joined_topics: tuple[str, ...] | None = None
         self._watched: Counts | None = None
         self._looked_at: tuple[int, tuple[str, ...]] | None = None
         self._generation = NO_GENERATION
 
     def enforce_rebalance(self, reason: str) -> None:
-        """Join again with the next call, whatever it is for."""
+        """Join again with the next call, whatever it is for; where this member is joining, once more after that."""
         if self._subscription.topics is None:
             raise IllegalStateError("the consumer is not subscribed to topics, so there is nothing to rebalance")
-        if self._rejoin_reason is None:
-            self._rejoin_reason = reason or "the application enforced a rebalance"
+        reason = reason or "the application enforced a rebalance"
+        if self._joining:
+            self._enforced = reason
+        elif self._rejoin_reason is None:
+            self._rejoin_reason = reason
 
     # -- what is to be done
 
@@ -140,7 +145,7 @@ class Coordination(Agenda):
         self._looked_at = None
         self._rejoin_reason = "the assignment could not be read"
         assigned = decode_assignment(event.assignment)
-        self._rejoin_reason = None
+        self._rejoin_reason, self._enforced = self._enforced, None
         if topics is None or event.membership != self._member.membership:
             # A loss is next among the events, or the owner has unsubscribed.
             return
@@ -177,7 +182,7 @@ class Coordination(Agenda):
             protocols.append((assignor.name, encode_subscription(told)))
         self._number += 1
         self._joining = True
-        self._rejoin_reason = None
+        self._rejoin_reason = self._enforced = None
         self._joined_topics = topics
         self._watched = None
         data = JoinData(self._number, protocols, reason, self._membership if owned else None)
@@ -258,5 +263,5 @@ class Coordination(Agenda):
         self._events.clear()
         self._joining = False
         self._rejoin_reason = "the application subscribed"
-        self._joined_topics = self._watched = self._fenced = None
+        self._joined_topics = self._watched = self._fenced = self._enforced = None
         self._generation = NO_GENERATION

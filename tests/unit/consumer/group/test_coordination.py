@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from kclient.consumer.group.events import Assigned, Lead
+from kclient.consumer.group.states import MemberState
 from kclient.errors import CommitFailedError, IllegalStateError, KafkaError, RebalanceInProgressError, WakeupError
 from kclient.net.operation import Operation
 from kclient.types import TopicPartition
@@ -64,6 +65,29 @@ def test_eager_member_commits_then_revokes_then_joins() -> None:
     case = Case()
     case.coordination.enforce_rebalance("")
     case.run(lambda: "assigned" in case.did)
+    assert case.did == ["commit", "revoked", "join", "assigned"]
+
+
+def test_rebalance_that_is_enforced_while_one_is_under_way_follows_it() -> None:
+    case = Case()
+    case.coordination.enforce_rebalance("first")
+    member = case.owner.group.member
+    case.simulation.run(30, until=lambda: case.owner.poll(0.5) is not None and member.state is MemberState.PREPARING)
+    assert case.did == ["commit", "revoked", "join"]
+    case.coordination.enforce_rebalance("second")
+    case.coordination.enforce_rebalance("third")
+    case.run(lambda: case.did.count("assigned") == 2)
+    case.simulation.run(30, until=lambda: case.owner.poll(0.5) is None and False)
+    assert case.did == ["commit", "revoked", "join", "assigned"] * 2
+
+
+def test_rebalance_that_is_enforced_before_the_member_joins_is_the_one_it_joins_for() -> None:
+    case = Case()
+    case.coordination.enforce_rebalance("first")
+    assert case.owner.poll(1.0) is None  # the commit is under way
+    case.coordination.enforce_rebalance("second")
+    case.run(lambda: "assigned" in case.did)
+    case.simulation.run(30, until=lambda: case.owner.poll(0.5) is None and False)
     assert case.did == ["commit", "revoked", "join", "assigned"]
 
 

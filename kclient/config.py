@@ -9,6 +9,7 @@ Left out: what an option does, which is told where it is used.
 
 import difflib
 import os
+import re
 import types
 import typing
 from collections.abc import Callable, Mapping, Sequence
@@ -235,6 +236,10 @@ _OF_THE_OTHER = {
 """By group protocol, the options that only the other one has."""
 
 
+def _is_instance_id(name: str) -> bool:
+    return re.fullmatch(r"[a-zA-Z0-9._-]{1,249}", name) is not None and name not in (".", "..")
+
+
 class ConsumerConfig(ClientConfig, frozen=True, kw_only=True):
     """Options of Consumer and AsyncConsumer."""
 
@@ -313,19 +318,29 @@ class ConsumerConfig(ClientConfig, frozen=True, kw_only=True):
 
     @classmethod
     def from_options(cls, options: Mapping[str, Any]) -> Self:
-        """See `ClientConfig.from_options`; what one group protocol leaves to the brokers cannot be set with it."""
+        """See `ClientConfig.from_options`; what has no meaning beside the other options cannot be asked for.
+
+        That is, what one group protocol leaves to the brokers or to the members, and automatic commits of no group.
+        """
         config = super().from_options(options)
         refused = [name for name in _OF_THE_OTHER[config.group_protocol] if options.get(name) is not None]
         if refused:
             raise ConfigError(f'{", ".join(refused)} cannot be set with group_protocol="{config.group_protocol}"')
+        if options.get("enable_auto_commit") and config.group_id is None:
+            raise ConfigError("enable_auto_commit=True needs a group_id: offsets are committed for a group")
         return config
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.group_id == "":
             raise ConfigError("group_id must be a name, or None for a consumer without a group")
-        if self.group_instance_id is not None and (self.group_id is None or not self.group_instance_id):
-            raise ConfigError("group_instance_id must be a name, and needs a group_id")
+        if self.group_instance_id is not None and (
+            self.group_id is None or not _is_instance_id(self.group_instance_id)
+        ):
+            raise ConfigError(
+                "group_instance_id must be a name, as topics have them (letters, digits, '.', '_', '-'; at most 249), "
+                f"and needs a group_id, not {self.group_instance_id!r} in group {self.group_id!r}"
+            )
         if self.heartbeat_interval_ms >= self.session_timeout_ms:
             raise ConfigError(
                 f"heartbeat_interval_ms ({self.heartbeat_interval_ms}) must be less than session_timeout_ms "

@@ -158,3 +158,35 @@ def test_options_of_the_other_group_protocol_are_refused_even_at_their_defaults(
         ConsumerConfig.from_options({"group_id": "g", "group_protocol": protocol, option: value})
     with pytest.raises(ConfigError, match=option):
         ConsumerConfig.from_properties({"group.id": "g", "group.protocol": protocol}, **{option: value})
+
+
+@pytest.mark.parametrize("interval", [6_000, 6_001])
+def test_a_heartbeat_that_comes_after_the_session_is_refused(interval: int) -> None:
+    with pytest.raises(
+        ConfigError, match=rf"^heartbeat_interval_ms \({interval}\) must be less than session_timeout_ms"
+    ):
+        ConsumerConfig(group_id="g", session_timeout_ms=6_000, heartbeat_interval_ms=interval)
+    ConsumerConfig(group_id="g", session_timeout_ms=6_000, heartbeat_interval_ms=5_999)
+
+
+def test_automatic_commits_of_no_group_are_refused_if_asked_for() -> None:
+    with pytest.raises(ConfigError, match=r"^enable_auto_commit=True needs a group_id: "):
+        ConsumerConfig.from_options({"enable_auto_commit": True})
+    with pytest.raises(ConfigError, match="needs a group_id"):
+        ConsumerConfig.from_properties({"enable.auto.commit": "true"})
+    ConsumerConfig.from_options({"enable_auto_commit": False})
+    ConsumerConfig.from_options({"enable_auto_commit": True, "group_id": "g"})
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "a b", "ä", "i" * 250])
+def test_a_static_members_name_is_one_as_topics_have_them(name: str) -> None:
+    with pytest.raises(ConfigError, match="^group_instance_id must be a name"):
+        ConsumerConfig(group_id="g", group_instance_id=name)
+    ConsumerConfig(group_id="g", group_instance_id="Host-7.rack_2")
+
+
+def test_a_static_member_needs_a_group() -> None:
+    with pytest.raises(ConfigError, match="needs a group_id"):
+        ConsumerConfig(group_instance_id="i")
+    with pytest.raises(ConfigError, match="^group_id must be a name"):
+        ConsumerConfig(group_id="")

@@ -180,7 +180,7 @@ def test_automatic_commits_of_no_group_are_refused_if_asked_for() -> None:
 
 @pytest.mark.parametrize("name", ["", ".", "..", "a b", "ä", "i" * 250])
 def test_a_static_members_name_is_one_as_topics_have_them(name: str) -> None:
-    with pytest.raises(ConfigError, match="^group_instance_id must be a name"):
+    with pytest.raises(ConfigError, match=r"^group_instance_id must be a name"):
         ConsumerConfig(group_id="g", group_instance_id=name)
     ConsumerConfig(group_id="g", group_instance_id="Host-7.rack_2")
 
@@ -188,5 +188,5 @@ def test_a_static_members_name_is_one_as_topics_have_them(name: str) -> None:
 def test_a_static_member_needs_a_group() -> None:
     with pytest.raises(ConfigError, match="needs a group_id"):
         ConsumerConfig(group_instance_id="i")
-    with pytest.raises(ConfigError, match="^group_id must be a name"):
+    with pytest.raises(ConfigError, match=r"^group_id must be a name"):
         ConsumerConfig(group_id="")

@@ -7,90 +7,36 @@ none is known, except that refbroker makes the topic before it answers FindCoord
 
 from __future__ import annotations
 
-import re
 import struct
 from collections.abc import Iterator
 from contextlib import ExitStack
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 
-from kclient.protocol import Message
-from kclient.protocol.frames import decode_response_header
 from kclient.protocol.log_records import decode_key, decode_versioned
-from kclient.protocol.messages.fetch import FetchRequest
 from kclient.protocol.messages.find_coordinator import FindCoordinatorRequest
 from kclient.protocol.messages.heartbeat import HeartbeatRequest
 from kclient.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from kclient.protocol.messages.leave_group import LeaveGroupRequest
-from kclient.protocol.messages.metadata import MetadataRequest
 from kclient.protocol.messages.records.consumer_offsets import GroupMetadataKey, GroupMetadataValue
 from kclient.protocol.messages.sync_group import SyncGroupRequest
-from kclient.records import read_batches
-from refbroker.coordinators.records import partition_for
 from tests.integration.broker.wire import Wire
-from tests.interop.broker_process import BrokerProcess
-from tests.interop.kafka.cluster import KafkaCluster
+from tests.interop.plays import Pending, Play, two_brokers
 from tests.waiting import wait_until
 
-TOPIC = "__consumer_offsets"
 SETTINGS = {"group.initial.rebalance.delay.ms": "100", "group.max.size": "4", "offsets.topic.num.partitions": "4"}
-UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-LOADING, NOT_AVAILABLE, NOT_COORDINATOR, REBALANCING = 14, 15, 16, 27
+REBALANCING = 27
 
 
-class Pending(NamedTuple):
-    """A request on its way."""
+class MemberPlay(Play):
+    """Members of a classic group at one broker."""
 
-    wire: Wire
-    request: Message
-    version: int
-
-    def answer(self) -> Any:
-        _, body = decode_response_header(self.request.api_key, self.version, self.wire.read_frame())
-        return type(self.request).response_type.decode(body, self.version)
-
-
-class Play:
-    """A group at one broker, and what was answered.
-
-    Attributes:
-        answers: in order, with the ids of members by number.
-    """
-
-    def __init__(self, bootstrap_servers: str, group: str, stack: ExitStack) -> None:
-        self.group = group
-        self.answers: list[str] = []
-        self._bootstrap_servers = bootstrap_servers
-        self._stack = stack
-        self._ids: dict[str, str] = {}
-        self._main = self._connect()
-
-    def _connect(self) -> Wire:
-        return self._stack.enter_context(Wire(self._bootstrap_servers))
-
-    def named(self, text: str) -> str:
-        """A text with the ids of members by when they were given out."""
-        return UUID.sub(lambda found: self._ids.setdefault(found[0], f"<{len(self._ids)}>"), text)
-
-    def note(self, answer: Any) -> Any:
+    def told(self, answer: Any) -> str:
         if isinstance(answer, JoinGroupResponse):
             # Kafka has them in the order of their hashes.
             answer.members.sort(key=lambda member: self.named(member.member_id))
-        self.answers.append(self.named(str(answer)))
-        return answer
-
-    def ask(self, request: Message, version: int) -> Any:
-        return self.note(self._main.ask(request, version))
-
-    def begin(self, request: Message, version: int) -> Pending:
-        """Send a request that may have to wait, on a connection of its own."""
-        wire = self._connect()
-        wire.send(request, version)
-        return Pending(wire, request, version)
-
-    def end(self, pending: Pending) -> Any:
-        return self.note(pending.answer())
+        return super().told(answer)
 
     # Requests
 
@@ -147,27 +93,20 @@ class Play:
 
     def written(self) -> list[tuple[int, str]]:
         """What is in the log about the group, without the times: versions and values."""
-        asked = MetadataRequest(topics=[MetadataRequest.MetadataRequestTopic(name=TOPIC)])
-        [topic] = self._main.ask(asked, 12).topics
-        one = FetchRequest.FetchPartition(
-            partition=partition_for(self.group, len(topic.partitions)), partition_max_bytes=1 << 20
-        )
-        wanted = FetchRequest.FetchTopic(topic_id=topic.topic_id, partitions=[one])
-        answer = self._main.ask(FetchRequest(max_wait_ms=100, min_bytes=1, topics=[wanted]), 13)
         records = []
-        for batch in read_batches(bytes(answer.responses[0].partitions[0].records)):
-            for record in batch.records():
-                if decode_key(record.key) != GroupMetadataKey(group=self.group):
-                    continue
-                value = decode_versioned(GroupMetadataValue, record.value)
-                assert value.current_state_timestamp > 0
-                value.current_state_timestamp = 0
-                value.members.sort(key=lambda member: self.named(member.member_id))
-                records.append((struct.unpack_from(">h", record.value)[0], self.named(str(value))))
+        for key, data in self.log():
+            if decode_key(key) != GroupMetadataKey(group=self.group):
+                continue
+            assert data is not None
+            value = decode_versioned(GroupMetadataValue, data)
+            assert value.current_state_timestamp > 0
+            value.current_state_timestamp = 0
+            value.members.sort(key=lambda member: self.named(member.member_id))
+            records.append((struct.unpack_from(">h", data)[0], self.named(str(value))))
         return records
 
 
-def _membership(play: Play) -> None:
+def _membership(play: MemberPlay) -> None:
     """Two members come, work, and go."""
     first = play.begin_join()
     second = play.begin_join()
@@ -200,7 +139,7 @@ def _membership(play: Play) -> None:
     play.join(leader.member_id)
 
 
-def _static_members(play: Play) -> None:
+def _static_members(play: MemberPlay) -> None:
     """Static members come back, are fenced, and are removed by name."""
     first = play.join(group_instance_id="one")
     play.sync(first.member_id, 1, first.member_id, group_instance_id="one")
@@ -223,7 +162,7 @@ def _static_members(play: Play) -> None:
     play.leave(("", "two"), ("", "nobody"), ("wrong", "one"))
 
 
-def _refusals(play: Play) -> None:
+def _refusals(play: MemberPlay) -> None:
     """What is refused before or without a group."""
     play.heartbeat("m", 1)
     play.sync("m", 1)
@@ -241,7 +180,7 @@ def _refusals(play: Play) -> None:
     play.ask(LeaveGroupRequest(members=[LeaveGroupRequest.MemberIdentity()]), 5)
 
 
-def _old_versions(play: Play) -> None:
+def _old_versions(play: MemberPlay) -> None:
     """One member in the oldest versions, and what it is told when it has gone."""
     for version in range(4):
         member = play.join(version=version)
@@ -251,7 +190,7 @@ def _old_versions(play: Play) -> None:
             play.leave((member.member_id, None), version=min(version, 2))
 
 
-def _size(play: Play) -> None:
+def _size(play: MemberPlay) -> None:
     """One more than the group may have."""
     joining = [play.begin_join() for _ in range(4)]
     answers = {answer.member_id: answer for answer in map(play.end, joining)}
@@ -263,7 +202,7 @@ def _size(play: Play) -> None:
     play.join(version=3)
 
 
-def _votes(play: Play) -> None:
+def _votes(play: MemberPlay) -> None:
     """Members that prefer different protocols, and one that has none in common."""
     joining = [play.begin_join(protocols=each) for each in (("a", "b", "c"), ("c", "b"), ("b", "c", "d"))]
     for each in joining:
@@ -284,23 +223,8 @@ SCENES = {
 @pytest.fixture(scope="module")
 def brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
     """Apache Kafka and refbroker with the same settings, both with the topic of groups."""
-    folder = tmp_path_factory.mktemp("member-differences")
-    cluster = KafkaCluster(1, directory=folder / "kafka", config=SETTINGS)
-    with cluster, BrokerProcess(folder / "refbroker", settings=SETTINGS) as process:
-        both = cluster.bootstrap_servers, process.bootstrap_servers
-        for bootstrap_servers in both:
-            wait_until(lambda at=bootstrap_servers: _is_ready(at), 30)  # type: ignore[misc]
+    with two_brokers(tmp_path_factory.mktemp("member-differences"), SETTINGS) as both:
         yield both
-
-
-def _is_ready(bootstrap_servers: str) -> bool:
-    with Wire(bootstrap_servers) as wire:
-        found = wire.ask(FindCoordinatorRequest(coordinator_keys=["g"]), 6).coordinators[0]
-        codes = {found.error_code}
-        for group in ("a", "b", "c", "d") if not found.error_code else ():
-            asked = LeaveGroupRequest(group_id=group, members=[LeaveGroupRequest.MemberIdentity(member_id="m")])
-            codes.add(wire.ask(asked, 5).error_code)
-    return codes.isdisjoint({NOT_AVAILABLE, NOT_COORDINATOR, LOADING})
 
 
 @pytest.mark.parametrize("scene", SCENES)
@@ -308,7 +232,7 @@ def test_members_are_answered_alike(brokers: tuple[str, str], scene: str) -> Non
     seen = []
     for bootstrap_servers in brokers:
         with ExitStack() as stack:
-            play = Play(bootstrap_servers, f"group {scene}", stack)
+            play = MemberPlay(bootstrap_servers, f"group {scene}", stack)
             SCENES[scene](play)
             seen.append((play.answers, play.written()))
     kafka, refbroker = seen

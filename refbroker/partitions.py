@@ -22,16 +22,6 @@ NO_EPOCH = -1
 NO_OFFSET = -1
 
 
-class TopicPartition(NamedTuple):
-    """One partition of one topic."""
-
-    topic: str
-    partition: int
-
-    def __str__(self) -> str:
-        return f"{self.topic}-{self.partition}"
-
-
 class LocalPartition(NamedTuple):
     """A partition that this broker leads: its state in the cluster, and its log."""
 

@@ -10,8 +10,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
+from uuid import UUID
 
 from kclient.errors import KafkaError
+from refbroker.coordinators.records import partition_for
 from refbroker.metadata.topics import NewTopic, plan_topic
 
 if TYPE_CHECKING:
@@ -20,20 +22,46 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
-def ensure_topic(broker: Broker, name: str, partitions: int, replication: int, configs: Mapping[str, str]) -> bool:
-    """Make an internal topic unless it exists, and say whether it does then.
+class InternalTopic:
+    """The topic of a coordinator.
 
     Parameters:
+        broker: whose coordinator it is.
+        name: of the topic.
         partitions, replication: what the settings ask for.
         configs: the topic's own settings.
     """
-    image = broker.metadata.image
-    if name in image.topics:
+
+    def __init__(
+        self, broker: Broker, name: str, partitions: int, replication: int, configs: Mapping[str, str]
+    ) -> None:
+        self.name = name
+        self._broker = broker
+        self._partitions = partitions
+        self._replication = replication
+        self._configs = configs
+        self._counted: tuple[UUID, int] | None = None
+
+    def ensure(self) -> bool:
+        """Make the topic unless it exists, and say whether it does then."""
+        broker, image = self._broker, self._broker.metadata.image
+        if self.name in image.topics:
+            return True
+        replicas = min(self._replication, len(image.brokers))
+        topic = NewTopic(self.name, self._partitions, replicas, configs=self._configs)
+        try:
+            broker.metadata.append(plan_topic(broker, topic).records)
+        except KafkaError as error:
+            logger.error("could not create %s: %s", self.name, error)
+            return False
         return True
-    replicas = min(replication, len(image.brokers))
-    try:
-        broker.metadata.append(plan_topic(broker, NewTopic(name, partitions, replicas, configs=configs)).records)
-    except KafkaError as error:
-        logger.error("could not create %s: %s", name, error)
-        return False
-    return True
+
+    def partition_for(self, key: str) -> int:
+        """The partition a key is in."""
+        topic = self._broker.metadata.image.topics.get(self.name)
+        if topic is None:
+            return partition_for(key, self._partitions)
+        if self._counted is None or self._counted[0] != topic.topic_id:
+            # More partitions would move the keys away from their state; Kafka counts them at its start as well.
+            self._counted = topic.topic_id, len(topic.partitions)
+        return partition_for(key, self._counted[1])

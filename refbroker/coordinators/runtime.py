@@ -283,6 +283,27 @@ class CoordinatorRuntime(Generic[S]):
         """The partitions this broker coordinates, whether they are loaded yet or not."""
         return sorted(self._shards)
 
+    def machines(self, *, complete: bool = True) -> list[S]:
+        """The state of every partition that this broker coordinates, to be read.
+
+        Parameters:
+            complete: False to leave out what is being loaded.
+
+        Raises:
+            CoordinatorLoadInProgressError: one of them is being loaded.
+        """
+        found = []
+        for partition in self.partitions():
+            try:
+                found.append(self.machine(partition))
+            except NotCoordinatorError:
+                # Its log could not be read; what it has nobody knows.
+                continue
+            except CoordinatorLoadInProgressError:
+                if complete:
+                    raise
+        return found
+
     def machine(self, partition: int) -> S:
         """The state of a partition, to be read.
 

@@ -58,9 +58,9 @@ def _find(context: Context, key_type: int, key: str) -> Found:
         kind = "transactions" if key_type == TRANSACTION else "share groups"
         return Found(CoordinatorNotAvailableError.code, f"This broker has no {kind}")
     broker = context.broker
-    if not broker.groups.ensure_topic():
+    if not broker.groups.topic.ensure():
         return Found(CoordinatorNotAvailableError.code, f"{OFFSETS_TOPIC} could not be created")
-    partition = broker.groups.partition_for(key)
+    partition = broker.groups.topic.partition_for(key)
     state = broker.partitions.state(OFFSETS_TOPIC, partition)
     if state is None or state.leader not in broker.metadata.image.brokers:
         return Found(CoordinatorNotAvailableError.code, f"{OFFSETS_TOPIC}-{partition} has no leader")

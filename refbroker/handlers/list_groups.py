@@ -16,7 +16,7 @@ from refbroker.handlers.answers import code_of
 def handle(context: Context, request: ListGroupsRequest) -> ListGroupsResponse:
     """Answer a ListGroups request."""
     try:
-        shards = context.broker.groups.shards()
+        shards = context.broker.groups.runtime.machines()
     except KafkaError as error:
         return ListGroupsResponse(error_code=code_of(error))
     return ListGroupsResponse(

@@ -98,7 +98,7 @@ def test_an_election_has_members_look_for_their_coordinator(kafka: RefBroker) ->
         told = other.ask(_join_request(""), JOIN_VERSION)
         other.send(_join_request(told.member_id), JOIN_VERSION)
         wait_until(lambda: _heartbeat(wire, member) == REBALANCING)
-        kafka.elect(OFFSETS_TOPIC, kafka.call(lambda broker: broker.groups.partition_for("g")))
+        kafka.elect(OFFSETS_TOPIC, kafka.call(lambda broker: broker.groups.topic.partition_for("g")))
         _, body = decode_response_header(JoinGroupRequest.api_key, JOIN_VERSION, other.read_frame())
         assert JoinGroupResponse.decode(body, JOIN_VERSION).error_code == NOT_COORDINATOR
         wait_until(lambda: _heartbeat(wire, member) == 0)
@@ -115,7 +115,7 @@ def test_a_disk_that_fails_takes_its_groups_and_no_others(tmp_path: Path) -> Non
         def homes(broker: Broker) -> dict[Path, str]:
             found = {}
             for name in (f"g{number}" for number in range(100)):
-                directory = broker.logs.directory_of(OFFSETS_TOPIC, broker.groups.partition_for(name))
+                directory = broker.logs.directory_of(OFFSETS_TOPIC, broker.groups.topic.partition_for(name))
                 assert directory is not None
                 found[directory.path] = name
             return found

@@ -47,7 +47,7 @@ class GroupHarness(Harness):
     async def loaded(self) -> None:
         while True:
             try:
-                self.broker.groups.shards()
+                self.broker.groups.runtime.machines()
             except CoordinatorLoadInProgressError:
                 await asyncio.sleep(0.001)
             else:

@@ -270,7 +270,7 @@ async def test_who_waits_when_the_leader_of_the_partition_changes_has_to_find_it
     await assign(groups, member, generation)
     told = await groups.send(join_request(), 9)
     waiting = groups.send(join_request(told.member_id), 9)
-    elect(groups.broker, TOPIC, groups.broker.groups.partition_for("g"))
+    elect(groups.broker, TOPIC, groups.broker.groups.topic.partition_for("g"))
     assert (await waiting).error_code == NOT_COORDINATOR
     await loaded(groups)
     assert heartbeat(groups, member, generation) == 0
@@ -278,7 +278,7 @@ async def test_who_waits_when_the_leader_of_the_partition_changes_has_to_find_it
 
 
 async def test_a_group_that_cannot_be_stored_is_refused_as_coordinators_do(groups: Harness) -> None:
-    log = groups.broker.logs.get(TOPIC, groups.broker.groups.partition_for("g"))
+    log = groups.broker.logs.get(TOPIC, groups.broker.groups.topic.partition_for("g"))
     assert log is not None
     before = log.log_end_offset
     groups.broker.partitions.state(TOPIC, log.partition).isr = []  # type: ignore[union-attr]

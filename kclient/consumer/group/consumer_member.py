@@ -21,6 +21,7 @@ from uuid import UUID
 
 from kclient.config import ConsumerConfig
 from kclient.consumer.group import outcomes
+from kclient.consumer.group.abstract_member import AbstractMember
 from kclient.consumer.group.consumer_heartbeat import (
     JOIN_EPOCH,
     LEAVE_EPOCH,
@@ -39,17 +40,14 @@ from kclient.consumer.group.poll_interval import PollInterval
 from kclient.consumer.group.states import Generation
 from kclient.errors import (
     GroupIdNotFoundError,
-    IllegalStateError,
     KafkaError,
-    MaxPollExceeded,
     UnknownMemberIdError,
     UnsupportedVersionError,
     error_from_code,
 )
 from kclient.metrics import Metrics
-from kclient.net.backoff import retry_backoff
 from kclient.net.coordinator import Coordinator
-from kclient.net.manager import IDLE, NEVER, Manager, Poll, Request
+from kclient.net.manager import IDLE, NEVER, Poll, Request
 from kclient.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
@@ -70,21 +68,14 @@ _NO_PATTERNS = (
 )
 
 
-class ConsumerMember(Manager):
-    """One consumer's membership.
+class ConsumerMember(AbstractMember[ConsumerState]):
+    """One consumer's membership; for parameters and attributes see `AbstractMember`.
 
-    Parameters:
-        config: its options.
-        coordinator: the group's.
-        random: for jitter, and for the member's id, which it chooses itself and keeps.
-        on_event: takes each event, in order.
-        poll_interval: whether the application makes progress.
-        metrics: where rebalances and heartbeats count.
-
-    Attributes:
-        state: see `consumer_states`; any thread may read it.
-        membership: grows whenever what was assigned to this member is not its own any more; any thread may read it.
+    Its id it chooses itself, and keeps.
     """
+
+    transitions = CONSUMER_TRANSITIONS
+    outside = ConsumerState.UNSUBSCRIBED
 
     def __init__(
         self,
@@ -96,41 +87,22 @@ class ConsumerMember(Manager):
         poll_interval: PollInterval,
         metrics: Metrics,
     ) -> None:
-        assert config.group_id is not None
-        self.state = ConsumerState.UNSUBSCRIBED
-        self.membership = 0
-        self._group = config.group_id
-        self._instance_id = config.group_instance_id
+        super().__init__(
+            config, coordinator, random=random, on_event=on_event, poll_interval=poll_interval, metrics=metrics
+        )
         self._member_id = str(UUID(int=random.getrandbits(128), version=4))
         self._fields = HeartbeatFields(config)
-        self._poll_interval = poll_interval
-        self._coordinator = coordinator
-        self._backoff = retry_backoff(config, random)
-        self._on_event = on_event
         self._generation = self._at(JOIN_EPOCH)
-        self._number = 0
         self._interest: Interest | None = None
         self._target: Held | None = None
         self._held = NOTHING
         # Targets that the owner has been told of, and may have begun to take, without having said so.
         self._coming: list[Held] = []
-        self._leaving: list[Future[None]] = []
-        self._beating = False
         # Whether the coordinator may have heard of this membership.
         self._asked = False
-        # Answers to what was asked in an earlier life of this member are of no concern.
-        self._life = 0
-        self._failures = 0
         self._interval = _FIRST_INTERVAL
         self._next_heartbeat = 0.0
-        self._retry_at = 0.0
         self._raised: KafkaError | None = None
-        self._started = 0.0
-        self._heartbeat_time = metrics.histogram("heartbeat_response_time")
-        self._heartbeats = metrics.counter("heartbeat_total")
-        self._rebalances = metrics.counter("rebalance_total")
-        self._failed_rebalances = metrics.counter("failed_rebalance_total")
-        self._rebalance_time = metrics.histogram("rebalance_latency")
 
     # -- any thread
 
@@ -172,8 +144,7 @@ class ConsumerMember(Manager):
         self._held = held
         self._coming = [one for one in self._coming if one.number >= held.number and one != held]
         self._next_heartbeat = 0.0
-        self._rebalances.add()
-        self._rebalance_time.record(1000 * max(0.0, now - self._started))
+        self._rebalanced(now)
         self._move_to(ConsumerState.ACKNOWLEDGING)
 
     def retry(self) -> None:
@@ -252,30 +223,17 @@ class ConsumerMember(Manager):
         message = self._fields.message(self._member_id, self._generation.id, self._interest, self._held, self._coming)
         if self.state is ConsumerState.ACKNOWLEDGING:
             self._move_to(ConsumerState.STABLE if self._held == self._target else ConsumerState.RECONCILING)
-        return self._request(message, lambda response, at: self._answered(now, response, at), self._not_answered)
+        return self._send(message, lambda response, at: self._answered(now, response, at), self._not_answered)
 
-    def _request(
+    def _send(
         self,
         message: ConsumerGroupHeartbeatRequest,
         on_response: Callable[[ConsumerGroupHeartbeatResponse, float], None],
         on_error: Callable[[KafkaError, float], None],
     ) -> Request:
-        life = self._life
-
-        def answered(response: ConsumerGroupHeartbeatResponse, now: float) -> None:
-            if life == self._life:
-                on_response(response, now)
-
-        def failed(error: KafkaError, now: float) -> None:
-            if life == self._life:
-                on_error(error, now)
-
-        node = self._coordinator.node
-        assert node is not None
         minimum = REGEX_FROM if message.subscribed_topic_regex is not None else None
-        return Request(
-            node, ConsumerGroupHeartbeatRequest, lambda version: message, answered, failed, minimum_version=minimum
-        )
+        kind = ConsumerGroupHeartbeatRequest
+        return self._request(kind, lambda version: message, on_response, on_error, minimum_version=minimum)
 
     # -- answers
 
@@ -341,9 +299,7 @@ class ConsumerMember(Manager):
         self._failures += 1
         self._retry_at = now + self._backoff.seconds(self._failures)
         if outcome is Outcome.MOVED:
-            node = self._coordinator.node
-            if node is not None:
-                self._coordinator.forget(node, error, now)
+            self._coordinator_lost(error, now)
             # The lookup waits as long as is due.
             self._retry_at = self._next_heartbeat = 0.0
         elif outcome is Outcome.AGAIN:
@@ -375,8 +331,7 @@ class ConsumerMember(Manager):
 
     def _go_stale(self) -> list[Request]:
         """Leave, since the application asked for no records for too long."""
-        error = MaxPollExceeded(self._poll_interval.milliseconds)
-        _log.warning("%s: %s", self._group, error)
+        error = self._too_slow()
         self._move_to(ConsumerState.PREPARE_LEAVING)
         requests = self._leave(tell=self._instance_id is None, reason="the application asked for no records")
         if not requests:
@@ -395,7 +350,7 @@ class ConsumerMember(Manager):
             return []
         _log.info("%s: leaving as %s: %s", self._group, self._member_id, reason)
         self._move_to(ConsumerState.LEAVING)
-        return [self._request(self._fields.leave(self._member_id, epoch), self._leave_answered, self._leave_failed)]
+        return [self._send(self._fields.leave(self._member_id, epoch), self._leave_answered, self._leave_failed)]
 
     def _leave_answered(self, response: ConsumerGroupHeartbeatResponse, now: float) -> None:
         # What never came to be is left all the same.
@@ -404,18 +359,6 @@ class ConsumerMember(Manager):
             _log.info("%s: leaving failed: %s", self._group, error)
         self._move_to(ConsumerState.UNSUBSCRIBED)
         self._left()
-
-    def _leave_failed(self, error: KafkaError, now: float) -> None:
-        # The coordinator finds out by itself, when the session is over.
-        _log.info("%s: leaving failed: %s", self._group, error)
-        self._move_to(ConsumerState.UNSUBSCRIBED)
-        self._left()
-
-    def _left(self) -> None:
-        done, self._leaving = self._leaving, []
-        for future in done:
-            if not future.done():
-                future.set_result(None)
 
     # -- shared
 
@@ -440,9 +383,3 @@ class ConsumerMember(Manager):
 
     def _at(self, epoch: int) -> Generation:
         return Generation(epoch, self._member_id, self._instance_id, None)
-
-    def _move_to(self, state: ConsumerState) -> None:
-        if state not in CONSUMER_TRANSITIONS[self.state]:
-            raise IllegalStateError(f"a member of a group cannot go from {self.state.value} to {state.value}")
-        _log.debug("%s: from %s to %s", self._group, self.state.value, state.value)
-        self.state = state

@@ -18,28 +18,20 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from functools import partial
 from random import Random
-from typing import Any
 
 from kclient.config import ConsumerConfig
 from kclient.consumer.group import outcomes
+from kclient.consumer.group.abstract_member import AbstractMember
 from kclient.consumer.group.events import Assigned, Event, Failed, JoinData, JoinedMember, Lead, Rejoin
 from kclient.consumer.group.outcomes import Outcome
 from kclient.consumer.group.poll_interval import PollInterval
 from kclient.consumer.group.protocol import PROTOCOL_TYPE
 from kclient.consumer.group.requests import MemberRequests
 from kclient.consumer.group.states import NO_GENERATION, TRANSITIONS, UNKNOWN_MEMBER_ID, Generation, MemberState
-from kclient.errors import (
-    IllegalStateError,
-    InconsistentGroupProtocolError,
-    KafkaError,
-    KafkaTimeoutError,
-    MaxPollExceeded,
-    error_from_code,
-)
+from kclient.errors import InconsistentGroupProtocolError, KafkaError, KafkaTimeoutError, error_from_code
 from kclient.metrics import Metrics
-from kclient.net.backoff import retry_backoff
 from kclient.net.coordinator import Coordinator
-from kclient.net.manager import IDLE, NEVER, Manager, Poll, Request
+from kclient.net.manager import IDLE, NEVER, Poll, Request
 from kclient.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kclient.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from kclient.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
@@ -55,22 +47,11 @@ _STATIC_FROM = 5
 _BEATING = (MemberState.COMPLETING, MemberState.STABLE)
 
 
-class GroupMember(Manager):
-    """One consumer's membership.
+class GroupMember(AbstractMember[MemberState]):
+    """One consumer's membership; for parameters and attributes see `AbstractMember`."""
 
-    Parameters:
-        config: its options.
-        coordinator: the group's.
-        random: for jitter.
-        on_event: takes each event, in order.
-        poll_interval: whether the application makes progress.
-        metrics: where rebalances and heartbeats count.
-
-    Attributes:
-        state: see `states`; any thread may read it.
-        membership: grows whenever this member is not the one any more that it was, so that what was assigned to
-            it is lost; any thread may read it.
-    """
+    transitions = TRANSITIONS
+    outside = MemberState.UNJOINED
 
     def __init__(
         self,
@@ -82,45 +63,24 @@ class GroupMember(Manager):
         poll_interval: PollInterval,
         metrics: Metrics,
     ) -> None:
-        assert config.group_id is not None
-        self.state = MemberState.UNJOINED
-        self.membership = 0
-        self._group = config.group_id
-        self._instance_id = config.group_instance_id
+        super().__init__(
+            config, coordinator, random=random, on_event=on_event, poll_interval=poll_interval, metrics=metrics
+        )
         self._session = config.session_timeout_ms / 1000
         self._interval = config.heartbeat_interval_ms / 1000
-        self._poll_interval = poll_interval
         self._request_timeout = config.request_timeout_ms / 1000
         self._requests = MemberRequests(config)
-        self._coordinator = coordinator
-        self._backoff = retry_backoff(config, random)
-        self._on_event = on_event
         self._generation = Generation(NO_GENERATION, UNKNOWN_MEMBER_ID, self._instance_id, None)
         self._join: JoinData | None = None
-        self._number = 0
         self._sync: Mapping[str, bytes] | None = None
-        self._leaving: list[Future[None]] = []
+        # Whether JoinGroup or SyncGroup is under way.
         self._asking = False
-        self._beating = False
-        # Answers to what was asked in an earlier life of this member are of no concern.
-        self._life = 0
-        self._failures = 0
-        self._retry_at = 0.0
         self._next_heartbeat = NEVER
         self._session_ends = NEVER
         self._rejoin_told = False
         self._fenced_by: KafkaError | None = None
-        self._started = 0.0
-        self._count(metrics)
-
-    def _count(self, metrics: Metrics) -> None:
         self._join_time = metrics.histogram("join_time")
         self._sync_time = metrics.histogram("sync_time")
-        self._heartbeat_time = metrics.histogram("heartbeat_response_time")
-        self._heartbeats = metrics.counter("heartbeat_total")
-        self._rebalances = metrics.counter("rebalance_total")
-        self._failed_rebalances = metrics.counter("failed_rebalance_total")
-        self._rebalance_time = metrics.histogram("rebalance_latency")
 
     # -- any thread
 
@@ -145,12 +105,12 @@ class GroupMember(Manager):
         self._number = data.number
         if self.state is MemberState.FENCED:
             # The owner joined before it saw the event, which is of an earlier join and so does not count any more.
-            self._tell(Rejoin(data.number, "fenced", lost=True, error=self._fenced_by))
+            self._on_event(Rejoin(data.number, "fenced", lost=True, error=self._fenced_by))
             return
         self._rejoin_told = False
         self._coordinator.want()
         if data.holding is not None and data.holding != self.membership:
-            self._tell(Rejoin(data.number, "the member was forgotten meanwhile", lost=True))
+            self._on_event(Rejoin(data.number, "the member was forgotten meanwhile", lost=True))
             return
         self._join = data
         if self.state in _BEATING:
@@ -251,6 +211,7 @@ class GroupMember(Manager):
             partial(self._joined, now),
             self._join_failed,
             timeout=max(self._request_timeout, self._poll_interval.milliseconds / 1000 + _JOIN_LAPSE),
+            minimum_version=None if self._instance_id is None else _STATIC_FROM,
         )
 
     def _joined(self, sent_at: float, response: JoinGroupResponse, now: float) -> None:
@@ -278,7 +239,7 @@ class GroupMember(Manager):
             self._sync = {}
             return
         members = [JoinedMember(m.member_id, m.group_instance_id, bytes(m.metadata)) for m in response.members]
-        self._tell(Lead(self._number, self._generation, members, response.skip_assignment))
+        self._on_event(Lead(self._number, self._generation, members, response.skip_assignment))
 
     def _join_failed(self, error: KafkaError, now: float) -> None:
         self._asking = False
@@ -306,11 +267,10 @@ class GroupMember(Manager):
             return
         self._confirm(now)
         self._sync_time.record(1000 * (now - sent_at))
-        self._rebalances.add()
-        self._rebalance_time.record(1000 * (now - self._started))
+        self._rebalanced(now)
         self._move_to(MemberState.STABLE)
         self._join = None
-        self._tell(Assigned(self._number, self.membership, generation, bytes(response.assignment)))
+        self._on_event(Assigned(self._number, self.membership, generation, bytes(response.assignment)))
 
     # -- heartbeats
 
@@ -358,10 +318,8 @@ class GroupMember(Manager):
     def _session_over(self, now: float) -> None:
         """Whether this member is still one, only the coordinator can say; perhaps it is another broker now."""
         self._session_ends = now + self._session
-        node = self._coordinator.node
-        if node is not None:
-            error = KafkaTimeoutError(f"no heartbeat was answered for {self._session:g} s", api="Heartbeat")
-            self._coordinator.forget(node, error, now)
+        error = KafkaTimeoutError(f"no heartbeat was answered for {self._session:g} s", api="Heartbeat")
+        self._coordinator_lost(error, now)
 
     # -- the application's progress
 
@@ -369,11 +327,10 @@ class GroupMember(Manager):
         """The requests for leaving, if the application asked for no records for too long."""
         if self.state not in _BEATING or not self._poll_interval.expired(now):
             return None
-        error = MaxPollExceeded(self._poll_interval.milliseconds)
-        _log.warning("%s: %s", self._group, error)
+        error = self._too_slow()
         self._join = None
         requests = self._leave(self._instance_id is None, "the application asked for no records for too long")
-        self._tell(Rejoin(self._number, "max_poll_interval_ms was exceeded", lost=True, error=error))
+        self._on_event(Rejoin(self._number, "max_poll_interval_ms was exceeded", lost=True, error=error))
         return requests
 
     # -- leaving
@@ -403,18 +360,6 @@ class GroupMember(Manager):
         self._move_to(MemberState.UNJOINED)
         self._left()
 
-    def _leave_failed(self, error: KafkaError, now: float) -> None:
-        # The coordinator finds out by itself, when the session is over.
-        _log.info("%s: leaving failed: %s", self._group, error)
-        self._move_to(MemberState.UNJOINED)
-        self._left()
-
-    def _left(self) -> None:
-        done, self._leaving = self._leaving, []
-        for future in done:
-            if not future.done():
-                future.set_result(None)
-
     # -- what follows from errors
 
     def _not_answered(self, error: KafkaError, now: float) -> None:
@@ -427,9 +372,7 @@ class GroupMember(Manager):
     def _act(self, outcome: Outcome, error: KafkaError, now: float) -> None:
         _log.info("%s: %s: %s", self._group, error, outcome.value)
         if outcome is Outcome.MOVED:
-            node = self._coordinator.node
-            if node is not None:
-                self._coordinator.forget(node, error, now)
+            self._coordinator_lost(error, now)
             self._try_again(now)
         elif outcome in (Outcome.AGAIN, Outcome.REBALANCE):
             self._try_again(now, at_once=outcome is Outcome.REBALANCE and not self._failures)
@@ -442,7 +385,7 @@ class GroupMember(Manager):
             self._join = None
             self._die(MemberState.FENCED)
             self._fenced_by = error
-            self._tell(Rejoin(self._number, "fenced", lost=True, error=error))
+            self._on_event(Rejoin(self._number, "fenced", lost=True, error=error))
         else:
             self._fail(error)
 
@@ -467,54 +410,26 @@ class GroupMember(Manager):
             return
         self._join = None
         self._die(MemberState.UNJOINED)
-        self._tell(Rejoin(self._number, str(error), lost=True))
+        self._on_event(Rejoin(self._number, str(error), lost=True))
 
     def _fail(self, error: KafkaError) -> None:
         """The owner has to hear of it, and to join again if it can do something about it."""
         if self.state is MemberState.STABLE:
             # Still a member as far as is known: the next heartbeat may go better.
             self._coordinator.want()
-            self._tell(Failed(self._number, error))
+            self._on_event(Failed(self._number, error))
             return
         self._failed_rebalances.add()
         self._join = None
         self._die(MemberState.UNJOINED)
-        self._tell(Failed(self._number, error))
+        self._on_event(Failed(self._number, error))
 
     # -- shared
-
-    def _request(
-        self,
-        request_type: Any,
-        build: Callable[[int], Any],
-        on_response: Callable[[Any, float], None],
-        on_error: Callable[[KafkaError, float], None],
-        *,
-        timeout: float | None = None,
-        node: int | None = None,
-    ) -> Request:
-        life = self._life
-
-        def answered(response: Any, now: float) -> None:
-            if life == self._life:
-                on_response(response, now)
-
-        def failed(error: KafkaError, now: float) -> None:
-            if life == self._life:
-                on_error(error, now)
-
-        target = self._coordinator.node if node is None else node
-        assert target is not None
-        minimum = _STATIC_FROM if self._instance_id is not None and request_type is JoinGroupRequest else None
-        return Request(target, request_type, build, answered, failed, timeout=timeout, minimum_version=minimum)
 
     def _want_rejoin(self, reason: str) -> None:
         if not self._rejoin_told:
             self._rejoin_told = True
-            self._tell(Rejoin(self._number, reason, lost=False))
-
-    def _tell(self, event: Event) -> None:
-        self._on_event(event)
+            self._on_event(Rejoin(self._number, reason, lost=False))
 
     def _forget_generation(self, member_id: str) -> None:
         self.membership += 1
@@ -528,8 +443,3 @@ class GroupMember(Manager):
         self._rejoin_told = False
         self._next_heartbeat = self._session_ends = NEVER
         self._move_to(state)
-
-    def _move_to(self, state: MemberState) -> None:
-        if state not in TRANSITIONS[self.state]:
-            raise IllegalStateError(f"a member of a group cannot go from {self.state.value} to {state.value}")
-        self.state = state

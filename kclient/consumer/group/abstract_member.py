@@ -1,0 +1,160 @@
+"""What members of a group have in common, whichever protocol they speak: states, lives, requests and leaving.
+
+A member has several *lives*: it joins, is forgotten or leaves, and joins again. What was asked in an earlier life is
+answered into the void. What was assigned belongs to a *membership*, which ends whenever the coordinator may give the
+partitions to somebody else.
+
+Left out: everything that a protocol decides (`member`, `consumer_member`).
+"""
+
+from __future__ import annotations
+
+import enum
+import logging
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from random import Random
+from typing import Any, Generic, TypeVar
+
+from kclient.config import ConsumerConfig
+from kclient.consumer.group.events import Event
+from kclient.consumer.group.poll_interval import PollInterval
+from kclient.errors import IllegalStateError, KafkaError, MaxPollExceeded
+from kclient.metrics import Metrics
+from kclient.net.backoff import retry_backoff
+from kclient.net.coordinator import Coordinator
+from kclient.net.manager import Manager, Request
+from kclient.protocol import Message
+
+_log = logging.getLogger(__name__)
+
+State = TypeVar("State", bound=enum.Enum)
+
+
+class AbstractMember(Manager, Generic[State]):
+    """One consumer's membership.
+
+    Parameters:
+        config: its options.
+        coordinator: the group's.
+        random: for jitter.
+        on_event: takes each event, in order.
+        poll_interval: whether the application makes progress.
+        metrics: where rebalances and heartbeats count.
+
+    Attributes:
+        state: any thread may read it.
+        membership: grows whenever what was assigned to this member is not its own any more; any thread may read it.
+    """
+
+    transitions: Mapping[State, frozenset[State]]
+    """From which state to which."""
+    outside: State
+    """The state in which it begins, and in which leaving ends."""
+    state: State
+
+    def __init__(
+        self,
+        config: ConsumerConfig,
+        coordinator: Coordinator,
+        *,
+        random: Random,
+        on_event: Callable[[Event], None],
+        poll_interval: PollInterval,
+        metrics: Metrics,
+    ) -> None:
+        assert config.group_id is not None
+        self.state = self.outside
+        self.membership = 0
+        self._group = config.group_id
+        self._instance_id = config.group_instance_id
+        self._poll_interval = poll_interval
+        self._coordinator = coordinator
+        self._backoff = retry_backoff(config, random)
+        self._on_event = on_event
+        # Of the owner's join or subscription.
+        self._number = 0
+        self._leaving: list[Future[None]] = []
+        # Whether a heartbeat is under way.
+        self._beating = False
+        self._life = 0
+        self._failures = 0
+        self._retry_at = 0.0
+        self._started = 0.0
+        self._heartbeat_time = metrics.histogram("heartbeat_response_time")
+        self._heartbeats = metrics.counter("heartbeat_total")
+        self._rebalances = metrics.counter("rebalance_total")
+        self._failed_rebalances = metrics.counter("failed_rebalance_total")
+        self._rebalance_time = metrics.histogram("rebalance_latency")
+
+    def _move_to(self, state: State) -> None:
+        if state not in self.transitions[self.state]:
+            raise IllegalStateError(f"a member of a group cannot go from {self.state.value} to {state.value}")
+        _log.debug("%s: from %s to %s", self._group, self.state.value, state.value)
+        self.state = state
+
+    def _request(
+        self,
+        request_type: type[Message],
+        build: Callable[[int], Message],
+        on_response: Callable[[Any, float], None],
+        on_error: Callable[[KafkaError, float], None],
+        *,
+        node: int | None = None,
+        timeout: float | None = None,
+        minimum_version: int | None = None,
+    ) -> Request:
+        """A request whose answer counts in this life; it goes to the coordinator, unless a node is named."""
+        target = self._coordinator.node if node is None else node
+        assert target is not None
+        return Request(
+            target,
+            request_type,
+            build,
+            self._in_this_life(on_response),
+            self._in_this_life(on_error),
+            timeout=timeout,
+            minimum_version=minimum_version,
+        )
+
+    def _in_this_life(self, function: Callable[[Any, float], None]) -> Callable[[Any, float], None]:
+        """The function that takes an answer or an error, unless this life is over by then."""
+        life = self._life
+
+        def take(outcome: Any, now: float) -> None:
+            if life == self._life:
+                function(outcome, now)
+
+        return take
+
+    def _coordinator_lost(self, error: KafkaError, now: float) -> None:
+        """Have the coordinator looked up anew."""
+        node = self._coordinator.node
+        if node is not None:
+            self._coordinator.forget(node, error, now)
+
+    def _rebalanced(self, now: float) -> None:
+        """A rebalance that began at `_started` is over."""
+        self._rebalances.add()
+        self._rebalance_time.record(1000 * max(0.0, now - self._started))
+
+    def _too_slow(self) -> MaxPollExceeded:
+        """The application asked for no records for too long."""
+        error = MaxPollExceeded(self._poll_interval.milliseconds)
+        _log.warning("%s: %s", self._group, error)
+        return error
+
+    # -- leaving
+
+    def _leave_failed(self, error: KafkaError, now: float) -> None:
+        # The coordinator finds out by itself, when the session is over.
+        _log.info("%s: leaving failed: %s", self._group, error)
+        self._move_to(self.outside)
+        self._left()
+
+    def _left(self) -> None:
+        """Tell those who wait for it."""
+        done, self._leaving = self._leaving, []
+        for future in done:
+            if not future.done():
+                future.set_result(None)

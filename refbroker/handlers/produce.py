@@ -6,41 +6,197 @@ since there is a single replica; -1 is NOT_ENOUGH_REPLICAS when fewer are in syn
 asks for and than there are, another number INVALID_REQUIRED_ACKS. Sequences of idempotent producers are checked by
 the log. Version 13 names topics by id. Kafka's internal topics are the broker's own, INVALID_TOPIC_EXCEPTION for all
 clients but one.
-Transactional batches are refused by the log, as no transaction can have begun.
+
+The first batch of a transaction in a partition is appended when the transaction's coordinator has confirmed that the
+partition is part of it; from version 12 on asking adds it (KIP-890). That it is not is TRANSACTION_ABORTABLE, before
+version 11 INVALID_TXN_STATE; an older epoch of the producer is INVALID_PRODUCER_EPOCH; a coordinator that cannot say is
+NOT_ENOUGH_REPLICAS, upon which clients of all ages try again. While the transaction before is being completed a client
+of version 12 waits a little, up to `add.partitions.to.txn.retry.backoff.max.ms`, before it hears
+CONCURRENT_TRANSACTIONS. Transactional records of several producers are INVALID_PRODUCER_ID_MAPPING for all partitions.
+
+Permissions: WRITE on the topic; for transactional records WRITE on the transactional id, which they cannot have without
+one: TRANSACTIONAL_ID_AUTHORIZATION_FAILED. IDEMPOTENT_WRITE on the cluster is InitProducerId's business.
 """
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Mapping
+from typing import NamedTuple
 from uuid import UUID
 
 from kclient.errors import (
+    ConcurrentTransactionsError,
+    CoordinatorLoadInProgressError,
+    CoordinatorNotAvailableError,
+    CorruptRecordError,
+    InvalidPidMappingError,
     InvalidRecordError,
     InvalidRequiredAcksError,
     InvalidTopicError,
+    InvalidTxnStateError,
     KafkaError,
+    NotCoordinatorError,
+    NotEnoughReplicasError,
     RecordBatchTooLargeError,
     RecordTooLargeError,
+    TransactionalIdAuthorizationError,
 )
+from kclient.protocol import Message
 from kclient.protocol.messages.produce import ProduceRequest, ProduceResponse
+from kclient.records import batch_headers
 from refbroker.dispatch import CloseConnectionError, Context
 from refbroker.handlers.answers import INTERNAL_TOPICS, LeaderHints, code_of
 from refbroker.log import RejectedRecordsError, RejectedTimestampsError
+from refbroker.log.checkpoints import TopicPartitionKey
+from refbroker.transaction_verification import ClientSupport, verify_partitions
 
 FIRST_WITH_LEADER_HINTS = 10
+FIRST_WITH_ABORTABLE_ERROR = 11
+FIRST_WITH_TRANSACTIONS_V2 = 12
 FIRST_WITH_TOPIC_IDS = 13
 ALL_REPLICAS = -1
 # Kafka lets clients of this name write to internal topics, for tools that mend them.
 ADMIN_CLIENT = "__admin_client"
 
+# Where in a batch the second byte of its attributes is, and its bit for transactions.
+_ATTRIBUTES, _TRANSACTIONAL = 22, 0x10
+
 PartitionResult = ProduceResponse.PartitionProduceResponse
+Unverified = Mapping[TopicPartitionKey, KafkaError]
 
 
-def handle(context: Context, request: ProduceRequest) -> ProduceResponse | None:
+class NotInTransactionError(InvalidTxnStateError):
+    """A partition has not been added to the transaction; the client is told the text."""
+
+
+class UnableToVerifyError(NotEnoughReplicasError):
+    """The transaction's coordinator cannot say now whether a partition is part of it; the client is told the text."""
+
+
+class Transaction(NamedTuple):
+    """The transaction that records of a request are part of.
+
+    Attributes:
+        sequences: the first one for each partition.
+    """
+
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    sequences: dict[TopicPartitionKey, int]
+
+
+def handle(context: Context, request: ProduceRequest) -> ProduceResponse | asyncio.Future[Message | None] | None:
     """Carry out a Produce request.
 
     Raises:
         CloseConnectionError: a batch could not be stored, and the client wants no answer.
     """
+    try:
+        transaction = _find_transaction(context, request)
+    except KafkaError as error:
+        return _refuse(context, request, error)
+    if transaction is None:
+        return _store(context, request, {})
+    unverified = _verify(context, transaction)
+    if context.version >= FIRST_WITH_TRANSACTIONS_V2 and _has_to_wait(unverified):
+        _keep_records(request)
+        return asyncio.get_running_loop().create_task(_verify_again(context, request, transaction))
+    return _store(context, request, unverified)
+
+
+# Transactions
+
+
+def _find_transaction(context: Context, request: ProduceRequest) -> Transaction | None:
+    """The transaction of the transactional records of a request, None when it has none.
+
+    Raises:
+        TransactionalIdAuthorizationError: they have no transactional id.
+        InvalidPidMappingError: they are of several producers.
+    """
+    producers: set[tuple[int, int]] = set()
+    sequences: dict[TopicPartitionKey, int] = {}
+    for topic in request.topic_data:
+        for partition in topic.partition_data:
+            records = partition.records
+            if records is None or len(records) <= _ATTRIBUTES or not records[_ATTRIBUTES] & _TRANSACTIONAL:
+                continue
+            if request.transactional_id is None:
+                raise TransactionalIdAuthorizationError
+            name = context.broker.partitions.topic_name(_topic_key(context, topic))
+            try:
+                first = next(batch_headers(records), None)
+            except CorruptRecordError:
+                # The log says what is wrong with it.
+                continue
+            if first is not None and first.is_transactional and first.has_producer_id and name is not None:
+                producers.add((first.producer_id, first.producer_epoch))
+                sequences[name, partition.index] = first.base_sequence
+    if len(producers) > 1:
+        raise InvalidPidMappingError("Transactional records contained more than one producer ID")
+    if not producers or request.transactional_id is None:
+        return None
+    return Transaction(request.transactional_id, *producers.pop(), sequences)
+
+
+def _verify(context: Context, transaction: Transaction) -> Unverified:
+    """The partitions that may not be appended to, and why, as producers of all ages understand it."""
+    support = ClientSupport.NONE
+    if context.version >= FIRST_WITH_TRANSACTIONS_V2:
+        support = ClientSupport.TRANSACTIONS_V2
+    elif context.version >= FIRST_WITH_ABORTABLE_ERROR:
+        support = ClientSupport.ABORTABLE_ERROR
+    errors = verify_partitions(context.broker, *transaction, support)
+    return {key: _as_produce_error(error, support) for key, error in errors.items()}
+
+
+def _as_produce_error(error: KafkaError, support: ClientSupport) -> KafkaError:
+    if isinstance(error, InvalidTxnStateError):
+        return NotInTransactionError("Partition was not added to the transaction")
+    temporary = isinstance(
+        error, CoordinatorLoadInProgressError | CoordinatorNotAvailableError | NotCoordinatorError
+    ) or (isinstance(error, ConcurrentTransactionsError) and support is not ClientSupport.TRANSACTIONS_V2)
+    if temporary:
+        return UnableToVerifyError(
+            f"Unable to verify the partition has been added to the transaction. Underlying error: {type(error).name}"
+        )
+    return error
+
+
+def _has_to_wait(unverified: Unverified) -> bool:
+    return any(isinstance(error, ConcurrentTransactionsError) for error in unverified.values())
+
+
+def _keep_records(request: ProduceRequest) -> None:
+    # The connection may use the memory of the request again before it is carried out.
+    for topic in request.topic_data:
+        for partition in topic.partition_data:
+            if partition.records is not None:
+                partition.records = bytes(partition.records)
+
+
+async def _verify_again(context: Context, request: ProduceRequest, transaction: Transaction) -> ProduceResponse | None:
+    """Ask until the transaction before has been completed; sending the records again would cost the client more."""
+    config, loop = context.broker.config, asyncio.get_running_loop()
+    backoff = config.integer("add.partitions.to.txn.retry.backoff.ms") / 1000
+    deadline = loop.time() + config.integer("add.partitions.to.txn.retry.backoff.max.ms") / 1000
+    while True:
+        unverified = _verify(context, transaction)
+        if not _has_to_wait(unverified) or loop.time() >= deadline:
+            return _store(context, request, unverified)
+        await asyncio.sleep(backoff)
+
+
+# Records
+
+
+def _topic_key(context: Context, topic: ProduceRequest.TopicProduceData) -> str | UUID:
+    return topic.topic_id if context.version >= FIRST_WITH_TOPIC_IDS else topic.name
+
+
+def _store(context: Context, request: ProduceRequest, unverified: Unverified) -> ProduceResponse | None:
     broker = context.broker
     wanted = context.version >= FIRST_WITH_LEADER_HINTS
     hints = LeaderHints(broker.metadata.image, ProduceResponse.NodeEndpoint, wanted=wanted)
@@ -48,11 +204,11 @@ def handle(context: Context, request: ProduceRequest) -> ProduceResponse | None:
     failure: KafkaError | None = None
     responses = []
     for topic in request.topic_data:
-        name: str | UUID = topic.topic_id if context.version >= FIRST_WITH_TOPIC_IDS else topic.name
+        name = _topic_key(context, topic)
         results = []
         for partition in topic.partition_data:
             try:
-                results.append(_append(context, request.acks, name, partition, now))
+                results.append(_append(context, request.acks, name, partition, now, unverified))
             except KafkaError as error:
                 failure = error
                 _count_failure(context, name, error, partition)
@@ -67,19 +223,52 @@ def handle(context: Context, request: ProduceRequest) -> ProduceResponse | None:
     return ProduceResponse(responses=responses, node_endpoints=hints.endpoints())
 
 
+def _refuse(context: Context, request: ProduceRequest, error: KafkaError) -> ProduceResponse:
+    """The same error for all partitions."""
+    context.broker.metrics.has_failed = True
+    if request.acks == 0:
+        raise CloseConnectionError(f"records sent with acks=0 could not be stored: {error}")
+    return ProduceResponse(
+        responses=[
+            ProduceResponse.TopicProduceResponse(
+                name=topic.name,
+                topic_id=topic.topic_id,
+                partition_responses=[
+                    PartitionResult(
+                        index=partition.index,
+                        error_code=code_of(error),
+                        error_message=error.message,
+                        base_offset=-1,
+                    )
+                    for partition in topic.partition_data
+                ],
+            )
+            for topic in request.topic_data
+        ]
+    )
+
+
 def _append(
-    context: Context, acks: int, topic: str | UUID, wanted: ProduceRequest.PartitionProduceData, now: int
+    context: Context,
+    acks: int,
+    topic: str | UUID,
+    wanted: ProduceRequest.PartitionProduceData,
+    now: int,
+    unverified: Unverified,
 ) -> PartitionResult:
     if acks not in (ALL_REPLICAS, 0, 1):
         raise InvalidRequiredAcksError
     found = context.broker.partitions.find(topic, wanted.index)
+    if (found.topic, wanted.index) in unverified:
+        raise unverified[found.topic, wanted.index]
     if found.topic in INTERNAL_TOPICS and context.client_id != ADMIN_CLIENT:
         raise InvalidTopicError(f"Cannot append to internal topic {found.topic}", topic=found.topic)
     if wanted.records is None or not len(wanted.records):
         raise InvalidRecordError("Record batches must not be empty", topic=found.topic, partition=wanted.index)
     if acks == ALL_REPLICAS:
         context.broker.partitions.check_in_sync(found)
-    stored = found.log.append(wanted.records, leader_epoch=found.state.leader_epoch, now_ms=now)
+    # What is transactional and has not been verified is in `unverified`.
+    stored = found.log.append(wanted.records, leader_epoch=found.state.leader_epoch, now_ms=now, verified=True)
     context.broker.metrics.stored((found.topic, stored.last_offset - stored.base_offset + 1, len(wanted.records)))
     return PartitionResult(
         index=wanted.index,
@@ -113,7 +302,7 @@ def _failed(
             )
             for record in error.record_errors
         ]
-    elif isinstance(error, InvalidRecordError):
+    elif isinstance(error, InvalidRecordError | NotInTransactionError | UnableToVerifyError):
         result.error_message = error.message
     leader = hints.add(error, context.broker.partitions.state(topic, partition))
     if leader is not None:

@@ -3,8 +3,8 @@
 Only what is built is listed (see `registry`). A version beyond 4 is answered at version 0 with
 UNSUPPORTED_VERSION and the range of this API, so that the client can ask again (KIP-511); the response
 header is always of version 0. A client that gives its software a name or version that is none gets
-INVALID_REQUEST. Of the finalized features those are told that are true here: `metadata.version`, and
-`group.version` for the consumer protocol. Source: KIP-35, KIP-511, KIP-584.
+INVALID_REQUEST. Of the finalized features those are told that are true here: `metadata.version`,
+`group.version` for the consumer protocol, and `transaction.version`. Source: KIP-35, KIP-511, KIP-584.
 """
 
 from __future__ import annotations

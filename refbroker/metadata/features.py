@@ -1,7 +1,7 @@
 """The features of the cluster: which this broker has, and what becomes of a wish to change a finalized level.
 
 A feature is finalized at a level when all nodes use it. Only features that are true here are supported and told to
-clients. A data directory of Apache Kafka may have others finalized (`transaction.version` and so on): they stay in the
+clients. A data directory of Apache Kafka may have others finalized (`share.version` and so on): they stay in the
 metadata, for the Kafka that comes back to it, but clients are not told. Checks and texts are those of Kafka's
 controller. Source: KIP-584, KIP-778, KIP-1022.
 """
@@ -19,8 +19,13 @@ from refbroker.metadata.image import KRAFT_VERSION, ClusterImage
 from refbroker.metadata.versions import LATEST, METADATA_VERSION, OLDEST, metadata_changes_between
 
 GROUP_VERSION = "group.version"
+TRANSACTION_VERSION = "transaction.version"
 
-SUPPORTED_FEATURES: dict[str, tuple[int, int]] = {METADATA_VERSION: (OLDEST, LATEST), GROUP_VERSION: (0, 1)}
+SUPPORTED_FEATURES: dict[str, tuple[int, int]] = {
+    METADATA_VERSION: (OLDEST, LATEST),
+    GROUP_VERSION: (0, 1),
+    TRANSACTION_VERSION: (0, 2),
+}
 """The features this broker has, with the levels it can work at."""
 
 
@@ -42,7 +47,7 @@ KAFKA_FEATURES: dict[str, tuple[FeatureLevel, ...]] = {
     KRAFT_VERSION: (FeatureLevel(21, 21),),
     "share.version": (FeatureLevel(28, 7),),
     "streams.version": (FeatureLevel(29, 7),),
-    "transaction.version": (FeatureLevel(24, 7), FeatureLevel(24, 7)),
+    TRANSACTION_VERSION: (FeatureLevel(24, 7), FeatureLevel(24, 7)),
 }
 """The features of Kafka 4.3 beside `metadata.version`, level 1 first.
 

@@ -53,7 +53,7 @@ async def test_only_what_is_built_is_advertised(harness: Harness) -> None:
     assert ranges[22] == (0, 5)
     assert set(ranges) == set(APIS)
     finalized = {one.name: one.max_version_level for one in answer.finalized_features}
-    assert finalized == {"metadata.version": 30, "group.version": 1}
+    assert finalized == {"metadata.version": 30, "group.version": 1, "transaction.version": 2}
     assert harness.connection.client_software == ("test", "1.0")
 
 

@@ -46,19 +46,20 @@ def finalize(harness: Harness, name: str, level: int) -> None:
     harness.broker.metadata.append([FeatureLevelRecord(name=name, feature_level=level)])
 
 
+def others(group_version: int = 1, transaction_version: int = 2) -> dict[str, int]:
+    return {"group.version": group_version, "transaction.version": transaction_version}
+
+
 async def test_a_new_cluster_is_at_the_latest_level(harness: Harness) -> None:
-    assert told(harness) == {"metadata.version": LATEST, "group.version": 1}
+    assert told(harness) == {"metadata.version": LATEST, **others()}
 
 
 async def test_features_that_only_kafka_has_are_kept_and_not_told(harness: Harness) -> None:
     finalize(harness, "share.version", 1)
-    finalize(harness, "transaction.version", 2)
-    assert told(harness) == {"metadata.version": LATEST, "group.version": 1}
+    assert told(harness) == {"metadata.version": LATEST, **others()}
     await harness.broker.metadata.take_snapshot()
     harness.restart()
-    assert harness.broker.metadata.image.features == {
-        "metadata.version": LATEST, "group.version": 1, "share.version": 1, "transaction.version": 2
-    }  # fmt: skip
+    assert harness.broker.metadata.image.features == {"metadata.version": LATEST, **others(), "share.version": 1}
     # Who does without them can take them away.
     assert update(harness, ("share.version", 0, SAFE)).error_code == 0
     assert "share.version" not in harness.broker.metadata.image.features
@@ -68,14 +69,25 @@ async def test_an_upgrade_counts_at_once(harness: Harness) -> None:
     finalize(harness, "metadata.version", 27)
     answer = update(harness, ("metadata.version", 29, UPGRADE))
     assert (answer.error_code, answer.error_message, answer.results) == (0, None, [])
-    assert told(harness) == {"metadata.version": 29, "group.version": 1}
+    assert told(harness) == {"metadata.version": 29, **others()}
 
 
 async def test_a_downgrade_that_loses_nothing_is_carried_out(harness: Harness) -> None:
     finalize(harness, "metadata.version", 29)
     for level, kind in ((27, SAFE), (24, UNSAFE)):
         assert update(harness, ("metadata.version", level, kind)).error_code == 0
-        assert told(harness) == {"metadata.version": level, "group.version": 1}
+        assert told(harness) == {"metadata.version": level, **others()}
+
+
+@pytest.mark.parametrize("level", [0, 1, 2])
+async def test_transactions_can_be_of_each_version(harness: Harness, level: int) -> None:
+    expected = {"metadata.version": LATEST, **others(transaction_version=level)}
+    if not level:
+        del expected["transaction.version"]
+    assert update(harness, ("transaction.version", level, UPGRADE if level == 2 else SAFE)).error_code == 0
+    assert told(harness) == expected
+    harness.restart()
+    assert told(harness) == expected
 
 
 @pytest.mark.parametrize("version", [0, 1])
@@ -89,7 +101,7 @@ async def test_validating_changes_nothing(harness: Harness) -> None:
     end = harness.broker.metadata.end_offset
     assert update(harness, ("metadata.version", 29, UPGRADE), validate_only=True).error_code == 0
     assert update(harness, ("metadata.version", 31, UPGRADE), validate_only=True).error_code == INVALID_UPDATE_VERSION
-    assert (told(harness), harness.broker.metadata.end_offset) == ({"metadata.version": 27, "group.version": 1}, end)
+    assert (told(harness), harness.broker.metadata.end_offset) == ({"metadata.version": 27, **others()}, end)
 
 
 @pytest.mark.parametrize(
@@ -106,6 +118,8 @@ async def test_validating_changes_nothing(harness: Harness) -> None:
         ("metadata.version", 22, UNSAFE, "from 29 to 22. Unsafe metadata downgrade is not supported"),
         ("share.version", 1, UPGRADE, "Local controller 1 does not support this feature."),
         ("group.version", 2, UPGRADE, "Local controller 1 only supports versions 0-1"),
+        ("transaction.version", 3, UPGRADE, "Local controller 1 only supports versions 0-2"),
+        ("transaction.version", 1, UPGRADE, "Can't downgrade the version of this feature without setting"),
         ("foo.version", 3, UPGRADE, "Invalid update version 3 for feature foo.version. Local controller 1 does not"),
         ("foo.version", 0, UPGRADE, "Feature foo.version not found."),
     ],
@@ -118,14 +132,14 @@ async def test_what_cannot_be_is_refused_with_kafkas_reason(
     assert answer.error_code == INVALID_UPDATE_VERSION
     assert answer.error_message.startswith("The update failed for all features since the following feature had an ")
     assert reason in answer.error_message
-    assert told(harness) == {"metadata.version": 29, "group.version": 1}
+    assert told(harness) == {"metadata.version": 29, **others()}
 
 
 async def test_one_update_that_is_refused_stops_all(harness: Harness) -> None:
     finalize(harness, "metadata.version", 27)
     answer = update(harness, ("metadata.version", 29, UPGRADE), ("foo.version", 1, UPGRADE), version=1)
     assert (answer.error_code, answer.results) == (INVALID_UPDATE_VERSION, [])
-    assert told(harness) == {"metadata.version": 27, "group.version": 1}
+    assert told(harness) == {"metadata.version": 27, **others()}
 
 
 async def test_every_registered_broker_must_support_a_level(harness: Harness) -> None:

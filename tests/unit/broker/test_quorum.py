@@ -199,10 +199,9 @@ async def test_nothing_else_has_a_quorum(harness: Harness, asked: list[tuple[str
 
 async def test_a_new_directory_gets_a_bootstrap_file(harness: Harness) -> None:
     snapshot = read_snapshot(FILES, harness.directory / "bootstrap.checkpoint")
-    assert (snapshot.records, snapshot.last_contained_log_timestamp) == (
-        [LEVEL, FeatureLevelRecord(name="group.version", feature_level=1)],
-        0,
-    )
+    levels = [("group.version", 1), ("transaction.version", 2)]
+    expected = [LEVEL, *(FeatureLevelRecord(name=name, feature_level=level) for name, level in levels)]
+    assert (snapshot.records, snapshot.last_contained_log_timestamp) == (expected, 0)
 
 
 async def test_the_log_of_a_formatted_directory_begins_with_what_formatting_left(tmp_path: Path) -> None:

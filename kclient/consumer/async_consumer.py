@@ -127,56 +127,56 @@ class AsyncConsumer:
 
     def pause(self, *partitions: tuple[str, int]) -> None:
         """Return no records of these partitions until `resume`."""
-        self._call(self._core.pause, partitions)
+        self._call(self._core.places.pause, partitions)
 
     def resume(self, *partitions: tuple[str, int]) -> None:
         """Undo `pause`."""
-        self._call(self._core.resume, partitions)
+        self._call(self._core.places.resume, partitions)
 
     def paused(self) -> set[TopicPartition]:
         """The partitions that are paused."""
-        return self._core.paused()
+        return self._core.places.paused()
 
     # -- places
 
     def seek(self, partition: tuple[str, int], offset: int | OffsetAndMetadata) -> None:
         """Read on from an offset."""
-        self._call(self._core.seek, partition, offset)
+        self._call(self._core.places.seek, partition, offset)
 
     def seek_to_beginning(self, *partitions: tuple[str, int]) -> None:
         """Read on from the first offset; of all assigned partitions if none is named."""
-        self._call(self._core.seek_to_beginning, partitions)
+        self._call(self._core.places.seek_to_beginning, partitions)
 
     def seek_to_end(self, *partitions: tuple[str, int]) -> None:
         """Read on from the end; of all assigned partitions if none is named."""
-        self._call(self._core.seek_to_end, partitions)
+        self._call(self._core.places.seek_to_end, partitions)
 
     async def position(self, partition: tuple[str, int], timeout: float | None = None) -> int:
         """The offset of the next record to be returned: see `Consumer.position`."""
-        return await self._run(self._core.position(partition, self._seconds(timeout)))
+        return await self._run(self._core.places.position(partition, self._seconds(timeout)))
 
     async def beginning_offsets(
         self, partitions: Iterable[tuple[str, int]], timeout: float | None = None
     ) -> dict[TopicPartition, int]:
         """The first offset of each partition: see `Consumer.beginning_offsets`."""
-        return await self._run(self._core.special_offsets(partitions, EARLIEST, self._seconds(timeout)))
+        return await self._run(self._core.places.special_offsets(partitions, EARLIEST, self._seconds(timeout)))
 
     async def end_offsets(
         self, partitions: Iterable[tuple[str, int]], timeout: float | None = None
     ) -> dict[TopicPartition, int]:
         """The end of each partition: see `Consumer.end_offsets`."""
-        return await self._run(self._core.special_offsets(partitions, LATEST, self._seconds(timeout)))
+        return await self._run(self._core.places.special_offsets(partitions, LATEST, self._seconds(timeout)))
 
     async def offsets_for_times(
         self, times: Mapping[tuple[str, int], int], timeout: float | None = None
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
         """The first record of each partition at or after a point in time: see `Consumer.offsets_for_times`."""
         targets = checked_times(times)
-        return await self._run(self._core.lookup(targets, self._seconds(timeout)))
+        return await self._run(self._core.places.lookup(targets, self._seconds(timeout)))
 
     def current_lag(self, partition: tuple[str, int]) -> int | None:
         """How many offsets lie between the position and the end, as of the last answer; None before one."""
-        return self._core.current_lag(TopicPartition(*partition))
+        return self._core.places.current_lag(TopicPartition(*partition))
 
     # -- committed offsets
 

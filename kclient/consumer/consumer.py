@@ -167,15 +167,15 @@ class Consumer:
 
     def pause(self, *partitions: tuple[str, int]) -> None:
         """Return no records of these partitions until `resume`; what was fetched is kept."""
-        self._call(self._core.pause, partitions)
+        self._call(self._core.places.pause, partitions)
 
     def resume(self, *partitions: tuple[str, int]) -> None:
         """Undo `pause`."""
-        self._call(self._core.resume, partitions)
+        self._call(self._core.places.resume, partitions)
 
     def paused(self) -> set[TopicPartition]:
         """The partitions that are paused."""
-        return self._core.paused()
+        return self._core.places.paused()
 
     # -- places
 
@@ -189,15 +189,15 @@ class Consumer:
         Raises:
             IllegalStateError: the partition is not assigned.
         """
-        self._call(self._core.seek, partition, offset)
+        self._call(self._core.places.seek, partition, offset)
 
     def seek_to_beginning(self, *partitions: tuple[str, int]) -> None:
         """Read on from the first offset; of all assigned partitions if none is named."""
-        self._call(self._core.seek_to_beginning, partitions)
+        self._call(self._core.places.seek_to_beginning, partitions)
 
     def seek_to_end(self, *partitions: tuple[str, int]) -> None:
         """Read on from the end; of all assigned partitions if none is named."""
-        self._call(self._core.seek_to_end, partitions)
+        self._call(self._core.places.seek_to_end, partitions)
 
     def position(self, partition: tuple[str, int], timeout: float | None = None) -> int:
         """The offset of the next record to be returned; looks it up if that is not decided yet.
@@ -210,7 +210,7 @@ class Consumer:
             UnknownTopicOrPartitionError: the same, and the cluster does not know the partition.
             IllegalStateError: the partition is not assigned.
         """
-        return self._run(self._core.position(partition, self._seconds(timeout)))
+        return self._run(self._core.places.position(partition, self._seconds(timeout)))
 
     def beginning_offsets(
         self, partitions: Iterable[tuple[str, int]], timeout: float | None = None
@@ -221,7 +221,7 @@ class Consumer:
             KafkaTimeoutError: not all could be looked up within `timeout` seconds.
             UnknownTopicOrPartitionError: one does not exist.
         """
-        return self._run(self._core.special_offsets(partitions, EARLIEST, self._seconds(timeout)))
+        return self._run(self._core.places.special_offsets(partitions, EARLIEST, self._seconds(timeout)))
 
     def end_offsets(
         self, partitions: Iterable[tuple[str, int]], timeout: float | None = None
@@ -229,7 +229,7 @@ class Consumer:
         """The end of each partition: the high watermark, or with isolation_level "read_committed" the last
         stable offset. Raises as `beginning_offsets`.
         """
-        return self._run(self._core.special_offsets(partitions, LATEST, self._seconds(timeout)))
+        return self._run(self._core.places.special_offsets(partitions, LATEST, self._seconds(timeout)))
 
     def offsets_for_times(
         self, times: Mapping[tuple[str, int], int], timeout: float | None = None
@@ -244,11 +244,11 @@ class Consumer:
             None for a partition without so young a record. Raises as `beginning_offsets`.
         """
         targets = checked_times(times)
-        return self._run(self._core.lookup(targets, self._seconds(timeout)))
+        return self._run(self._core.places.lookup(targets, self._seconds(timeout)))
 
     def current_lag(self, partition: tuple[str, int]) -> int | None:
         """How many offsets lie between the position and the end, as of the last answer; None before one."""
-        return self._core.current_lag(TopicPartition(*partition))
+        return self._core.places.current_lag(TopicPartition(*partition))
 
     # -- committed offsets
 

@@ -1,7 +1,8 @@
 """The consumer without a face: what each call does, up to the point where it has to wait.
 
 A call that may wait is an operation (see `kclient.net.operation`), which the two faces drive, one by
-blocking, one by awaiting; neither has logic of its own. Leaves out what a group does (`group`).
+blocking, one by awaiting; neither has logic of its own. Leaves out positions (`places`) and what a group does
+(`group`).
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ import random
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
@@ -24,10 +24,10 @@ from kclient.consumer.group.listener import RebalanceListener
 from kclient.consumer.group.membership import Membership
 from kclient.consumer.health import HealthMonitor
 from kclient.consumer.iteration import Iteration
-from kclient.consumer.leaders import why_missing
-from kclient.consumer.offsets import Lookup, OffsetsManager
+from kclient.consumer.offsets import OffsetsManager
+from kclient.consumer.places import Places
 from kclient.consumer.records import Records
-from kclient.consumer.reset import EARLIEST, LATEST, ResetPolicy, parse_policy
+from kclient.consumer.reset import parse_policy
 from kclient.consumer.subscription import Subscription
 from kclient.consumer.topic_listing import list_topics
 from kclient.consumer.topic_watch import TopicWatch
@@ -38,15 +38,14 @@ from kclient.errors import (
     IllegalStateError,
     InvalidGroupIdError,
     KafkaError,
-    KafkaTimeoutError,
     WakeupError,
 )
 from kclient.net.engine import Engine
 from kclient.net.manager import NEVER
-from kclient.net.operation import Operation, Pause, Result
+from kclient.net.operation import Operation, Pause
 from kclient.net.waiting import Notifier
 from kclient.records import ConsumerRecord
-from kclient.types import OffsetAndMetadata, OffsetAndTimestamp, PartitionInfo, TopicPartition
+from kclient.types import OffsetAndMetadata, PartitionInfo, TopicPartition
 
 ITERATION_RECORDS = 10_000
 """Iteration takes so many records at once: few entries into Python, and a wakeup is still noticed soon."""
@@ -68,6 +67,9 @@ class ConsumerCore:
         config: its options.
         notifier: what the face waits on.
         run_soon: runs the callbacks of commits in the owner's event loop; None to run them in its calls.
+
+    Attributes:
+        places: the calls that concern positions.
     """
 
     def __init__(
@@ -106,6 +108,15 @@ class ConsumerCore:
             self._join_in(jitter, run_soon)
         self.monitor = self._watch(run_soon)
         engine.add(self.monitor)
+        self.places = Places(
+            config,
+            engine,
+            self.subscription,
+            self.iteration,
+            self.offsets,
+            leave_iteration=self.leave_iteration,
+            check=self.check,
+        )
         engine.on_failure(lambda error: notifier.notify())
         self._woken = False
         self._started_version = -1
@@ -303,104 +314,6 @@ class ConsumerCore:
             subscription.start_uninitialized()
             self._started_version = version
 
-    # -- places
-
-    def seek(self, tp: TopicPartition, offset: int | OffsetAndMetadata) -> None:
-        """Read on from an offset."""
-        epoch = -1
-        if isinstance(offset, OffsetAndMetadata):
-            epoch = -1 if offset.leader_epoch is None else offset.leader_epoch
-            offset = offset.offset
-        if offset < 0:
-            raise ValueError(f"an offset is 0 or more, not {offset}")
-        self.leave_iteration()
-        self.subscription.seek(TopicPartition(*tp), offset, epoch)
-
-    def seek_by(self, partitions: Iterable[tuple[str, int]], policy: ResetPolicy) -> None:
-        """Read on from the beginning or the end; all assigned partitions if none is named."""
-        chosen = [TopicPartition(*tp) for tp in partitions] or list(self.subscription.partitions)
-        if not chosen:
-            raise IllegalStateError("no partition is assigned yet: name the partitions, or poll() first")
-        self.leave_iteration()
-        for tp in chosen:
-            self.subscription.request_reset(tp, policy)
-
-    def seek_to_beginning(self, partitions: Iterable[tuple[str, int]]) -> None:
-        """See `seek_by`."""
-        self.seek_by(partitions, EARLIEST)
-
-    def seek_to_end(self, partitions: Iterable[tuple[str, int]]) -> None:
-        """See `seek_by`."""
-        self.seek_by(partitions, LATEST)
-
-    def position(self, tp: tuple[str, int], timeout: float) -> Operation[int]:
-        """Returns the offset of the next record."""
-        tp = TopicPartition(*tp)
-        deadline = time.monotonic() + timeout
-        while True:
-            self.check()
-            place = self.iteration.place()
-            if place is not None and place.state.tp == tp:
-                return place.reached.offset
-            with self.buffer.lock:
-                state = self.subscription.state(tp)
-                if state.position is not None:
-                    return state.position.offset
-                self.buffer.waiting = True
-            now = time.monotonic()
-            if now >= deadline:
-                raise self._position_unknown(tp, timeout)
-            yield Pause(deadline - now)
-
-    def _position_unknown(self, tp: TopicPartition, timeout: float) -> KafkaError:
-        metadata = self.engine.metadata
-        error = why_missing(metadata, tp)
-        if error is not None:
-            return error.with_traceback(None)
-        because = f"; the last error: {metadata.last_error}" if metadata.last_error is not None else ""
-        return KafkaTimeoutError(
-            f"the position was not known within {timeout:g} s{because}", topic=tp.topic, partition=tp.partition
-        )
-
-    def lookup(
-        self, targets: Mapping[TopicPartition, int], timeout: float
-    ) -> Operation[dict[TopicPartition, OffsetAndTimestamp | None]]:
-        """Returns by partition an OffsetAndTimestamp, or None where there is none."""
-        self.engine.check_usable()
-        lookup = Lookup({TopicPartition(*tp): timestamp for tp, timestamp in targets.items()}, timeout)
-        self.engine.submit(lambda: self.offsets.add(lookup))
-        found: dict[TopicPartition, OffsetAndTimestamp | None] = yield _ends_itself(lookup.future, timeout)
-        return found
-
-    def special_offsets(
-        self, partitions: Iterable[tuple[str, int]], policy: ResetPolicy, timeout: float
-    ) -> Operation[dict[TopicPartition, int]]:
-        """Returns by partition its first or its end offset."""
-        timestamp = policy.timestamp(0)
-        found = yield from self.lookup({TopicPartition(*tp): timestamp for tp in partitions}, timeout)
-        return {tp: 0 if answer is None else answer.offset for tp, answer in found.items()}
-
-    def pause(self, partitions: Iterable[tuple[str, int]]) -> None:
-        """Return no records of these partitions."""
-        chosen = [TopicPartition(*tp) for tp in partitions]
-        self.leave_iteration()
-        self.subscription.pause(chosen)
-
-    def resume(self, partitions: Iterable[tuple[str, int]]) -> None:
-        """Undo `pause`."""
-        self.subscription.resume([TopicPartition(*tp) for tp in partitions])
-
-    def paused(self) -> set[TopicPartition]:
-        """The partitions that are paused."""
-        with self.subscription.lock:
-            return {tp for tp, state in self.subscription.partitions.items() if state.paused}
-
-    def current_lag(self, tp: TopicPartition) -> int | None:
-        """Offsets between the position and the end, as far as the last answer knew."""
-        with self.subscription.lock:
-            state = self.subscription.state(TopicPartition(*tp))
-            return state.lag(self.config.reads_committed)
-
     # -- topics
 
     def topics(self, names: list[str] | None, timeout: float) -> Operation[dict[str, list[PartitionInfo]]]:
@@ -518,11 +431,6 @@ class ConsumerCore:
         self._fetch_latency.record(1000 * seconds)
         if partitions:
             self._fetch_size.record(size)
-
-
-def _ends_itself(future: Future[Any], timeout: float) -> Result:
-    """Wait for what the network thread ends within so many seconds; the margin is for a thread that is busy."""
-    return Result(future, time.monotonic() + timeout + 1.0)
 
 
 def _wall_clock() -> int:

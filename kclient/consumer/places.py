@@ -1,0 +1,157 @@
+"""Where a consumer reads on: positions that are set, told and looked up, and partitions that pause.
+
+What each call does, up to the point where it has to wait; see `core`. Left out: what a position is
+(`partition_state`), and what a group has committed (`group`).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future
+from typing import Any
+
+from kclient.config import ConsumerConfig
+from kclient.consumer.iteration import Iteration
+from kclient.consumer.leaders import why_missing
+from kclient.consumer.offsets import Lookup, OffsetsManager
+from kclient.consumer.reset import EARLIEST, LATEST, ResetPolicy
+from kclient.consumer.subscription import Subscription
+from kclient.errors import IllegalStateError, KafkaError, KafkaTimeoutError
+from kclient.net.engine import Engine
+from kclient.net.operation import Operation, Pause, Result
+from kclient.types import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
+
+
+class Places:
+    """The places of one consumer.
+
+    Parameters:
+        config: its options.
+        engine: its network thread.
+        subscription: what is assigned.
+        iteration: where the application is within a chunk.
+        offsets: looks up offsets.
+        leave_iteration: says that another call comes between two records of an iteration.
+        check: raises what the owner has to know.
+    """
+
+    def __init__(
+        self,
+        config: ConsumerConfig,
+        engine: Engine,
+        subscription: Subscription,
+        iteration: Iteration,
+        offsets: OffsetsManager,
+        *,
+        leave_iteration: Callable[[], None],
+        check: Callable[[], None],
+    ) -> None:
+        self._reads_committed = config.reads_committed
+        self._engine = engine
+        self._subscription = subscription
+        self._iteration = iteration
+        self._offsets = offsets
+        self._leave_iteration = leave_iteration
+        self._check = check
+
+    def seek(self, tp: TopicPartition, offset: int | OffsetAndMetadata) -> None:
+        """Read on from an offset."""
+        epoch = -1
+        if isinstance(offset, OffsetAndMetadata):
+            epoch = -1 if offset.leader_epoch is None else offset.leader_epoch
+            offset = offset.offset
+        if offset < 0:
+            raise ValueError(f"an offset is 0 or more, not {offset}")
+        self._leave_iteration()
+        self._subscription.seek(TopicPartition(*tp), offset, epoch)
+
+    def seek_by(self, partitions: Iterable[tuple[str, int]], policy: ResetPolicy) -> None:
+        """Read on from the beginning or the end; all assigned partitions if none is named."""
+        chosen = [TopicPartition(*tp) for tp in partitions] or list(self._subscription.partitions)
+        if not chosen:
+            raise IllegalStateError("no partition is assigned yet: name the partitions, or poll() first")
+        self._leave_iteration()
+        for tp in chosen:
+            self._subscription.request_reset(tp, policy)
+
+    def seek_to_beginning(self, partitions: Iterable[tuple[str, int]]) -> None:
+        """See `seek_by`."""
+        self.seek_by(partitions, EARLIEST)
+
+    def seek_to_end(self, partitions: Iterable[tuple[str, int]]) -> None:
+        """See `seek_by`."""
+        self.seek_by(partitions, LATEST)
+
+    def position(self, tp: tuple[str, int], timeout: float) -> Operation[int]:
+        """Returns the offset of the next record."""
+        tp = TopicPartition(*tp)
+        deadline = time.monotonic() + timeout
+        while True:
+            self._check()
+            place = self._iteration.place()
+            if place is not None and place.state.tp == tp:
+                return place.reached.offset
+            with self._subscription.buffer.lock:
+                state = self._subscription.state(tp)
+                if state.position is not None:
+                    return state.position.offset
+                self._subscription.buffer.waiting = True
+            now = time.monotonic()
+            if now >= deadline:
+                raise self._position_unknown(tp, timeout)
+            yield Pause(deadline - now)
+
+    def _position_unknown(self, tp: TopicPartition, timeout: float) -> KafkaError:
+        metadata = self._engine.metadata
+        error = why_missing(metadata, tp)
+        if error is not None:
+            return error.with_traceback(None)
+        because = f"; the last error: {metadata.last_error}" if metadata.last_error is not None else ""
+        return KafkaTimeoutError(
+            f"the position was not known within {timeout:g} s{because}", topic=tp.topic, partition=tp.partition
+        )
+
+    def lookup(
+        self, targets: Mapping[TopicPartition, int], timeout: float
+    ) -> Operation[dict[TopicPartition, OffsetAndTimestamp | None]]:
+        """Returns by partition an OffsetAndTimestamp, or None where there is none."""
+        self._engine.check_usable()
+        lookup = Lookup({TopicPartition(*tp): timestamp for tp, timestamp in targets.items()}, timeout)
+        self._engine.submit(lambda: self._offsets.add(lookup))
+        found: dict[TopicPartition, OffsetAndTimestamp | None] = yield _ends_itself(lookup.future, timeout)
+        return found
+
+    def special_offsets(
+        self, partitions: Iterable[tuple[str, int]], policy: ResetPolicy, timeout: float
+    ) -> Operation[dict[TopicPartition, int]]:
+        """Returns by partition its first or its end offset."""
+        timestamp = policy.timestamp(0)
+        found = yield from self.lookup({TopicPartition(*tp): timestamp for tp in partitions}, timeout)
+        return {tp: 0 if answer is None else answer.offset for tp, answer in found.items()}
+
+    def pause(self, partitions: Iterable[tuple[str, int]]) -> None:
+        """Return no records of these partitions."""
+        chosen = [TopicPartition(*tp) for tp in partitions]
+        self._leave_iteration()
+        self._subscription.pause(chosen)
+
+    def resume(self, partitions: Iterable[tuple[str, int]]) -> None:
+        """Undo `pause`."""
+        self._subscription.resume([TopicPartition(*tp) for tp in partitions])
+
+    def paused(self) -> set[TopicPartition]:
+        """The partitions that are paused."""
+        with self._subscription.lock:
+            return {tp for tp, state in self._subscription.partitions.items() if state.paused}
+
+    def current_lag(self, tp: TopicPartition) -> int | None:
+        """Offsets between the position and the end, as far as the last answer knew."""
+        with self._subscription.lock:
+            state = self._subscription.state(TopicPartition(*tp))
+            return state.lag(self._reads_committed)
+
+
+def _ends_itself(future: Future[Any], timeout: float) -> Result:
+    """Wait for what the network thread ends within so many seconds; the margin is for a thread that is busy."""
+    return Result(future, time.monotonic() + timeout + 1.0)

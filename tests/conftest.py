@@ -20,13 +20,13 @@ import pytest
 from tests.interop.kafka.cluster import KafkaCluster, unavailable_reason
 
 _SEED = int(os.environ.get("KCLIENT_TEST_SEED", "0")) or random.SystemRandom().randrange(1, 2**32)
-# With the consumer protocol these are the broker's to say.
-_SETTINGS = {
+SETTINGS = {
     "group.consumer.min.heartbeat.interval.ms": "200",
     "group.consumer.heartbeat.interval.ms": "200",
     "group.consumer.min.session.timeout.ms": "6000",
     "group.consumer.session.timeout.ms": "6000",
 }
+"""What brokers under test are started with: with the consumer protocol a member has no say in these."""
 _topic_numbers = itertools.count(1)
 
 hypothesis.settings.register_profile("default", deadline=None, max_examples=100)
@@ -107,7 +107,7 @@ def _starts_own_cluster(item: pytest.Item) -> bool:
 def _kafka(nodes: int, factory: pytest.TempPathFactory) -> Iterator[KafkaCluster]:
     if reason := unavailable_reason():
         pytest.skip(reason)
-    with KafkaCluster(nodes, directory=factory.mktemp(f"kafka{nodes}"), config=_SETTINGS) as cluster:
+    with KafkaCluster(nodes, directory=factory.mktemp(f"kafka{nodes}"), config=SETTINGS) as cluster:
         yield cluster
 
 
@@ -132,7 +132,7 @@ def broker(request: pytest.FixtureRequest) -> Iterator[Broker]:
     elif which == "refbroker":
         from refbroker.testing import RefBroker
 
-        with RefBroker(settings=_SETTINGS) as running:
+        with RefBroker(settings=SETTINGS) as running:
             yield running
     else:
         yield ExternalBroker(which)

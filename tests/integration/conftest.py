@@ -1,13 +1,16 @@
-"""What the tests of groups share: each runs with both group protocols, where the broker speaks them."""
+"""What tests of consumers share; those of groups run with both group protocols, where the broker speaks them."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import lru_cache
 
 import pytest
 
 from kclient.consumer import Consumer
 from kclient.errors import UnsupportedVersionError
+from tests.integration.consumers import Group
+from tests.integration.seeding import Seeder
 
 
 @lru_cache
@@ -28,3 +31,24 @@ def group_protocol(request: pytest.FixtureRequest, bootstrap_servers: str) -> st
     if protocol == "consumer" and not _speaks_consumer_protocol(bootstrap_servers):
         pytest.skip("the broker does not speak the consumer protocol")
     return protocol
+
+
+@pytest.fixture
+def strategy() -> str | None:
+    """The assignor of the test's group; by default the client's own."""
+    return None
+
+
+@pytest.fixture
+def group(bootstrap_servers: str, topic: str, group_protocol: str, strategy: str | None) -> Iterator[Group]:
+    """A group without members yet; those that it has at the end are closed."""
+    group = Group(bootstrap_servers, topic, group_protocol, strategy)
+    yield group
+    group.close()
+
+
+@pytest.fixture
+def seed(bootstrap_servers: str) -> Iterator[Seeder]:
+    """What makes topics and appends to them."""
+    with Seeder(bootstrap_servers) as seeder:
+        yield seeder

@@ -6,12 +6,24 @@ import time
 from collections.abc import Callable, Collection
 from typing import Any
 
+import pytest
+
 from kclient.consumer import Consumer, RebalanceListener
 from kclient.types import TopicPartition
 from tests.integration.seeding import Seeder
 
 SECONDS = 30.0
 QUICK = {"session_timeout_ms": 6_000, "heartbeat_interval_ms": 200, "auto_commit_interval_ms": 100}
+
+CLASSIC = pytest.mark.parametrize("group_protocol", ["classic"], indirect=True)
+"""For what the consumer protocol does not have, or does otherwise: see test_consumer_protocol.py."""
+EVERY_WAY = pytest.mark.parametrize(
+    ("group_protocol", "strategy"),
+    [("classic", "range"), ("classic", "cooperative-sticky"), ("consumer", None)],
+    indirect=["group_protocol"],
+    ids=["range", "cooperative-sticky", "consumer-protocol"],
+)
+"""For what may differ where members give up everything, give up what moves, or go each its own way."""
 
 
 class Log(RebalanceListener):
@@ -51,20 +63,35 @@ class Member:
 
 
 class Group:
-    """Members of one group, which take turns in one thread."""
+    """Members of one group, which take turns in one thread.
 
-    def __init__(self, bootstrap_servers: str, topic: str, protocol: str = "classic") -> None:
+    Parameters:
+        protocol: how its members agree.
+        strategy: the assignor of members of the classic protocol, unless they say otherwise.
+    """
+
+    def __init__(
+        self, bootstrap_servers: str, topic: str, protocol: str = "classic", strategy: str | None = None
+    ) -> None:
         self.protocol = protocol
+        self.strategy = strategy
         self.bootstrap_servers = bootstrap_servers
         self.topic = topic
         self.members: list[Member] = []
+
+    @property
+    def way(self) -> dict[str, Any]:
+        """The options that say how a member agrees with the others, and make it quick."""
+        if self.protocol == "consumer":
+            return {"group_protocol": "consumer", "auto_commit_interval_ms": 100}
+        return QUICK if self.strategy is None else {**QUICK, "partition_assignment_strategy": [self.strategy]}
 
     def join(self, topics: Any = None, *, exclude: Any = (), **options: Any) -> Member:
         options = {
             "bootstrap_servers": self.bootstrap_servers,
             "group_id": f"group-{self.topic}",
             "auto_offset_reset": "earliest",
-            **(QUICK if self.protocol == "classic" else {"group_protocol": "consumer", "auto_commit_interval_ms": 100}),
+            **self.way,
             **options,
         }
         consumer, log = Consumer(**options), Log()
@@ -87,6 +114,11 @@ class Group:
     def settle(self, *sizes: int) -> None:
         """Poll until the members have so many partitions each, in any order."""
         self.poll_until(lambda: sorted(len(one.consumer.assignment()) for one in self.members) == sorted(sizes))
+
+    def close(self) -> None:
+        """Close the members that there are."""
+        for member in self.members:
+            member.consumer.close(5.0)
 
     def leave(self, member: Member, **how: Any) -> None:
         self.members.remove(member)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import anyio
@@ -19,12 +18,6 @@ pytestmark = pytest.mark.anyio
 @pytest.fixture(params=["asyncio", "trio"])
 def anyio_backend(request: pytest.FixtureRequest) -> str:
     return str(request.param)
-
-
-@pytest.fixture
-def seed(bootstrap_servers: str) -> Iterator[Seeder]:
-    with Seeder(bootstrap_servers) as seeder:
-        yield seeder
 
 
 def numbers(first: int, last: int) -> list[bytes]:

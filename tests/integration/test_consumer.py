@@ -28,12 +28,6 @@ from kclient.types import OffsetAndTimestamp, TopicPartition
 from tests.integration.seeding import Seeder
 
 
-@pytest.fixture
-def seed(bootstrap_servers: str) -> Iterator[Seeder]:
-    with Seeder(bootstrap_servers) as seeder:
-        yield seeder
-
-
 class Opener:
     """Makes consumers on the broker under test, and closes them."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from typing import Any
 
 import pytest
@@ -25,20 +25,6 @@ from tests.integration.consumers import Group, Log, Member, fill
 from tests.integration.seeding import Seeder
 
 pytestmark = pytest.mark.parametrize("group_protocol", ["consumer"], indirect=True)
-
-
-@pytest.fixture
-def seed(bootstrap_servers: str) -> Iterator[Seeder]:
-    with Seeder(bootstrap_servers) as seeder:
-        yield seeder
-
-
-@pytest.fixture
-def group(bootstrap_servers: str, topic: str, group_protocol: str) -> Iterator[Group]:
-    group = Group(bootstrap_servers, topic, group_protocol)
-    yield group
-    for member in group.members:
-        member.consumer.close(5.0)
 
 
 def raised(group: Group, member: Member, error: type[KafkaError]) -> KafkaError:

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -30,12 +30,6 @@ from tests.waiting import wait_until
 
 SECONDS = 30.0
 ROOT = Path(__file__).parents[2]
-
-
-@pytest.fixture
-def seed(bootstrap_servers: str) -> Iterator[Seeder]:
-    with Seeder(bootstrap_servers) as seeder:
-        yield seeder
 
 
 def fill(seed: Seeder, topic: str, count: int, partitions: int = 1) -> None:

@@ -1,168 +1,258 @@
-"""What has broken groups elsewhere: connections, coordinators, topics, applications that fail in the wrong moment."""
+"""What has broken groups elsewhere: connections, coordinators and rebalances that fail in the wrong moment.
+
+Leaves out positions (`test_group_positions`) and applications (`test_group_applications`).
+"""
 
 from __future__ import annotations
 
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
-from kclient import Admin
-from kclient.consumer import AsyncConsumer
+from kclient import Admin, NewTopic, Producer
+from kclient.consumer.group.consumer_states import ConsumerState
+from kclient.consumer.group.states import MemberState
 from kclient.errors import CommitFailedError, KafkaError, RebalanceInProgressError, RetriableCommitFailedError
-from kclient.types import TopicPartition
+from kclient.protocol import API_NAMES, Message
+from kclient.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from kclient.protocol.messages.find_coordinator import FindCoordinatorRequest
+from kclient.protocol.messages.heartbeat import HeartbeatRequest
+from kclient.protocol.messages.join_group import JoinGroupRequest
+from kclient.protocol.messages.leave_group import LeaveGroupRequest
+from kclient.protocol.messages.offset_commit import OffsetCommitRequest
+from kclient.protocol.messages.offset_fetch import OffsetFetchRequest
+from kclient.protocol.messages.sync_group import SyncGroupRequest
 from refbroker.testing import RefBroker
-from tests.conftest import Broker
+from tests.conftest import SETTINGS, Broker
+from tests.integration.consumers import EVERY_WAY, SECONDS, Group, Member, fill
 from tests.integration.seeding import Seeder
-from tests.integration.test_groups import QUICK, SECONDS, Group, Member, fill
+from tests.integration.unruly_network import Cuts, UnrulyNetwork
 from tests.interop.kafka.cluster import KafkaCluster
 from tests.waiting import wait_until
 
-STRATEGIES = pytest.mark.parametrize("strategy", ["range", "cooperative-sticky"])
+OFFSETS: list[type[Message]] = [OffsetCommitRequest, OffsetFetchRequest, FindCoordinatorRequest]
+REQUESTS: dict[str, list[type[Message]]] = {
+    "classic": [JoinGroupRequest, SyncGroupRequest, HeartbeatRequest, LeaveGroupRequest, *OFFSETS],
+    "consumer": [ConsumerGroupHeartbeatRequest, *OFFSETS],
+}
+HEARTBEATS: dict[str, type[Message]] = {"classic": HeartbeatRequest, "consumer": ConsumerGroupHeartbeatRequest}
+EVERY_REQUEST = pytest.mark.parametrize(
+    ("group_protocol", "request_type"),
+    [(protocol, kind) for protocol, kinds in REQUESTS.items() for kind in kinds],
+    indirect=["group_protocol"],
+    ids=[f"{protocol}-{API_NAMES[kind.api_key]}" for protocol, kinds in REQUESTS.items() for kind in kinds],
+)
 
 
 @pytest.fixture
-def seed(bootstrap_servers: str) -> Iterator[Seeder]:
-    with Seeder(bootstrap_servers) as seeder:
-        yield seeder
-
-
-@pytest.fixture
-def group(bootstrap_servers: str, topic: str) -> Iterator[Group]:
-    group = Group(bootstrap_servers, topic)
-    yield group
-    for member in group.members:
-        member.consumer.close(5.0)
+def cuts(monkeypatch: pytest.MonkeyPatch) -> Cuts:
+    """Cuts connections of the clients that are made from now on."""
+    cuts = Cuts()
+    monkeypatch.setattr("kclient.net.engine.SocketTransport", lambda **options: UnrulyNetwork(cuts, **options))
+    return cuts
 
 
 @pytest.fixture
 def troubled() -> Iterator[RefBroker]:
     """A broker of the test's own, to be troubled."""
-    with RefBroker() as running:
+    with RefBroker(settings=SETTINGS) as running:
         yield running
 
 
 @pytest.fixture
-def own(troubled: RefBroker) -> Iterator[tuple[Group, Seeder]]:
+def own(troubled: RefBroker, group_protocol: str, strategy: str | None) -> Iterator[Group]:
     """A group on it, with a topic of four partitions of fifty records each."""
-    group = Group(troubled.bootstrap_servers, "t")
+    group = Group(troubled.bootstrap_servers, "t", group_protocol, strategy)
     with Seeder(troubled.bootstrap_servers) as seeder:
         seeder.create("t", partitions=4)
         fill(seeder, "t", 4, 0, 50)
-        yield group, seeder
-        for member in group.members:
-            member.consumer.close(5.0)
-
-
-def read_values(group: Group) -> list[bytes]:
-    return [value for member in group.members for value in member.values]
+    yield group
+    group.close()
 
 
 # Connections and coordinators
 
 
-@pytest.mark.refbroker_only
+@EVERY_WAY
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_heartbeat_in_flight_when_the_connection_drops_changes_nothing(
-    troubled: RefBroker, own: tuple[Group, Seeder], when: Any
-) -> None:
-    group, seeder = own
-    first, second = group.join(), group.join()
-    group.settle(2, 2)
-    heard = [list(member.log.heard) for member in (first, second)]
-    fault = troubled.faults.cut("Heartbeat", when=when, count=4)
-    wait_until(lambda: fault.fired >= 4)
-    fill(seeder, "t", 4, 50, 50)
-    group.poll_until(lambda: len(read_values(group)) >= 400)
-    assert [member.log.heard for member in (first, second)] == heard
-    assert max(Counter(read_values(group)).values()) == 1
-
-
-@pytest.mark.refbroker_only
-@pytest.mark.parametrize("api", ["JoinGroup", "SyncGroup", "Heartbeat", "OffsetCommit", "OffsetFetch"])
-def test_coordinator_that_answers_not_coordinator_again_and_again_recovers(
-    troubled: RefBroker, own: tuple[Group, Seeder], api: str
-) -> None:
-    group, _ = own
-    fault = troubled.faults.fail(api, error="NOT_COORDINATOR", count=12)
-    group.join()
-    group.join()
-    group.settle(2, 2)
-    group.poll_until(lambda: len(read_values(group)) >= 200)
-    group.poll_until(lambda: fault.fired >= 12)
-    for member in list(group.members):
-        group.leave(member)
-    rest = group.join()
-    group.settle(4)
-    assert not rest.values, "everything was committed in spite of it"
-
-
-@pytest.mark.timeout(120)
-@STRATEGIES
-def test_coordinator_that_restarts_in_the_middle_of_a_rebalance_ends_it(
-    broker: Broker, group: Group, seed: Seeder, topic: str, strategy: str
+    cuts: Cuts, group: Group, seed: Seeder, topic: str, when: str
 ) -> None:
     seed.create(topic, partitions=4)
     expected = fill(seed, topic, 4, 0, 50)
-    first = group.join(partition_assignment_strategy=strategy)
+    first, second = group.join(), group.join()
+    group.settle(2, 2)
+    heard = [list(member.log.heard) for member in (first, second)]
+    cuts.at(HEARTBEATS[group.protocol], when, 4)
+    group.poll_until(lambda: cuts.done >= 4)
+    expected += fill(seed, topic, 4, 50, 50)
+    group.poll_until(lambda: len(group.values) >= len(expected))
+    assert [member.log.heard for member in (first, second)] == heard
+    assert Counter(group.values) == Counter(expected)
+
+
+@EVERY_REQUEST
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_connection_that_drops_at_each_kind_of_request_loses_and_doubles_nothing(
+    cuts: Cuts, group: Group, seed: Seeder, topic: str, request_type: type[Message], when: str
+) -> None:
+    seed.create(topic, partitions=4)
+    expected = fill(seed, topic, 4, 0, 50)
+    cuts.at(request_type, when, 2)
+    group.join()
+    group.join()
+    group.settle(2, 2)
+    group.poll_until(lambda: len(group.values) >= len(expected))
+    assert Counter(group.values) == Counter(expected)
+    for member in list(group.members):
+        group.leave(member)
+    assert cuts.done == 2
+    rest = group.join()
+    group.settle(4)
+    late = fill(seed, topic, 4, 50, 1)
+    group.poll_until(lambda: len(rest.values) >= len(late))
+    assert Counter(rest.values) == Counter(late), "everything was committed in spite of it"
+
+
+@pytest.mark.refbroker_only
+@EVERY_REQUEST
+def test_coordinator_that_answers_not_coordinator_again_and_again_recovers(
+    troubled: RefBroker, own: Group, request_type: type[Message]
+) -> None:
+    error = "NOT_COORDINATOR" if request_type is not FindCoordinatorRequest else "COORDINATOR_NOT_AVAILABLE"
+    fault = troubled.faults.fail(request_type.api_key, error=error, count=12)
+    quick = {"retry_backoff_ms": 20, "retry_backoff_max_ms": 100}
+    own.join(**quick)
+    own.join(**quick)
+    own.settle(2, 2)
+    own.poll_until(lambda: len(own.values) >= 200)
+    for member in list(own.members):
+        own.leave(member)
+    rest = own.join(**quick)
+    own.settle(4)
+    own.poll_until(lambda: fault.fired >= (12 if request_type is not LeaveGroupRequest else 2))
+    assert not rest.values, "everything was committed in spite of it"
+
+
+@pytest.mark.kafka3
+@pytest.mark.slow
+@pytest.mark.timeout(240)
+@EVERY_WAY
+def test_group_goes_on_while_its_coordinators_stop_one_after_the_other(
+    broker: KafkaCluster, group: Group, topic: str
+) -> None:
+    servers = broker.bootstrap_servers
+    with Admin(bootstrap_servers=servers) as admin:
+        admin.create_topics([NewTopic(topic, num_partitions=4, replication_factor=3)])
+    expected: list[bytes] = []
+    for _ in range(3):
+        group.join()
+    group.settle(1, 1, 2)
+    coordinators = set()
+    with Producer(bootstrap_servers=servers) as producer:
+        for number in range(3):
+            core = group.members[0].consumer._core.group
+            assert core is not None
+            coordinator = core.coordinator
+            group.poll_until(lambda coordinator=coordinator: coordinator.node is not None)  # type: ignore[misc]
+            node = coordinator.node
+            assert node is not None
+            coordinators.add(node)
+            restarting = threading.Thread(target=broker.restart, args=(node,))
+            restarting.start()
+            group.poll_until(lambda restarting=restarting: not restarting.is_alive(), 120.0)  # type: ignore[misc]
+            restarting.join()
+            values = [b"%d-%d" % (number, each) for each in range(200)]
+            expected += values
+            for each, value in enumerate(values):
+                producer.send(topic, value, partition=each % 4)
+            producer.flush(60.0)
+            group.poll_until(lambda number=number: len(group.values) >= 200 * (number + 1), 60.0)  # type: ignore[misc]
+    assert len(coordinators) > 1
+    group.settle(1, 1, 2)
+    assert Counter(group.values) == Counter(expected)
+    assert all(kind != "lost" for member in group.members for kind, _ in member.log.heard)
+
+
+def rebalance_has_begun(member: Member) -> Callable[[], bool]:
+    """Whether a member, which does not poll, was told to take part in a rebalance."""
+    core = member.consumer._core.group
+    assert core is not None
+    return lambda: bool(core.coordination._events)
+
+
+def takes_part(member: Member) -> bool:
+    """Whether a member has joined for the rebalance that is under way, and waits for the others."""
+    core = member.consumer._core.group
+    assert core is not None
+    state: Any = core.member.state
+    return state in (MemberState.PREPARING, ConsumerState.STABLE)
+
+
+@pytest.mark.timeout(120)
+@EVERY_WAY
+def test_coordinator_that_restarts_in_the_middle_of_a_rebalance_ends_it(
+    broker: Broker, group: Group, seed: Seeder, topic: str
+) -> None:
+    seed.create(topic, partitions=4)
+    expected = fill(seed, topic, 4, 0, 50)
+    first = group.join()
     group.settle(4)
     group.poll_until(lambda: len(first.values) == len(expected))
     first.consumer.commit()
-    second = group.join(partition_assignment_strategy=strategy)
+    second = group.join()
     # The newcomer waits for the first one, which is told and not let take part: the rebalance is under way.
     joining = threading.Thread(target=second.poll, args=(2.0,))
     joining.start()
-    assert first.consumer._core.group is not None
-    events = first.consumer._core.group.coordination._events
-    wait_until(lambda: events)
+    wait_until(rebalance_has_begun(first))
     if isinstance(broker, RefBroker):
         broker.restart()
     elif isinstance(broker, KafkaCluster) and len(broker.node_ids) == 1:
         broker.restart(broker.node_ids[0])
-        broker.wait_until_ready()
     joining.join()
     group.poll_until(lambda: sorted(len(one.partitions) for one in group.members) == [2, 2], 60.0)
     expected += fill(seed, topic, 4, 50, 50)
-    group.poll_until(lambda: len(read_values(group)) >= len(expected), 60.0)
-    assert Counter(read_values(group)) == Counter(expected)
+    group.poll_until(lambda: len(group.values) >= len(expected), 60.0)
+    assert Counter(group.values) == Counter(expected)
 
 
 # Rebalances
 
 
-@STRATEGIES
-def test_every_partition_still_flows_after_repeated_rebalances(
-    group: Group, seed: Seeder, topic: str, strategy: str
-) -> None:
+@EVERY_WAY
+def test_every_partition_still_flows_after_repeated_rebalances(group: Group, seed: Seeder, topic: str) -> None:
     seed.create(topic, partitions=6)
     expected = fill(seed, topic, 6, 0, 10)
     for _ in range(3):
-        group.join(partition_assignment_strategy=strategy)
+        group.join()
     group.settle(2, 2, 2)
     for number in range(8):
-        member = group.members[number % 3]
-        rebalances = len(member.log.heard)
-        member.consumer.enforce_rebalance("a test")
-        group.poll_until(lambda member=member, rebalances=rebalances: len(member.log.heard) > rebalances)  # type: ignore[misc]
+        # Who leaves the subscription and comes back makes two rebalances of any protocol.
+        member = group.members.pop(0)
+        member.consumer.unsubscribe()
+        if number % 2:
+            group.settle(3, 3)
+        member.consumer.subscribe(topic, listener=member.log)
+        group.members.append(member)
+        group.settle(2, 2, 2)
         expected += fill(seed, topic, 6, 10 * (number + 1), 10)
-    group.settle(2, 2, 2)
-    group.poll_until(lambda: len(read_values(group)) >= len(expected))
-    assert Counter(read_values(group)) == Counter(expected)
+    group.poll_until(lambda: len(group.values) >= len(expected))
+    assert Counter(group.values) == Counter(expected)
 
 
-@STRATEGIES
+@EVERY_WAY
 def test_asynchronous_commits_in_flight_when_the_generation_changes_are_told_in_order_and_typed(
-    group: Group, seed: Seeder, topic: str, strategy: str
+    group: Group, seed: Seeder, topic: str
 ) -> None:
     seed.create(topic, partitions=2)
     fill(seed, topic, 2, 0, 500)
     told: list[tuple[int, KafkaError | None]] = []
-    first = group.join(partition_assignment_strategy=strategy, enable_auto_commit=False, max_poll_records=3)
+    first = group.join(enable_auto_commit=False, max_poll_records=3)
     group.settle(2)
-    others: list[Member] = []
     number = 0
 
     def commit() -> None:
@@ -172,51 +262,28 @@ def test_asynchronous_commits_in_flight_when_the_generation_changes_are_told_in_
             sent, number = number, number + 1
             first.consumer.commit_async(callback=lambda offsets, error, sent=sent: told.append((sent, error)))
 
+    generations = set()
     for _ in range(3):
-        others.append(group.join(partition_assignment_strategy=strategy, enable_auto_commit=False))
+        generations.add(first.consumer.group_metadata().generation_id)
+        other = group.join(enable_auto_commit=False)
         deadline = time.monotonic() + SECONDS
         while len(first.partitions) != 1:
             assert time.monotonic() < deadline
             commit()
-            others[-1].poll(0.01)
-        group.leave(others[-1])
+            other.poll(0.01)
+        group.leave(other)
         while len(first.partitions) != 2:
             assert time.monotonic() < deadline
             commit()
     first.consumer.commit({})
+    assert len(generations) == 3
     assert [sent for sent, _ in told] == list(range(number))
     allowed = (RebalanceInProgressError, CommitFailedError, RetriableCommitFailedError)
     assert all(error is None or isinstance(error, allowed) for _, error in told)
     assert sum(error is None for _, error in told) >= 5
 
 
-def test_partition_that_was_paused_and_comes_back_starts_unpaused_at_the_committed_offset(
-    group: Group, seed: Seeder, topic: str
-) -> None:
-    seed.create(topic, partitions=1)
-    fill(seed, topic, 1, 0, 30)
-    options = {"enable_auto_commit": False, "partition_assignment_strategy": "cooperative-sticky"}
-    first = group.join(**options)
-    group.settle(1)
-    tp = TopicPartition(topic, 0)
-    group.poll_until(lambda: len(first.values) >= 10)
-    first.consumer.pause(tp)
-    # The subscription ends without a word about what was read; the other one commits in the meantime.
-    first.consumer.unsubscribe()
-    assert not first.consumer.assignment()
-    second = group.join(**options)
-    group.members.remove(first)
-    group.settle(1)
-    second.consumer.commit({tp: 20})
-    group.leave(second)
-    group.members.append(first)
-    first.values.clear()
-    first.consumer.subscribe(topic, listener=first.log)
-    group.poll_until(lambda: len(first.values) >= 10)
-    assert not first.consumer.paused()
-    assert first.values == [b"0-%d" % number for number in range(20, 30)]
-
-
+@EVERY_WAY
 def test_poll_interval_that_ends_during_a_rebalance_lets_the_others_go_on(
     group: Group, seed: Seeder, topic: str
 ) -> None:
@@ -229,122 +296,51 @@ def test_poll_interval_that_ends_during_a_rebalance_lets_the_others_go_on(
     group.poll_until(lambda: len(other.partitions) == 2)
     with pytest.raises(KafkaError, match="max_poll_interval_ms"):
         slow.poll()
-    assert slow.log.heard[-1] == ("lost", {0, 1})
+    assert slow.log.heard[-1][0] == "lost"
     group.members.append(slow)
     group.settle(1, 1)
 
 
-# Positions
-
-
-def test_pause_with_fetched_records_hands_out_none_of_them_until_resume_and_skips_none(
+@pytest.mark.parametrize(
+    ("group_protocol", "strategy"),
+    [("classic", "cooperative-sticky"), ("consumer", None)],
+    indirect=["group_protocol"],
+    ids=["cooperative-sticky", "consumer-protocol"],
+)
+def test_partitions_that_stay_with_ten_members_are_never_revoked_and_read_while_the_rebalance_waits(
     group: Group, seed: Seeder, topic: str
 ) -> None:
-    seed.create(topic, partitions=2)
-    expected = fill(seed, topic, 2, 0, 200)
-    member = group.join(max_poll_records=5)
-    group.poll_until(lambda: len(member.values) >= 20)
-    paused = TopicPartition(topic, 0)
-    member.consumer.pause(paused)
-    before = [value for value in member.values if value.startswith(b"0-")]
-    group.poll_until(lambda: sum(value.startswith(b"1-") for value in member.values) == 200)
-    assert [value for value in member.values if value.startswith(b"0-")] == before
-    member.consumer.resume(paused)
-    group.poll_until(lambda: len(member.values) >= len(expected))
-    assert Counter(member.values) == Counter(expected)
-
-
-def test_seek_of_a_paused_partition_holds_when_it_is_resumed(group: Group, seed: Seeder, topic: str) -> None:
-    seed.create(topic, partitions=1)
-    fill(seed, topic, 1, 0, 100)
-    member = group.join(max_poll_records=5)
-    group.poll_until(lambda: len(member.values) >= 10)
-    tp = TopicPartition(topic, 0)
-    member.consumer.seek(tp, 90)
-    member.consumer.pause(tp)
-    for _ in range(5):
-        assert not member.consumer.poll(0.02)
-    assert member.consumer.position(tp) == 90
-    member.consumer.resume(tp)
-    member.values.clear()
-    group.poll_until(lambda: len(member.values) >= 10)
-    assert member.values == [b"0-%d" % number for number in range(90, 100)]
-
-
-@pytest.mark.timeout(120)
-def test_topic_that_is_deleted_and_created_anew_is_read_from_its_beginning(
-    bootstrap_servers: str, group: Group, seed: Seeder, topic: str
-) -> None:
-    seed.create(topic, partitions=2)
-    fill(seed, topic, 2, 0, 30)
-    # Else the member itself may make the topic anew, with as many partitions as the broker likes.
-    member = group.join(metadata_max_age_ms=300, allow_auto_create_topics=False)
-    group.poll_until(lambda: len(member.values) == 60)
-    member.consumer.commit()
-    with Admin(bootstrap_servers=bootstrap_servers) as admin:
-        admin.delete_topics([topic])
-        group.poll_until(lambda: topic not in admin.list_topics())
-    member.values.clear()
-
-    def created() -> bool:
-        try:
-            seed.create(topic, partitions=2)
-        except AssertionError:
-            member.poll()
-            return False
-        return True
-
-    group.poll_until(created)
-    expected = fill(seed, topic, 2, 1000, 5)
-    group.poll_until(lambda: len(member.values) >= 10, 60.0)
-    assert Counter(member.values) == Counter(expected)
-
-
-@STRATEGIES
-@pytest.mark.timeout(120)
-def test_topic_that_is_gone_holds_up_no_other_and_leaves_its_offsets_to_no_successor(
-    bootstrap_servers: str, group: Group, seed: Seeder, topic: str, strategy: str
-) -> None:
-    other = f"{topic}-other"
-    for name in (topic, other):
-        seed.create(name, partitions=2)
-        fill(seed, name, 2, 0, 30)
-    member = group.join(
-        [topic, other],
-        metadata_max_age_ms=300,
-        allow_auto_create_topics=False,
-        partition_assignment_strategy=[strategy],
-    )
-    group.poll_until(lambda: len(member.values) == 120)
-    with Admin(bootstrap_servers=bootstrap_servers) as admin:
-        admin.delete_topics([topic])
-    group.poll_until(lambda: {tp.topic for tp in member.consumer.assignment()} == {other})
-    member.values.clear()
-    seed.create(topic, partitions=2)
-    expected = fill(seed, topic, 2, 1000, 5)
-    group.poll_until(lambda: len(member.values) >= 10)
-    assert Counter(member.values) == Counter(expected)
-
-
-# Applications
-
-
-@pytest.mark.slow
-async def test_application_that_blocks_its_event_loop_for_longer_than_the_session_stays_a_member(
-    bootstrap_servers: str, seed: Seeder, topic: str
-) -> None:
-    seed.create(topic, partitions=2)
-    fill(seed, topic, 2, 0, 20)
-    options: Any = {**QUICK, "session_timeout_ms": 6_000}
-    async with AsyncConsumer(
-        topic, bootstrap_servers=bootstrap_servers, group_id=topic, auto_offset_reset="earliest", **options
-    ) as consumer:
-        values: list[bytes | None] = []
-        while len(values) < 10:
-            values += [record.value for record in await consumer.poll(1.0, max_records=5)]
-        before = consumer.group_metadata()
-        time.sleep(options["session_timeout_ms"] / 1000 + 1.5)  # noqa: ASYNC251 - this is what the test is about
-        while len(values) < 40:
-            values += [record.value for record in await consumer.poll(1.0)]
-        assert consumer.group_metadata() == before
-        assert len(set(values)) == 40
+    partitions = 20
+    seed.create(topic, partitions=partitions)
+    for _ in range(9):
+        group.join()
+    group.settle(*[2] * 7, *[3] * 2)
+    members = list(group.members)
+    before = {member: member.partitions for member in members}
+    heard = {member: len(member.log.heard) for member in members}
+    # Those with one too many do not ask for records, so the rebalance for the tenth can begin, and not end.
+    slow = [member for member in members if len(before[member]) == 3]
+    newcomer = group.join()
+    for member in slow:
+        group.members.remove(member)
+    begun = [rebalance_has_begun(member) for member in slow]
+    group.poll_until(lambda: all(condition() for condition in begun) and all(map(takes_part, group.members)))
+    read_by_others = set().union(*(before[member] for member in members if member not in slow))
+    expected: list[bytes] = []
+    for number in range(5):
+        batch = fill(seed, topic, partitions, number, 1)
+        expected += batch
+        arriving = {value for value in batch if int(value.split(b"-")[0]) in read_by_others}
+        group.poll_until(lambda arriving=arriving: arriving <= set(group.values))  # type: ignore[misc]
+        assert not newcomer.partitions
+        assert all(condition() for condition in begun)
+    group.members += slow
+    group.settle(*[2] * 10)
+    group.poll_until(lambda: len(group.values) >= len(expected))
+    assert Counter(group.values) == Counter(expected)
+    moved = set()
+    for member in members:
+        gone = [partitions for kind, partitions in member.log.heard[heard[member] :] if kind != "assigned"]
+        assert set().union(*gone) == before[member] - member.partitions
+        moved |= set().union(*gone)
+    assert moved == newcomer.partitions

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import random
 import re
 import socket
 import threading
 import time
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from typing import Any
 
-import anyio
 import pytest
 
 from kclient.consumer import AsyncConsumer, Consumer
@@ -26,44 +24,22 @@ from kclient.errors import (
 )
 from kclient.types import TopicPartition
 from refbroker.testing import RefBroker
-from tests.integration.consumers import QUICK as QUICK
-from tests.integration.consumers import SECONDS as SECONDS
-from tests.integration.consumers import Group as Group
-from tests.integration.consumers import Log
-from tests.integration.consumers import Member as Member
-from tests.integration.consumers import fill as fill
+from tests.integration.consumers import CLASSIC, EVERY_WAY, SECONDS, Group, Log, fill
 from tests.integration.seeding import Seeder
 from tests.waiting import wait_until
-
-CLASSIC = pytest.mark.parametrize("group_protocol", ["classic"], indirect=True)
-"""For what the consumer protocol does not have, or does otherwise: see test_consumer_protocol.py."""
-
-
-@pytest.fixture
-def seed(bootstrap_servers: str) -> Iterator[Seeder]:
-    with Seeder(bootstrap_servers) as seeder:
-        yield seeder
-
-
-@pytest.fixture
-def group(bootstrap_servers: str, topic: str, group_protocol: str) -> Iterator[Group]:
-    group = Group(bootstrap_servers, topic, group_protocol)
-    yield group
-    for member in group.members:
-        member.consumer.close(5.0)
 
 
 @CLASSIC
 @pytest.mark.parametrize("strategy", ["range", "roundrobin", "sticky", "cooperative-sticky"])
 def test_members_share_and_take_over_in_order_without_losing_or_repeating_a_record(
-    group: Group, seed: Seeder, topic: str, strategy: str
+    group: Group, seed: Seeder, topic: str
 ) -> None:
     seed.create(topic, partitions=6)
     expected = fill(seed, topic, 6, 0, 50)
-    first = group.join(partition_assignment_strategy=strategy)
+    first = group.join()
     group.settle(6)
     group.poll_until(lambda: len(first.values) >= 100)
-    second = group.join(partition_assignment_strategy=strategy)
+    second = group.join()
     group.settle(3, 3)
     expected += fill(seed, topic, 6, 50, 50)
     group.poll_until(lambda: len(first.values) + len(second.values) >= 600)
@@ -433,18 +409,21 @@ def test_close_returns_by_its_deadline_with_every_broker_down() -> None:
         assert time.monotonic() - started < 2.0
 
 
-@pytest.mark.parametrize("strategy", ["range", "cooperative-sticky"])
-def test_member_whose_brokers_are_gone_polls_and_closes_in_time_and_tells_its_listener(strategy: str) -> None:
+@pytest.mark.refbroker_only
+@EVERY_WAY
+def test_member_whose_brokers_are_gone_polls_and_closes_in_time_and_tells_its_listener(
+    group_protocol: str, strategy: str | None
+) -> None:
     with RefBroker() as broker:
         with Seeder(broker.bootstrap_servers) as seed:
             seed.create("t", partitions=2)
             fill(seed, "t", 2, 0, 10)
-        group = Group(broker.bootstrap_servers, "t")
-        member = group.join(partition_assignment_strategy=strategy)
+        group = Group(broker.bootstrap_servers, "t", group_protocol, strategy)
+        member = group.join()
         group.poll_until(lambda: len(member.values) == 20)
     started = time.monotonic()
     member.consumer.poll(0.3)
-    member.consumer.enforce_rebalance()
+    member.consumer.subscribe(["t", "u"], listener=member.log)
     member.consumer.poll(0.3)
     member.consumer.poll(0.0)
     assert time.monotonic() - started < 2.0
@@ -485,44 +464,3 @@ async def test_async_consumer_awaits_its_listener(bootstrap_servers: str, seed: 
         assert log.heard == [("assigned", {0: 0, 1: 0})]
         await consumer.unsubscribe()
         assert log.heard[1:] == [("revoked", {0: 5, 1: 5})]
-
-
-@pytest.mark.anyio
-@pytest.mark.parametrize("strategy", ["range", "cooperative-sticky"])
-async def test_tasks_that_are_cancelled_wherever_they_wait_lose_and_double_nothing(
-    bootstrap_servers: str, seed: Seeder, topic: str, strategy: str, rng: random.Random
-) -> None:
-    seed.create(topic, partitions=4)
-    expected = fill(seed, topic, 4, 0, 300)
-    values: list[bytes | None] = []
-    cancelled = 0
-
-    async def read(consumer: AsyncConsumer, enough: int) -> None:
-        nonlocal cancelled
-        while len(values) < enough:
-            with anyio.move_on_after(rng.choice([0.0, 0.0005, 0.003, 0.05])) as scope:
-                if rng.random() < 0.5:
-                    values.extend(record.value for record in await consumer.poll(0.05, max_records=5))
-                else:
-                    async for record in consumer:
-                        values.append(record.value)
-                        if record.offset % 7 == 0:
-                            break
-            cancelled += scope.cancelled_caught
-
-    options: Any = {
-        "bootstrap_servers": bootstrap_servers,
-        "group_id": topic,
-        "auto_offset_reset": "earliest",
-        "partition_assignment_strategy": strategy,
-        **QUICK,
-    }
-    with anyio.fail_after(SECONDS):
-        async with AsyncConsumer(topic, **options) as first:
-            await read(first, 200)
-            async with AsyncConsumer(topic, **options) as second, anyio.create_task_group() as tasks:
-                tasks.start_soon(read, first, 900)
-                tasks.start_soon(read, second, 900)
-            await read(first, len(expected))
-    assert Counter(values) == Counter(expected)
-    assert cancelled > 5

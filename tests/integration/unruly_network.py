@@ -1,0 +1,106 @@
+"""The network of a client in this process, which cuts the connection at a request of a test's choice.
+
+It works with whatever broker is behind it, since a request is known by its first bytes. Leaves out what the broker
+might do instead: refbroker's faults do that.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections import deque
+from collections.abc import Sequence
+from typing import Any
+
+from kclient.net.events import CLOSED, FRAME, Event, Handler, PeerClosed
+from kclient.net.transport import Address, Channel, SocketTransport
+from kclient.protocol import Message
+
+_SIZE_AND_API_KEY = struct.Struct(">ih")
+
+
+class Cuts:
+    """What is to be cut, counted over all clients that use it.
+
+    Attributes:
+        done: how many connections were cut.
+    """
+
+    def __init__(self) -> None:
+        self.done = 0
+        self._left: dict[tuple[int, str], int] = {}
+
+    def at(self, kind: type[Message], when: str, count: int) -> None:
+        """Cut the connection at each of the next `count` requests, `before` or `after` the broker hears it."""
+        self._left[kind.api_key, when] = count
+
+    def strikes(self, api_key: int, when: str) -> bool:
+        """Whether this request is one of them."""
+        left = self._left.get((api_key, when), 0)
+        self._left[api_key, when] = left - 1
+        if left > 0:
+            self.done += 1
+        return left > 0
+
+
+class _UnrulyChannel:
+    """One connection, and the handler of its events."""
+
+    def __init__(self, network: UnrulyNetwork, handler: Handler) -> None:
+        self.network = network
+        self.handler = handler
+        self.channel: Channel
+        self._answer_is_cut = False
+
+    @property
+    def frame_limit(self) -> int:
+        return self.channel.frame_limit
+
+    @frame_limit.setter
+    def frame_limit(self, limit: int) -> None:
+        self.channel.frame_limit = limit
+
+    def send(self, parts: Sequence[Any], notify: bool = False) -> bool:
+        _, api_key = _SIZE_AND_API_KEY.unpack_from(parts[0])
+        cuts = self.network.cuts
+        if cuts.strikes(api_key, "before"):
+            self._cut()
+            return False
+        self._answer_is_cut |= cuts.strikes(api_key, "after")
+        return self.channel.send(parts, notify)
+
+    def close(self) -> None:
+        self.channel.close()
+
+    def on_event(self, event: int, value: Any, now: float) -> None:
+        if event == FRAME and self._answer_is_cut:
+            self._cut()
+        else:
+            self.handler.on_event(event, value, now)
+
+    def _cut(self) -> None:
+        self.channel.close()
+        self.network.events.append((self.handler, CLOSED, PeerClosed()))
+
+
+class UnrulyNetwork(SocketTransport):
+    """TCP that ends where a test says.
+
+    Parameters:
+        cuts: where that is.
+    """
+
+    def __init__(self, cuts: Cuts, **options: Any) -> None:
+        super().__init__(**options)
+        self.cuts = cuts
+        self.events: deque[Event] = deque()
+
+    def connect(self, address: Address, handler: Handler) -> Channel:
+        unruly = _UnrulyChannel(self, handler)
+        unruly.channel = super().connect(address, unruly)
+        return unruly
+
+    def wait(self, timeout: float) -> list[Event]:
+        events = super().wait(0.0 if self.events else timeout)
+        while self.events:
+            events.append(self.events.popleft())
+        return events

@@ -130,7 +130,9 @@ class KafkaPython:
             group_id=group,
             auto_offset_reset="earliest",
             heartbeat_interval_ms=500,
-            session_timeout_ms=30_000,
+            # A commit of its own that overtakes its rebalance makes it forget who it is, and join as somebody else
+            # while the group waits for the one it was.
+            session_timeout_ms=10_000,
             **{"partition_assignment_strategy": [RangePartitionAssignor], **options},
         )
 

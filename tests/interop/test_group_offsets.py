@@ -66,7 +66,18 @@ def commit(confluent: Any, address: str, group: str, offsets: Offsets, metadata:
 
 def committed(confluent: Any, address: str, group: str) -> Offsets:
     consumer = confluent.Consumer({"bootstrap.servers": address, "group.id": group})
-    found = consumer.committed([confluent.TopicPartition(TOPIC, one) for one in range(PARTITIONS)], timeout=30)
+    found: Any = None
+
+    def answered() -> bool:
+        nonlocal found
+        try:
+            found = consumer.committed([confluent.TopicPartition(TOPIC, one) for one in range(PARTITIONS)], timeout=30)
+        except confluent.KafkaException as error:
+            # A broker that has just started may not know yet what it coordinates, and librdkafka gives up.
+            assert error.args[0].code() == confluent.KafkaError.NOT_COORDINATOR, error
+        return found is not None
+
+    wait_until(answered)
     consumer.close()
     return {one.partition: one.offset for one in found if one.offset >= 0}
 

@@ -4,7 +4,7 @@
         ...                                   # it serves on broker.host, broker.port
 
 Everything runs on one event loop of asyncio; what blocks (fsync) runs in worker threads. One node, which
-is its own controller; transactions are left out.
+is its own controller.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from refbroker.background import Background
 from refbroker.clock import Clock
 from refbroker.config import BrokerConfig
 from refbroker.coordinators.groups.coordinator import GroupCoordinator
+from refbroker.coordinators.transactions.coordinator import TransactionCoordinator
 from refbroker.delayed_fetch import DelayedFetches
 from refbroker.directories.events import DirectoryEvents
 from refbroker.directories.moves import ReplicaMoves
@@ -74,6 +75,7 @@ class Broker:
         logs, cleaner, metadata, partitions, sessions, producer_ids, delayed_fetches, background, metrics, server:
             its parts.
         groups: coordinates groups.
+        transactions: coordinates transactions.
         directory_events, moves: what keeps the data directories and the metadata in step.
         failed: done, with the reason, once the broker has lost a disk it needs and has ended by itself.
     """
@@ -108,6 +110,7 @@ class Broker:
         self.directory_events: DirectoryEvents
         self.moves: ReplicaMoves
         self.groups: GroupCoordinator
+        self.transactions: TransactionCoordinator
         self.failed: asyncio.Future[KafkaStorageError]
         self._ending: asyncio.Task[None] | None = None
 
@@ -209,6 +212,9 @@ class Broker:
             self.groups = GroupCoordinator(self)
             self.metadata.listeners.append(self.groups.follow)
             self.groups.runtime.catch_up()
+            self.transactions = TransactionCoordinator(self)
+            self.metadata.listeners.append(self.transactions.runtime.follow)
+            self.transactions.runtime.catch_up()
             self.moves.resume()
         except BaseException:
             self.logs.abandon()
@@ -236,6 +242,7 @@ class Broker:
         self.metrics.event_loop.stop()
         await self.background.stop()
         await self.moves.stop()
+        self.transactions.runtime.close()
         self.groups.runtime.close()
         try:
             self._append(departure_records(self.metadata.image, self.node_id))
@@ -250,6 +257,7 @@ class Broker:
         self.metrics.event_loop.stop()
         await self.background.stop()
         await self.moves.stop()
+        self.transactions.runtime.close()
         self.groups.runtime.close()
         self.logs.abandon()
 
@@ -282,6 +290,11 @@ class Broker:
         every("metadata snapshots", lambda: TAKE_SNAPSHOT_MS, self.metadata.take_snapshot_if_due)
         every("metadata retention", lambda: CLEAN_SNAPSHOTS_MS, self.metadata.clean_snapshots)
         every("file deletion", lambda: DELETE_FILES_MS, self.logs.delete_due_files)
+        for name, setting, work in (
+            ("transaction timeouts", "abort.timed.out.transaction", self.transactions.abort_timed_out),
+            ("transactional id expiry", "remove.expired.transaction", self.transactions.expire),
+        ):
+            every(name, partial(integer, f"transaction.{setting}.cleanup.interval.ms"), work)
         if self.config.boolean("log.cleaner.enable"):
             every("log cleaner", lambda: integer("log.cleaner.backoff.ms"), self.cleaner.clean_due)
 

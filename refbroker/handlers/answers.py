@@ -6,7 +6,13 @@ import asyncio
 import ipaddress
 from typing import Any
 
-from kclient.errors import FencedLeaderEpochError, KafkaError, NotLeaderOrFollowerError
+from kclient.errors import (
+    FencedLeaderEpochError,
+    InvalidProducerEpochError,
+    KafkaError,
+    NotLeaderOrFollowerError,
+    ProducerFencedError,
+)
 from kclient.protocol import Message
 from refbroker.metadata.image import ClusterImage, PartitionState
 
@@ -25,6 +31,17 @@ INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__sha
 def code_of(error: KafkaError) -> int:
     """The number of an error in an answer."""
     return UNKNOWN_SERVER_ERROR if error.code is None else error.code
+
+
+def transaction_code(error: KafkaError, *, knows_fenced: bool) -> int:
+    """The number of an error in an answer to a transactional producer.
+
+    Parameters:
+        knows_fenced: whether the version of the answer has PRODUCER_FENCED; older clients know INVALID_PRODUCER_EPOCH.
+    """
+    if isinstance(error, ProducerFencedError) and not knows_fenced:
+        return code_of(InvalidProducerEpochError())
+    return code_of(error)
 
 
 def endpoint_of(image: ClusterImage, broker_id: int) -> tuple[str, int]:

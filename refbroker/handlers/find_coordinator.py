@@ -1,8 +1,10 @@
-"""FindCoordinator (10), versions 0 to 6: names the broker that coordinates a group.
+"""FindCoordinator (10), versions 0 to 6: names the broker that coordinates a group or a transactional id.
 
-`__consumer_offsets` is made for the first who asks, so that the answer has a broker at once; Apache Kafka answers
-COORDINATOR_NOT_AVAILABLE meanwhile. So does this one while the group's partition has no leader, and for transactions
-and share groups, which are not built. Unknown kinds of keys, and share groups before version 6, are INVALID_REQUEST.
+`__consumer_offsets` and `__transaction_state` are made for the first who asks, so that the answer has a broker at once;
+Apache Kafka answers COORDINATOR_NOT_AVAILABLE meanwhile. So does this one while the key's partition has no leader, and
+for share groups, which are not built. Unknown kinds of keys, and share groups before version 6, are INVALID_REQUEST.
+
+Permissions: DESCRIBE on the group, or on the transactional id.
 """
 
 from __future__ import annotations
@@ -11,7 +13,6 @@ from typing import NamedTuple
 
 from kclient.errors import CoordinatorNotAvailableError, InvalidRequestError
 from kclient.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
-from refbroker.coordinators.groups.coordinator import OFFSETS_TOPIC
 from refbroker.dispatch import Context
 from refbroker.handlers.answers import NONE, endpoint_of
 
@@ -54,15 +55,15 @@ def _find(context: Context, key_type: int, key: str) -> Found:
     share_groups = context.version >= FIRST_WITH_SHARE_GROUPS
     if key_type not in (GROUP, TRANSACTION, SHARE) or (key_type == SHARE and not share_groups):
         return Found(InvalidRequestError.code, f"There is no coordinator for keys of type {key_type}")
-    if key_type != GROUP:
-        kind = "transactions" if key_type == TRANSACTION else "share groups"
-        return Found(CoordinatorNotAvailableError.code, f"This broker has no {kind}")
+    if key_type == SHARE:
+        return Found(CoordinatorNotAvailableError.code, "This broker has no share groups")
     broker = context.broker
-    if not broker.groups.topic.ensure():
-        return Found(CoordinatorNotAvailableError.code, f"{OFFSETS_TOPIC} could not be created")
-    partition = broker.groups.topic.partition_for(key)
-    state = broker.partitions.state(OFFSETS_TOPIC, partition)
+    topic = broker.groups.topic if key_type == GROUP else broker.transactions.topic
+    if not topic.ensure():
+        return Found(CoordinatorNotAvailableError.code, f"{topic.name} could not be created")
+    partition = topic.partition_for(key)
+    state = broker.partitions.state(topic.name, partition)
     if state is None or state.leader not in broker.metadata.image.brokers:
-        return Found(CoordinatorNotAvailableError.code, f"{OFFSETS_TOPIC}-{partition} has no leader")
+        return Found(CoordinatorNotAvailableError.code, f"{topic.name}-{partition} has no leader")
     host, port = endpoint_of(broker.metadata.image, state.leader)
     return Found(NONE, "", state.leader, host, port)

@@ -46,16 +46,20 @@ class Harness:
         self.connection: Any = SimpleNamespace(peer="test", client_software=("", ""))
 
     def restart(self, *, clean: bool = True) -> None:
-        self.broker.groups.runtime.close()
+        self._forget()
         self.broker.logs.close() if clean else self.broker.logs.abandon()
         self.open()
 
     def close(self) -> None:
         self.broker.delayed_fetches.close()
-        if hasattr(self.broker, "groups"):
+        if hasattr(self.broker, "transactions"):
             # Not so when it could not be opened.
-            self.broker.groups.runtime.close()
+            self._forget()
         self.broker.logs.abandon()
+
+    def _forget(self) -> None:
+        self.broker.transactions.runtime.close()
+        self.broker.groups.runtime.close()
 
     def send(self, request: Message, version: int, *, client_id: str = "harness") -> Any:
         """The answer, None, or a future of the answer."""

@@ -1,8 +1,7 @@
 """Regular expressions of topics, which members of consumer groups send to the coordinator (KIP-848).
 
-They come from the wire, so that only RE2 may run them, whose time is linear in the length of what it looks at. It
-comes with google-re2, an extra (`pip install kclient[regex]`); a member that sends a pattern to a broker without it
-gets INVALID_REGULAR_EXPRESSION with that reason. A pattern has to match the whole name of a topic.
+A pattern has to match the whole name of a topic. One that RE2 cannot run is INVALID_REGULAR_EXPRESSION, and so is any
+where RE2 is not installed (`coordinators.patterns`).
 
 A new pattern is compiled in the heartbeat that brings it, and resolved in an operation of its own just after it. The
 topics are stored, and the group's epoch counts up when they are others than before. All patterns of a group are
@@ -14,10 +13,8 @@ the next time.
 from __future__ import annotations
 
 import enum
-import importlib
 import logging
 from collections.abc import Callable, Iterable
-from typing import Any
 
 from kclient.errors import InvalidRegularExpressionError
 from refbroker.coordinators.groups.consumer.group import ConsumerGroup, ResolvedPattern
@@ -25,11 +22,13 @@ from refbroker.coordinators.groups.consumer.member import ConsumerMember
 from refbroker.coordinators.groups.consumer.records import epoch_record, pattern_record, pattern_tombstone
 from refbroker.coordinators.groups.consumer.surroundings import NOTHING, Result, Surroundings
 from refbroker.coordinators.groups.consumer.topics import GroupTopics
+from refbroker.coordinators.patterns import compile_pattern
 from refbroker.coordinators.records import CoordinatorRecord
 from refbroker.coordinators.runtime import CoordinatorResult
 
 logger = logging.getLogger(__name__)
 
+WHAT = "SubscribedTopicRegex"
 SHORTEST_INTERVAL_MS = 10_000
 LONGEST_INTERVAL_MS = 600_000
 
@@ -80,7 +79,7 @@ class Patterns:
             if not updated.pattern or (counts[updated.pattern] and updated.pattern in group.patterns):
                 change = PatternChange.CHANGED_AND_RESOLVED
             elif not counts[updated.pattern]:
-                compile_pattern(updated.pattern)
+                compile_pattern(WHAT, updated.pattern)
                 is_new = True
         if (counts or is_new) and group.group_id not in self._resolving:
             wanted = set(group.pattern_counts(group.members_with(updated).values()))
@@ -136,35 +135,10 @@ class Patterns:
         return CoordinatorResult(records, None)
 
 
-def compile_pattern(pattern: str) -> Any:
-    """A pattern that RE2 can run.
-
-    Raises:
-        InvalidRegularExpressionError: RE2 cannot read it, or is not there.
-    """
-    try:
-        re2 = importlib.import_module("re2")
-    except ImportError as error:
-        raise InvalidRegularExpressionError(
-            f"SubscribedTopicRegex `{pattern}` cannot be used: this broker runs without google-re2, which it needs for "
-            "regular expressions. Install kclient[regex] on the broker, or subscribe to topics by name."
-        ) from error
-    options = re2.Options()
-    options.log_errors = False
-    try:
-        return re2.compile(pattern, options)
-    except re2.error as error:
-        reason = error.args[0] if error.args else error
-        text = reason.decode(errors="replace") if isinstance(reason, bytes) else str(reason)
-        raise InvalidRegularExpressionError(
-            f"SubscribedTopicRegex `{pattern}` is not a valid regular expression: {text}."
-        ) from error
-
-
 def matching(pattern: str, names: Iterable[str]) -> frozenset[str]:
     """The names that a pattern matches as a whole."""
     try:
-        compiled = compile_pattern(pattern)
+        compiled = compile_pattern(WHAT, pattern)
     except InvalidRegularExpressionError as error:
         # It was compiled when it came; google-re2 has gone since, or a broker with another version of it took it.
         logger.error("%s Ignoring it.", error)

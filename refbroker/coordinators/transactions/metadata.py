@@ -1,0 +1,250 @@
+"""What the coordinator knows of a transactional id: Kafka's TransactionMetadata, as a value that does not change.
+
+Each step gives a new value, which becomes the state once its record is in the log. A record carries all of it but
+these, which are kept in memory while the coordinator lives, as in Kafka:
+
+    last_producer_epoch     tells a repeated InitProducerId (KIP-360) from one of a producer that is fenced
+    previous_producer_id    the same, when the producer id had to change; in records from version 1 on
+
+An epoch ends at 32766 for producers. The coordinator alone uses 32767, to shut out the producer of an exhausted epoch,
+and gives a new producer id after that: InitProducerId at once, EndTxn of transactions version 2 with the complete
+record, until which `next_producer_id` has it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Self
+
+from kclient.errors import CorruptRecordError, ProducerFencedError
+from kclient.protocol.messages.records.transaction_state import TransactionLogKey, TransactionLogValue
+from refbroker.coordinators.records import CoordinatorRecord
+from refbroker.coordinators.transactions.states import TransactionState, check_transition
+from refbroker.log.checkpoints import TopicPartitionKey
+
+NO_PRODUCER_ID = -1
+NO_PRODUCER_EPOCH = -1
+NO_TIMESTAMP = -1
+LARGEST_EPOCH = 2**15 - 1
+NO_TIMEOUT_MS = 2**31 - 1
+"""The timeout of a transaction that another coordinator ends (KIP-939), and that has none."""
+
+FIRST_WITH_EPOCH_BUMP = 2
+"""The first `transaction.version` in which each end of a transaction gives the next epoch (KIP-890)."""
+
+
+def is_exhausted(epoch: int) -> bool:
+    """Whether there is no epoch after this one that a producer can have."""
+    return epoch >= LARGEST_EPOCH - 1
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionMetadata:
+    """A transactional id.
+
+    Attributes:
+        producer_id, producer_epoch: of the producer that has it now.
+        previous_producer_id: the producer id before the last step.
+        next_producer_id: which a prepared transaction ends with, -1 for the one it has.
+        last_producer_epoch: what the producer had before its epoch was raised at its own wish, -1 for none.
+        timeout_ms: how long a transaction may be open.
+        partitions: of the open transaction.
+        start_timestamp_ms: when its first partition was added, -1 for none.
+        last_update_timestamp_ms: of the last step, milliseconds since the epoch.
+        client_version: of transactions, in which the client spoke.
+    """
+
+    transactional_id: str
+    producer_id: int
+    timeout_ms: int
+    last_update_timestamp_ms: int
+    producer_epoch: int = NO_PRODUCER_EPOCH
+    previous_producer_id: int = NO_PRODUCER_ID
+    next_producer_id: int = NO_PRODUCER_ID
+    last_producer_epoch: int = NO_PRODUCER_EPOCH
+    state: TransactionState = TransactionState.EMPTY
+    partitions: frozenset[TopicPartitionKey] = frozenset()
+    start_timestamp_ms: int = NO_TIMESTAMP
+    client_version: int = 0
+
+    # Records
+
+    @classmethod
+    def from_record(cls, transactional_id: str, value: TransactionLogValue) -> Self:
+        """What a record says.
+
+        Raises:
+            CorruptRecordError: its state is none.
+        """
+        try:
+            state = TransactionState(value.transaction_status)
+        except ValueError as error:
+            raise CorruptRecordError(
+                f"the transactional id {transactional_id} is in a state {value.transaction_status}, which there is not"
+            ) from error
+        topics = () if state is TransactionState.EMPTY else value.transaction_partitions or ()
+        return cls(
+            transactional_id,
+            value.producer_id,
+            value.transaction_timeout_ms,
+            value.transaction_last_update_timestamp_ms,
+            producer_epoch=value.producer_epoch,
+            previous_producer_id=value.previous_producer_id,
+            next_producer_id=value.next_producer_id,
+            state=state,
+            partitions=frozenset((topic.topic, number) for topic in topics for number in topic.partition_ids),
+            start_timestamp_ms=value.transaction_start_timestamp_ms,
+            client_version=value.client_transaction_version,
+        )
+
+    def to_record(self, transaction_version: int) -> CoordinatorRecord:
+        """The record of it.
+
+        Parameters:
+            transaction_version: the finalized level of the feature, from 1 on with fields that may be left out. A
+                transaction that was begun at level 2 has them in any case: its end cannot be written without.
+        """
+        value = TransactionLogValue(
+            producer_id=self.producer_id,
+            producer_epoch=self.producer_epoch,
+            transaction_timeout_ms=self.timeout_ms,
+            transaction_status=self.state,
+            transaction_partitions=None if self.state is TransactionState.EMPTY else self._topics(),
+            transaction_last_update_timestamp_ms=self.last_update_timestamp_ms,
+            transaction_start_timestamp_ms=self.start_timestamp_ms,
+        )
+        version = 1 if transaction_version or self.client_version else 0
+        if version:
+            value.previous_producer_id = self.previous_producer_id
+            value.next_producer_id = self.next_producer_id
+            value.client_transaction_version = self.client_version
+        return CoordinatorRecord(TransactionLogKey(transactional_id=self.transactional_id), value, version)
+
+    def tombstone(self) -> CoordinatorRecord:
+        """The record that says that the id is gone."""
+        check_transition(self.transactional_id, self.state, TransactionState.DEAD)
+        return CoordinatorRecord(TransactionLogKey(transactional_id=self.transactional_id))
+
+    def _topics(self) -> list[TransactionLogValue.PartitionsSchema]:
+        return [
+            TransactionLogValue.PartitionsSchema(topic=topic, partition_ids=[number for _, number in partitions])
+            for topic, partitions in itertools.groupby(sorted(self.partitions), lambda partition: partition[0])
+        ]
+
+    def with_unrecorded(self, source: TransactionMetadata) -> Self:
+        """With what its record cannot say."""
+        return dataclasses.replace(
+            self,
+            last_producer_epoch=source.last_producer_epoch,
+            previous_producer_id=source.previous_producer_id,
+        )
+
+    # Steps
+
+    def _to(self, state: TransactionState, **changes: Any) -> Self:
+        check_transition(self.transactional_id, self.state, state)
+        return dataclasses.replace(self, state=state, previous_producer_id=self.producer_id, **changes)
+
+    def with_next_epoch(self, timeout_ms: int, expected_epoch: int | None, now_ms: int) -> Self:
+        """For the producer that asks for its identity; not when its epoch is exhausted.
+
+        Parameters:
+            expected_epoch: the one that the producer says it has, None for a new producer.
+
+        Raises:
+            ProducerFencedError: another producer has the id.
+        """
+        if expected_epoch is None:
+            epoch, last_epoch = self.producer_epoch + 1, NO_PRODUCER_EPOCH
+        elif self.producer_epoch in (NO_PRODUCER_EPOCH, expected_epoch):
+            epoch, last_epoch = self.producer_epoch + 1, self.producer_epoch
+        elif expected_epoch == self.last_producer_epoch:
+            # The request again, whose answer was lost. A new producer would have taken the last epoch away.
+            epoch, last_epoch = self.producer_epoch, self.last_producer_epoch
+        else:
+            raise ProducerFencedError(
+                f"the transactional id {self.transactional_id} is at epoch {self.producer_epoch}; the producer has "
+                f"{expected_epoch}"
+            )
+        return self._initialized(self.producer_id, epoch, last_epoch, timeout_ms, now_ms)
+
+    def with_new_producer_id(self, producer_id: int, timeout_ms: int, now_ms: int, *, keep_last_epoch: bool) -> Self:
+        """For a producer whose id has no epoch left."""
+        last_epoch = self.producer_epoch if keep_last_epoch else NO_PRODUCER_EPOCH
+        return self._initialized(producer_id, 0, last_epoch, timeout_ms, now_ms)
+
+    def _initialized(self, producer_id: int, epoch: int, last_epoch: int, timeout_ms: int, now_ms: int) -> Self:
+        return self._to(
+            TransactionState.EMPTY,
+            producer_id=producer_id,
+            producer_epoch=epoch,
+            last_producer_epoch=last_epoch,
+            timeout_ms=timeout_ms,
+            partitions=frozenset(),
+            start_timestamp_ms=NO_TIMESTAMP,
+            last_update_timestamp_ms=now_ms,
+        )
+
+    def with_partitions(self, added: Iterable[TopicPartitionKey], now_ms: int, client_version: int) -> Self:
+        """With partitions in its transaction, which begins with the first of them."""
+        is_open = self.state is TransactionState.ONGOING
+        return self._to(
+            TransactionState.ONGOING,
+            partitions=self.partitions.union(added),
+            start_timestamp_ms=self.start_timestamp_ms if is_open else now_ms,
+            last_update_timestamp_ms=now_ms,
+            client_version=client_version,
+        )
+
+    def fenced(self, transaction_version: int) -> Self:
+        """With its producer shut out; what follows is the transaction's abort.
+
+        Transactions version 2 give the next epoch with each end, and so with this one.
+        """
+        bump = transaction_version < FIRST_WITH_EPOCH_BUMP
+        return self._to(
+            TransactionState.PREPARE_EPOCH_FENCE,
+            producer_epoch=min(self.producer_epoch + bump, LARGEST_EPOCH),
+            last_producer_epoch=NO_PRODUCER_EPOCH,
+        )
+
+    def prepared(
+        self, state: TransactionState, now_ms: int, client_version: int, next_producer_id: int = NO_PRODUCER_ID
+    ) -> Self:
+        """With the outcome of its transaction decided.
+
+        Parameters:
+            state: PREPARE_COMMIT or PREPARE_ABORT.
+            next_producer_id: for the time after, when the epoch is exhausted.
+        """
+        epoch, last_epoch = self.producer_epoch, self.last_producer_epoch
+        if client_version >= FIRST_WITH_EPOCH_BUMP:
+            epoch, last_epoch = min(epoch + 1, LARGEST_EPOCH), epoch
+        is_open = self.state in (TransactionState.ONGOING, TransactionState.PREPARE_EPOCH_FENCE)
+        return self._to(
+            state,
+            producer_epoch=epoch,
+            last_producer_epoch=last_epoch,
+            next_producer_id=next_producer_id,
+            # What is aborted without having begun needs a beginning all the same.
+            start_timestamp_ms=self.start_timestamp_ms if is_open else now_ms,
+            last_update_timestamp_ms=now_ms,
+            client_version=client_version,
+        )
+
+    def completed(self, now_ms: int) -> Self:
+        """With all markers written."""
+        commits = self.state is TransactionState.PREPARE_COMMIT
+        identity = {}
+        if self.client_version >= FIRST_WITH_EPOCH_BUMP and self.next_producer_id != NO_PRODUCER_ID:
+            identity = {"producer_id": self.next_producer_id, "producer_epoch": 0}
+        return self._to(
+            TransactionState.COMPLETE_COMMIT if commits else TransactionState.COMPLETE_ABORT,
+            next_producer_id=NO_PRODUCER_ID,
+            partitions=frozenset(),
+            last_update_timestamp_ms=now_ms,
+            **identity,
+        )

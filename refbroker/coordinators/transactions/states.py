@@ -1,0 +1,78 @@
+"""The states of a transactional id, and from which one may come into which.
+
+EMPTY                   it has a producer id; nothing has been written with it
+ONGOING                 a transaction is open: it has partitions, or a group's offsets
+PREPARE_COMMIT          it is decided to commit; the markers are being written
+PREPARE_ABORT           it is decided to abort; the markers are being written
+COMPLETE_COMMIT         every partition has its marker
+COMPLETE_ABORT          every partition has its marker
+DEAD                    the id has not been used for long and goes; never stored
+PREPARE_EPOCH_FENCE     the producer of an open transaction is shut out, and that is to be aborted; never stored
+
+From PREPARE_COMMIT and PREPARE_ABORT there is one way only, whatever happens: a coordinator that finds one of them in
+its log goes on writing markers. A producer of transactions version 2 may abort what it does not know to be open, so
+that PREPARE_ABORT also comes after EMPTY and the two complete states. The numbers are those of Kafka's records.
+"""
+
+from __future__ import annotations
+
+import enum
+
+from kclient.errors import IllegalStateError
+
+
+class TransactionState(enum.IntEnum):
+    """The state of a transactional id; the value is its number in records."""
+
+    EMPTY = 0
+    ONGOING = 1
+    PREPARE_COMMIT = 2
+    PREPARE_ABORT = 3
+    COMPLETE_COMMIT = 4
+    COMPLETE_ABORT = 5
+    DEAD = 6
+    PREPARE_EPOCH_FENCE = 7
+
+    @property
+    def title(self) -> str:
+        """The name that clients see, such as `PrepareCommit`."""
+        return "".join(word.capitalize() for word in self.name.split("_"))
+
+    @property
+    def is_prepared(self) -> bool:
+        """Whether the outcome is decided, and markers are on their way."""
+        return self in (TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT)
+
+    @property
+    def may_expire(self) -> bool:
+        """Whether an id that is not used goes after a time."""
+        return TransactionState.DEAD in TRANSITIONS[self]
+
+
+_S = TransactionState
+
+TRANSITIONS: dict[TransactionState, frozenset[TransactionState]] = {
+    _S.EMPTY: frozenset({_S.EMPTY, _S.ONGOING, _S.PREPARE_ABORT, _S.DEAD}),
+    _S.ONGOING: frozenset({_S.ONGOING, _S.PREPARE_COMMIT, _S.PREPARE_ABORT, _S.PREPARE_EPOCH_FENCE}),
+    _S.PREPARE_COMMIT: frozenset({_S.COMPLETE_COMMIT}),
+    _S.PREPARE_ABORT: frozenset({_S.COMPLETE_ABORT}),
+    _S.COMPLETE_COMMIT: frozenset({_S.EMPTY, _S.ONGOING, _S.PREPARE_ABORT, _S.DEAD}),
+    _S.COMPLETE_ABORT: frozenset({_S.EMPTY, _S.ONGOING, _S.PREPARE_ABORT, _S.DEAD}),
+    _S.DEAD: frozenset(),
+    _S.PREPARE_EPOCH_FENCE: frozenset({_S.PREPARE_ABORT}),
+}
+"""The states that may follow each state."""
+
+BY_TITLE = {state.title: state for state in TransactionState}
+
+
+def check_transition(transactional_id: str, state: TransactionState, following: TransactionState) -> None:
+    """See that a transactional id may go from one state to another.
+
+    Raises:
+        IllegalStateError: it may not.
+    """
+    if following not in TRANSITIONS[state]:
+        raise IllegalStateError(
+            f"the transactional id {transactional_id} cannot go from {state.title} to {following.title}"
+        )

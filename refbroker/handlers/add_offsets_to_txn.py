@@ -1,0 +1,35 @@
+"""AddOffsetsToTxn (25), versions 0 to 4: adds the offsets of a group to a transaction.
+
+What is added is the partition of `__consumer_offsets` that the group is in. Producers of transactions version 2 do not
+send it: TxnOffsetCommit does it for them. A producer that is fenced gets PRODUCER_FENCED, before version 2
+INVALID_PRODUCER_EPOCH.
+
+Permissions: WRITE on the transactional id, READ on the group.
+"""
+
+from __future__ import annotations
+
+from kclient.errors import KafkaError
+from kclient.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
+from refbroker.coordinators.groups.coordinator import OFFSETS_TOPIC
+from refbroker.dispatch import Context
+from refbroker.handlers.answers import transaction_code
+
+FIRST_WITH_PRODUCER_FENCED = 2
+
+
+def handle(context: Context, request: AddOffsetsToTxnRequest) -> AddOffsetsToTxnResponse:
+    """Carry out an AddOffsetsToTxn request."""
+    broker = context.broker
+    try:
+        broker.transactions.add_partitions(
+            request.transactional_id,
+            request.producer_id,
+            request.producer_epoch,
+            [(OFFSETS_TOPIC, broker.groups.topic.partition_for(request.group_id))],
+            client_version=0,
+        )
+    except KafkaError as error:
+        code = transaction_code(error, knows_fenced=context.version >= FIRST_WITH_PRODUCER_FENCED)
+        return AddOffsetsToTxnResponse(error_code=code)
+    return AddOffsetsToTxnResponse()

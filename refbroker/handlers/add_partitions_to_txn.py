@@ -1,0 +1,73 @@
+"""AddPartitionsToTxn (24), versions 0 to 5: adds partitions to transactions, or sees whether they are in them.
+
+Up to version 3 a producer adds partitions to its transaction, which begins with the first of them. From version 4 on
+(KIP-890) brokers ask, for several transactions at once: whether partitions are in a transaction (`verify_only`), or to
+add them to one. When a partition does not exist nothing is added, and the others are OPERATION_NOT_ATTEMPTED. A
+producer that is fenced gets PRODUCER_FENCED, before version 2 INVALID_PRODUCER_EPOCH.
+
+Permissions: up to version 3 WRITE on the transactional id, and on each topic but the broker's own; from version 4 on
+CLUSTER_ACTION on the cluster.
+"""
+
+from __future__ import annotations
+
+from kclient.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnResponse
+from refbroker.coordinators.transactions.coordinator import Answers
+from refbroker.coordinators.transactions.metadata import FIRST_WITH_EPOCH_BUMP
+from refbroker.dispatch import Context
+from refbroker.handlers.answers import NONE, transaction_code
+from refbroker.log.checkpoints import TopicPartitionKey
+
+FIRST_WITH_PRODUCER_FENCED = 2
+FIRST_OF_BROKERS = 4
+
+TopicResult = AddPartitionsToTxnResponse.AddPartitionsToTxnTopicResult
+PartitionResult = AddPartitionsToTxnResponse.AddPartitionsToTxnPartitionResult
+
+
+def handle(context: Context, request: AddPartitionsToTxnRequest) -> AddPartitionsToTxnResponse:
+    """Carry out an AddPartitionsToTxn request."""
+    transactions = context.broker.transactions
+    if context.version < FIRST_OF_BROKERS:
+        answers = transactions.add_or_verify(
+            request.v3_and_below_transactional_id,
+            request.v3_and_below_producer_id,
+            request.v3_and_below_producer_epoch,
+            _partitions(request.v3_and_below_topics),
+            verify_only=False,
+            client_version=0,
+        )
+        return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=_results(context, answers))
+    return AddPartitionsToTxnResponse(
+        results_by_transaction=[
+            AddPartitionsToTxnResponse.AddPartitionsToTxnResult(
+                transactional_id=one.transactional_id,
+                topic_results=_results(
+                    context,
+                    transactions.add_or_verify(
+                        one.transactional_id,
+                        one.producer_id,
+                        one.producer_epoch,
+                        _partitions(one.topics),
+                        verify_only=one.verify_only,
+                        client_version=FIRST_WITH_EPOCH_BUMP,
+                    ),
+                ),
+            )
+            for one in request.transactions
+        ]
+    )
+
+
+def _partitions(topics: list[AddPartitionsToTxnRequest.AddPartitionsToTxnTopic]) -> list[TopicPartitionKey]:
+    return [(topic.name, number) for topic in topics for number in topic.partitions]
+
+
+def _results(context: Context, answers: Answers) -> list[TopicResult]:
+    knows_fenced = context.version >= FIRST_WITH_PRODUCER_FENCED
+    topics: dict[str, TopicResult] = {}
+    for (topic, number), error in answers.items():
+        code = NONE if error is None else transaction_code(error, knows_fenced=knows_fenced)
+        result = topics.setdefault(topic, TopicResult(name=topic))
+        result.results_by_partition.append(PartitionResult(partition_index=number, partition_error_code=code))
+    return list(topics.values())

@@ -1,0 +1,37 @@
+"""EndTxn (26), versions 0 to 5: commits or aborts a transaction.
+
+The answer comes when the outcome is in the log, so that nothing can change it any more. From version 5 on (transactions
+version 2, KIP-890) it says which id and epoch the producer goes on with, since each end gives the next epoch.
+`refbroker.coordinators.transactions.ending` has what is answered in which state, and to requests that are repeated. A
+producer that is fenced gets PRODUCER_FENCED, before version 2 INVALID_PRODUCER_EPOCH.
+
+Permission: WRITE on the transactional id.
+"""
+
+from __future__ import annotations
+
+from kclient.errors import KafkaError
+from kclient.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
+from refbroker.coordinators.transactions.metadata import FIRST_WITH_EPOCH_BUMP
+from refbroker.dispatch import Context
+from refbroker.handlers.answers import transaction_code
+
+FIRST_WITH_PRODUCER_FENCED = 2
+FIRST_OF_VERSION_2 = 5
+
+
+def handle(context: Context, request: EndTxnRequest) -> EndTxnResponse:
+    """Carry out an EndTxn request."""
+    bumps = context.version >= FIRST_OF_VERSION_2
+    try:
+        after = context.broker.transactions.end(
+            request.transactional_id,
+            request.producer_id,
+            request.producer_epoch,
+            commit=request.committed,
+            client_version=FIRST_WITH_EPOCH_BUMP if bumps else 0,
+        )
+    except KafkaError as error:
+        code = transaction_code(error, knows_fenced=context.version >= FIRST_WITH_PRODUCER_FENCED)
+        return EndTxnResponse(error_code=code)
+    return EndTxnResponse(producer_id=after.producer_id, producer_epoch=after.producer_epoch)

@@ -98,7 +98,7 @@ class Unsynced:
 
     A segment that was flushed while it was the active one is cut to its size and gets its last index entries when it is
     rolled, so that it must be flushed once more. The indexes of the active segment need not be: recovery makes
-    them anew.
+    them anew. So it must begin there for as long as they are not on the disk, even though the records are.
 
     Parameters:
         files: the disk.
@@ -123,9 +123,22 @@ class Unsynced:
         self._snapshots.append(path)
         self._names += 1
 
+    def recovery_start(self, segments: LogSegments, recovery_point: int, end_offset: int) -> int:
+        """The recovery point, but within the first segment whose indexes are not on the disk, never at its end.
+
+        Parameters:
+            end_offset: of the log, whose active segment has been written to.
+        """
+        # In this order, and without a change: the thread that fills a future log may roll it meanwhile.
+        active = len(segments) - 1
+        rolled = [segments.index_of(each.base_offset) for each in self._rolled if each in segments]
+        first = min([active, *rolled])
+        end = segments[first + 1].base_offset if first + 1 < len(segments) else end_offset
+        return min(recovery_point, max(end - 1, segments[first].base_offset))
+
     def begin(self, segments: LogSegments, recovery_point: int, offset: int) -> Flush | None:
         """What to sync so that everything before `offset` is on the disk; None when there is nothing to do."""
-        self._rolled = [each for each in self._rolled if segments[segments.index_of(each.base_offset)] is each]
+        self._rolled = [each for each in self._rolled if each in segments]
         if offset <= recovery_point and not self._rolled:
             return None
         behind = [each for each in segments.from_offset(recovery_point) if recovery_point < offset > each.base_offset]

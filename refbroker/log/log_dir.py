@@ -185,8 +185,9 @@ class LogDirectory:
                 # One log waits for the disk while another is read.
                 with ThreadPoolExecutor(self._recovery_threads, "refbroker-recovery") as pool:
                     logs = list(pool.map(lambda path: self._reopen(path, config), found.values()))
-        for (key, future), log in zip(found, logs, strict=True):
-            (self.futures if future else self.logs)[key] = log
+            for (key, future), log in zip(found, logs, strict=True):
+                (self.futures if future else self.logs)[key] = log
+            self._checkpoints.lower_recovery_points(self._checkpointed())
 
     def _sort_out(self, paths: Iterable[Path], config: LogConfig) -> dict[tuple[Key, bool], Path]:
         """The logs to open, by topic and partition and whether they are copies on their way in."""
@@ -365,12 +366,14 @@ class LogDirectory:
             KafkaStorageError: the disk fails.
         """
         self.health.check()
-        # Kafka keeps its metadata log out of the checkpoints.
-        logs = {key: log for key, log in (self.futures | self.logs).items() if key[0] != METADATA_TOPIC}
         with self.health.guard(f"write the checkpoints of {self.path}"):
-            self._checkpoints.write(logs, names)
+            self._checkpoints.write(self._checkpointed(), names)
         if not names:
             self.write_cleaner_offsets()
+
+    def _checkpointed(self) -> dict[Key, PartitionLog]:
+        # Kafka keeps its metadata log out of the checkpoints.
+        return {key: log for key, log in (self.futures | self.logs).items() if key[0] != METADATA_TOPIC}
 
     def write_cleaner_offsets(self) -> None:
         """Write how far each log is compacted, if that has changed.

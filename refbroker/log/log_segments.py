@@ -21,6 +21,10 @@ class LogSegments:
     def __iter__(self) -> Iterator[Segment]:
         return iter(self._segments)
 
+    def __contains__(self, segment: Segment) -> bool:
+        at = bisect_left(self._bases, segment.base_offset)
+        return at < len(self._segments) and self._segments[at] is segment
+
     def __getitem__(self, index: int) -> Segment:
         return self._segments[index]
 

@@ -113,7 +113,7 @@ class OffsetCheckpoints:
             key: log.log_start_offset for key, log in logs.items() if log.log_start_offset > log.segments[0].base_offset
         }
         tables = (
-            (RECOVERY_POINTS, {key: log.recovery_point for key, log in logs.items()}),
+            (RECOVERY_POINTS, {key: log.recovery_start for key, log in logs.items()}),
             (LOG_START_OFFSETS, starts),
             (HIGH_WATERMARKS, {key: log.high_watermark for key, log in logs.items()}),
         )
@@ -121,6 +121,18 @@ class OffsetCheckpoints:
             if (not names or name in names) and self._written.get(name) != offsets:
                 write_offsets(self._files, self._path / name, offsets)
                 self._written[name] = offsets
+
+    def lower_recovery_points(self, logs: Mapping[TopicPartitionKey, PartitionLog]) -> None:
+        """Take back what the checkpoint says of logs that are not on the disk that far, before they are written to.
+
+        One ends before it when the disk has lost what it had flushed, and the indexes of an active segment that ends
+        just there are not on the disk after they were made anew.
+
+        Raises:
+            OSError: the disk fails.
+        """
+        if any(log.recovery_start < self._recovery_points.get(key, 0) for key, log in logs.items()):
+            self.write(logs, [RECOVERY_POINTS])
 
     def write_cleaner_offsets(self, logs: Mapping[TopicPartitionKey, PartitionLog]) -> None:
         """Write how far each log is compacted, if that has changed.

@@ -262,6 +262,7 @@ class PartitionLog:
         with self._guard("roll"):
             self._producers.end_offset = offset
             self._take_snapshot(sync=False)
+            self._written = True
             active.deactivate()
             self._unsynced.add_rolled(active)
             self.segments.add(
@@ -463,6 +464,17 @@ class PartitionLog:
     def unflushed_records(self) -> int:
         """How many offsets lie behind the recovery point; a power failure may take these."""
         return self.log_end_offset - self.recovery_point
+
+    @property
+    def recovery_start(self) -> int:
+        """What the checkpoint says of the recovery point: after a crash the segments from this offset on are checked.
+
+        Those before it must be whole, with their indexes. At a recovery point where the active segment ends the next
+        one can begin, while the indexes of the former are not on the disk yet; so that it is one less until they are.
+        """
+        if self._closed or not self._written:
+            return self.recovery_point
+        return self._unsynced.recovery_start(self.segments, self.recovery_point, self.log_end_offset)
 
     @property
     def last_flush_ms(self) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -22,10 +23,14 @@ class PowerlessStore(Store):
         self.power = SimulatedDisk()
         self.disk = self.power  # type: ignore[assignment]
 
+    def checkpoint(self) -> None:
+        assert self.manager is not None
+        self.manager.checkpoint()
+
 
 def fill(log: PartitionLog, batches: int = 100) -> None:
-    for number in range(batches):
-        append(log, 2, timestamp=START_MS + number)
+    for _ in range(batches):
+        append(log, 2, timestamp=START_MS + log.log_end_offset // 2)
 
 
 def test_the_recovery_point_moves_when_the_disk_is_done(log: PartitionLog) -> None:
@@ -102,6 +107,81 @@ def test_power_that_goes_after_a_flush_takes_only_what_came_later(tmp_path: Path
     store.crash()
 
 
+def roll(store: PowerlessStore) -> None:
+    """Roll, and let the disk write the name of the new segment first."""
+    store.log().roll()
+    store.power.fsync_directory(store.path)
+
+
+def flush_then_roll(store: PowerlessStore) -> None:
+    store.log().flush()
+    store.checkpoint()
+    roll(store)
+
+
+def flush_and_roll_before_the_checkpoint(store: PowerlessStore) -> None:
+    store.log().flush()
+    roll(store)
+    store.checkpoint()
+
+
+def roll_during_a_flush(store: PowerlessStore) -> None:
+    flush = store.log().begin_flush()
+    assert flush is not None
+    roll(store)
+    flush.sync()
+    store.log().finish_flush(flush)
+    store.checkpoint()
+
+
+def recover_then_roll(store: PowerlessStore) -> None:
+    """After a clean stop the recovery point is the log end, and a crash has the indexes made anew."""
+    store.close()
+    store.log()
+    store.crash()
+    roll(store)
+
+
+def lose_the_end_then_roll(store: PowerlessStore) -> None:
+    """The disk has lost what it had flushed, so that the recovery point lies beyond what is written next."""
+    store.close()
+    for path in store.path.glob(f"{0:020d}.*"):
+        path.write_bytes(b"")
+    store.log()
+    store.crash()
+    fill(store.log(), 15)
+    store.log().flush()
+    roll(store)
+    fill(store.log(), 10)
+
+
+@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize(
+    "work",
+    [
+        flush_then_roll,
+        flush_and_roll_before_the_checkpoint,
+        roll_during_a_flush,
+        recover_then_roll,
+        lose_the_end_then_roll,
+    ],
+)
+def test_indexes_that_are_not_on_the_disk_are_made_anew_although_the_records_are(
+    tmp_path: Path, seed: int, work: Callable[[PowerlessStore], None]
+) -> None:
+    store = PowerlessStore(tmp_path)
+    fill(store.log(), 10)
+    store.close()
+    fill(store.log(), 10)
+    work(store)
+    store.crash()
+    store.power.lose_unflushed(seed)
+    log = store.log()
+    for batch in range(log.log_end_offset // 2):
+        assert log.offset_for_timestamp(START_MS + batch) == (2 * batch, START_MS + batch, 0)
+    store.crash()
+
+
 def test_a_checkpoint_is_written_when_it_has_changed_and_only_the_one_that_is_asked_for(store: Store) -> None:
     log = store.log()
     manager = store.manager
@@ -123,5 +203,6 @@ def test_a_checkpoint_is_written_when_it_has_changed_and_only_the_one_that_is_as
     assert (store.directory / LOG_START_OFFSETS).read_text() == "0\n1\norders 0 2\n"
     assert (store.directory / RECOVERY_POINTS).read_text() == "0\n1\norders 0 0\n"
     manager.checkpoint()
-    assert (store.directory / RECOVERY_POINTS).read_text() == "0\n1\norders 0 5\n"
+    # One less than the log end, for as long as the indexes of the segment that ends there are not on the disk.
+    assert (store.directory / RECOVERY_POINTS).read_text() == "0\n1\norders 0 4\n"
     assert (store.directory / HIGH_WATERMARKS).read_text() == "0\n1\norders 0 5\n"

@@ -63,6 +63,7 @@ APIS: dict[int, Api] = {
     25: Api("add_offsets_to_txn", 0, 4),
     26: Api("end_txn", 0, 5),
     27: Api("write_txn_markers", 1, 2),
+    28: Api("txn_offset_commit", 0, 5),
     29: Api("describe_acls", 1, 3),
     32: Api("describe_configs", 1, 4),
     33: Api("alter_configs", 0, 2),

@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, TypeVar
 from kclient.errors import CoordinatorLoadInProgressError, InvalidGroupIdError, KafkaError, NotCoordinatorError
 from kclient.protocol import Message
 from kclient.protocol.messages.records.metadata_log import RemoveTopicRecord
+from kclient.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
 from refbroker.coordinators.groups.consumer.topics import GroupTopics
 from refbroker.coordinators.groups.shard import GroupShard
 from refbroker.coordinators.internal_topic import InternalTopic
-from refbroker.coordinators.runtime import CoordinatorResult, CoordinatorRuntime
+from refbroker.coordinators.runtime import CoordinatorResult, CoordinatorRuntime, coordinator_error
+from refbroker.transaction_verification import NO_SEQUENCE, ClientSupport, verify_partitions
 
 if TYPE_CHECKING:
     from refbroker.broker import Broker
@@ -94,6 +96,37 @@ class GroupCoordinator:
             KafkaError: the operation's own, or that its records could not be stored.
         """
         return self.runtime.write(self.topic.partition_for(group_id), operation)
+
+    def commit_offsets_in_transaction(
+        self, request: TxnOffsetCommitRequest, support: ClientSupport
+    ) -> TxnOffsetCommitResponse:
+        """Store offsets of a group that count once the transaction is committed.
+
+        Parameters:
+            support: what the producer knows of KIP-890.
+
+        Raises:
+            InvalidProducerEpochError, InvalidPidMappingError, ConcurrentTransactionsError, TransactionAbortableError,
+            InvalidTxnStateError: the partition that the group is in is not part of the transaction.
+            KafkaError: the group's coordinator refuses, or the records could not be stored.
+        """
+        partition = self.topic.partition_for(request.group_id)
+        errors = verify_partitions(
+            self._broker,
+            request.transactional_id,
+            request.producer_id,
+            request.producer_epoch,
+            {(OFFSETS_TOPIC, partition): NO_SEQUENCE},
+            support,
+        )
+        for error in errors.values():
+            raise coordinator_error(error)
+        return self.runtime.write(
+            partition,
+            lambda shard: shard.commit_offsets_in_transaction(request),
+            producer_id=request.producer_id,
+            producer_epoch=request.producer_epoch,
+        )
 
 
 def check_group_id(group_id: str | None) -> None:

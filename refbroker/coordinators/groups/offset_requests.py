@@ -1,12 +1,14 @@
-"""OffsetCommit, OffsetFetch and OffsetDelete, as Kafka's coordinator carries them out on the groups of a partition.
+"""OffsetCommit, TxnOffsetCommit, OffsetFetch and OffsetDelete, as Kafka's coordinator carries them out on the groups of
+a partition.
 
 Sans I/O: the time comes in from outside, and what changes is in the records that are given back. Who may see and
-change a topic, which topics there are and what their ids are is the handlers' business. Left out: TxnOffsetCommit.
+change a topic, which topics there are and what their ids are is the handlers' business.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from uuid import UUID
 
 from kclient.errors import (
     CoordinatorNotAvailableError,
@@ -16,12 +18,14 @@ from kclient.errors import (
     IllegalGenerationError,
     OffsetMetadataTooLargeError,
     RebalanceInProgressError,
+    StaleMemberEpochError,
     UnknownMemberIdError,
     UnstableOffsetCommitError,
 )
 from kclient.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from kclient.protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
 from kclient.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
+from kclient.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
 from refbroker.coordinators.groups.consumer.group import ConsumerGroup
 from refbroker.coordinators.groups.consumer.member import ConsumerMember
 from refbroker.coordinators.groups.group import ClassicGroup
@@ -39,6 +43,8 @@ from refbroker.coordinators.runtime import CoordinatorResult
 DEFAULT_RETENTION_TIME = -1
 NO_OFFSET = -1
 FIRST_WITH_GROUP_ID_NOT_FOUND = 9
+# Of OffsetCommit: members of consumer groups must use one that has member epochs, which TxnOffsetCommit always has.
+_ANY_VERSION = 2**15 - 1
 
 FetchedGroup = OffsetFetchResponse.OffsetFetchResponseGroup
 FetchedTopic = OffsetFetchResponse.OffsetFetchResponseTopics
@@ -96,7 +102,7 @@ class OffsetRequests:
                 one = OffsetCommitResponse.OffsetCommitResponsePartition(partition_index=wanted.partition_index)
                 answer.partitions.append(one)
                 metadata = wanted.committed_metadata or ""
-                if java_length(metadata) > self._metadata_max_size:
+                if self._is_too_large(metadata):
                     one.error_code = OffsetMetadataTooLargeError.code
                     continue
                 if behind is not None:
@@ -125,6 +131,70 @@ class OffsetRequests:
         check_commit(group, member_id, request.group_instance_id, request.generation_id_or_member_epoch)
         if group.state in (GroupState.STABLE, GroupState.PREPARING_REBALANCE):
             self._keep_alive(group, member_id)
+        return None
+
+    def _is_too_large(self, metadata: str) -> bool:
+        return java_length(metadata) > self._metadata_max_size
+
+    # TxnOffsetCommit
+
+    def commit_in_transaction(
+        self, request: TxnOffsetCommitRequest, topic_id: Callable[[str], UUID]
+    ) -> CoordinatorResult[TxnOffsetCommitResponse]:
+        """Store offsets as part of a transaction, with which they count or are forgotten.
+
+        A producer need not say for which member of the group it is; if it does, that must be one, of this generation
+        (KIP-447). Whether the group is in a rebalance makes no difference.
+
+        Parameters:
+            topic_id: of a topic that exists, by its name.
+
+        Raises:
+            UnknownMemberIdError, FencedInstanceIdError, IllegalGenerationError, CoordinatorNotAvailableError: the
+                producer may not commit now.
+        """
+        behind = self._check_transactional_sender(request)
+        now, records, topics = self._now(), [], []
+        for topic in request.topics:
+            answer = TxnOffsetCommitResponse.TxnOffsetCommitResponseTopic(name=topic.name)
+            topics.append(answer)
+            for wanted in topic.partitions:
+                number = wanted.partition_index
+                one = TxnOffsetCommitResponse.TxnOffsetCommitResponsePartition(partition_index=number)
+                answer.partitions.append(one)
+                metadata = wanted.committed_metadata or ""
+                if self._is_too_large(metadata):
+                    one.error_code = OffsetMetadataTooLargeError.code
+                    continue
+                if behind is not None:
+                    try:
+                        behind.check_commit(request.generation_id, topic_id(topic.name), topic.name, number)
+                    except StaleMemberEpochError as error:
+                        raise IllegalGenerationError(error.message) from error
+                committed = CommittedOffset(wanted.committed_offset, wanted.committed_leader_epoch, metadata, now)
+                records.append(committed.record(GroupPartition(request.group_id, topic.name, number)))
+        return CoordinatorResult(records, TxnOffsetCommitResponse(topics=topics))
+
+    def _check_transactional_sender(self, request: TxnOffsetCommitRequest) -> ConsumerMember | None:
+        """See that the producer may commit; gives the member when each partition has to be checked as well."""
+        generation, member_id, instance_id = request.generation_id, request.member_id, request.group_instance_id
+        is_anonymous = generation < 0 and not member_id and instance_id is None
+        consumers = self._consumers.get(request.group_id)
+        if consumers is not None:
+            try:
+                return None if is_anonymous else consumers.check_commit(member_id, generation, _ANY_VERSION)
+            except StaleMemberEpochError as error:
+                raise IllegalGenerationError(error.message) from error
+        group = self._groups.get(request.group_id)
+        if group is None:
+            if generation >= 0:
+                raise IllegalGenerationError
+        elif group.state is GroupState.DEAD:
+            raise CoordinatorNotAvailableError
+        elif not is_anonymous and not (generation < 0 and group.is_empty):
+            group.check_member(member_id, instance_id)
+            if generation != group.generation:
+                raise IllegalGenerationError
         return None
 
     # OffsetFetch

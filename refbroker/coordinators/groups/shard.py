@@ -16,6 +16,7 @@ from kclient.protocol.messages.records.consumer_offsets import (
     OffsetCommitKey,
     OffsetCommitValue,
 )
+from kclient.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
 from refbroker.coordinators.groups.administration import delete_group
 from refbroker.coordinators.groups.classic import ClassicProtocol
 from refbroker.coordinators.groups.consumer.group import ConsumerGroup
@@ -107,6 +108,15 @@ class GroupShard:
     def commit_offsets(self, request: OffsetCommitRequest, version: int) -> CoordinatorResult[OffsetCommitResponse]:
         """Store offsets of a group; see `OffsetRequests.commit`."""
         result = self._offset_requests.commit(request, version)
+        self._broker.metrics.groups.offsets_committed += len(result.records)
+        return result
+
+    def commit_offsets_in_transaction(
+        self, request: TxnOffsetCommitRequest
+    ) -> CoordinatorResult[TxnOffsetCommitResponse]:
+        """Store offsets of a group as part of a transaction; see `OffsetRequests.commit_in_transaction`."""
+        topics = self._broker.metadata.image.topics
+        result = self._offset_requests.commit_in_transaction(request, lambda name: topics[name].topic_id)
         self._broker.metrics.groups.offsets_committed += len(result.records)
         return result
 

@@ -1,0 +1,84 @@
+"""TxnOffsetCommit (28), versions 0 to 5: stores how far a group has come, as part of a transaction (KIP-98, KIP-447).
+
+The offsets are there at once, and count when the transaction is committed. Each partition for itself, as far as it is
+about the partition: one that does not exist is UNKNOWN_TOPIC_OR_PARTITION, metadata longer than
+`offset.metadata.max.bytes` OFFSET_METADATA_TOO_LARGE; what is wrong with producer, member or coordinator is told of
+each partition that exists. From version 3 on the producer may say for which member of the group it is, and of which
+generation; `refbroker.coordinators.groups.offset_requests` has the rules.
+
+The group's partition of `__consumer_offsets` has to be part of the transaction: AddOffsetsToTxn has added it, or from
+version 5 on this does. If it is not that is TRANSACTION_ABORTABLE, before version 4 INVALID_TXN_STATE; an older epoch
+of the producer is INVALID_PRODUCER_EPOCH. Before version 2 COORDINATOR_LOAD_IN_PROGRESS is told as
+COORDINATOR_NOT_AVAILABLE, since the other one broke clients of that time.
+
+Permissions: WRITE on the transactional id, READ on the group, READ on the topics.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from kclient.errors import (
+    CoordinatorLoadInProgressError,
+    CoordinatorNotAvailableError,
+    InvalidGroupIdError,
+    KafkaError,
+    UnknownTopicOrPartitionError,
+)
+from kclient.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
+from refbroker.dispatch import Context
+from refbroker.handlers.answers import code_of
+from refbroker.transaction_verification import ClientSupport
+
+FIRST_WITH_LOAD_IN_PROGRESS = 2
+FIRST_WITH_ABORTABLE_ERROR = 4
+FIRST_WITH_TRANSACTIONS_V2 = 5
+
+RequestTopic = TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic
+ResponseTopic = TxnOffsetCommitResponse.TxnOffsetCommitResponseTopic
+ResponsePartition = TxnOffsetCommitResponse.TxnOffsetCommitResponsePartition
+
+
+def handle(context: Context, request: TxnOffsetCommitRequest) -> TxnOffsetCommitResponse:
+    """Carry out a TxnOffsetCommit request."""
+    answers: dict[str, ResponseTopic] = {}
+    topics = context.broker.metadata.image.topics
+    accepted: list[RequestTopic] = []
+    for topic in request.topics:
+        partitions = topics[topic.name].partitions if topic.name in topics else {}
+        known = [one for one in topic.partitions if one.partition_index in partitions]
+        unknown = [one.partition_index for one in topic.partitions if one.partition_index not in partitions]
+        if known:
+            accepted.append(RequestTopic(name=topic.name, partitions=known))
+        _refuse(answers, topic.name, unknown, UnknownTopicOrPartitionError())
+    if accepted:
+        request.topics = accepted
+        try:
+            if not request.group_id:
+                raise InvalidGroupIdError
+            stored = context.broker.groups.commit_offsets_in_transaction(request, _support(context.version))
+        except KafkaError as error:
+            if context.version < FIRST_WITH_LOAD_IN_PROGRESS and isinstance(error, CoordinatorLoadInProgressError):
+                error = CoordinatorNotAvailableError(error.message)
+            for topic in accepted:
+                _refuse(answers, topic.name, [one.partition_index for one in topic.partitions], error)
+        else:
+            for answered in stored.topics:
+                _add(answers, answered.name, answered.partitions)
+    return TxnOffsetCommitResponse(topics=list(answers.values()))
+
+
+def _support(version: int) -> ClientSupport:
+    if version >= FIRST_WITH_TRANSACTIONS_V2:
+        return ClientSupport.TRANSACTIONS_V2
+    return ClientSupport.ABORTABLE_ERROR if version >= FIRST_WITH_ABORTABLE_ERROR else ClientSupport.NONE
+
+
+def _refuse(answers: dict[str, ResponseTopic], name: str, partitions: Iterable[int], error: KafkaError) -> None:
+    code = code_of(error)
+    _add(answers, name, [ResponsePartition(partition_index=number, error_code=code) for number in partitions])
+
+
+def _add(answers: dict[str, ResponseTopic], name: str, partitions: list[ResponsePartition]) -> None:
+    if partitions:
+        answers.setdefault(name, ResponseTopic(name=name)).partitions.extend(partitions)

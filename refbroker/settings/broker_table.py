@@ -335,16 +335,16 @@ ssl.truststore.location string null * D
 ssl.truststore.password password null * D
 ssl.truststore.type string JKS * D
 telemetry.max.bytes int 1048576 1.. -
-transaction.abort.timed.out.transaction.cleanup.interval.ms int 10000 1.. -
-transaction.max.timeout.ms int 900000 1.. -
+transaction.abort.timed.out.transaction.cleanup.interval.ms int 10000 1.. A
+transaction.max.timeout.ms int 900000 1.. A
 transaction.partition.verification.enable boolean true * D
-transaction.remove.expired.transaction.cleanup.interval.ms int 3600000 1.. -
-transaction.state.log.load.buffer.size int 5242880 1.. -
-transaction.state.log.min.isr int 2 1.. -
-transaction.state.log.num.partitions int 50 1.. -
-transaction.state.log.replication.factor short 3 1.. -
-transaction.state.log.segment.bytes int 104857600 1.. -
+transaction.remove.expired.transaction.cleanup.interval.ms int 3600000 1.. A
+transaction.state.log.load.buffer.size int 5242880 1.. A
+transaction.state.log.min.isr int 2 1.. A
+transaction.state.log.num.partitions int 50 1.. A
+transaction.state.log.replication.factor short 3 1.. A
+transaction.state.log.segment.bytes int 104857600 1.. A
 transaction.two.phase.commit.enable boolean false * -
-transactional.id.expiration.ms int 604800000 1.. -
+transactional.id.expiration.ms int 604800000 1.. A
 unclean.leader.election.enable boolean false * D
 """

@@ -105,6 +105,17 @@ _BROKER = {
     "socket.receive.buffer.bytes": "The size of the sockets' receive buffers, -1 for the system's choice.",
     "socket.request.max.bytes": "The largest request, in bytes.",
     "socket.send.buffer.bytes": "The size of the sockets' send buffers, -1 for the system's choice.",
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "How often transactions whose time is up are "
+    "looked for, in milliseconds.",
+    "transaction.max.timeout.ms": "The longest transaction.timeout.ms that producers may have, in milliseconds.",
+    "transaction.remove.expired.transaction.cleanup.interval.ms": "How often transactional ids that have not been used "
+    "are looked for, in milliseconds.",
+    "transaction.state.log.load.buffer.size": "How much of __transaction_state is read at once, in bytes.",
+    "transaction.state.log.min.isr": "The min.insync.replicas that __transaction_state gets when it is made.",
+    "transaction.state.log.num.partitions": "How many partitions __transaction_state gets when it is made.",
+    "transaction.state.log.replication.factor": "How many replicas __transaction_state gets; at most one on each broker.",
+    "transaction.state.log.segment.bytes": "The segment.bytes that __transaction_state gets when it is made.",
+    "transactional.id.expiration.ms": "How long a transactional id is kept that is not used, in milliseconds.",
 }
 
 

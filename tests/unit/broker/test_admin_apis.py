@@ -468,12 +468,9 @@ async def test_the_end_of_an_epoch(harness: Harness) -> None:
 async def test_producer_ids_and_what_is_not_there_yet(harness: Harness) -> None:
     first, second = (harness.send(InitProducerIdRequest(transactional_id=None), 5) for _ in range(2))
     assert (first.producer_id, first.producer_epoch, second.producer_id) == (0, 0, 1)
-    refused = harness.send(InitProducerIdRequest(transactional_id="t"), 5)
-    assert refused.error_code == errors.CoordinatorNotAvailableError.code
-    answer = harness.send(FindCoordinatorRequest(key_type=1, coordinator_keys=["a", "b"]), 6)
+    answer = harness.send(FindCoordinatorRequest(key_type=2, coordinator_keys=["a", "b"]), 6)
     assert [(one.key, one.error_code) for one in answer.coordinators] == [("a", 15), ("b", 15)]
-    assert "no transactions" in answer.coordinators[0].error_message
-    assert harness.send(FindCoordinatorRequest(key_type=1, key="a"), 2).error_code == 15
+    assert "no share groups" in answer.coordinators[0].error_message
     assert harness.send(DescribeAclsRequest(), 3).error_code == errors.SecurityDisabledError.code
 
 

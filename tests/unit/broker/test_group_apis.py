@@ -125,11 +125,10 @@ async def test_more_partitions_do_not_move_the_groups_that_there_are(groups: Har
 
 async def test_kinds_of_coordinators_that_there_are_not(harness: Harness) -> None:
     codes = {}
-    for kind, version in ((1, 6), (2, 6), (2, 5), (3, 6), (-1, 6)):
+    for kind, version in ((2, 6), (2, 5), (3, 6), (-1, 6)):
         [answer] = harness.send(FindCoordinatorRequest(key_type=kind, coordinator_keys=["k"]), version).coordinators
         codes[kind, version] = answer.error_code
     assert codes == {
-        (1, 6): NOT_AVAILABLE,
         (2, 6): NOT_AVAILABLE,
         (2, 5): INVALID_REQUEST,
         (3, 6): INVALID_REQUEST,

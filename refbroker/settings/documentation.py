@@ -113,7 +113,7 @@ _BROKER = {
     "transaction.state.log.load.buffer.size": "How much of __transaction_state is read at once, in bytes.",
     "transaction.state.log.min.isr": "The min.insync.replicas that __transaction_state gets when it is made.",
     "transaction.state.log.num.partitions": "How many partitions __transaction_state gets when it is made.",
-    "transaction.state.log.replication.factor": "How many replicas __transaction_state gets; at most one on each broker.",
+    "transaction.state.log.replication.factor": "How many replicas __transaction_state gets, one on each broker.",
     "transaction.state.log.segment.bytes": "The segment.bytes that __transaction_state gets when it is made.",
     "transactional.id.expiration.ms": "How long a transactional id is kept that is not used, in milliseconds.",
 }

@@ -7,7 +7,7 @@ there is. A disk that fails here leaves the partition without a log, which its r
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from uuid import UUID
 
 from kclient.errors import KafkaStorageError
@@ -125,14 +125,16 @@ class Publisher:
         own = self._image.config(BROKER_RESOURCE, str(self._config.node_id))
         every = self._image.config(BROKER_RESOURCE, "")
         self._config.set_dynamic(own, every)
-        self._note("the broker setting", broker_settings(), [*own, *every])
+        self._note("the broker setting", broker_settings(), {**every, **own})
         cordoned = self._config.cordoned_directories
         self._logs.cordoned = frozenset(each for each in self._logs.directories if str(each.path) in cordoned)
 
-    def _note(self, kind: str, known: Mapping[str, Setting], names: Iterable[str]) -> None:
-        """Say once of each setting that nothing acts on that it is so."""
-        for name in names:
+    def _note(self, kind: str, known: Mapping[str, Setting], values: Mapping[str, str]) -> None:
+        """Say once of each setting that nothing acts on that it is so, unless its value changes nothing anyway."""
+        for name, value in values.items():
             found = known.get(name)
-            if found is not None and not found.acted_on and (kind, name) not in self._noted:
+            if found is None or found.acted_on or value == found.default:
+                continue
+            if (kind, name) not in self._noted:
                 self._noted.add((kind, name))
                 logger.warning("%s %s is stored, but this broker does not act on it yet", kind, name)

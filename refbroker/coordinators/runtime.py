@@ -49,6 +49,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 NO_PRODUCER = -1
+NO_SEQUENCE = -1
 _INT32_MAX = 2**31 - 1
 
 T = TypeVar("T")
@@ -370,7 +371,7 @@ class CoordinatorRuntime(Generic[S]):
             batch = builder.build(
                 producer_id=producer_id,
                 producer_epoch=producer_epoch,
-                base_sequence=0,
+                base_sequence=0 if transactional else NO_SEQUENCE,
                 is_transactional=transactional,
             )
             stored = shard.log.append(

@@ -19,6 +19,7 @@ class KafkaError(Exception):
         refreshes_metadata: whether the client's view of the cluster is out of date.
         fatal: whether the client cannot go on with the same credentials and identity: bad
             credentials, no permission, a fenced id, a protocol the broker does not speak.
+        abortable: whether abort_transaction() mends it: the producer goes on with the next transaction.
         message: what happened, without the context.
         topic, partition, offset, broker, api: where it happened, each None when it does not apply.
             `broker` is text such as `1 (localhost:9092)`; `api` is Kafka's name, as `Fetch`.
@@ -31,6 +32,7 @@ class KafkaError(Exception):
     retriable: bool = False
     refreshes_metadata: bool = False
     fatal: bool = False
+    abortable: bool = False
 
     def __init__(
         self,
@@ -58,6 +60,7 @@ class KafkaError(Exception):
         retriable: bool | None = None,
         refreshes_metadata: bool | None = None,
         fatal: bool | None = None,
+        abortable: bool | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init_subclass__(**kwargs)
@@ -69,6 +72,8 @@ class KafkaError(Exception):
             cls.refreshes_metadata = refreshes_metadata
         if fatal is not None:
             cls.fatal = fatal
+        if abortable is not None:
+            cls.abortable = abortable
         if cls.__module__.startswith("kclient._"):
             cls.__module__ = "kclient.errors"
 

@@ -522,7 +522,7 @@ class InvalidRegistrationError(BrokerError, code=119, name="INVALID_REGISTRATION
     """The controller considers the broker's registration invalid."""
 
 
-class TransactionAbortableError(BrokerError, code=120, name="TRANSACTION_ABORTABLE"):
+class TransactionAbortableError(BrokerError, code=120, name="TRANSACTION_ABORTABLE", abortable=True):
     """The transaction failed in a way that an abort mends: abort it, and begin anew."""
 
 

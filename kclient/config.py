@@ -188,6 +188,13 @@ class ProducerConfig(ClientConfig, frozen=True, kw_only=True):
     interceptors: Annotated[
         Sequence[Any], Option("Objects with on_send, on_acknowledgement or both.", kafka="interceptor.classes")
     ] = ()
+    transactional_id: Annotated[
+        str | None,
+        Option("The name under which transactions are made; a new producer of the same name fences the one before."),
+    ] = None
+    transaction_timeout_ms: Annotated[
+        int, _milliseconds("The coordinator aborts a transaction that is open for this long.", 1, INT_MAX)
+    ] = 60_000
     metadata_max_idle_ms: Annotated[
         int, _milliseconds("A topic not produced to for this long is forgotten.", 5_000)
     ] = 300_000
@@ -197,6 +204,7 @@ class ProducerConfig(ClientConfig, frozen=True, kw_only=True):
         for interceptor in self.interceptors:
             if not (hasattr(interceptor, "on_send") or hasattr(interceptor, "on_acknowledgement")):
                 raise ConfigError(f"an interceptor has on_send, on_acknowledgement or both, not {interceptor!r}")
+        self._check_transactions()
         if self.enable_idempotence:
             if self.acks not in (-1, "all"):
                 raise ConfigError(f'enable_idempotence=True needs acks="all", not {self.acks!r}')
@@ -217,6 +225,16 @@ class ProducerConfig(ClientConfig, frozen=True, kw_only=True):
                 f"delivery_timeout_ms ({self.delivery_timeout_ms}) must be at least linger_ms + request_timeout_ms "
                 f"({self.linger_ms} + {self.request_timeout_ms})"
             )
+
+    def _check_transactions(self) -> None:
+        if self.transactional_id is None:
+            return
+        if not self.transactional_id:
+            raise ConfigError("transactional_id must be a name, or None for a producer without transactions")
+        if self.acks not in (-1, "all"):
+            raise ConfigError(f'transactional_id needs acks="all", not {self.acks!r}')
+        if self.enable_idempotence is False:
+            raise ConfigError("transactional_id needs enable_idempotence, which must not be False")
 
     @property
     def idempotent(self) -> bool:
@@ -410,10 +428,7 @@ def _option(hint: Any) -> Option:
     return next(extra for extra in hint.__metadata__ if isinstance(extra, Option))
 
 
-_NOT_YET = {
-    "TLS and SASL": ("security_protocol", "sasl_", "ssl_"),
-    "transactions": ("transactional_id", "transaction_timeout_ms"),
-}
+_NOT_YET = {"TLS and SASL": ("security_protocol", "sasl_", "ssl_")}
 
 
 def _unknown(name: str, known: typing.Iterable[str]) -> str:

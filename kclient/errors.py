@@ -152,6 +152,10 @@ class DeliveryError(KafkaError, name="DELIVERY_FAILED"):
         self.errors = tuple(errors)
 
 
+class TransactionAbortedError(KafkaError, name="TRANSACTION_ABORTED"):
+    """The record was not sent, since its transaction was aborted."""
+
+
 class SerializationError(KafkaError, ValueError, name="SERIALIZATION_FAILED"):
     """A serializer failed, or did not return bytes; the record was not sent."""
 

@@ -57,6 +57,8 @@ class ProducerOptions(ClientOptions, total=False):
     key_serializer: Serializer | None
     value_serializer: Serializer | None
     interceptors: Sequence[Any]
+    transactional_id: str | None
+    transaction_timeout_ms: int
     metadata_max_idle_ms: int
 
 

@@ -25,6 +25,7 @@ class ApiRanges:
         broker: how errors name it.
         ranges: by API key, the first and the last version.
         features: the finalized features by name, with their levels (KIP-584).
+        features_epoch: grows whenever they change; -1 while they are not known.
     """
 
     def __init__(
@@ -32,10 +33,12 @@ class ApiRanges:
         broker: str,
         ranges: Mapping[int, tuple[int, int]] | None = None,
         features: Mapping[str, int] | None = None,
+        features_epoch: int = -1,
     ) -> None:
         self.broker = broker
         self.ranges = dict(ranges or {})
         self.features = dict(features or {})
+        self.features_epoch = features_epoch
         self._best: dict[int, int] = {}
 
     def version(self, request_type: type[Message]) -> int | None:
@@ -123,6 +126,7 @@ def find_versions(setup: Setup) -> Exchange:
             setup.broker,
             {entry.api_key: (entry.min_version, entry.max_version) for entry in response.api_keys},
             {feature.name: feature.max_version_level for feature in response.finalized_features},
+            response.finalized_features_epoch,
         )
         return
 

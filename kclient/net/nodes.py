@@ -15,7 +15,7 @@ from kclient.config import ClientConfig
 from kclient.errors import DisconnectedError, KafkaError, KafkaTimeoutError
 from kclient.metrics import Metrics
 from kclient.net.failures import api_name, error_for_request
-from kclient.net.handshake import PLAINTEXT_STEPS, Step
+from kclient.net.handshake import PLAINTEXT_STEPS, ApiRanges, Step
 from kclient.net.link import Link, LinkSettings, LinkState, Waiting
 from kclient.net.manager import ANY_NODE, NEVER, Nodes, Request
 from kclient.net.transport import Transport
@@ -70,6 +70,7 @@ class ClusterNodes(Nodes):
         self._on_bootstrap = False
         self._unassigned: deque[Waiting] = deque()
         self._last_error: KafkaError | None = None
+        self._newest = ApiRanges("no broker")
         self.on_unreachable: Callable[[], None] = lambda: None
         """Called when a connection that was wanted could not be made: what its broker led may have moved."""
         self._closed_with: KafkaError | None = None
@@ -117,6 +118,13 @@ class ClusterNodes(Nodes):
         """The finalized features of a connected broker and their levels, as `transaction.version`; else empty."""
         link = self._links.get(node)
         return {} if link is None or link.connection is None else link.connection.ranges.features
+
+    def feature_level(self, feature: str) -> int:
+        """The finalized level of a feature, by the newest that any broker told when it was connected to; else 0."""
+        for link in self._all_links():
+            if link.connection is not None and link.connection.ranges.features_epoch > self._newest.features_epoch:
+                self._newest = link.connection.ranges
+        return self._newest.features.get(feature, 0)
 
     def last_error(self) -> KafkaError | None:
         """Why connecting failed the last time, while no broker is connected. Any thread."""

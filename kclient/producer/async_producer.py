@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Iterable, Mapping
 from types import TracebackType
-from typing import Any, Self, Unpack
+from typing import Any, Self, TypeVar, Unpack
 
 import anyio
 import anyio.lowlevel
@@ -15,6 +15,7 @@ import anyio.to_thread
 
 from kclient.config import ProducerConfig
 from kclient.errors import ConcurrentUseError, DeliveryError
+from kclient.net.operation import Operation
 from kclient.net.waiting import LoopBridge
 from kclient.options import ProducerOptions
 from kclient.producer.accumulator import OnDelivery
@@ -23,8 +24,12 @@ from kclient.producer.core import EXIT_SECONDS, ProducerCore
 from kclient.producer.future import RecordFuture
 from kclient.producer.producer import closing_seconds
 from kclient.producer.record import ProducerRecord
+from kclient.producer.transactions.calls import Offsets
+from kclient.producer.transactions.context import AsyncTransaction
 from kclient.producer.waiting import run_async
-from kclient.types import PartitionInfo
+from kclient.types import ConsumerGroupMetadata, PartitionInfo, PreparedTransaction
+
+T = TypeVar("T")
 
 SENDS_PER_CHECKPOINT = 256
 """A task that sends in a loop lets the others run at least this often."""
@@ -112,14 +117,48 @@ class AsyncProducer:
 
     async def flush(self, timeout: float | None = None) -> None:
         """Wait until everything sent before is delivered or failed. See `Producer.flush`."""
+        await self._run(self._core.flush(timeout))
+
+    # -- transactions
+
+    async def init_transactions(self, timeout: float | None = None) -> None:
+        """Take the transactional id. See `Producer.init_transactions`."""
+        await self._run(self._core.calls.init_transactions(timeout))
+
+    async def begin_transaction(self) -> None:
+        """Begin a transaction. See `Producer.begin_transaction`."""
         self._check_loop()
-        await run_async(self._core.flush(timeout), self._core.news, self._bridge)
+        self._core.calls.begin_transaction()
+
+    async def send_offsets_to_transaction(
+        self, offsets: Offsets, group_metadata: ConsumerGroupMetadata, timeout: float | None = None
+    ) -> None:
+        """Let a consumer's offsets count with the transaction. See `Producer.send_offsets_to_transaction`."""
+        await self._run(self._core.calls.send_offsets(offsets, group_metadata, timeout))
+
+    async def commit_transaction(self, timeout: float | None = None) -> None:
+        """Deliver everything and commit. See `Producer.commit_transaction`."""
+        await self._run(self._core.calls.commit_transaction(timeout))
+
+    async def abort_transaction(self, timeout: float | None = None) -> None:
+        """Abort the transaction. See `Producer.abort_transaction`."""
+        await self._run(self._core.calls.abort_transaction(timeout))
+
+    async def prepare_transaction(self, timeout: float | None = None) -> PreparedTransaction:
+        """Deliver everything and let go of the transaction. See `Producer.prepare_transaction`."""
+        return await self._run(self._core.calls.prepare_transaction(timeout))
+
+    def transaction(self, timeout: float | None = None) -> AsyncTransaction:
+        """`async with`: begins a transaction, and commits or aborts it. See `Producer.transaction`."""
+        return AsyncTransaction(self, self._core.transaction_state, timeout)
+
+    async def _run(self, steps: Operation[T]) -> T:
+        self._check_loop()
+        return await run_async(steps, self._core.news, self._bridge)
 
     async def partitions_for(self, topic: str, timeout: float | None = None) -> list[PartitionInfo]:
         """The partitions of a topic. See `Producer.partitions_for`."""
-        self._check_loop()
-        steps = self._core.partitions_for(topic, timeout)
-        return await run_async(steps, self._core.news, self._bridge)
+        return await self._run(self._core.partitions_for(topic, timeout))
 
     def metrics(self) -> dict[str, float]:
         """What the producer counts. See `Producer.metrics`."""

@@ -88,6 +88,7 @@ class ProducerBatch:
         deliveries: futures and the functions to tell of their results, in turn: f1, on_delivery1, f2, on_delivery2.
         accounted: bytes of buffer_memory that it holds.
         on_wire: whether a request that carries it is unanswered; it may have failed by its deadline meanwhile.
+        transactional: whether it belongs to a transaction.
     """
 
     __slots__ = (
@@ -122,11 +123,18 @@ class ProducerBatch:
         "settled",
         "state",
         "topic",
+        "transactional",
         "wire",
     )
 
     def __init__(
-        self, queue: PartitionQueue, builder: BatchBuilder, created: float, deadline: float, outlet: Outlet
+        self,
+        queue: PartitionQueue,
+        builder: BatchBuilder,
+        created: float,
+        deadline: float,
+        outlet: Outlet,
+        transactional: bool = False,
     ) -> None:
         self.queue = queue
         self.topic = queue.topic
@@ -135,6 +143,7 @@ class ProducerBatch:
         self.created = created
         self.deadline = deadline
         self.outlet = outlet
+        self.transactional = transactional
         self.attempts = 0
         self.retry_at = 0.0
         self.failed_leader: int | None = None
@@ -195,7 +204,10 @@ class ProducerBatch:
         if self.wire is None:
             assert self.builder is not None
             self.wire = self.builder.build(
-                producer_id=self.producer_id, producer_epoch=self.producer_epoch, base_sequence=self.sequence
+                producer_id=self.producer_id,
+                producer_epoch=self.producer_epoch,
+                base_sequence=self.sequence,
+                is_transactional=self.transactional,
             )
         return self.wire
 

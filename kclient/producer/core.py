@@ -39,6 +39,8 @@ from kclient.producer.measures import Measures
 from kclient.producer.partitioners import make_partitioner
 from kclient.producer.preparing import Preparation, Prepared
 from kclient.producer.sender import Sender
+from kclient.producer.transactions import TransactionManager, TransactionState
+from kclient.producer.transactions.calls import TransactionCalls
 from kclient.producer.waiting import News
 from kclient.records import BatchBuilder
 from kclient.types import PartitionInfo
@@ -87,6 +89,18 @@ class ProducerCore:
             plain=self._partitioner is None and self.preparation.is_plain,
             seed=random.getrandbits(32),
         )
+        self.transactions: TransactionManager | None = None
+        if config.transactional_id is not None:
+            # The fast path of send looks at this flag alone; the slow one finds out that no transaction is open.
+            self.accumulator.usable = False
+            self.transactions = TransactionManager(
+                config,
+                engine.nodes,
+                on_change=self.news.announce,
+                on_open=self._on_open,
+                random=random.Random(),
+            )
+        self.calls = TransactionCalls(self, self.transactions, self._max_block)
         self.measures = Measures(engine.metrics)
         engine.metrics.gauge("buffer_total_bytes").set(config.buffer_memory)
         engine.metrics.gauge("buffer_available_bytes", lambda: config.buffer_memory - self.accumulator.used)
@@ -100,6 +114,7 @@ class ProducerCore:
             on_fatal=self._on_fatal,
             measures=self.measures,
             random=random.Random(),
+            transactions=self.transactions,
         )
         engine.add(self.sender)
         engine.on_failure(self.sender.stop)
@@ -118,7 +133,7 @@ class ProducerCore:
 
     def _new_batch(self, queue: PartitionQueueType, created: float, deadline: float, limit: int) -> ProducerBatch:
         builder = BatchBuilder(self.config.compression_type, self._level, max_bytes=limit)
-        return ProducerBatch(queue, builder, created, deadline, self.deliveries)
+        return ProducerBatch(queue, builder, created, deadline, self.deliveries, self.transactions is not None)
 
     def _on_settled(self) -> None:
         accumulator = self.accumulator
@@ -136,11 +151,21 @@ class ProducerCore:
         if self.fatal is not None:
             raise self.fatal.with_traceback(None)
 
+    def transaction_state(self) -> TransactionState:
+        """Where the transactions of this producer stand."""
+        return TransactionState.UNINITIALIZED if self.transactions is None else self.transactions.state
+
+    def check_send(self) -> None:
+        """Raise what `send` has to know besides: whether a transaction is open."""
+        self.check()
+        if self.transactions is not None:
+            self.transactions.check_send()
+
     def prepare(
         self, topic: str, value: Any, key: Any, headers: Any, partition: int | None, timestamp: int | None
     ) -> Prepared:
         """What `send` does first: checks, interceptors, serializers."""
-        self.check()
+        self.check_send()
         record = self.preparation.prepare(topic, value, key, headers, partition, timestamp)
         self._check_size(record)
         return record
@@ -154,7 +179,7 @@ class ProducerCore:
                 future = self.try_append(record, on_delivery)
                 if future is not None:
                     return future
-                self.check()
+                self.check_send()
                 missing = self._what_is_missing(record, version)
                 now = time.monotonic()
                 if now >= deadline:
@@ -256,6 +281,9 @@ class ProducerCore:
         queue = self.accumulator.add_topic(name, len(partitions))
         queue.offer([info.partition for info in partitions if info.leader is not None])
 
+    def _on_open(self, is_open: bool) -> None:
+        self.accumulator.usable = is_open and not self.closed and self.fatal is None
+
     def _on_fatal(self, error: KafkaError) -> None:
         self.fatal = error
         self.accumulator.usable = False
@@ -293,6 +321,10 @@ class ProducerCore:
         if error is not None:
             raise error
 
+    def forget_failures(self) -> None:
+        """The failures of records so far are told otherwise: by the calls of their transaction."""
+        self.deliveries.failures.take()
+
     def _until_settled(self, timeout: float | None) -> Operation[None]:
         deadline = None if timeout is None else time.monotonic() + timeout
         waiting_for: list[ProducerBatch] = []
@@ -327,14 +359,19 @@ class ProducerCore:
     # -- the end
 
     def begin_close(self, timeout: float | None) -> Operation[None]:
-        """Take no more records, and wait until those there are were delivered or the time is over."""
+        """Take no more records, and wait until those there are were delivered or the time is over.
+
+        A transaction that is open is aborted, and one that is about to end is waited for.
+        """
+        deadline = None if timeout is None else time.monotonic() + timeout
         self.closed = True
         self.accumulator.usable = False
         self.news.announce()
         _open_producers.discard(self)
         if self.fatal is None and not self.engine.closed:
             try:
-                yield from self._until_settled(timeout)
+                yield from self.calls.close(timeout)
+                yield from self._until_settled(None if deadline is None else max(0.0, deadline - time.monotonic()))
             except KafkaError as error:
                 _log.debug("closing with records on their way: %s", error)
 

@@ -13,8 +13,8 @@ The rules for one partition, in the words of the fields of `PartitionSequence`:
     nothing new is sent while there is a `gap`, or `unresolved`, or while batches of another epoch are not settled
     `unresolved` ends when nothing is left: well if the last number was acknowledged, else with a `gap`
 
-Leaves out requests and responses, which are the sender's. A transactional producer will take its id and
-epoch from the coordinator, and abort where this one renumbers.
+A transactional producer takes its id and epoch from the coordinator, and aborts where this one renumbers: a gap stays
+until the next epoch. Leaves out requests and responses, which are the sender's and those of `transactions`.
 """
 
 from __future__ import annotations
@@ -148,10 +148,12 @@ class Identity:
 
     Parameters:
         enabled: False for a producer that is not idempotent: everything may be sent, and nothing is numbered.
+        transactional: the coordinator gives ids and epochs, and gaps stay until it does.
     """
 
-    def __init__(self, enabled: bool) -> None:
+    def __init__(self, enabled: bool, transactional: bool = False) -> None:
         self.enabled = enabled
+        self.transactional = transactional
         self.state = IdentityState.UNKNOWN
         self.producer_id = -1
         self.epoch = -1
@@ -172,13 +174,31 @@ class Identity:
     @property
     def wanted(self) -> bool:
         """Whether an id has to be asked for."""
-        return self.enabled and self.state is IdentityState.UNKNOWN
+        return self.enabled and not self.transactional and self.state is IdentityState.UNKNOWN
 
     def received(self, producer_id: int, epoch: int) -> None:
         """The answer to the question for an id."""
         self.move_to(IdentityState.READY)
         self.producer_id = producer_id
         self.epoch = epoch
+
+    def assign(self, producer_id: int, epoch: int) -> None:
+        """What the coordinator of the transactions gave, while no batch is unsettled."""
+        if self.state is IdentityState.UNKNOWN:
+            self.move_to(IdentityState.ASKING)
+            self.move_to(IdentityState.READY)
+        self.producer_id = producer_id
+        self.epoch = epoch
+        # The others start anew with their next batch.
+        for entry in self._open:
+            entry.restart(producer_id, epoch)
+        self._open.clear()
+
+    @property
+    def is_broken(self) -> bool:
+        """Whether numbers were lost, so that some partition takes nothing more under this epoch."""
+        self.resolve()
+        return bool(self._open)
 
     # -- sending
 
@@ -239,6 +259,10 @@ class Identity:
             entry.gap = batch.sequence
             self._open[entry] = None
 
+    def is_first(self, batch: ProducerBatch) -> bool:
+        """Whether no batch before this one is unsettled."""
+        return self.entry(batch.queue).unsettled[:1] == [batch]
+
     def failed(self, batch: ProducerBatch, *, certain: bool) -> None:
         """A batch is given up; `certain` says that the broker did not write it."""
         if not self.enabled or batch.sequence < 0:
@@ -281,7 +305,7 @@ class Identity:
                     del self._open[entry]
             elif not entry.unsettled or not entry.is_before_gap(entry.unsettled[0]):
                 due.append(entry)
-        if not due or self.state is not IdentityState.READY:
+        if not due or self.transactional or self.state is not IdentityState.READY:
             return
         if any((entry.producer_id, entry.epoch) == (self.producer_id, self.epoch) for entry in due):
             if self.epoch == LAST_EPOCH:

@@ -1,6 +1,7 @@
 """One Produce request: which batches it carries, and its message for a version.
 
-From version 13 topics are named by their ids (KIP-516); where one is not known, 12 is the last version.
+From version 13 topics are named by their ids (KIP-516); where one is not known, 12 is the last version. That is also
+the first one whose batches add their partitions to a transaction, as version 2 of transactions has it (KIP-890).
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from kclient.producer.batch import ProducerBatch
 from kclient.protocol.messages.produce import ProduceRequest
 
 LAST_VERSION_WITH_NAMES = 12
+FIRST_VERSION_OF_TRANSACTIONS_2 = 12
 
 
 class Attempt:
@@ -24,10 +26,23 @@ class Attempt:
         sent_at, deadline: when it was sent, and when the first batch must be settled (driver's clock).
         has_topic_ids: whether the ids of all topics are known.
         depth: how many were on their way to the broker, itself included.
+
+    Parameters:
+        transactional_id: of the transaction; None outside of one.
+        adds_partitions: whether the batches add their partitions to it.
     """
 
     def __init__(
-        self, node: int, batches: list[ProducerBatch], cluster: Cluster, acks: int, timeout_ms: int, now: float
+        self,
+        node: int,
+        batches: list[ProducerBatch],
+        cluster: Cluster,
+        acks: int,
+        timeout_ms: int,
+        now: float,
+        *,
+        transactional_id: str | None = None,
+        adds_partitions: bool = False,
     ) -> None:
         self.node = node
         self.batches = {(batch.topic, batch.partition): batch for batch in batches}
@@ -40,6 +55,8 @@ class Attempt:
         self._wires = [(batch.topic, batch.partition, batch.build()) for batch in batches]
         self._acks = acks
         self._timeout_ms = timeout_ms
+        self._transactional_id = transactional_id
+        self._adds_partitions = adds_partitions
         self._topic_ids: dict[str, UUID] = {}
         for topic in dict.fromkeys([batch.topic for batch in batches]):
             topic_id = cluster.topic_id(topic)
@@ -48,6 +65,19 @@ class Attempt:
             else:
                 self._topic_ids[topic] = topic_id
                 self.topic_names[topic_id] = topic
+
+    @property
+    def versions(self) -> tuple[int | None, int | None]:
+        """The first and the last version that will do; None is any."""
+        first = last = None
+        if not self.has_topic_ids:
+            last = LAST_VERSION_WITH_NAMES
+        if self._transactional_id is not None:
+            if self._adds_partitions:
+                first = FIRST_VERSION_OF_TRANSACTIONS_2
+            else:
+                last = FIRST_VERSION_OF_TRANSACTIONS_2 - 1
+        return first, last
 
     def build(self, version: int) -> ProduceRequest:
         """The message for a version."""
@@ -64,4 +94,6 @@ class Attempt:
             topics = [
                 ProduceRequest.TopicProduceData(name=topic, partition_data=data) for topic, data in by_topic.items()
             ]
-        return ProduceRequest(acks=self._acks, timeout_ms=self._timeout_ms, topic_data=topics)
+        return ProduceRequest(
+            transactional_id=self._transactional_id, acks=self._acks, timeout_ms=self._timeout_ms, topic_data=topics
+        )

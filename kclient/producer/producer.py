@@ -17,8 +17,10 @@ from kclient.producer.core import EXIT_SECONDS, ProducerCore
 from kclient.producer.future import RecordFuture
 from kclient.producer.implementation import SendPath
 from kclient.producer.record import ProducerRecord
+from kclient.producer.transactions.calls import Offsets
+from kclient.producer.transactions.context import Transaction
 from kclient.producer.waiting import run
-from kclient.types import PartitionInfo
+from kclient.types import ConsumerGroupMetadata, PartitionInfo, PreparedTransaction
 
 CLOSE_SECONDS = 10.0
 """How long an unlimited close() waits for the network thread once all records are settled."""
@@ -127,6 +129,110 @@ class Producer(SendPath):
         """
         run(self._core.flush(timeout), self._core.news)
 
+    # -- transactions
+
+    def init_transactions(self, timeout: float | None = None) -> None:
+        """Take the transactional id: finish what another producer of that id left open, and fence it (KIP-98).
+
+        Called once, before the first transaction; and once more after `prepare_transaction`, when the transaction is
+        ended: it aborts one that is not.
+
+        Parameters:
+            timeout: seconds; max_block_ms by default. After a timeout the same call waits again.
+
+        Raises:
+            IllegalStateError: the producer has no transactional_id, or the id already.
+            KafkaTimeoutError: the coordinator did not answer in time.
+            TransactionalIdAuthorizationError: the id may not be used; the call may be repeated.
+            InvalidTxnTimeoutError: transaction_timeout_ms is more than the broker's transaction.max.timeout.ms.
+        """
+        run(self._core.calls.init_transactions(timeout), self._core.news)
+
+    def begin_transaction(self) -> None:
+        """Begin a transaction: what is sent from now on counts when it is committed. Asks no broker.
+
+        Raises:
+            IllegalStateError: the state does not allow it: it says which, and what to do.
+            KafkaError: what stands in the way: `abortable` or `fatal` tells which kind it is.
+        """
+        self._core.calls.begin_transaction()
+
+    def send_offsets_to_transaction(
+        self, offsets: Offsets, group_metadata: ConsumerGroupMetadata, timeout: float | None = None
+    ) -> None:
+        """Let offsets of a consumer count as committed if and when the transaction is.
+
+        Parameters:
+            offsets: by partition, the next offset to read.
+            group_metadata: `consumer.group_metadata()`, by which a consumer is found out that lost its partitions
+                (KIP-447).
+            timeout: seconds; max_block_ms by default. After a timeout it goes on, and the commit waits for it.
+
+        Raises:
+            IllegalStateError: there is no open transaction.
+            KafkaTimeoutError: the coordinators did not answer in time.
+            KafkaError: with `abortable`, as CommitFailedError of a consumer that is no member any more, or `fatal`.
+        """
+        run(self._core.calls.send_offsets(offsets, group_metadata, timeout), self._core.news)
+
+    def commit_transaction(self, timeout: float | None = None) -> None:
+        """Deliver everything, and commit the transaction: its records and offsets count, all of them.
+
+        Parameters:
+            timeout: seconds; max_block_ms by default. After a timeout nobody knows yet whether it is committed: the
+                same call waits for the result again, and nothing else is allowed until then.
+
+        Raises:
+            IllegalStateError: there is no open transaction.
+            KafkaTimeoutError: it did not end in time.
+            KafkaError: with `abortable`, the transaction is not committed, as when a record could not be delivered:
+                abort it. With `fatal`, as ProducerFencedError, the producer can only be closed.
+        """
+        run(self._core.calls.commit_transaction(timeout), self._core.news)
+
+    def abort_transaction(self, timeout: float | None = None) -> None:
+        """Abort the transaction: nothing of it counts. What was not sent yet fails with TransactionAbortedError.
+
+        Parameters:
+            timeout: seconds; max_block_ms by default. After a timeout the same call waits again.
+
+        Raises:
+            IllegalStateError: there is no open transaction.
+            KafkaTimeoutError: it did not end in time.
+            KafkaError: a fatal one.
+        """
+        run(self._core.calls.abort_transaction(timeout), self._core.news)
+
+    def prepare_transaction(self, timeout: float | None = None) -> PreparedTransaction:
+        """Deliver everything, and let go of the transaction, for somebody else to end: `Admin.complete_transaction`.
+
+        The producer may be closed then, which leaves the transaction as it is. The transaction's timeout runs on.
+        When it is ended, `init_transactions` makes the producer ready for the next one; before, it aborts it.
+
+        Parameters:
+            timeout: seconds; max_block_ms by default. After a timeout the same call waits again; or abort.
+
+        Raises:
+            IllegalStateError: there is no open transaction.
+            KafkaTimeoutError: not everything was delivered in time.
+            KafkaError: with `abortable`, as for commit_transaction, and when nothing was sent; or `fatal`.
+        """
+        return run(self._core.calls.prepare_transaction(timeout), self._core.news)
+
+    def transaction(self, timeout: float | None = None) -> Transaction:
+        """A context manager: begins a transaction, and commits it, or aborts it if the body raises.
+
+            with producer.transaction():
+                producer.send("out", b"value")
+
+        What the body raised is raised again; if the abort fails as well, a note on it says so. What the commit raises
+        is raised after an abort, where that is possible.
+
+        Parameters:
+            timeout: seconds for the commit or the abort; max_block_ms by default.
+        """
+        return Transaction(self, self._core.transaction_state, timeout)
+
     def partitions_for(self, topic: str, timeout: float | None = None) -> list[PartitionInfo]:
         """The partitions of a topic, as the metadata has them.
 
@@ -145,6 +251,10 @@ class Producer(SendPath):
 
     def close(self, timeout: float | None = None) -> None:
         """Deliver everything, run the callbacks, and stop; further calls raise ClosedError.
+
+        A transaction that is open is aborted, within max_block_ms if there is no timeout; if that fails, the broker
+        does it after transaction_timeout_ms. One that is being committed is waited for, and one that was prepared stays
+        as it is.
 
         Parameters:
             timeout: seconds; what is not delivered by then fails with a ClosedError, which may take a moment more.

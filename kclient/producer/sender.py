@@ -4,6 +4,7 @@ A manager: the driver polls it after every event, it takes ready batches from th
 collates them into one Produce request per broker (a batch per partition in each, up to
 max_request_size, as many requests as may be in flight) and settles or repeats them by the responses.
 The order within a partition is kept: a batch that has to be repeated goes back in front of later ones.
+In a transaction its manager says what may be sent, and hears of each batch that fails.
 Leaves out numbers (`idempotence`), the meaning of error codes (`outcomes`) and what is told to users.
 """
 
@@ -30,10 +31,11 @@ from kclient.producer.idempotence import Identity, IdentityState
 from kclient.producer.load import PartitionLoad
 from kclient.producer.measures import Measures
 from kclient.producer.outcomes import Outcome, may_be_written, outcome
-from kclient.producer.produce_request import LAST_VERSION_WITH_NAMES, Attempt
+from kclient.producer.produce_request import Attempt
 from kclient.producer.producer_id import IdQuestion
 from kclient.producer.replacing import split, without
 from kclient.producer.sizing import Sizing
+from kclient.producer.transactions import TransactionManager
 from kclient.protocol.messages.produce import ProduceRequest, ProduceResponse
 from kclient.types import Node, TopicPartition
 
@@ -59,6 +61,7 @@ class Sender(Manager):
     Parameters:
         new_batch: makes an empty batch for a queue, with creation, deadline and size limit (see `replacing`).
         on_fatal: is told why the producer cannot go on.
+        transactions: those of a transactional producer; polled with the sender.
     """
 
     def __init__(
@@ -72,8 +75,12 @@ class Sender(Manager):
         on_fatal: Callable[[KafkaError], None],
         measures: Measures,
         random: random.Random,
+        transactions: TransactionManager | None = None,
     ) -> None:
-        self.identity = Identity(config.idempotent)
+        self.identity = Identity(config.idempotent, transactions is not None)
+        self._transactions = transactions
+        if transactions is not None:
+            transactions.attach(self)
         self.fatal: KafkaError | None = None
         self._accumulator = accumulator
         self._nodes = nodes
@@ -110,16 +117,20 @@ class Sender(Manager):
             self.fail_all(self.fatal)
             return Poll([], NEVER)
         self.identity.resolve()
+        transactions = self._transactions
+        if transactions is not None:
+            transactions.before_sending()
         requests: list[Request] = []
         deadline = self._id_question.poll(requests, now)
-        for queue in accumulator.take_fresh():
-            self._active[queue] = None
+        self._look_for_fresh()
         by_leader: dict[int, list[PartitionQueue]] = {}
         for queue in list(self._active):
             deadline = min(deadline, self._look(queue, now, by_leader))
         for node, queues in by_leader.items():
             deadline = min(deadline, self._drain(node, queues, requests, now))
         deadline = min(deadline, self._expire_under_way(now))
+        if transactions is not None:
+            deadline = min(deadline, transactions.poll(requests, now))
         accumulator.sleeping_until = deadline
         return Poll(requests, deadline)
 
@@ -128,6 +139,7 @@ class Sender(Manager):
         if self._expire_waiting(queue, now):
             # What comes behind may have to be numbered anew, which is decided before a turn's first look.
             return now
+        due = now
         if queue.ready:
             head = queue.ready[0]
             expires = head.deadline
@@ -140,8 +152,12 @@ class Sender(Manager):
                 return NEVER
             due = opened + self._linger
             expires = opened + self._delivery_timeout
-            if due > now and not self._accumulator.blocked:
-                return due
+        # Asked before the linger is over, so that the partition is added meanwhile.
+        may_send = self._transactions is None or self._transactions.may_send(queue.topic, queue.partition)
+        if due > now and not self._accumulator.blocked:
+            return due
+        if not may_send:
+            return expires
         info = self._metadata.cluster.partition(queue.topic, queue.partition)
         if info is None or info.leader is None:
             self._metadata.request_update()
@@ -220,7 +236,20 @@ class Sender(Manager):
         return True
 
     def _request(self, node: int, batches: list[ProducerBatch], now: float) -> Request:
-        attempt = Attempt(node, batches, self._metadata.cluster, self._acks, self._request_timeout_ms, now)
+        transactions = self._transactions
+        attempt = Attempt(
+            node,
+            batches,
+            self._metadata.cluster,
+            self._acks,
+            self._request_timeout_ms,
+            now,
+            transactional_id=None if transactions is None else transactions.transactional_id,
+            adds_partitions=transactions is not None and transactions.is_v2,
+        )
+        if transactions is not None:
+            transactions.sending()
+        first, last = attempt.versions
         attempt.depth += sum(other.node == node for other in self._attempts)
         self._attempts[attempt] = None
         self._measures.request(sum(batch.count for batch in batches))
@@ -231,7 +260,8 @@ class Sender(Manager):
             lambda response, at: self._answered(attempt, response, at),
             lambda error, at: self._failed(attempt, error, at),
             expects_response=self._acks != 0,
-            maximum_version=None if attempt.has_topic_ids else LAST_VERSION_WITH_NAMES,
+            minimum_version=first,
+            maximum_version=last,
         )
 
     # -- responses
@@ -317,6 +347,10 @@ class Sender(Manager):
             self._metadata.request_update()
         if action is Outcome.RETRY or action is Outcome.OUT_OF_ORDER:
             if action is Outcome.OUT_OF_ORDER:
+                if self.identity.transactional and self.identity.is_first(batch):
+                    # Records before it are gone, and the transaction with them.
+                    self._give_up(batch, error)
+                    return
                 self.identity.out_of_order(batch)
             self._retry(attempt, batch, error, now)
         elif action is Outcome.SPLIT and batch.count > 1:
@@ -342,7 +376,10 @@ class Sender(Manager):
             batch.failed_epoch = info.leader_epoch if info is not None and same else None
         else:
             batch.failed_leader = None
-        batch.retry_at = now + self._backoff.seconds(batch.attempts)
+        if self._transactions is None:
+            batch.retry_at = now + self._backoff.seconds(batch.attempts)
+        else:
+            batch.retry_at = now + self._transactions.retry_seconds(error, batch.attempts)
         batch.move_to(BatchState.WAITING)
         self._put_back(batch.queue, [batch])
         self._measures.retried(batch)
@@ -373,7 +410,7 @@ class Sender(Manager):
             kind = type(error) if len(named) == 1 else InvalidRecordError
             text = message or answer.error_message
             errors[index] = kind(text, topic=batch.topic, partition=batch.partition, broker=error.broker)
-        if not errors or len(errors) >= batch.count:
+        if not errors or len(errors) >= batch.count or self.identity.transactional:
             self._give_up(batch, error, errors)
             return
         parts, pieces = without(batch, errors, self._new_batch)
@@ -400,6 +437,8 @@ class Sender(Manager):
         self.identity.failed(batch, certain=not batch.maybe_written and not batch.on_wire)
         self._measures.failed(batch.topic, batch.count)
         self._release(batch)
+        if self._transactions is not None:
+            self._transactions.batch_failed(error)
         batch.fail(error, errors)
 
     def _release(self, batch: ProducerBatch) -> None:
@@ -455,8 +494,7 @@ class Sender(Manager):
 
     def take_all(self) -> list[ProducerBatch]:
         """Every batch that is not settled; open ones are closed, so that they are sent at once."""
-        for queue in self._accumulator.take_fresh():
-            self._active[queue] = None
+        self._look_for_fresh()
         batches = [batch for attempt in self._attempts for batch in attempt.batches.values() if not batch.settled]
         for queue in self._active:
             queue.seal()
@@ -474,16 +512,43 @@ class Sender(Manager):
             if self.identity.state is not IdentityState.FAILED:
                 self.identity.move_to(IdentityState.FAILED)
             self._on_fatal(error)
+            if self._transactions is not None:
+                self._transactions.fail(error)
         self.fail_all(error)
 
     def fail_all(self, error: BaseException) -> None:
         """Everything that is not settled fails."""
         under_way = [batch for batch in self.take_all() if batch.on_wire]
+        self._fail_waiting(error)
+        for batch in under_way:
+            self._give_up(batch, error)
+
+    def _fail_waiting(self, error: BaseException) -> None:
         # One at a time, since a thread that was sending meanwhile may still add a batch.
         for queue in self._active:
             while queue.ready:
                 batch = queue.ready.popleft()
                 self._account(batch)
                 self._give_up(batch, error)
-        for batch in under_way:
-            self._give_up(batch, error)
+
+    # -- on request of the transactions (see `Outbox`)
+
+    def is_empty(self) -> bool:
+        """Whether every batch is settled and every request answered."""
+        self._look_for_fresh()
+        return not self._attempts and not any(queue.ready or queue.open_since() >= 0.0 for queue in self._active)
+
+    def seal(self) -> None:
+        """Let no batch wait for company."""
+        self._look_for_fresh()
+        for queue in self._active:
+            queue.seal()
+
+    def drop_waiting(self, error: KafkaError) -> None:
+        """Fail every batch that is not under way."""
+        self.seal()
+        self._fail_waiting(error)
+
+    def _look_for_fresh(self) -> None:
+        for queue in self._accumulator.take_fresh():
+            self._active[queue] = None

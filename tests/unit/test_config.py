@@ -45,7 +45,6 @@ def test_an_unknown_option_names_the_nearest_one() -> None:
         ("security_protocol", "TLS and SASL"),
         ("sasl.mechanism", "TLS and SASL"),
         ("ssl_ca_location", "TLS and SASL"),
-        ("transactional_id", "transactions"),
     ],
 )
 def test_an_option_of_what_is_not_there_yet_says_so_and_guesses_nothing(option: str, feature: str) -> None:
@@ -68,6 +67,9 @@ def test_an_option_far_from_all_others_is_an_error_without_a_guess() -> None:
         ({"acks": 2}, "acks must be one of 0, 1, -1, 'all'"),
         ({"enable_idempotence": True, "acks": 1}, 'needs acks="all"'),
         ({"enable_idempotence": True, "retries": 0}, "needs retries above 0"),
+        ({"transactional_id": ""}, "transactional_id must be a name"),
+        ({"transactional_id": "t", "acks": 1}, 'transactional_id needs acks="all"'),
+        ({"transactional_id": "t", "enable_idempotence": False}, "transactional_id needs enable_idempotence"),
         ({"retries": 0}, "retries=0 needs enable_idempotence=False as well"),
         ({"max_in_flight_requests_per_connection": 6}, "at most 5"),
         ({"delivery_timeout_ms": 1000}, "at least linger_ms"),

@@ -1,0 +1,180 @@
+"""What an application's transactional calls do, up to the point where they have to wait: operations for both faces.
+
+A call that gives up waiting, by its timeout or by Ctrl-C, leaves the producer at work; the same call takes up the
+waiting again, as in Java's client. Leaves out the state machine (`manager`).
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Protocol
+
+from kclient.errors import IllegalStateError, KafkaError, KafkaTimeoutError
+from kclient.net.operation import Operation, Pause
+from kclient.producer.transactions.manager import PendingCall, TransactionManager
+from kclient.producer.transactions.measures import TransactionMeasures
+from kclient.producer.transactions.outcomes import marked
+from kclient.producer.transactions.states import TransactionCall
+from kclient.types import ConsumerGroupMetadata, OffsetAndMetadata, PreparedTransaction, TopicPartition
+
+if TYPE_CHECKING:
+    from kclient.net.engine import Engine
+
+LONGEST_PAUSE = 1.0
+"""Waiting calls look this often whether the network thread is still there."""
+
+Offsets = Mapping[TopicPartition, OffsetAndMetadata | int]
+
+_log = logging.getLogger(__name__)
+
+
+class Owner(Protocol):
+    """The producer that the calls belong to."""
+
+    @property
+    def engine(self) -> Engine: ...
+
+    def check(self) -> None:
+        """Raise what every call has to know: closed, forked, failed for good."""
+
+    def forget_failures(self) -> None:
+        """The failures of records so far are told otherwise."""
+
+
+class TransactionCalls:
+    """The transactional calls of one producer.
+
+    Parameters:
+        owner: the producer.
+        manager: its transactions; None if it has no transactional_id, which every call then says.
+        max_block: seconds that calls without a timeout wait.
+    """
+
+    def __init__(self, owner: Owner, manager: TransactionManager | None, max_block: float) -> None:
+        self._owner = owner
+        self._manager = manager
+        self._max_block = max_block
+        self._measures = TransactionMeasures(owner.engine.metrics)
+
+    def init_transactions(self, timeout: float | None) -> Operation[None]:
+        """See Producer.init_transactions."""
+        yield from self._until_done(self._check(TransactionCall.INIT).initialize, timeout)
+
+    def begin_transaction(self) -> None:
+        """See Producer.begin_transaction."""
+        started = time.perf_counter_ns()
+        self._check(TransactionCall.BEGIN).begin()
+        self._owner.forget_failures()
+        self._measures.record(TransactionCall.BEGIN, time.perf_counter_ns() - started)
+
+    def send_offsets(
+        self, offsets: Offsets, group_metadata: ConsumerGroupMetadata, timeout: float | None
+    ) -> Operation[None]:
+        """See Producer.send_offsets_to_transaction."""
+        manager = self._check(TransactionCall.SEND_OFFSETS)
+        checked = checked_offsets(offsets)
+        check_group(group_metadata)
+        yield from self._until_done(lambda: manager.send_offsets(checked, group_metadata), timeout)
+
+    def prepare_transaction(self, timeout: float | None) -> Operation[PreparedTransaction]:
+        """See Producer.prepare_transaction."""
+        done = yield from self._until_done(self._check(TransactionCall.PREPARE).prepare, timeout)
+        assert done.prepared is not None
+        return done.prepared
+
+    def commit_transaction(self, timeout: float | None) -> Operation[None]:
+        """See Producer.commit_transaction."""
+        yield from self._until_done(self._check(TransactionCall.COMMIT).commit, timeout)
+
+    def abort_transaction(self, timeout: float | None) -> Operation[None]:
+        """See Producer.abort_transaction."""
+        yield from self._until_done(self._check(TransactionCall.ABORT).abort, timeout)
+        self._owner.forget_failures()
+
+    def close(self, timeout: float | None) -> Operation[None]:
+        """Abort an open transaction, and wait for one that is about to end; without raising."""
+        pending = None if self._manager is None else self._manager.close()
+        if pending is None:
+            return
+        self._owner.engine.wakeup()
+        try:
+            yield from self._wait(pending, timeout)
+        except KafkaError as error:
+            _log.warning("the producer was closed before its transaction ended: %s", error)
+        self._owner.forget_failures()
+
+    def _check(self, call: TransactionCall) -> TransactionManager:
+        if self._manager is None:
+            raise IllegalStateError(f"{call.value}() needs a producer with a transactional_id")
+        self._owner.check()
+        return self._manager
+
+    def _until_done(self, make: _Make, timeout: float | None) -> Operation[PendingCall]:
+        started = time.perf_counter_ns()
+        pending = make()
+        self._owner.engine.wakeup()
+        yield from self._wait(pending, timeout)
+        self._measures.record(pending.call, time.perf_counter_ns() - started)
+        return pending
+
+    def _wait(self, pending: PendingCall, timeout: float | None) -> Operation[None]:
+        seconds = self._max_block if timeout is None else timeout
+        deadline = time.monotonic() + seconds
+        while not pending.done:
+            self._owner.engine.check_usable()
+            left = deadline - time.monotonic()
+            if left <= 0:
+                raise self._too_late(pending.call, seconds)
+            yield Pause(min(LONGEST_PAUSE, left))
+        pending.seen = True
+        if pending.error is not None:
+            raise marked(pending.error, is_abortable=pending.error.abortable, is_fatal=pending.error.fatal)
+
+    def _too_late(self, call: TransactionCall, seconds: float) -> KafkaTimeoutError:
+        assert self._manager is not None
+        cause = self._manager.coordinator_error()
+        why = f"; the coordinator could not be asked: {cause}" if cause is not None else ""
+        error = KafkaTimeoutError(
+            f"{call.value}() of the producer {self._manager.transactional_id!r} did not end within {seconds:g} s{why}; "
+            "it goes on, and the same call waits for it again"
+        )
+        error.__cause__ = cause
+        return error
+
+
+class _Make(Protocol):
+    def __call__(self) -> PendingCall: ...
+
+
+def checked_offsets(offsets: Offsets) -> dict[TopicPartition, OffsetAndMetadata]:
+    """Offsets as they are sent.
+
+    Raises:
+        TypeError, ValueError: a key or an offset is none.
+    """
+    checked: dict[TopicPartition, OffsetAndMetadata] = {}
+    for key, value in offsets.items():
+        topic, partition = key
+        offset = OffsetAndMetadata(value) if isinstance(value, int) else value
+        if not isinstance(offset, OffsetAndMetadata):
+            raise TypeError(f"an offset is an int or an OffsetAndMetadata, not {value!r}")
+        if offset.offset < 0:
+            raise ValueError(f"the offset for {topic}-{partition} is negative: {offset.offset}")
+        checked[TopicPartition(topic, partition)] = offset
+    return checked
+
+
+def check_group(group: ConsumerGroupMetadata) -> None:
+    """Raise unless this says who a consumer is.
+
+    Raises:
+        TypeError, ValueError: it does not.
+    """
+    if not isinstance(group, ConsumerGroupMetadata):
+        raise TypeError(f"group_metadata is what consumer.group_metadata() returns, not {group!r}")
+    if not group.group_id:
+        raise ValueError("group_metadata names no group: the consumer has no group_id")
+    if group.generation_id > 0 and not group.member_id:
+        raise ValueError(f"group_metadata has the generation {group.generation_id} and no member_id")

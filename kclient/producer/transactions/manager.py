@@ -1,0 +1,583 @@
+"""The transaction of one producer: its state, and the requests it needs, one at a time.
+
+Calls come from the application's threads and only change the state; the network thread does the rest, driven by the
+sender, which asks before it sends a batch (`may_send`) and tells of those that failed. Both sides meet under one lock.
+
+The end of a transaction waits until nothing is unsent and no Produce request is unanswered, even of batches that were
+given up: a batch that arrives after the marker would belong to the next transaction, or to none for ever. An abort
+drops what is not under way. Which version of transactions is spoken follows the cluster's finalized feature
+`transaction.version` and is looked up between two transactions. With version 2 each end brings a new epoch, and the
+first batch of a partition adds it to the transaction. With version 1 partitions are added by a request, and an epoch
+is asked for only where numbers were lost (KIP-360) or version 2 comes next.
+
+Leaves out the messages (`requests`), the meaning of errors (`outcomes`) and how calls wait (`calls`).
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import threading
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+from kclient.config import ProducerConfig
+from kclient.errors import (
+    ClosedError,
+    ConcurrentTransactionsError,
+    KafkaError,
+    ProtocolError,
+    TransactionAbortableError,
+    TransactionAbortedError,
+)
+from kclient.net.backoff import Backoff, retry_backoff
+from kclient.net.coordinator import GROUP, TRANSACTION, Coordinator
+from kclient.net.manager import NEVER, Nodes, Request
+from kclient.producer.idempotence import Identity
+from kclient.producer.transactions.outcomes import Api, Kind, abortable, fatal, kind_of, marked, worst
+from kclient.producer.transactions.requests import (
+    AddOffsetsStep,
+    AddPartitionsStep,
+    CommitOffsetsStep,
+    EndStep,
+    InitStep,
+    Owner,
+    Step,
+)
+from kclient.producer.transactions.states import (
+    ALLOWED,
+    TransactionCall,
+    TransactionState,
+    check_transition,
+    illegal_call,
+    unrepeated_call,
+)
+from kclient.types import ConsumerGroupMetadata, OffsetAndMetadata, PreparedTransaction, TopicPartition
+
+FEATURE = "transaction.version"
+
+FIRST_CONCURRENT_BACKOFF = 0.005
+"""Seconds until a request that came while the markers of the last transaction are being written is repeated."""
+
+S = TransactionState
+_SENDING = (S.IN_TRANSACTION, S.PREPARING, S.COMMITTING)
+
+_log = logging.getLogger(__name__)
+
+
+class Outbox(Protocol):
+    """What the manager wants of the sender; network thread."""
+
+    @property
+    def identity(self) -> Identity: ...
+
+    def is_empty(self) -> bool:
+        """Whether every batch is settled and every request answered."""
+
+    def seal(self) -> None:
+        """Let no batch wait for company."""
+
+    def drop_waiting(self, error: KafkaError) -> None:
+        """Fail every batch that is not under way."""
+
+    def stop(self, error: KafkaError) -> None:
+        """The producer cannot go on."""
+
+
+class Cluster(Nodes, Protocol):
+    """The connections, and what the brokers said of the cluster when they were made."""
+
+    def feature_level(self, feature: str) -> int:
+        """The finalized level of a feature; 0 if it has none."""
+
+
+class PendingCall:
+    """A call whose result is not known yet, or not looked at.
+
+    Attributes:
+        call: which.
+        done: whether the result is known; `error` is why it failed.
+        seen: whether the application has got the result; until then the same call asks for it again.
+        prepared: what prepare_transaction returns.
+    """
+
+    def __init__(self, call: TransactionCall) -> None:
+        self.call = call
+        self.done = False
+        self.error: KafkaError | None = None
+        self.seen = False
+        self.prepared: PreparedTransaction | None = None
+
+    def end(self, error: KafkaError | None = None) -> None:
+        """The result is known."""
+        if not self.done:
+            self.error = error
+            self.done = True
+
+
+class TransactionManager:
+    """The transactions of one producer.
+
+    Parameters:
+        config: the producer's options, with a transactional_id.
+        nodes: the connections.
+        on_change: is told that calls that wait should look again.
+        on_open: is told whether records may be sent from now on.
+        random: for jitter.
+
+    Attributes:
+        state: where the producer stands.
+        error: why it is in one of the error states.
+        is_v2: the version of the present transaction, or of the next one.
+    """
+
+    def __init__(
+        self,
+        config: ProducerConfig,
+        nodes: Cluster,
+        *,
+        on_change: Callable[[], None],
+        on_open: Callable[[bool], None],
+        random: random.Random,
+    ) -> None:
+        assert config.transactional_id is not None
+        self.transactional_id = config.transactional_id
+        self.state = S.UNINITIALIZED
+        self.error: KafkaError | None = None
+        self.is_v2 = False
+        self._config = config
+        self._nodes = nodes
+        self._on_change = on_change
+        self._on_open = on_open
+        self._random = random
+        self._backoff = retry_backoff(config, random)
+        most = max(FIRST_CONCURRENT_BACKOFF, config.retry_backoff_ms / 1000)
+        self._concurrent_backoff = Backoff(FIRST_CONCURRENT_BACKOFF, most, random=random)
+        self._lock = threading.RLock()
+        self._coordinator = Coordinator(self.transactional_id, TRANSACTION, nodes, config, random=random)
+        self._groups: dict[str, Coordinator] = {}
+        self._pending: PendingCall | None = None
+        self._offset_calls: dict[Step, PendingCall] = {}
+        self._step: Step | None = None
+        self._under_way = False
+        self._waiting: deque[Step] = deque()
+        self._throttled_until = 0.0
+        self._forget_transaction()
+        self._outbox: Outbox
+
+    def attach(self, outbox: Outbox) -> None:
+        """The sender it works with."""
+        self._outbox = outbox
+
+    def _forget_transaction(self) -> None:
+        self._started = False
+        self._needs_epoch = False
+        self._new: dict[TopicPartition, None] = {}
+        self._partitions: set[TopicPartition] = set()
+        self._groups_added: set[str] = set()
+
+    # -- calls (application threads)
+
+    def initialize(self) -> PendingCall:
+        """See Producer.init_transactions."""
+        with self._lock:
+            repeated = self._check(TransactionCall.INIT)
+            if repeated is not None:
+                return repeated
+            self._move_to(S.INITIALIZING)
+            self._coordinator.want()
+            self._step = InitStep(Owner(self.transactional_id, -1, -1), self._config.transaction_timeout_ms)
+            return self._make_pending(TransactionCall.INIT)
+
+    def begin(self) -> None:
+        """See Producer.begin_transaction."""
+        with self._lock:
+            self._check(TransactionCall.BEGIN)
+            self._move_to(S.IN_TRANSACTION)
+
+    def check_send(self) -> None:
+        """Raise unless records may be sent."""
+        with self._lock:
+            self._check(TransactionCall.SEND)
+
+    def send_offsets(
+        self, offsets: Mapping[TopicPartition, OffsetAndMetadata], group: ConsumerGroupMetadata
+    ) -> PendingCall:
+        """See Producer.send_offsets_to_transaction."""
+        with self._lock:
+            self._check(TransactionCall.SEND_OFFSETS)
+            call = PendingCall(TransactionCall.SEND_OFFSETS)
+            if not offsets:
+                call.end()
+                return call
+            step = CommitOffsetsStep(self._owner(), offsets, group, is_v2=self.is_v2)
+            self._coordinator_for(step).want()
+            self._offset_calls[step] = call
+            self._waiting.append(step)
+            return call
+
+    def prepare(self) -> PendingCall:
+        """See Producer.prepare_transaction."""
+        return self._begin_end(TransactionCall.PREPARE, S.PREPARING)
+
+    def commit(self) -> PendingCall:
+        """See Producer.commit_transaction."""
+        return self._begin_end(TransactionCall.COMMIT, S.COMMITTING)
+
+    def abort(self) -> PendingCall:
+        """See Producer.abort_transaction."""
+        with self._lock:
+            repeated = self._check(TransactionCall.ABORT)
+            if repeated is not None:
+                return repeated
+            self._move_to(S.ABORTING)
+            self._drop_steps(self._aborted())
+            return self._make_pending(TransactionCall.ABORT)
+
+    def close(self) -> PendingCall | None:
+        """Abort what is open; returns what the end of the producer should wait for, if anything."""
+        with self._lock:
+            pending = self._pending
+            if self.state in (S.IN_TRANSACTION, S.PREPARING, S.ABORTABLE_ERROR):
+                if pending is not None:
+                    pending.end(ClosedError("the producer was closed, and the transaction aborted"))
+                return self.abort()
+            return pending if self.state in (S.COMMITTING, S.ABORTING) else None
+
+    def coordinator_error(self) -> KafkaError | None:
+        """Why the coordinator was not known, the last time it was not."""
+        return self._coordinator.last_error if self._coordinator.node is None else None
+
+    def _begin_end(self, call: TransactionCall, state: TransactionState) -> PendingCall:
+        with self._lock:
+            repeated = self._check(call)
+            if repeated is not None:
+                return repeated
+            self._move_to(state)
+            return self._make_pending(call)
+
+    def _make_pending(self, call: TransactionCall) -> PendingCall:
+        self._pending = PendingCall(call)
+        return self._pending
+
+    def _check(self, call: TransactionCall) -> PendingCall | None:
+        """Raise unless the state allows the call; returns the same call made before, if it is still to be answered."""
+        error = None if self.error is None else marked(self.error)
+        if error is not None and self.state is S.FATAL_ERROR:
+            raise error
+        pending = self._pending
+        if pending is not None and not pending.seen and pending.error is None:
+            if pending.call is call:
+                return pending
+            if pending.done:
+                raise unrepeated_call(call, pending.call, self.transactional_id)
+        if error is not None and call is not TransactionCall.ABORT:
+            raise error
+        if self.state not in ALLOWED[call]:
+            raise illegal_call(call, self.state, self.transactional_id)
+        if pending is not None:
+            # Only a prepare_transaction that has not ended yet, and that an abort overtakes.
+            pending.end(self._aborted())
+        self._pending = None
+        return None
+
+    # -- what the sender asks and tells (network thread)
+
+    def before_sending(self) -> None:
+        """Do to the waiting batches what the state demands, before the sender looks at them."""
+        state = self.state
+        if state is S.IN_TRANSACTION or state is S.FATAL_ERROR:
+            return
+        if state is S.COMMITTING or state is S.PREPARING:
+            self._outbox.seal()
+        else:
+            # Outside of a transaction there are some only where another thread was sending while it ended.
+            self._outbox.drop_waiting(self._aborted())
+
+    def may_send(self, topic: str, partition: int) -> bool:
+        """Whether batches of a partition may be sent now; if not yet, sees to it that they may soon."""
+        with self._lock:
+            if self.state not in _SENDING or isinstance(self._step, EndStep):
+                return False
+            if self.is_v2:
+                return True
+            tp = TopicPartition(topic, partition)
+            if tp in self._partitions:
+                return True
+            if not isinstance(self._step, AddPartitionsStep) or tp not in self._step.partitions:
+                self._new[tp] = None
+            return False
+
+    def sending(self) -> None:
+        """A Produce request is made."""
+        if self.is_v2:
+            self._started = True
+
+    def batch_failed(self, error: BaseException) -> None:
+        """A batch was given up: the transaction is not whole any more."""
+        with self._lock:
+            if self.state not in _SENDING or isinstance(self._step, EndStep):
+                return
+            if isinstance(error, KafkaError) and kind_of(Api.PRODUCE, error) is Kind.FATAL:
+                self.fail(fatal(error, self.transactional_id))
+            else:
+                self._to_abortable(error)
+
+    def fail(self, error: KafkaError) -> None:
+        """The producer cannot go on."""
+        with self._lock:
+            if self.state is S.FATAL_ERROR:
+                return
+            _log.error("the transactional producer %r cannot go on: %s", self.transactional_id, error)
+            self._move_to(S.FATAL_ERROR, error)
+            self._step = None
+            self._drop_steps(error)
+            self._end_pending(error)
+        self._outbox.stop(error)
+
+    def retry_seconds(self, error: KafkaError, attempts: int) -> float:
+        """How long to wait before something is sent again."""
+        backoff = self._concurrent_backoff if isinstance(error, ConcurrentTransactionsError) else self._backoff
+        return backoff.seconds(attempts)
+
+    # -- requests (network thread)
+
+    def poll(self, requests: list[Request], now: float) -> float:
+        """Add the request that is due, and those for coordinators; returns when to look again."""
+        with self._lock:
+            if self.state is S.FATAL_ERROR:
+                return NEVER
+            deadline = self._take_step(requests, now)
+            for coordinator in (self._coordinator, *self._groups.values()):
+                asked, look_at = coordinator.poll(now)
+                requests += asked
+                deadline = min(deadline, look_at)
+            return deadline
+
+    def _take_step(self, requests: list[Request], now: float) -> float:
+        while not self._under_way:
+            step = self._step = self._step or self._next_step()
+            if step is None:
+                return NEVER
+            due = max(step.retry_at, self._throttled_until)
+            if due > now:
+                return due
+            coordinator = self._coordinator_for(step)
+            if coordinator.fatal_error is not None:
+                error = coordinator.fatal_error
+                self._settle(step, kind_of(step.api, error), error)
+                continue
+            if not coordinator.ready(now):
+                node = coordinator.node
+                retry_at = 0.0 if node is None else self._nodes.retry_at(node)
+                return retry_at if retry_at > now else NEVER
+            assert coordinator.node is not None
+            requests.append(self._request(step, coordinator, coordinator.node))
+        return NEVER
+
+    def _next_step(self) -> Step | None:
+        """What is to be done next, in order: partitions, offsets, and last the end."""
+        if self.state in _SENDING:
+            if self._new:
+                partitions, self._new = self._new, {}
+                return AddPartitionsStep(self._owner(), partitions)
+            if self._waiting:
+                step = self._waiting[0]
+                if not self.is_v2 and step.group_id is not None and step.group_id not in self._groups_added:
+                    return AddOffsetsStep(self._owner(), step.group_id)
+                return self._waiting.popleft()
+        if self.state not in (S.PREPARING, S.COMMITTING, S.ABORTING) or not self._outbox.is_empty():
+            return None
+        if self.state is S.PREPARING:
+            self._prepared()
+            return None
+        if not self._started:
+            # The coordinator knows of no transaction, and would refuse to end one.
+            return self._ended()
+        return EndStep(self._owner(), commit=self.state is S.COMMITTING, is_v2=self.is_v2)
+
+    def _coordinator_for(self, step: Step) -> Coordinator:
+        if step.group_id is None:
+            return self._coordinator
+        found = self._groups.get(step.group_id)
+        if found is None:
+            found = Coordinator(step.group_id, GROUP, self._nodes, self._config, random=self._random)
+            self._groups[step.group_id] = found
+        return found
+
+    def _request(self, step: Step, coordinator: Coordinator, node: int) -> Request:
+        self._under_way = True
+        step.attempts += 1
+        if isinstance(step, CommitOffsetsStep):
+            # With version 2 this alone may have opened the transaction, even if its answer is lost.
+            self._started = True
+        return Request(
+            node,
+            step.request_type,
+            step.build,
+            lambda response, now: self._answered(step, coordinator, response, now),
+            lambda error, now: self._failed(step, coordinator, error, now),
+            minimum_version=step.minimum_version,
+            maximum_version=step.maximum_version,
+        )
+
+    def _answered(self, step: Step, coordinator: Coordinator, response: Any, now: float) -> None:
+        with self._lock:
+            self._under_way = False
+            if step is not self._step:
+                return
+            self._throttled_until = now + response.throttle_time_ms / 1000
+            errors = step.errors(response)
+            if not errors:
+                coordinator.confirm()
+                self._done(step, response)
+                return
+            kind, error = worst(step.api, errors)
+            _log.debug("%s for %r was answered with %s", step.api.value, self.transactional_id, error)
+            if kind is Kind.LOOK_UP and coordinator.node is not None:
+                coordinator.forget(coordinator.node, error, now)
+            elif kind is Kind.RETRY:
+                step.retry_at = now + self.retry_seconds(error, step.attempts)
+            else:
+                self._settle(step, kind, error)
+
+    def _failed(self, step: Step, coordinator: Coordinator, error: KafkaError, now: float) -> None:
+        with self._lock:
+            self._under_way = False
+            if step is not self._step or isinstance(error, ClosedError):
+                return
+            if not error.retriable:
+                self._settle(step, Kind.FATAL, error)
+                return
+            if coordinator.node is not None:
+                coordinator.forget(coordinator.node, error, now)
+            step.retry_at = now + self.retry_seconds(error, step.attempts)
+
+    # -- what comes of a step
+
+    def _done(self, step: Step, response: Any) -> None:
+        self._step = None
+        if isinstance(step, InitStep):
+            self._outbox.identity.assign(response.producer_id, response.producer_epoch)
+            self._look_at_version()
+            _log.info(
+                "the transactional id %r has producer id %d and epoch %d",
+                self.transactional_id,
+                response.producer_id,
+                response.producer_epoch,
+            )
+            self._ready()
+        elif isinstance(step, AddPartitionsStep):
+            self._started = True
+            self._partitions.update(step.partitions)
+        elif isinstance(step, AddOffsetsStep):
+            self._started = True
+            self._groups_added.add(step.added_group)
+        elif isinstance(step, CommitOffsetsStep):
+            self._offset_calls.pop(step).end()
+            self._on_change()
+        elif step.api is Api.END_V2 and response.producer_id < 0:
+            self.fail(marked(ProtocolError("the broker gave no next epoch", api="EndTxn"), is_fatal=True))
+        else:
+            if response.producer_id >= 0:
+                self._outbox.identity.assign(response.producer_id, response.producer_epoch)
+            self._step = self._ended()
+
+    def _ended(self) -> Step | None:
+        """The transaction is over; returns what has to follow before the next one."""
+        identity = self._outbox.identity
+        was_v2 = self.is_v2
+        self._look_at_version()
+        needs_epoch = not was_v2 and (self.is_v2 or self._needs_epoch or identity.is_broken)
+        self._forget_transaction()
+        if needs_epoch:
+            self._move_to(S.INITIALIZING)
+            return InitStep(self._owner(), self._config.transaction_timeout_ms)
+        self._ready()
+        return None
+
+    def _ready(self) -> None:
+        self._move_to(S.READY)
+        self._end_pending(None)
+
+    def _prepared(self) -> None:
+        if not self._started:
+            text = "nothing was sent in the transaction, so there is nothing to hand over: abort it"
+            self._to_abortable(TransactionAbortableError(text))
+            return
+        assert self._pending is not None
+        self._pending.prepared = PreparedTransaction(*self._owner())
+        self._forget_transaction()
+        self._move_to(S.PREPARED)
+        self._end_pending(None)
+
+    def _settle(self, step: Step, kind: Kind, error: KafkaError) -> None:
+        """A step has failed for good."""
+        self._step = None
+        if kind is Kind.REFUSED:
+            self._move_to(S.UNINITIALIZED)
+            self._end_pending(marked(error))
+        elif kind in (Kind.FENCED, Kind.FATAL) or (isinstance(step, EndStep) and not step.commit):
+            # An abort that cannot be done leaves nothing to try.
+            self._fail_step(step, fatal(error, self.transactional_id, kind))
+        else:
+            self._needs_epoch |= kind is Kind.NEW_EPOCH
+            if self.state in _SENDING:
+                self._fail_step(step, abortable(error), is_fatal=False)
+
+    def _fail_step(self, step: Step, error: KafkaError, *, is_fatal: bool = True) -> None:
+        call = self._offset_calls.pop(step, None)
+        if call is not None:
+            call.end(error)
+        if is_fatal:
+            self.fail(error)
+        else:
+            self._to_abortable(error)
+
+    def _to_abortable(self, error: BaseException) -> None:
+        self._move_to(S.ABORTABLE_ERROR, abortable(error))
+        _log.info("the transaction of %r can only be aborted: %s", self.transactional_id, self.error)
+        self._drop_steps(self.error)
+        self._end_pending(self.error)
+
+    def _drop_steps(self, error: KafkaError | None) -> None:
+        """Do no more than what is begun: what may have added to the transaction is repeated until that is known."""
+        self._new.clear()
+        self._waiting.clear()
+        step = self._step
+        if step is not None and not self._under_way and (isinstance(step, CommitOffsetsStep) or not step.attempts):
+            self._step = None
+        for call in self._offset_calls.values():
+            call.end(error)
+        self._offset_calls = {step: call for step, call in self._offset_calls.items() if step is self._step}
+        self._on_change()
+
+    # -- small parts
+
+    def _owner(self) -> Owner:
+        identity = self._outbox.identity
+        return Owner(self.transactional_id, identity.producer_id, identity.epoch)
+
+    def _look_at_version(self) -> None:
+        is_v2 = self._nodes.feature_level(FEATURE) >= 2
+        if is_v2 != self.is_v2:
+            _log.info("%r uses version %d of transactions", self.transactional_id, 2 if is_v2 else 1)
+        self.is_v2 = is_v2
+
+    def _aborted(self) -> KafkaError:
+        made = TransactionAbortedError(f"the transaction can only be aborted: {self.error}" if self.error else None)
+        made.__cause__ = self.error
+        return made
+
+    def _end_pending(self, error: KafkaError | None) -> None:
+        if self._pending is not None:
+            self._pending.end(error)
+        self._on_change()
+
+    def _move_to(self, state: TransactionState, error: KafkaError | None = None) -> None:
+        check_transition(self.state, state)
+        _log.debug("%r goes from %s to %s", self.transactional_id, self.state.value, state.value)
+        self.state = state
+        self.error = error
+        self._on_open(state is S.IN_TRANSACTION)

@@ -1,0 +1,248 @@
+"""The requests of a transaction: their messages, the versions they may have, and the errors in their answers.
+
+A step is one exchange with a coordinator, repeated until it is answered for good. What version of transactions it
+belongs to (KIP-890) shows in the versions it may be sent at. Leaves out when a step is taken and what its answer
+means (`manager`, `outcomes`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, ClassVar, NamedTuple
+
+from kclient.errors import KafkaError, OperationNotAttemptedError, ProtocolError, error_from_code
+from kclient.producer.transactions.outcomes import Api
+from kclient.protocol import Message
+from kclient.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
+from kclient.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
+from kclient.protocol.messages.end_txn import EndTxnRequest
+from kclient.protocol.messages.init_producer_id import InitProducerIdRequest
+from kclient.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
+from kclient.types import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
+
+_LAST_COMMIT_OFFSETS_OF_V1 = 4
+_LAST_END_OF_V1 = 4
+_LAST_ADD_PARTITIONS_OF_CLIENTS = 3
+_INIT_WITH_EPOCH = 3
+_COMMIT_OFFSETS_WITH_MEMBER = 3
+
+
+class Owner(NamedTuple):
+    """Whose transaction it is, as every request says."""
+
+    transactional_id: str
+    producer_id: int
+    epoch: int
+
+
+class Step:
+    """One exchange with a coordinator.
+
+    Attributes:
+        group_id: whose group's coordinator it goes to; None for that of the transaction.
+        minimum_version, maximum_version: see `kclient.net.manager.Request`.
+        attempts: how often it was sent.
+        retry_at: not before this time is it sent again.
+    """
+
+    api: Api
+    request_type: ClassVar[type[Message]]
+    group_id: str | None = None
+    minimum_version: int | None = None
+    maximum_version: int | None = None
+
+    def __init__(self, owner: Owner) -> None:
+        self.owner = owner
+        self.attempts = 0
+        self.retry_at = 0.0
+
+    def build(self, version: int) -> Message:
+        """The message for a version."""
+        raise NotImplementedError
+
+    def errors(self, response: Any) -> list[KafkaError]:
+        """What went wrong, by the answer; nothing if all is well."""
+        if response.error_code:
+            return [error_from_code(response.error_code, api=self.api.value.split()[0])]
+        return []
+
+
+class InitStep(Step):
+    """Asks for a producer id; with the present one, for its next epoch (KIP-360)."""
+
+    api = Api.INIT
+    request_type = InitProducerIdRequest
+
+    def __init__(self, owner: Owner, timeout_ms: int) -> None:
+        super().__init__(owner)
+        self._timeout_ms = timeout_ms
+        if owner.producer_id >= 0:
+            self.minimum_version = _INIT_WITH_EPOCH
+
+    def build(self, version: int) -> InitProducerIdRequest:
+        """The message for a version."""
+        return InitProducerIdRequest(
+            transactional_id=self.owner.transactional_id,
+            transaction_timeout_ms=self._timeout_ms,
+            producer_id=self.owner.producer_id,
+            producer_epoch=self.owner.epoch,
+        )
+
+
+class AddPartitionsStep(Step):
+    """Adds partitions to the transaction, before the first batch of each; only with version 1."""
+
+    api = Api.ADD_PARTITIONS
+    request_type = AddPartitionsToTxnRequest
+    maximum_version = _LAST_ADD_PARTITIONS_OF_CLIENTS
+
+    def __init__(self, owner: Owner, partitions: Iterable[TopicPartition]) -> None:
+        super().__init__(owner)
+        self.partitions = tuple(partitions)
+
+    def build(self, version: int) -> AddPartitionsToTxnRequest:
+        """The message for a version."""
+        by_topic: dict[str, list[int]] = {}
+        for topic, partition in self.partitions:
+            by_topic.setdefault(topic, []).append(partition)
+        return AddPartitionsToTxnRequest(
+            v3_and_below_transactional_id=self.owner.transactional_id,
+            v3_and_below_producer_id=self.owner.producer_id,
+            v3_and_below_producer_epoch=self.owner.epoch,
+            v3_and_below_topics=[
+                AddPartitionsToTxnRequest.AddPartitionsToTxnTopic(name=topic, partitions=partitions)
+                for topic, partitions in by_topic.items()
+            ],
+        )
+
+    def errors(self, response: Any) -> list[KafkaError]:
+        """The errors of partitions; those that were not tried because of others are left out."""
+        codes = {
+            TopicPartition(topic.name, answer.partition_index): answer.partition_error_code
+            for topic in response.results_by_topic_v3_and_below
+            for answer in topic.results_by_partition
+        }
+        return _partition_errors(self, self.partitions, codes)
+
+
+class AddOffsetsStep(Step):
+    """Adds the offsets of a group to the transaction; only with version 1."""
+
+    api = Api.ADD_OFFSETS
+    request_type = AddOffsetsToTxnRequest
+
+    def __init__(self, owner: Owner, added_group: str) -> None:
+        super().__init__(owner)
+        self.added_group = added_group
+
+    def build(self, version: int) -> AddOffsetsToTxnRequest:
+        """The message for a version."""
+        return AddOffsetsToTxnRequest(
+            transactional_id=self.owner.transactional_id,
+            producer_id=self.owner.producer_id,
+            producer_epoch=self.owner.epoch,
+            group_id=self.added_group,
+        )
+
+
+class CommitOffsetsStep(Step):
+    """Stores offsets with the group's coordinator, to count once the transaction is committed."""
+
+    api = Api.COMMIT_OFFSETS
+    request_type = TxnOffsetCommitRequest
+
+    def __init__(
+        self,
+        owner: Owner,
+        offsets: Mapping[TopicPartition, OffsetAndMetadata],
+        group: ConsumerGroupMetadata,
+        *,
+        is_v2: bool,
+    ) -> None:
+        super().__init__(owner)
+        self.group_id = group.group_id
+        self._group = group
+        self._left = dict(offsets)
+        if is_v2:
+            self.minimum_version = _LAST_COMMIT_OFFSETS_OF_V1 + 1
+        else:
+            self.maximum_version = _LAST_COMMIT_OFFSETS_OF_V1
+            if group != ConsumerGroupMetadata(group.group_id):
+                # Without the member the coordinator could not tell a consumer that lost its partitions (KIP-447).
+                self.minimum_version = _COMMIT_OFFSETS_WITH_MEMBER
+
+    def build(self, version: int) -> TxnOffsetCommitRequest:
+        """The message for a version, with the offsets that are not stored yet."""
+        by_topic: dict[str, list[TxnOffsetCommitRequest.TxnOffsetCommitRequestPartition]] = {}
+        for (topic, partition), offset in self._left.items():
+            by_topic.setdefault(topic, []).append(
+                TxnOffsetCommitRequest.TxnOffsetCommitRequestPartition(
+                    partition_index=partition,
+                    committed_offset=offset.offset,
+                    committed_leader_epoch=-1 if offset.leader_epoch is None else offset.leader_epoch,
+                    committed_metadata=offset.metadata,
+                )
+            )
+        return TxnOffsetCommitRequest(
+            transactional_id=self.owner.transactional_id,
+            group_id=self._group.group_id,
+            producer_id=self.owner.producer_id,
+            producer_epoch=self.owner.epoch,
+            generation_id=self._group.generation_id,
+            member_id=self._group.member_id,
+            group_instance_id=self._group.group_instance_id,
+            topics=[
+                TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic(name=topic, partitions=partitions)
+                for topic, partitions in by_topic.items()
+            ],
+        )
+
+    def errors(self, response: Any) -> list[KafkaError]:
+        """The errors of partitions; those that are stored are not sent again."""
+        codes = {
+            TopicPartition(topic.name, answer.partition_index): answer.error_code
+            for topic in response.topics
+            for answer in topic.partitions
+        }
+        errors = _partition_errors(self, self._left, codes)
+        for tp in [tp for tp in self._left if codes.get(tp) == 0]:
+            del self._left[tp]
+        return errors
+
+
+class EndStep(Step):
+    """Commits or aborts the transaction."""
+
+    request_type = EndTxnRequest
+
+    def __init__(self, owner: Owner, *, commit: bool, is_v2: bool) -> None:
+        super().__init__(owner)
+        self.commit = commit
+        self.api = Api.END_V2 if is_v2 else Api.END
+        if is_v2:
+            self.minimum_version = _LAST_END_OF_V1 + 1
+        else:
+            self.maximum_version = _LAST_END_OF_V1
+
+    def build(self, version: int) -> EndTxnRequest:
+        """The message for a version."""
+        return EndTxnRequest(
+            transactional_id=self.owner.transactional_id,
+            producer_id=self.owner.producer_id,
+            producer_epoch=self.owner.epoch,
+            committed=self.commit,
+        )
+
+
+def _partition_errors(
+    step: Step, asked: Iterable[TopicPartition], codes: Mapping[TopicPartition, int]
+) -> list[KafkaError]:
+    errors: list[KafkaError] = []
+    for tp in asked:
+        code = codes.get(tp)
+        if code is None:
+            text = "the broker's answer left out the partition"
+            errors.append(ProtocolError(text, topic=tp.topic, partition=tp.partition, api=step.api.value))
+        elif code and code != OperationNotAttemptedError.code:
+            errors.append(error_from_code(code, topic=tp.topic, partition=tp.partition, api=step.api.value))
+    return errors

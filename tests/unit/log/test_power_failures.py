@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import random
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -29,24 +30,39 @@ Stored = tuple[int, bytes, int, int, str]
 
 @dataclass
 class Model:
-    """What the log ought to hold: for each batch base offset, value, producer id, sequence and kind."""
+    """What the log ought to hold: for each batch base offset, value, producer id, sequence and kind.
+
+    Attributes:
+        deleted: the offsets of batches that were deleted. They have been in the log, and what came of them may be
+            remembered, while batches that were lost have never been.
+    """
 
     batches: list[Stored] = field(default_factory=list)
+    deleted: set[int] = field(default_factory=set)
     end: int = 0
     flushed: int = 0
     start: int = 0
+
+    def lose_all_but(self, found: Collection[int], start: int, end: int) -> None:
+        """Take note of what is left of the log from its start on."""
+        missing = {at for at, *_ in self.batches if at >= start and at not in found}
+        self.deleted |= {at for at in missing if at < min(self.start, self.flushed)}
+        self.batches = [each for each in self.batches if each[0] not in missing - self.deleted]
+        self.end = end
+        self.start = min(self.start, end)
 
     def next_sequence(self, producer: int) -> int:
         return max((sequence + 1 for _, _, owner, sequence, kind in self.batches if owner == producer), default=0)
 
     def open_transactions(self) -> dict[int, int]:
+        """The first offsets of the open transactions whose first batch has not been deleted, by producer."""
         found: dict[int, int] = {}
         for offset, _, producer, _, kind in self.batches:
             if kind == "transactional":
                 found.setdefault(producer, offset)
             elif kind in ("abort", "commit"):
                 found.pop(producer, None)
-        return found
+        return {producer: offset for producer, offset in found.items() if offset not in self.deleted}
 
     def aborted(self) -> list[tuple[int, int, int]]:
         open_, found = {}, []
@@ -149,7 +165,9 @@ class Trial:
             self.model.flushed = max(self.model.flushed, flush.offset)
 
     def delete_records(self) -> None:
-        self.model.start = self.log.delete_records(self.rng.randint(self.log.log_start_offset, self.log.high_watermark))
+        start = self.log.delete_records(self.rng.randint(self.log.log_start_offset, self.log.high_watermark))
+        # The log start may have gone back, but not all is there that was before it.
+        self.model.start = max(self.model.start, start)
         gone = [s for s in list(self.log.segments)[1:] if s.base_offset <= self.log.log_start_offset]
         self.log.delete_segments(list(self.log.segments)[: len(gone)], "they lie before the log start")
 
@@ -209,12 +227,13 @@ class Trial:
                 assert batch.base_offset >= offset
                 offset = batch.last_offset + 1
                 found[batch.base_offset] = b"" if batch.is_control else next(iter(batch.records())).value
-        expected = {at: value for at, value, _, _, _ in model.batches if at >= log.log_start_offset}
+        expected = {
+            at: value for at, value, *_ in model.batches if at >= log.log_start_offset and at not in model.deleted
+        }
         assert expected.items() >= found.items()
         # What lies before a log start that was not written down yet may be gone in parts.
         assert {at for at in expected if model.start <= at < model.flushed} <= set(found)
-        model.batches = [each for each in model.batches if each[0] < log.log_start_offset or each[0] in found]
-        model.end = log.log_end_offset
+        model.lose_all_but(found, log.log_start_offset, log.log_end_offset)
         for at in self.rng.sample(sorted(found), min(5, len(found))):
             batch = next(iter(read_batches(log.read(at, 1).records.read())))
             assert batch.base_offset == at
@@ -227,13 +246,13 @@ class Trial:
         """Each producer whose records are there is remembered with its last sequence, and goes on from it."""
         known = {producer.producer_id: producer.last_sequence for producer in self.log.producers()}
         for producer in (*PLAIN, *TRANSACTIONAL):
-            last = self.model.next_sequence(producer) - 1
-            there = [at for at, _, owner, sequence, _ in self.model.batches if owner == producer and sequence >= 0]
-            if there and there[-1] >= self.log.log_start_offset:
-                assert known[producer] == last
-            else:
-                # What has been deleted may have been lost before.
-                assert known.get(producer, -1) <= last
+            there = [
+                sequence
+                for at, _, owner, sequence, _ in self.model.batches
+                if owner == producer and at >= self.log.log_start_offset and at not in self.model.deleted
+            ]
+            # What has been deleted may be remembered or not.
+            assert max(there, default=-1) <= known.get(producer, -1) <= self.model.next_sequence(producer) - 1
 
 
 @pytest.mark.parametrize("number", range(max(FAILURES // FAILURES_PER_LOG, 1)))

@@ -36,13 +36,11 @@ class Run:
         self.owners: list[Owner] = []
         self.dawdling: dict[Owner, float] = {}
 
-    def join(self, **options: object) -> Owner:
+    def join(self, topics: object = ("t", "u"), **options: object) -> Owner:
         if self.names and self.random.random() < 0.7:
             used = {owner.name for owner in self.owners}
             options["group_instance_id"] = self.random.choice([name for name in self.names if name not in used])
-        owner = Owner(
-            self.simulation, ["t", "u"], check=self.check, partition_assignment_strategy=self.strategy, **options
-        )
+        owner = Owner(self.simulation, topics, check=self.check, partition_assignment_strategy=self.strategy, **options)
         self.owners.append(owner)
         return owner
 
@@ -194,6 +192,23 @@ def test_session_that_ends_unheard_loses_the_partitions_before_they_are_assigned
     assert len(second.owned) == 8
     assert first.listener.owned
     assert not run.cluster.accepts(first)
+
+
+@pytest.mark.parametrize("strategy", ["range", "cooperative-sticky"])
+def test_static_member_that_comes_back_with_another_subscription_has_the_group_divide_anew(strategy: str) -> None:
+    run = Run(1, strategy, NO_FAULTS)
+    leader = run.join()
+    run.calm_down()
+    static = run.join(["u"], group_instance_id="s")
+    run.calm_down()
+    assert static.owned
+    run.owners.remove(static)
+    static.die()
+    run.join(["t"], group_instance_id="s")  # is given what its predecessor had, without a rebalance
+    before = run.simulation.requests
+    run.calm_down()
+    assert run.simulation.requests - before < 100
+    assert {tp.topic for tp in leader.owned} == {"t", "u"}
 
 
 def test_topics_that_appear_join_by_pattern_with_one_rebalance() -> None:

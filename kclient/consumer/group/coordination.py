@@ -153,6 +153,9 @@ class Coordination(Agenda):
         strangers = {tp.topic for tp in assigned if tp.topic not in topics}
         if any(choice is None or not choice.matches(topic) for topic in strangers):
             self._rejoin_reason = "the assignment does not match the subscription, which has changed"
+            # It is what a static member had before it came back. Who joins again with the same bytes is given the same
+            # again, for ever; they differ by the generation.
+            self._generation = event.generation.id
             return
         self._joined_topics = tuple({*(self._joined_topics or ()), *strangers})
         owned = tuple(self._subscription.partitions)

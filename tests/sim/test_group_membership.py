@@ -200,9 +200,10 @@ def test_static_member_that_comes_back_with_another_subscription_has_the_group_d
     leader = run.join()
     run.calm_down()
     static = run.join(["u"], group_instance_id="s")
+    run.simulation.run(60, until=lambda: run.poll() is None and bool(static.owned))
     run.calm_down()
-    assert static.owned
     run.owners.remove(static)
+    assert {tp.topic for tp in static.owned} == {"u"}
     static.die()
     run.join(["t"], group_instance_id="s")  # is given what its predecessor had, without a rebalance
     before = run.simulation.requests

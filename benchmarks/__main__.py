@@ -236,7 +236,7 @@ def long_log(bench: Bench, broker: BrokerUnderTest) -> None:
 
 
 def many_groups(bench: Bench, brokers_under_test: list[BrokerUnderTest]) -> None:
-    """A hundred groups on each broker, and what a cooperative rebalance stops."""
+    """A hundred groups on each broker, and what a rebalance stops."""
     found: dict[str, list[dict[str, Any]]] = {}
     for _ in range(bench.rounds):
         for broker in brokers_under_test:
@@ -247,13 +247,13 @@ def many_groups(bench: Bench, brokers_under_test: list[BrokerUnderTest]) -> None
         ours, theirs = (min(one[figure] for one in found[name]) for name in ("refbroker", "Apache Kafka"))
         bench.add(f"{groups.TITLE}: {title}", unit, ours, "Apache Kafka", theirs)
     for broker in brokers_under_test:
-        for strategy in groups.STRATEGIES:
-            gaps = [groups.gap(broker.bootstrap, strategy) for _ in range(bench.rounds)]
-            bench.raw += [{"what": "gap", "broker": broker.name, "strategy": strategy, **one} for one in gaps]
+        for way, name in groups.WAYS.items():
+            gaps = [groups.gap(broker.bootstrap, way) for _ in range(bench.rounds)]
+            bench.raw += [{"what": "gap", "broker": broker.name, "way": way, **one} for one in gaps]
             best = min(gaps, key=lambda one: float(one["gap_ms"]))
-            where = f"{strategy}, {broker.name}"
-            title = f"longest gap of {best['stays']} partitions that stay, {where}"
-            bench.add(title, "ms", best["gap_ms"], "while nobody joins", best["quiet_ms"])
+            for figure, which in (("gap_ms", f"{best['stays']} partitions that stay"), ("moved_ms", "those that move")):
+                title = f"longest gap of {which}, {name}, {broker.name}"
+                bench.add(title, "ms", best[figure], "while nobody joins", best["quiet_ms"])
 
 
 def start(bench: Bench, directory: Path) -> None:

@@ -1,12 +1,15 @@
-"""One measurement of groups in a process of its own: `group_load.py coordinator|gap BOOTSTRAP NAME ASSIGNOR`.
+"""One measurement of groups in a process of its own: `group_load.py coordinator|gap BOOTSTRAP NAME WAY`.
 
 `coordinator`: a hundred groups of ten light members, which are a connection and a state each, so that what is measured
 is the broker: how long until all groups have formed, how long each takes to rebalance when all of them do at once, and
-how long a heartbeat takes among a thousand members. NAME is what the groups' names begin with; ASSIGNOR is not used.
+how long a heartbeat takes among a thousand members. NAME is what the groups' names begin with; WAY is not used.
 
-`gap`: nine members of kclient read a topic that is written to all the time, and a tenth joins; how long did the
-partitions that stay with their member bring nothing, at most? And in the same run, the longest gap of these while
-nobody joins. NAME is the topic.
+`gap`: nine members of kclient read a topic that is written to all the time, and a tenth joins, in the moment in which
+one of the nine begins to work on its records for two seconds. Everybody who has to wait for it stands still so long:
+that is what tells an eager rebalance from one that leaves alone what does not move. So how long did each partition
+that stays with its member (the slow one's left out) bring nothing, at most? The same for those that move, and, in the
+same run, for those that stay while nobody joins. NAME is the topic; WAY is an assignor of the classic protocol, or
+`consumer` for the protocol of KIP-848.
 
 Prints one JSON object; leaves brokers, topics and comparison to `groups`.
 """
@@ -40,7 +43,9 @@ PASSES = (14, 15, 16, 27)
 """The coordinator loads, or is not there yet; or a rebalance has begun anew."""
 
 GAP_PARTITIONS = 40
-GAP_SECONDS = 6.0
+QUIET_SECONDS = 6.0
+WORK_SECONDS = 2.0
+"""How long the slow member works on what one call brought it."""
 WRITE_EVERY = 0.02
 
 
@@ -196,22 +201,29 @@ def _quantile(samples: list[float], part: float) -> float:
 
 
 class Reading:
-    """One member of kclient in a thread of its own, which notes when each partition brought something."""
+    """One member of kclient in a thread of its own, which notes when each partition brought something.
 
-    def __init__(self, bootstrap: str, topic: str, strategy: str) -> None:
+    Parameters:
+        way: see the module.
+        work: seconds between two calls, in which it asks for nothing.
+    """
+
+    def __init__(self, bootstrap: str, topic: str, way: str, work: float = 0.0) -> None:
         from kclient import Consumer
 
         self.arrivals: dict[int, list[float]] = {}
         self.ended = threading.Event()
+        self.works = threading.Event()
+        how: dict[str, Any] = {"partition_assignment_strategy": [way], "heartbeat_interval_ms": 500}
         self.consumer = Consumer(
             topic,
             bootstrap_servers=bootstrap,
-            group_id=f"gap-{topic}-{strategy}",
-            partition_assignment_strategy=[strategy],
-            heartbeat_interval_ms=500,
+            group_id=f"gap-{topic}-{way}",
             fetch_max_wait_ms=100,
+            **({"group_protocol": way} if way == "consumer" else how),
         )
         self.owned: frozenset[int] = frozenset()
+        self._work = work
         self._thread = threading.Thread(target=self._read)
         self._thread.start()
 
@@ -223,6 +235,14 @@ class Reading:
                 for tp in records.by_partition():
                     self.arrivals.setdefault(tp.partition, []).append(now)
                 self.owned = frozenset(tp.partition for tp in consumer.assignment())
+                if self._work and records:
+                    self.works.set()
+                    self.ended.wait(self._work)
+
+    def begin_to_work(self) -> None:
+        """Wait until it begins to work on what it was given."""
+        self.works.clear()
+        self.works.wait()
 
     def end(self) -> None:
         self.ended.set()
@@ -250,41 +270,47 @@ def _longest(arrivals: list[float], begin: float, end: float) -> float:
     return max(after - before for before, after in itertools.pairwise(points))
 
 
-def gap(bootstrap: str, topic: str, strategy: str) -> dict[str, float]:
+def gap(bootstrap: str, topic: str, way: str) -> dict[str, float]:
     ended = threading.Event()
     writer = threading.Thread(target=_write, args=(bootstrap, topic, ended))
     writer.start()
-    members = [Reading(bootstrap, topic, strategy) for _ in range(MEMBERS - 1)]
+    slow = Reading(bootstrap, topic, way, WORK_SECONDS)
+    members = [slow, *(Reading(bootstrap, topic, way) for _ in range(MEMBERS - 2))]
     try:
         while not _settled(members):
             time.sleep(0.05)
         time.sleep(2.0)
         quiet = time.perf_counter()
-        time.sleep(GAP_SECONDS)
+        time.sleep(QUIET_SECONDS)
+        slow.begin_to_work()
         before = [(member, member.owned) for member in members]
         began = time.perf_counter()
-        members.append(Reading(bootstrap, topic, strategy))
+        members.append(Reading(bootstrap, topic, way))
         while not _settled(members):
             time.sleep(0.05)
         took = time.perf_counter() - began
         time.sleep(1.0)
         until = time.perf_counter()
-        stays = [(member, number) for member, owned in before for number in owned & member.owned]
-        moves = GAP_PARTITIONS - len(stays)
-        return {
-            "quiet_ms": 1000 * max(_longest(member.arrivals[number], quiet, began) for member, number in stays),
-            "gap_ms": 1000 * max(_longest(member.arrivals[number], began, until) for member, number in stays),
-            "took_ms": 1000 * took,
-            "stays": len(stays),
-            "moves": moves,
-        }
     finally:
         ended.set()
         writer.join()
         for member in members:
             member.end()
+    stays = [(member, number) for member, owned in before if member is not slow for number in owned & member.owned]
+    moves = [number for member, owned in before if member is not slow for number in owned - member.owned]
+    anywhere = {n: sorted(when for member in members for when in member.arrivals.get(n, ())) for n in moves}
+    gaps = [_longest(member.arrivals[number], began, until) for member, number in stays]
+    return {
+        "quiet_ms": 1000 * max(_longest(member.arrivals[number], quiet, began) for member, number in stays),
+        "gap_ms": 1000 * max(gaps),
+        "gap_p50_ms": 1000 * _quantile(gaps, 0.5),
+        "moved_ms": 1000 * max((_longest(anywhere[number], began, until) for number in moves), default=0.0),
+        "took_ms": 1000 * took,
+        "stays": len(stays),
+        "moves": len(moves),
+    }
 
 
 if __name__ == "__main__":
-    what, at, name, assignor = sys.argv[1:5]
-    print(json.dumps(asyncio.run(coordinator(at, name)) if what == "coordinator" else gap(at, name, assignor)))
+    what, at, name, way = sys.argv[1:5]
+    print(json.dumps(asyncio.run(coordinator(at, name)) if what == "coordinator" else gap(at, name, way)))

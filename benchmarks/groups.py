@@ -1,4 +1,4 @@
-"""Groups: what a hundred of them cost a broker, and whether a cooperative rebalance stops what does not move.
+"""Groups: what a hundred of them cost a broker, and which rebalances stop what does not move.
 
 Both brokers run with `group.initial.rebalance.delay.ms` 0, since waiting is not what is measured. Leaves out the
 measurements themselves (`group_load`).
@@ -18,12 +18,13 @@ from benchmarks.broker_load import BrokerUnderTest
 from benchmarks.group_load import GAP_PARTITIONS, GROUPS, MEMBERS
 
 HERE = Path(__file__).parent
-STRATEGIES = ("cooperative-sticky", "range")
+WAYS = {"range": "range", "cooperative-sticky": "cooperative-sticky", "consumer": "the consumer protocol"}
+"""In which members divide their partitions: eager, cooperative, and each by its own heartbeats."""
 
 
-def load(what: str, bootstrap: str, name: str, strategy: str = "-") -> dict[str, Any]:
+def load(what: str, bootstrap: str, name: str, way: str = "-") -> dict[str, Any]:
     """One measurement, in a process of its own."""
-    command = [sys.executable, str(HERE / "group_load.py"), what, bootstrap, name, strategy]
+    command = [sys.executable, str(HERE / "group_load.py"), what, bootstrap, name, way]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, cwd=HERE.parent, check=False)
     if done.returncode:
         raise SystemExit(f"{what} of groups failed:\n{done.stderr[-3000:]}")
@@ -42,11 +43,11 @@ def coordinator(broker: BrokerUnderTest) -> dict[str, Any]:
     return {**result, "memory_mb": after, "more_mb": after - memory, "cpu_s": broker.cpu_seconds() - cpu}
 
 
-def gap(bootstrap: str, strategy: str) -> dict[str, Any]:
-    """The longest gap of partitions that stay while a tenth member joins."""
+def gap(bootstrap: str, way: str) -> dict[str, Any]:
+    """The longest gap of partitions that stay, and of those that move, while a tenth member joins."""
     topic = f"gap-{uuid.uuid4().hex[:8]}"
     brokers.create_topic(bootstrap, topic, GAP_PARTITIONS)
-    return load("gap", bootstrap, topic, strategy)
+    return load("gap", bootstrap, topic, way)
 
 
 ROWS = (

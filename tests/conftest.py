@@ -25,6 +25,8 @@ SETTINGS = {
     "group.consumer.heartbeat.interval.ms": "200",
     "group.consumer.min.session.timeout.ms": "6000",
     "group.consumer.session.timeout.ms": "6000",
+    # How often a coordinator looks for transactions whose time is up.
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "200",
 }
 """What brokers under test are started with: with the consumer protocol a member has no say in these."""
 _topic_numbers = itertools.count(1)

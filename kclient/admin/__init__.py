@@ -1,4 +1,4 @@
-"""Looking after a cluster: topics, settings, offsets, groups; by area, with a blocking and an async face."""
+"""Looking after a cluster: topics, settings, offsets, groups, transactions; with a blocking and an async face."""
 
 from kclient.admin.admin import Admin
 from kclient.admin.async_admin import AsyncAdmin
@@ -16,7 +16,14 @@ from kclient.admin.group_lag import PartitionLag
 from kclient.admin.groups import GroupDescription, GroupListing, GroupMember, GroupState, GroupType, MemberIdentity
 from kclient.admin.offset_resets import OffsetChange, OffsetReset
 from kclient.admin.offsets import OffsetSpec
+from kclient.admin.producers import HangingTransaction, ProducerState
 from kclient.admin.topics import CreatedTopic, NewPartitions, NewTopic, TopicDescription, TopicListing
+from kclient.admin.transactions import (
+    FencedProducer,
+    TransactionDescription,
+    TransactionListing,
+    TransactionState,
+)
 
 __all__ = [
     "Admin",
@@ -29,11 +36,13 @@ __all__ = [
     "ConfigSynonym",
     "ConfigType",
     "CreatedTopic",
+    "FencedProducer",
     "GroupDescription",
     "GroupListing",
     "GroupMember",
     "GroupState",
     "GroupType",
+    "HangingTransaction",
     "MemberIdentity",
     "NewPartitions",
     "NewTopic",
@@ -41,7 +50,11 @@ __all__ = [
     "OffsetReset",
     "OffsetSpec",
     "PartitionLag",
+    "ProducerState",
     "ResourceType",
     "TopicDescription",
     "TopicListing",
+    "TransactionDescription",
+    "TransactionListing",
+    "TransactionState",
 ]

@@ -7,7 +7,19 @@ from collections.abc import Iterable, Mapping
 from types import TracebackType
 from typing import Any, Self, Unpack
 
-from kclient.admin import cluster, configs, group_lag, group_offsets, groups, offset_resets, offsets, topics
+from kclient.admin import (
+    cluster,
+    configs,
+    group_lag,
+    group_offsets,
+    groups,
+    offset_resets,
+    offsets,
+    prepared_transactions,
+    producers,
+    topics,
+    transactions,
+)
 from kclient.admin.cluster import ClusterDescription
 from kclient.admin.configs import AlterConfig, ConfigEntry, ConfigResource
 from kclient.admin.core import AdminCore
@@ -22,17 +34,24 @@ from kclient.admin.groups import (
 )
 from kclient.admin.offset_resets import OffsetChange, OffsetReset
 from kclient.admin.offsets import OffsetSpec
+from kclient.admin.producers import MAX_TRANSACTION_TIMEOUT, HangingTransaction, ProducerState
 from kclient.admin.topics import CreatedTopic, NewPartitions, NewTopic, TopicDescription, TopicListing
+from kclient.admin.transactions import (
+    FencedProducer,
+    TransactionDescription,
+    TransactionListing,
+    TransactionState,
+)
 from kclient.config import AdminConfig
 from kclient.net.operation import run
 from kclient.options import AdminOptions
-from kclient.types import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
+from kclient.types import OffsetAndMetadata, OffsetAndTimestamp, PreparedTransaction, TopicPartition
 
 CLOSE_SECONDS = 30.0
 
 
 class Admin:
-    """Looks after topics, settings, offsets and groups of a cluster. Thread-safe.
+    """Looks after topics, settings, offsets, groups and transactions of a cluster. Thread-safe.
 
     A call on many things returns a dict of key to result; if any of them failed it raises one AdminError
     with the results of the others. What a retry may help is repeated until the call's timeout.
@@ -252,6 +271,120 @@ class Admin:
         """
         deadline = self._core.deadline("group_lag", timeout)
         return run(group_lag.group_lag(self._core, names, isolation_level, deadline))
+
+    def list_transactions(
+        self,
+        *,
+        states: Iterable[TransactionState] = (),
+        producer_ids: Iterable[int] = (),
+        min_duration: float | None = None,
+        transactional_id_pattern: str | None = None,
+        timeout: float | None = None,
+    ) -> dict[str, TransactionListing]:
+        """The transactional ids of all brokers; only those in some states, or of some producer ids, if these are given.
+
+        With `min_duration` only those whose transaction has been open for longer than so many seconds (KIP-994); with
+        `transactional_id_pattern` only those that match, as a whole, a regular expression in RE2's syntax (KIP-1152).
+        Errors by broker, as CoordinatorLoadInProgressError of one that does not know its transactional ids yet.
+        """
+        deadline = self._core.deadline("list_transactions", timeout)
+        return run(
+            transactions.list_transactions(
+                self._core, states, producer_ids, min_duration, transactional_id_pattern, deadline
+            )
+        )
+
+    def describe_transactions(
+        self, transactional_ids: str | Iterable[str], *, timeout: float | None = None
+    ) -> dict[str, TransactionDescription]:
+        """Transactional ids with their state, producer and epoch, and what their open transaction has written to.
+
+        Errors by transactional id: TransactionalIdNotFoundError, TransactionalIdAuthorizationError.
+        """
+        deadline = self._core.deadline("describe_transactions", timeout)
+        return run(transactions.describe_transactions(self._core, transactional_ids, deadline))
+
+    def complete_transaction(
+        self, prepared: PreparedTransaction, *, commit: bool = True, timeout: float | None = None
+    ) -> None:
+        """Commit or abort a transaction that a producer, most likely in another process, has prepared.
+
+        To repeat a call with the same answer is harmless. Nothing tells the producer. The transaction's timeout runs
+        on until this call, and a producer that calls init_transactions with the same transactional id ends it too:
+        both abort it.
+
+        Raises:
+            InvalidTxnStateError: it has ended the other way, or can no longer be ended; the text says which.
+            ProducerFencedError: its transactional id was used again, or its timeout passed.
+            InvalidPidMappingError: its transactional id has expired.
+        """
+        deadline = self._core.deadline("complete_transaction", timeout)
+        return run(prepared_transactions.complete_transaction(self._core, prepared, commit, deadline))
+
+    def fence_producers(
+        self, transactional_ids: str | Iterable[str], *, timeout: float | None = None
+    ) -> dict[str, FencedProducer]:
+        """Keep the producers of transactional ids from going on, and abort what they have open.
+
+        Their next call raises ProducerFencedError; one that starts anew works. An id that nobody used is made known.
+        """
+        deadline = self._core.deadline("fence_producers", timeout)
+        return run(transactions.fence_producers(self._core, transactional_ids, deadline))
+
+    def describe_producers(
+        self, partitions: Iterable[TopicPartition], *, broker_id: int | None = None, timeout: float | None = None
+    ) -> dict[TopicPartition, tuple[ProducerState, ...]]:
+        """Who has written to partitions of late, by the leader's account or that of another replica's broker.
+
+        Errors by partition: UnknownTopicOrPartitionError, NotLeaderOrFollowerError of a broker without the replica.
+        """
+        deadline = self._core.deadline("describe_producers", timeout)
+        return run(producers.describe_producers(self._core, partitions, broker_id, deadline))
+
+    def find_hanging_transactions(
+        self,
+        *,
+        topics: str | Iterable[str] | None = None,
+        broker_id: int | None = None,
+        max_transaction_timeout: float = MAX_TRANSACTION_TIMEOUT,
+        timeout: float | None = None,
+    ) -> list[HangingTransaction]:
+        """Open transactions that nobody will end (KIP-664), in some topics or all, or on one broker.
+
+        They keep read_committed consumers from reading on. `max_transaction_timeout` is the longest that a transaction
+        of the cluster may stay open, in seconds: the brokers' transaction.max.timeout.ms.
+        """
+        deadline = self._core.deadline("find_hanging_transactions", timeout)
+        return run(
+            producers.find_hanging_transactions(self._core, topics, broker_id, max_transaction_timeout, deadline)
+        )
+
+    def abort_transaction(
+        self,
+        partition: TopicPartition,
+        *,
+        start_offset: int | None = None,
+        producer_id: int | None = None,
+        producer_epoch: int | None = None,
+        coordinator_epoch: int | None = None,
+        timeout: float | None = None,
+    ) -> None:
+        """Abort a hanging transaction in one partition, without its coordinator; one that does not hang loses records.
+
+        It is named by where it begins, as `find_hanging_transactions` tells, or by producer id and epoch.
+
+        Raises:
+            IllegalStateError: no open transaction begins at that offset.
+            InvalidProducerEpochError: the producer has a newer epoch in the partition.
+            TransactionCoordinatorFencedError: the partition has had a marker with a higher coordinator epoch.
+            ClusterAuthorizationError: it takes permission to alter the cluster.
+        """
+        deadline = self._core.deadline("abort_transaction", timeout)
+        return run(
+            producers.abort_transaction(
+                self._core, partition, start_offset, producer_id, producer_epoch, coordinator_epoch, deadline
+            )
+        )
 
     def describe_cluster(self, *, timeout: float | None = None) -> ClusterDescription:
         """The cluster's id, controller and brokers."""

@@ -10,7 +10,19 @@ from typing import Any, Self, Unpack
 import anyio
 import anyio.to_thread
 
-from kclient.admin import cluster, configs, group_lag, group_offsets, groups, offset_resets, offsets, topics
+from kclient.admin import (
+    cluster,
+    configs,
+    group_lag,
+    group_offsets,
+    groups,
+    offset_resets,
+    offsets,
+    prepared_transactions,
+    producers,
+    topics,
+    transactions,
+)
 from kclient.admin.admin import Admin
 from kclient.admin.cluster import ClusterDescription
 from kclient.admin.configs import AlterConfig, ConfigEntry, ConfigResource
@@ -26,12 +38,19 @@ from kclient.admin.groups import (
 )
 from kclient.admin.offset_resets import OffsetChange, OffsetReset
 from kclient.admin.offsets import OffsetSpec
+from kclient.admin.producers import MAX_TRANSACTION_TIMEOUT, HangingTransaction, ProducerState
 from kclient.admin.topics import CreatedTopic, NewPartitions, NewTopic, TopicDescription, TopicListing
+from kclient.admin.transactions import (
+    FencedProducer,
+    TransactionDescription,
+    TransactionListing,
+    TransactionState,
+)
 from kclient.config import AdminConfig
 from kclient.net.operation import run_async
 from kclient.net.waiting import LoopBridge
 from kclient.options import AdminOptions
-from kclient.types import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
+from kclient.types import OffsetAndMetadata, OffsetAndTimestamp, PreparedTransaction, TopicPartition
 
 CLOSE_SECONDS = 30.0
 
@@ -206,6 +225,83 @@ class AsyncAdmin:
     ) -> dict[str, dict[TopicPartition, PartitionLag]]:
         deadline = self._core.deadline("group_lag", timeout)
         return await run_async(group_lag.group_lag(self._core, names, isolation_level, deadline), self._bridge)
+
+    async def list_transactions(
+        self,
+        *,
+        states: Iterable[TransactionState] = (),
+        producer_ids: Iterable[int] = (),
+        min_duration: float | None = None,
+        transactional_id_pattern: str | None = None,
+        timeout: float | None = None,
+    ) -> dict[str, TransactionListing]:
+        deadline = self._core.deadline("list_transactions", timeout)
+        return await run_async(
+            transactions.list_transactions(
+                self._core, states, producer_ids, min_duration, transactional_id_pattern, deadline
+            ),
+            self._bridge,
+        )
+
+    async def describe_transactions(
+        self, transactional_ids: str | Iterable[str], *, timeout: float | None = None
+    ) -> dict[str, TransactionDescription]:
+        deadline = self._core.deadline("describe_transactions", timeout)
+        return await run_async(
+            transactions.describe_transactions(self._core, transactional_ids, deadline), self._bridge
+        )
+
+    async def complete_transaction(
+        self, prepared: PreparedTransaction, *, commit: bool = True, timeout: float | None = None
+    ) -> None:
+        deadline = self._core.deadline("complete_transaction", timeout)
+        return await run_async(
+            prepared_transactions.complete_transaction(self._core, prepared, commit, deadline), self._bridge
+        )
+
+    async def fence_producers(
+        self, transactional_ids: str | Iterable[str], *, timeout: float | None = None
+    ) -> dict[str, FencedProducer]:
+        deadline = self._core.deadline("fence_producers", timeout)
+        return await run_async(transactions.fence_producers(self._core, transactional_ids, deadline), self._bridge)
+
+    async def describe_producers(
+        self, partitions: Iterable[TopicPartition], *, broker_id: int | None = None, timeout: float | None = None
+    ) -> dict[TopicPartition, tuple[ProducerState, ...]]:
+        deadline = self._core.deadline("describe_producers", timeout)
+        return await run_async(producers.describe_producers(self._core, partitions, broker_id, deadline), self._bridge)
+
+    async def find_hanging_transactions(
+        self,
+        *,
+        topics: str | Iterable[str] | None = None,
+        broker_id: int | None = None,
+        max_transaction_timeout: float = MAX_TRANSACTION_TIMEOUT,
+        timeout: float | None = None,
+    ) -> list[HangingTransaction]:
+        deadline = self._core.deadline("find_hanging_transactions", timeout)
+        return await run_async(
+            producers.find_hanging_transactions(self._core, topics, broker_id, max_transaction_timeout, deadline),
+            self._bridge,
+        )
+
+    async def abort_transaction(
+        self,
+        partition: TopicPartition,
+        *,
+        start_offset: int | None = None,
+        producer_id: int | None = None,
+        producer_epoch: int | None = None,
+        coordinator_epoch: int | None = None,
+        timeout: float | None = None,
+    ) -> None:
+        deadline = self._core.deadline("abort_transaction", timeout)
+        return await run_async(
+            producers.abort_transaction(
+                self._core, partition, start_offset, producer_id, producer_epoch, coordinator_epoch, deadline
+            ),
+            self._bridge,
+        )
 
     async def describe_cluster(self, *, timeout: float | None = None) -> ClusterDescription:
         deadline = self._core.deadline("describe_cluster", timeout)

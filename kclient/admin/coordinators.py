@@ -1,4 +1,4 @@
-"""Asks the coordinators of groups: each group its own, several at once; one that moves or loads is looked for again.
+"""Asks the coordinators of groups or transactional ids, several at once; one that moves or loads is looked for again.
 
 Leaves out what they are asked.
 """
@@ -11,6 +11,7 @@ from typing import TypeVar
 from kclient.admin.core import AdminCore, Outcomes
 from kclient.admin.deadline import Deadline
 from kclient.errors import KafkaError, error_from_code
+from kclient.net.coordinator import GROUP
 from kclient.net.manager import ANY_NODE
 from kclient.net.operation import Operation
 from kclient.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
@@ -24,30 +25,31 @@ _SEVERAL_FROM = 4
 
 def at_coordinators(
     core: AdminCore,
-    groups: Iterable[str],
+    keys: Iterable[str],
     ask: Callable[[Node, list[str]], Operation[Outcomes[str, R]]],
     deadline: Deadline,
+    key_type: int = GROUP,
 ) -> Operation[dict[str, R]]:
-    """Ask each coordinator about its groups; the results are by group.
+    """Ask each coordinator about its keys, which are groups or transactional ids; the results are by key.
 
     Raises:
-        AdminError: some groups failed.
+        AdminError: some keys failed.
     """
 
     def attempt(pending: list[str]) -> Operation[Outcomes[str, R]]:
-        found = yield from _coordinators(core, pending, deadline)
+        found = yield from _coordinators(core, pending, key_type, deadline)
         by_node: dict[Node, list[str]] = {}
         errors: dict[str, KafkaError] = {}
-        for group in pending:
-            coordinator = found.get(group, KafkaError(f"the broker's answer left out the coordinator of {group}"))
+        for key in pending:
+            coordinator = found.get(key, _left_out(key))
             if isinstance(coordinator, KafkaError):
-                errors[group] = coordinator
+                errors[key] = coordinator
             else:
-                by_node.setdefault(coordinator, []).append(group)
+                by_node.setdefault(coordinator, []).append(key)
         answered = yield from core.gather({node: ask(node, asked) for node, asked in by_node.items()}, by_node)
         return {**errors, **answered}
 
-    return (yield from core.keyed(groups, attempt, deadline))
+    return (yield from core.keyed(keys, attempt, deadline))
 
 
 def at_coordinator(
@@ -64,8 +66,8 @@ def at_coordinator(
     """
 
     def attempt(pending: list[K]) -> Operation[Outcomes[K, R]]:
-        found = yield from _coordinators(core, [group], deadline)
-        coordinator = found.get(group, KafkaError(f"the broker's answer left out the coordinator of {group}"))
+        found = yield from _coordinators(core, [group], GROUP, deadline)
+        coordinator = found.get(group, _left_out(group))
         if isinstance(coordinator, KafkaError):
             return dict.fromkeys(pending, coordinator)
         return (yield from core.gather({group: ask(coordinator, pending)}, {group: pending}))
@@ -73,16 +75,18 @@ def at_coordinator(
     return (yield from core.keyed(keys, attempt, deadline))
 
 
-def _coordinators(core: AdminCore, groups: list[str], deadline: Deadline) -> Operation[Outcomes[str, Node]]:
-    """Who coordinates each group: all in one request from version 4 on (KIP-699), before that one by one."""
+def _coordinators(
+    core: AdminCore, keys: list[str], key_type: int, deadline: Deadline
+) -> Operation[Outcomes[str, Node]]:
+    """Who coordinates each key: all in one request from version 4 on (KIP-699), before that one by one."""
     found: Outcomes[str, Node] = {}
-    left = list(groups)
+    left = list(keys)
     while left:
 
         def build(version: int, left: list[str] = left) -> FindCoordinatorRequest:
             if version < _SEVERAL_FROM:
-                return FindCoordinatorRequest(key=left[0])
-            return FindCoordinatorRequest(coordinator_keys=left)
+                return FindCoordinatorRequest(key=left[0], key_type=key_type)
+            return FindCoordinatorRequest(coordinator_keys=left, key_type=key_type)
 
         answer: FindCoordinatorResponse = yield from core.ask(ANY_NODE, FindCoordinatorRequest, build, deadline)
         if answer.coordinators:
@@ -90,6 +94,10 @@ def _coordinators(core: AdminCore, groups: list[str], deadline: Deadline) -> Ope
         found[left[0]] = _node(answer)
         left = left[1:]
     return found
+
+
+def _left_out(key: str) -> KafkaError:
+    return KafkaError(f"the broker's answer left out the coordinator of {key}")
 
 
 def _node(answer: FindCoordinatorResponse | FindCoordinatorResponse.Coordinator) -> Node | KafkaError:

@@ -147,12 +147,12 @@ class GroupDescription(msgspec.Struct, frozen=True):
     assignment_epoch: int | None = None
 
 
-N = TypeVar("N", GroupState, GroupType)
+N = TypeVar("N", bound=Enum)
 
 
 def named(kind: type[N], name: str) -> N:
     """A state or a type by Kafka's name of it, in any case; one of a later version is UNKNOWN."""
-    return next((member for member in kind if member.value.lower() == name.lower()), kind.UNKNOWN)
+    return next((member for member in kind if member.value.lower() == name.lower()), kind["UNKNOWN"])
 
 
 def list_groups(

@@ -1,0 +1,326 @@
+"""What partitions know of their producers: who they are, whose transactions hang, and how one that hangs is aborted.
+
+A transaction hangs when its coordinator knows nothing of a partition that waits for the marker of its end: as after a
+record that came late, behind that marker. The partition's last stable offset stands still then, until somebody writes
+the marker with `abort_transaction` (KIP-664). Leaves out transactional ids (`transactions`).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+
+import msgspec
+
+from kclient.admin.arguments import duration, number, optional, partition, partitions, several
+from kclient.admin.core import AdminCore, Outcomes
+from kclient.admin.deadline import Deadline
+from kclient.admin.topics import describe_topics, list_topics
+from kclient.admin.transactions import TransactionDescription, describe_transactions, list_transactions
+from kclient.errors import (
+    AdminError,
+    ConfigError,
+    IllegalStateError,
+    InvalidProducerEpochError,
+    KafkaError,
+    NotLeaderOrFollowerError,
+    TransactionalIdNotFoundError,
+    TransactionCoordinatorFencedError,
+    UnknownTopicOrPartitionError,
+    error_from_code,
+)
+from kclient.net.operation import Operation
+from kclient.protocol.messages.describe_producers import DescribeProducersRequest, DescribeProducersResponse
+from kclient.protocol.messages.write_txn_markers import WriteTxnMarkersRequest, WriteTxnMarkersResponse
+from kclient.types import TopicPartition
+
+MAX_TRANSACTION_TIMEOUT = 900.0
+"""Seconds; transaction.max.timeout.ms of a broker that was not told otherwise."""
+
+_AT_ONCE = 500
+"""How many partitions a search asks about in one go, so that it does not burden a broker with all it has."""
+
+
+class ProducerState(msgspec.Struct, frozen=True):
+    """A producer that has written to a partition of late.
+
+    Attributes:
+        last_sequence: the sequence number of its last record; None after the marker of a transaction's end.
+        last_timestamp: of its last batch, in milliseconds since the epoch.
+        coordinator_epoch: of its last marker; None if it had none yet.
+        transaction_start_offset: where its open transaction begins; None if it has none open here.
+    """
+
+    producer_id: int
+    producer_epoch: int
+    last_sequence: int | None
+    last_timestamp: int
+    coordinator_epoch: int | None
+    transaction_start_offset: int | None
+
+
+class HangingTransaction(msgspec.Struct, frozen=True):
+    """A transaction that nobody will end.
+
+    Attributes:
+        start_offset: where it begins; `Admin.abort_transaction` takes it.
+        transactional_id: who has, or had, the producer id; None if no coordinator knows it any more.
+    """
+
+    partition: TopicPartition
+    start_offset: int
+    producer: ProducerState
+    transactional_id: str | None
+
+
+def describe_producers(
+    core: AdminCore, wanted: Iterable[TopicPartition], broker_id: int | None, deadline: Deadline
+) -> Operation[dict[TopicPartition, tuple[ProducerState, ...]]]:
+    """Ask the leaders, or one replica."""
+    keys = partitions(wanted, deadline.name)
+    optional(broker_id, int, f"{deadline.name}(broker_id=)")
+
+    def ask(node: int, asked: list[TopicPartition]) -> Operation[Outcomes[TopicPartition, tuple[ProducerState, ...]]]:
+        topics: dict[str, list[int]] = {}
+        for key in asked:
+            topics.setdefault(key.topic, []).append(key.partition)
+        request = DescribeProducersRequest(
+            topics=[
+                DescribeProducersRequest.TopicRequest(name=name, partition_indexes=numbers)
+                for name, numbers in topics.items()
+            ]
+        )
+        answer: DescribeProducersResponse = yield from core.request(
+            node, DescribeProducersRequest, lambda version: request, deadline
+        )
+        return {
+            TopicPartition(topic.name, each.partition_index): _producers(topic.name, each, broker_id)
+            for topic in answer.topics
+            for each in topic.partitions
+        }
+
+    def attempt(pending: list[TopicPartition]) -> Operation[Outcomes[TopicPartition, tuple[ProducerState, ...]]]:
+        if broker_id is not None:
+            return (yield from core.gather({broker_id: ask(broker_id, pending)}, {broker_id: pending}))
+        by_leader, errors = yield from core.leaders(pending, deadline)
+        found = yield from core.gather({node: ask(node, asked) for node, asked in by_leader.items()}, by_leader)
+        return {**errors, **found}
+
+    return (yield from core.keyed(keys, attempt, deadline))
+
+
+def find_hanging_transactions(
+    core: AdminCore,
+    topics: str | Iterable[str] | None,
+    broker_id: int | None,
+    max_transaction_timeout: float,
+    deadline: Deadline,
+) -> Operation[list[HangingTransaction]]:
+    """Open for longer than any transaction may be, in a partition that no coordinator has in a transaction."""
+    names = None if topics is None else several(topics, str, f"{deadline.name}(topics=)")
+    optional(broker_id, int, f"{deadline.name}(broker_id=)")
+    oldest = (time.time() - duration(max_transaction_timeout, f"{deadline.name}(max_transaction_timeout=)")) * 1000
+    everywhere = yield from _partitions(core, names, broker_id, deadline)
+    candidates: list[tuple[TopicPartition, int, ProducerState]] = []
+    for first in range(0, len(everywhere), _AT_ONCE):
+        described = yield from _producers_of_what_is_there(
+            core, everywhere[first : first + _AT_ONCE], broker_id, names is not None, deadline
+        )
+        candidates += [
+            (key, producer.transaction_start_offset, producer)
+            for key, producers in described.items()
+            for producer in producers
+            if producer.transaction_start_offset is not None and producer.last_timestamp < oldest
+        ]
+    if not candidates:
+        return []
+    ids = yield from _transactional_ids(core, {producer.producer_id for _, _, producer in candidates}, deadline)
+    known = yield from _known(core, ids.values(), deadline)
+    hanging = []
+    for key, start, producer in candidates:
+        transactional_id = ids.get(producer.producer_id)
+        description = None if transactional_id is None else known.get(transactional_id)
+        if description is None or key not in description.partitions:
+            hanging.append(HangingTransaction(key, start, producer, transactional_id))
+    return hanging
+
+
+def abort_transaction(
+    core: AdminCore,
+    where: TopicPartition,
+    start_offset: int | None,
+    producer_id: int | None,
+    producer_epoch: int | None,
+    coordinator_epoch: int | None,
+    deadline: Deadline,
+) -> Operation[None]:
+    """Write the marker that the coordinator will not write, to the partition's leader."""
+    key = partition(where, deadline.name)
+    named = (producer_id, producer_epoch)
+    if (start_offset is None) == (None in named) or (start_offset is not None and named != (None, None)):
+        raise ConfigError("abort_transaction takes either start_offset, or producer_id and producer_epoch")
+    if start_offset is None:
+        marker = (
+            number(producer_id, f"{deadline.name}(producer_id=)"),
+            number(producer_epoch, f"{deadline.name}(producer_epoch=)"),
+            optional(coordinator_epoch, int, f"{deadline.name}(coordinator_epoch=)"),
+        )
+    else:
+        number(start_offset, f"{deadline.name}(start_offset=)")
+        found = yield from _open_at(core, key, start_offset, deadline)
+        marker = (found.producer_id, found.producer_epoch, found.coordinator_epoch)
+    try:
+        yield from _write_marker(core, key, *marker, deadline)
+    except AdminError as failed:
+        raise failed.errors[key] from None
+
+
+def _open_at(core: AdminCore, key: TopicPartition, start_offset: int, deadline: Deadline) -> Operation[ProducerState]:
+    try:
+        producers = (yield from describe_producers(core, [key], None, deadline))[key]
+    except AdminError as failed:
+        raise failed.errors[key] from None
+    starts = sorted(each.transaction_start_offset for each in producers if each.transaction_start_offset is not None)
+    for each in producers:
+        if each.transaction_start_offset == start_offset:
+            return each
+    others = f"; open ones start at {', '.join(map(str, starts))}" if starts else ", and none is open there"
+    raise IllegalStateError(
+        f"no open transaction starts at offset {start_offset}{others}", topic=key.topic, partition=key.partition
+    )
+
+
+def _write_marker(
+    core: AdminCore,
+    key: TopicPartition,
+    producer_id: int,
+    producer_epoch: int,
+    coordinator_epoch: int | None,
+    deadline: Deadline,
+) -> Operation[dict[TopicPartition, None]]:
+    kind = WriteTxnMarkersRequest
+    request = kind(
+        markers=[
+            kind.WritableTxnMarker(
+                producer_id=producer_id,
+                producer_epoch=producer_epoch,
+                transaction_result=False,
+                topics=[kind.WritableTxnMarkerTopic(name=key.topic, partition_indexes=[key.partition])],
+                # A partition that never had a marker of this producer has no epoch to compare; none is older than 0.
+                coordinator_epoch=max(0, coordinator_epoch or 0),
+            )
+        ]
+    )
+
+    def ask(node: int) -> Operation[Outcomes[TopicPartition, None]]:
+        answer: WriteTxnMarkersResponse = yield from core.request(node, kind, lambda version: request, deadline)
+        return {
+            TopicPartition(topic.name, each.partition_index): _marker_error(key, each.error_code)
+            for one in answer.markers
+            for topic in one.topics
+            for each in topic.partitions
+        }
+
+    def attempt(pending: list[TopicPartition]) -> Operation[Outcomes[TopicPartition, None]]:
+        by_leader, errors = yield from core.leaders(pending, deadline)
+        found = yield from core.gather({node: ask(node) for node in by_leader}, by_leader)
+        return {**errors, **found}
+
+    return (yield from core.keyed([key], attempt, deadline))
+
+
+def _marker_error(key: TopicPartition, code: int) -> KafkaError | None:
+    if not code:
+        return None
+    text = None
+    if code == InvalidProducerEpochError.code:
+        text = "the producer has a newer epoch in the partition: this transaction is not the one that is open"
+    elif code == TransactionCoordinatorFencedError.code:
+        text = "the partition has had a marker with a higher coordinator epoch; describe_producers tells which"
+    elif code == UnknownTopicOrPartitionError.code:
+        # That is how a broker says that it does not lead what the metadata, which was asked before, knows.
+        code = NotLeaderOrFollowerError.code
+    return error_from_code(code, text, topic=key.topic, partition=key.partition, api="WriteTxnMarkers")
+
+
+def _partitions(
+    core: AdminCore, topics: list[str] | None, broker_id: int | None, deadline: Deadline
+) -> Operation[list[TopicPartition]]:
+    """Those of some topics or of all, of which a broker has a replica, if one is named."""
+    missing: dict[str, BaseException] = {}
+    if topics is not None:
+        described = yield from describe_topics(core, topics, deadline)
+    else:
+        listed = yield from list_topics(core, True, deadline)
+        try:
+            described = yield from describe_topics(core, listed, deadline)
+        except AdminError as error:
+            described, missing = error.results, error.errors
+    _raise_unless_deleted(missing)
+    return [
+        TopicPartition(name, info.partition)
+        for name, topic in described.items()
+        for info in topic.partitions
+        if broker_id is None or broker_id in info.replicas
+    ]
+
+
+def _producers_of_what_is_there(
+    core: AdminCore, keys: list[TopicPartition], broker_id: int | None, must_exist: bool, deadline: Deadline
+) -> Operation[dict[TopicPartition, tuple[ProducerState, ...]]]:
+    """Their producers; a topic that nobody named may be deleted while the search goes on."""
+    try:
+        return (yield from describe_producers(core, keys, broker_id, deadline))
+    except AdminError as error:
+        if must_exist:
+            raise
+        _raise_unless_deleted(error.errors)
+        return error.results
+
+
+def _raise_unless_deleted(errors: dict[str, BaseException] | dict[TopicPartition, BaseException]) -> None:
+    for error in errors.values():
+        if not isinstance(error, UnknownTopicOrPartitionError):
+            raise error
+
+
+def _transactional_ids(core: AdminCore, producer_ids: set[int], deadline: Deadline) -> Operation[dict[int, str]]:
+    """Whose producer ids they are; every broker must answer, or an id may seem to be nobody's."""
+    listed = yield from list_transactions(core, (), producer_ids, None, None, deadline)
+    return {each.producer_id: each.transactional_id for each in listed.values()}
+
+
+def _known(
+    core: AdminCore, transactional_ids: Iterable[str], deadline: Deadline
+) -> Operation[dict[str, TransactionDescription]]:
+    """Their descriptions, without those that are forgotten meanwhile."""
+    try:
+        return (yield from describe_transactions(core, transactional_ids, deadline))
+    except AdminError as error:
+        for each in error.errors.values():
+            if not isinstance(each, TransactionalIdNotFoundError):
+                raise
+        return error.results
+
+
+def _producers(
+    topic: str, answer: DescribeProducersResponse.PartitionResponse, broker_id: int | None
+) -> tuple[ProducerState, ...] | KafkaError:
+    if answer.error_code:
+        error = error_from_code(
+            answer.error_code, answer.error_message, topic=topic, partition=answer.partition_index, broker=broker_id
+        )
+        if broker_id is not None and isinstance(error, NotLeaderOrFollowerError):
+            error.retriable = False  # the replica was named, and no other one will be asked
+        return error
+    return tuple(
+        ProducerState(
+            each.producer_id,
+            each.producer_epoch,
+            each.last_sequence if each.last_sequence >= 0 else None,
+            each.last_timestamp,
+            each.coordinator_epoch if each.coordinator_epoch >= 0 else None,
+            each.current_txn_start_offset if each.current_txn_start_offset >= 0 else None,
+        )
+        for each in answer.active_producers
+    )

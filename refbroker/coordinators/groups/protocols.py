@@ -23,7 +23,7 @@ from kclient.protocol.messages.sync_group import SyncGroupRequest
 from refbroker.coordinators.groups.classic import ClassicProtocol
 from refbroker.coordinators.groups.consumer.classic_members import ClassicMembers
 from refbroker.coordinators.groups.consumer.group import ConsumerGroup
-from refbroker.coordinators.groups.consumer.heartbeats import Heartbeats, find_group
+from refbroker.coordinators.groups.consumer.heartbeats import Heartbeats
 from refbroker.coordinators.groups.consumer.member import JOIN_EPOCH, LEAVE_EPOCH, STATIC_LEAVE_EPOCH
 from refbroker.coordinators.groups.consumer.migration import upgrade
 from refbroker.coordinators.groups.consumer.records import group_tombstones
@@ -68,17 +68,21 @@ class Protocols:
             GroupIdNotFoundError: there is no consumer group of that id, and none can come into being.
             KafkaError: as `Heartbeats` does.
         """
-        group_id = request.group_id
-        if request.member_epoch in (LEAVE_EPOCH, STATIC_LEAVE_EPOCH):
-            return self._heartbeats.leave(find_group(self._consumers, group_id), request)
-        classic = self._groups.get(group_id)
-        if classic is None or request.member_epoch != JOIN_EPOCH:
-            if classic is not None:
-                raise GroupIdNotFoundError(f"Group {group_id} is not a consumer group.")
-            joins = request.member_epoch == JOIN_EPOCH and group_id not in self._consumers
-            group = ConsumerGroup(group_id) if joins else find_group(self._consumers, group_id)
-            return self._heartbeats.heartbeat(group, caller, request, [])
-        return self._take_over(classic, caller, request)
+        group_id, epoch = request.group_id, request.member_epoch
+        classic, group = self._groups.get(group_id), self._consumers.get(group_id)
+        if classic is not None:
+            if epoch == JOIN_EPOCH:
+                return self._take_over(classic, caller, request)
+            raise GroupIdNotFoundError(f"Group {group_id} is not a consumer group.")
+        if epoch in (LEAVE_EPOCH, STATIC_LEAVE_EPOCH):
+            if group is None:
+                raise GroupIdNotFoundError(f"Group {group_id} not found.")
+            return self._heartbeats.leave(group, request)
+        if group is None:
+            if epoch != JOIN_EPOCH:
+                raise GroupIdNotFoundError(f"Consumer group {group_id} not found.")
+            group = ConsumerGroup(group_id)
+        return self._heartbeats.heartbeat(group, caller, request, [])
 
     def _take_over(
         self, classic: ClassicGroup, caller: Caller, request: ConsumerGroupHeartbeatRequest

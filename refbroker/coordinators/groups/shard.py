@@ -33,6 +33,7 @@ from refbroker.coordinators.groups.offsets import CommittedOffsets
 from refbroker.coordinators.groups.protocols import Protocols
 from refbroker.coordinators.groups.rebalances import GroupSettings
 from refbroker.coordinators.runtime import CoordinatorResult, ShardContext
+from refbroker.log.checkpoints import encode_uuid
 
 if TYPE_CHECKING:
     from refbroker.broker import Broker
@@ -87,7 +88,15 @@ class GroupShard:
         self.protocols = Protocols(
             self.groups,
             self._classic,
-            Environment(self.consumers, context, topics, settings, self._sessions, patterns, new_uuid),
+            Environment(
+                self.consumers,
+                context,
+                topics,
+                settings,
+                self._sessions,
+                patterns,
+                lambda: encode_uuid(broker.new_uuid()),
+            ),
         )
         self._offset_requests = OffsetRequests(
             self.groups,

@@ -63,15 +63,15 @@ async def broker(tmp_path: Path) -> AsyncIterator[Broker]:
 
 async def test_a_member_joins_and_is_described(broker: Broker) -> None:
     answer = broker.join("a")
-    assert (answer.error_code, answer.member_epoch) == (0, 1)
+    assert (answer.error_code, answer.member_epoch) == (0, 2)
     assert [(one.topic_id, one.partitions) for one in answer.assignment.topic_partitions] == [(broker.topic, [0, 1])]
     group = broker.describe()
     assert (group.group_state, group.group_epoch, group.assignment_epoch, group.assignor_name) == (
-        "Stable", 1, 1, "uniform",
+        "Stable", 2, 2, "uniform",
     )  # fmt: skip
     assert group.authorized_operations == 3400
     [member] = group.members
-    assert (member.member_id, member.member_epoch, member.member_type, member.client_id) == ("a", 1, 1, "harness")
+    assert (member.member_id, member.member_epoch, member.member_type, member.client_id) == ("a", 2, 1, "harness")
     assert [(one.topic_name, one.partitions) for one in member.assignment.topic_partitions] == [("t", [0, 1])]
     assert member.target_assignment == member.assignment
     assert broker.list_groups() == {"g": ("consumer", "Stable", "consumer")}
@@ -91,12 +91,16 @@ async def test_groups_of_the_other_kind_are_not_found(broker: Broker) -> None:
 
 async def test_errors_come_with_their_reason(broker: Broker) -> None:
     for answer, code, text in (
-        (broker.beat("a", 1), GROUP_ID_NOT_FOUND, "Consumer group g not found."),
+        (broker.beat("a", 2), GROUP_ID_NOT_FOUND, "Consumer group g not found."),
         (broker.beat("", 0), INVALID_REQUEST, "MemberId can't be empty."),
         (broker.join("a", server_assignor="x"), UNSUPPORTED_ASSIGNOR, "ServerAssignor x is not supported."),
+        (broker.beat("a", -1), GROUP_ID_NOT_FOUND, "Group g not found."),
     ):
         assert answer.error_code == code
         assert answer.error_message.startswith(text)
+    broker.commit({("t", 0): 1}, "g")
+    for epoch in (1, -1):
+        assert broker.beat("a", epoch).error_message == "Group g is not a consumer group."
 
 
 async def test_the_protocol_needs_the_feature_and_the_setting(broker: Broker, tmp_path: Path) -> None:
@@ -121,7 +125,7 @@ async def test_a_group_has_settings_of_its_own(broker: Broker) -> None:
     )
     [result] = broker.send(IncrementalAlterConfigsRequest(resources=[resource]), 1).responses
     assert result.error_code == 0
-    assert broker.beat("a", 1).heartbeat_interval_ms == 9_000
+    assert broker.beat("a", 2).heartbeat_interval_ms == 9_000
     await broker.pass_time(49_999)
     assert [member.member_id for member in broker.describe().members] == ["a"]
     await broker.pass_time(1)
@@ -132,12 +136,12 @@ async def test_a_group_has_settings_of_its_own(broker: Broker) -> None:
 async def test_epochs_and_assignments_outlive_the_broker(broker: Broker, clean: bool) -> None:
     broker.join("a")
     broker.join("b")
-    broker.beat("a", 1, owned=[0])
+    broker.beat("a", 2, owned=[0])
     before = broker.describe()
     await broker.restarted(clean=clean)
     assert broker.describe() == before
-    assert broker.beat("a", 2, owned=[0]).error_code == 0
-    told = broker.beat("b", 2, owned=[])
+    assert broker.beat("a", 3, owned=[0]).error_code == 0
+    told = broker.beat("b", 3, owned=[])
     assert [one.partitions for one in told.assignment.topic_partitions] == [[1]]
     await broker.pass_time(45_000)
     assert broker.describe().group_state == "Empty"
@@ -145,20 +149,20 @@ async def test_epochs_and_assignments_outlive_the_broker(broker: Broker, clean: 
 
 async def test_only_members_commit_and_only_at_their_epoch(broker: Broker) -> None:
     broker.join("a")
-    member = {"member_id": "a", "generation_id_or_member_epoch": 1}
+    member = {"member_id": "a", "generation_id_or_member_epoch": 2}
     assert broker.commit({("t", 0): 5}, **member) == {("t", 0): 0}
     assert broker.commit({("t", 0): 6}) == {("t", 0): UNKNOWN_MEMBER_ID}
-    stale = {"member_id": "a", "generation_id_or_member_epoch": 2}
+    stale = {"member_id": "a", "generation_id_or_member_epoch": 3}
     assert broker.commit({("t", 0): 6}, **stale) == {("t", 0): STALE_MEMBER_EPOCH}
     assert broker.commit({("t", 0): 6}, version=8, **member) == {("t", 0): UNSUPPORTED_VERSION}
     broker.join("b")
-    broker.beat("a", 1, owned=[0])
+    broker.beat("a", 2, owned=[0])
     assert broker.commit({("t", 0): 7}, **member) == {("t", 0): 0}, "it has had the partition since then"
     assert broker.commit({("t", 1): 7}, **member) == {("t", 1): STALE_MEMBER_EPOCH}
     for member_id, epoch, code in (
-        ("a", 2, 0),
-        ("a", 1, STALE_MEMBER_EPOCH),
-        ("x", 2, UNKNOWN_MEMBER_ID),
+        ("a", 3, 0),
+        ("a", 2, STALE_MEMBER_EPOCH),
+        ("x", 3, UNKNOWN_MEMBER_ID),
         (None, -1, 0),
     ):
         group = OffsetFetchRequest.OffsetFetchRequestGroup(
@@ -171,7 +175,7 @@ async def test_only_members_commit_and_only_at_their_epoch(broker: Broker) -> No
 
 async def test_a_group_is_deleted_once_it_is_empty(broker: Broker) -> None:
     broker.join("a")
-    broker.commit({("t", 0): 5}, member_id="a", generation_id_or_member_epoch=1)
+    broker.commit({("t", 0): 5}, member_id="a", generation_id_or_member_epoch=2)
     assert broker.send(DeleteGroupsRequest(groups_names=["g"]), 2).results[0].error_code == NON_EMPTY_GROUP
     broker.beat("a", -1)
     assert broker.send(DeleteGroupsRequest(groups_names=["g"]), 2).results[0].error_code == 0
@@ -183,7 +187,7 @@ async def test_a_group_is_deleted_once_it_is_empty(broker: Broker) -> None:
 
 async def test_an_empty_group_goes_with_its_last_offset(broker: Broker) -> None:
     broker.join("a")
-    broker.commit({("t", 0): 5}, member_id="a", generation_id_or_member_epoch=1)
+    broker.commit({("t", 0): 5}, member_id="a", generation_id_or_member_epoch=2)
     broker.beat("a", -1)
     await broker.pass_time(7 * 24 * 3600 * 1000 + 1)
     await broker.pass_time(600_000)
@@ -195,11 +199,11 @@ async def test_an_empty_group_goes_with_its_last_offset(broker: Broker) -> None:
 async def test_topics_that_come_grow_and_go_reach_the_members(broker: Broker) -> None:
     broker.join("a", subscribed_topic_names=["t", "u"])
     broker.create("u", 1)
-    told = broker.beat("a", 1, owned=[0, 1])
-    assert (told.member_epoch, len(told.assignment.topic_partitions)) == (2, 2)
+    told = broker.beat("a", 2, owned=[0, 1])
+    assert (told.member_epoch, len(told.assignment.topic_partitions)) == (3, 2)
     broker.send(DeleteTopicsRequest(topics=[DeleteTopicsRequest.DeleteTopicState(name="t")]), 6)
-    told = broker.beat("a", 2, owned=[])
-    assert (told.member_epoch, len(told.assignment.topic_partitions)) == (3, 1)
+    told = broker.beat("a", 3, owned=[])
+    assert (told.member_epoch, len(told.assignment.topic_partitions)) == (4, 1)
 
 
 async def test_a_pattern_is_resolved_by_the_broker(broker: Broker) -> None:

@@ -41,7 +41,7 @@ def with_topic(partitions: int = 4, **settings: Any) -> Consumers:
 
 
 def two_members(**settings: Any) -> Consumers:
-    """Members a and b, two partitions each, in epoch 2."""
+    """Members a and b, two partitions each, in epoch 3."""
     groups = with_topic(**settings)
     groups.join("a", "t")
     groups.pass_time(INTERVAL_MS)
@@ -57,10 +57,10 @@ def two_members(**settings: Any) -> Consumers:
 def test_the_first_member_gets_everything_in_its_first_answer() -> None:
     groups = with_topic()
     answer = groups.join("a", "t")
-    assert (answer.member_id, answer.member_epoch, answer.heartbeat_interval_ms) == ("a", 1, 5_000)
+    assert (answer.member_id, answer.member_epoch, answer.heartbeat_interval_ms) == ("a", 2, 5_000)
     assert [one.partitions for one in answer.assignment.topic_partitions] == [[0, 1, 2, 3]]
     assert groups.group.state is ConsumerGroupState.STABLE
-    assert groups.beat("a", 1, {"t": [0, 1, 2, 3]}).assignment is None
+    assert groups.beat("a", 2, {"t": [0, 1, 2, 3]}).assignment is None
 
 
 def test_a_member_without_an_id_is_given_one_before_version_1() -> None:
@@ -70,7 +70,7 @@ def test_a_member_without_an_id_is_given_one_before_version_1() -> None:
 
 def test_a_full_request_is_answered_with_the_assignment() -> None:
     groups = two_members()
-    told = groups.beat("a", 2, {"t": [0, 1]}, subscribed_topic_names=["t"], rebalance_timeout_ms=1)
+    told = groups.beat("a", 3, {"t": [0, 1]}, subscribed_topic_names=["t"], rebalance_timeout_ms=1)
     assert told.assignment is not None
     assert groups.group.members["a"].rebalance_timeout_ms == 1
 
@@ -80,31 +80,31 @@ def test_a_partition_goes_to_the_next_member_only_when_the_former_has_given_it_u
     groups.join("a", "t")
     groups.pass_time(INTERVAL_MS)
     second = groups.join("b", "t")
-    assert (second.member_epoch, second.assignment.topic_partitions) == (2, [])
+    assert (second.member_epoch, second.assignment.topic_partitions) == (3, [])
     assert groups.group.members["b"].state is MemberState.UNRELEASED_PARTITIONS
-    first = groups.beat("a", 1, {"t": [0, 1, 2, 3]})
-    assert (first.member_epoch, first.assignment.topic_partitions[0].partitions) == (1, [0, 1])
+    first = groups.beat("a", 2, {"t": [0, 1, 2, 3]})
+    assert (first.member_epoch, first.assignment.topic_partitions[0].partitions) == (2, [0, 1])
     assert groups.group.members["a"].state is MemberState.UNREVOKED_PARTITIONS
-    assert groups.beat("b", 2, {}).assignment is None
-    assert groups.beat("a", 1, {"t": [0, 1, 2]}).member_epoch == 1
+    assert groups.beat("b", 3, {}).assignment is None
+    assert groups.beat("a", 2, {"t": [0, 1, 2]}).member_epoch == 2
     assert groups.group.state is ConsumerGroupState.RECONCILING
-    assert groups.beat("a", 1, {"t": [0, 1]}).member_epoch == 2
-    assert groups.beat("b", 2, {}).assignment.topic_partitions[0].partitions == [2, 3]
+    assert groups.beat("a", 2, {"t": [0, 1]}).member_epoch == 3
+    assert groups.beat("b", 3, {}).assignment.topic_partitions[0].partitions == [2, 3]
     assert groups.group.state is ConsumerGroupState.STABLE
 
 
 def test_a_target_stays_for_the_interval_and_a_later_heartbeat_makes_the_next() -> None:
     groups = with_topic()
     groups.join("a", "t")
-    assert groups.join("b", "t").member_epoch == 1
-    assert (groups.group.epoch, groups.group.assignment_epoch) == (2, 1)
+    assert groups.join("b", "t").member_epoch == 2
+    assert (groups.group.epoch, groups.group.assignment_epoch) == (3, 2)
     assert groups.group.state is ConsumerGroupState.ASSIGNING
     groups.pass_time(INTERVAL_MS)
-    groups.beat("b", 1, {})
-    assert groups.group.assignment_epoch == 2
+    groups.beat("b", 2, {})
+    assert groups.group.assignment_epoch == 3
     at_once = with_topic(assignment_interval_ms=0)
     at_once.join("a", "t")
-    assert at_once.join("b", "t").member_epoch == 2
+    assert at_once.join("b", "t").member_epoch == 3
 
 
 def test_a_member_that_leaves_frees_its_partitions() -> None:
@@ -135,9 +135,9 @@ def test_what_could_not_be_written_has_not_happened() -> None:
     groups.grow("t", 6)
     groups.pass_time(INTERVAL_MS)
     groups.failure = UnknownServerError()
-    assert groups.code(lambda: groups.beat("a", 1)) == "UnknownServerError"
+    assert groups.code(lambda: groups.beat("a", 2)) == "UnknownServerError"
     groups.failure = None
-    assert groups.beat("a", 1).member_epoch == 2, "the change of the topic has to be noticed again"
+    assert groups.beat("a", 2).member_epoch == 3, "the change of the topic has to be noticed again"
 
 
 # Epochs
@@ -145,13 +145,13 @@ def test_what_could_not_be_written_has_not_happened() -> None:
 
 def test_who_is_no_member_is_told_so() -> None:
     groups = two_members()
-    assert groups.code(lambda: groups.beat("c", 2)) == "UnknownMemberIdError"
+    assert groups.code(lambda: groups.beat("c", 3)) == "UnknownMemberIdError"
     groups.groups.clear()
-    assert groups.code(lambda: groups.beat("a", 2)) == "GroupIdNotFoundError"
+    assert groups.code(lambda: groups.beat("a", 3)) == "GroupIdNotFoundError"
     assert groups.code(lambda: groups.leave("a")) == "GroupIdNotFoundError"
 
 
-@pytest.mark.parametrize("epoch", [3, 100])
+@pytest.mark.parametrize("epoch", [4, 100])
 def test_a_later_epoch_is_fenced(epoch: int) -> None:
     groups = two_members()
     assert groups.code(lambda: groups.beat("a", epoch, {"t": [0, 1]})) == "FencedMemberEpochError"
@@ -159,16 +159,16 @@ def test_a_later_epoch_is_fenced(epoch: int) -> None:
 
 def test_the_epoch_before_is_taken_when_the_answer_may_have_got_lost() -> None:
     groups = two_members()
-    assert groups.group.members["a"].previous_epoch == 1
-    assert groups.beat("a", 1, {"t": [0]}).member_epoch == 2
-    assert groups.code(lambda: groups.beat("a", 1, {"t": [0, 3]})) == "FencedMemberEpochError"
-    assert groups.code(lambda: groups.beat("a", 1)) == "FencedMemberEpochError"
+    assert groups.group.members["a"].previous_epoch == 2
+    assert groups.beat("a", 2, {"t": [0]}).member_epoch == 3
+    assert groups.code(lambda: groups.beat("a", 2, {"t": [0, 3]})) == "FencedMemberEpochError"
+    assert groups.code(lambda: groups.beat("a", 2)) == "FencedMemberEpochError"
 
 
 def test_a_fenced_member_joins_anew_and_gets_what_it_had() -> None:
     groups = two_members()
     again = groups.join("a", "t")
-    assert (again.member_epoch, again.assignment.topic_partitions[0].partitions) == (2, [0, 1])
+    assert (again.member_epoch, again.assignment.topic_partitions[0].partitions) == (3, [0, 1])
 
 
 # Sessions
@@ -177,10 +177,10 @@ def test_a_fenced_member_joins_anew_and_gets_what_it_had() -> None:
 def test_a_member_that_is_silent_for_too_long_is_out() -> None:
     groups = two_members()
     groups.pass_time(SESSION_MS - 1)
-    groups.beat("a", 2)
+    groups.beat("a", 3)
     groups.pass_time(1)
     assert list(groups.group.members) == ["a"]
-    assert groups.code(lambda: groups.beat("b", 2)) == "UnknownMemberIdError"
+    assert groups.code(lambda: groups.beat("b", 3)) == "UnknownMemberIdError"
     assert groups.settle() == {"a": {"t": [0, 1, 2, 3]}}
 
 
@@ -189,11 +189,11 @@ def test_a_member_that_does_not_give_up_its_partitions_in_time_is_out() -> None:
     groups.join("a", "t")
     groups.pass_time(INTERVAL_MS)
     groups.join("b", "t")
-    groups.beat("a", 1, {"t": [0, 1, 2, 3]})
+    groups.beat("a", 2, {"t": [0, 1, 2, 3]})
     for _ in range(REBALANCE_MS // 10_000):
         assert "a" in groups.group.members
-        groups.beat("b", 2)
-        groups.beat("a", 1)
+        groups.beat("b", 3)
+        groups.beat("a", 2)
         groups.pass_time(10_000)
     assert list(groups.group.members) == ["b"]
 
@@ -202,8 +202,8 @@ def test_a_member_that_gives_up_its_partitions_in_time_stays() -> None:
     groups = two_members()
     for _ in range(10):
         groups.pass_time(REBALANCE_MS // 2)
-        groups.beat("a", 2)
-        groups.beat("b", 2)
+        groups.beat("a", 3)
+        groups.beat("b", 3)
     assert list(groups.group.members) == ["a", "b"]
 
 
@@ -218,11 +218,11 @@ def test_a_static_member_that_comes_back_has_what_it_had_and_disturbs_nobody() -
     groups.settle()
     assert groups.leave("a", -2, instance_id="i").member_epoch == -2
     assert groups.group.members["a"].epoch == -2
-    assert groups.group.epoch == 2
+    assert groups.group.epoch == 3
     back = groups.join("a2", "t", instance_id="i")
-    assert (back.member_epoch, back.assignment.topic_partitions[0].partitions) == (2, [0, 1])
-    assert (groups.group.epoch, list(groups.group.members)) == (2, ["b", "a2"])
-    assert groups.code(lambda: groups.beat("a", 2, instance_id="i")) == "FencedInstanceIdError"
+    assert (back.member_epoch, back.assignment.topic_partitions[0].partitions) == (3, [0, 1])
+    assert (groups.group.epoch, list(groups.group.members)) == (3, ["b", "a2"])
+    assert groups.code(lambda: groups.beat("a", 3, instance_id="i")) == "FencedInstanceIdError"
 
 
 def test_an_instance_id_that_is_in_use_is_not_given_away() -> None:
@@ -230,7 +230,7 @@ def test_an_instance_id_that_is_in_use_is_not_given_away() -> None:
     groups.join("a", "t", instance_id="i")
     assert groups.code(lambda: groups.join("b", "t", instance_id="i")) == "UnreleasedInstanceIdError"
     assert groups.code(lambda: groups.leave("b", instance_id="i")) == "FencedInstanceIdError"
-    assert groups.code(lambda: groups.beat("a", 1, instance_id="j")) == "UnknownMemberIdError"
+    assert groups.code(lambda: groups.beat("a", 2, instance_id="j")) == "UnknownMemberIdError"
     assert groups.leave("a", instance_id="i").member_epoch == -1
     assert groups.group.is_empty
 
@@ -250,7 +250,7 @@ def test_a_static_member_that_stays_away_is_out_after_its_session() -> None:
 def test_a_changed_subscription_changes_the_assignment() -> None:
     groups = two_members()
     groups.create("u", 2)
-    told = groups.beat("a", 2, {"t": [0, 1]}, subscribed_topic_names=["u"])
+    told = groups.beat("a", 3, {"t": [0, 1]}, subscribed_topic_names=["u"])
     assert told.assignment.topic_partitions == []
     assert groups.group.members["a"].state is MemberState.UNREVOKED_PARTITIONS
     assert groups.settle() == {"a": {"u": [0, 1]}, "b": {"t": [0, 1, 2, 3]}}
@@ -285,7 +285,24 @@ def test_the_assignor_most_members_want_is_taken() -> None:
     assert groups.settle() == {"a": {"t": [0, 1], "u": [0, 1]}, "b": {"t": [2], "u": [2]}}
 
 
+def test_of_two_assignors_that_as_many_members_want_uniform_is_taken() -> None:
+    groups = with_topic(assignment_interval_ms=0)
+    groups.join("a", "t", server_assignor="range")
+    groups.join("b", "t", server_assignor="uniform")
+    assert groups.group.preferred_assignor() == "uniform"
+
+
 # Regular expressions
+
+
+def test_a_first_member_with_a_pattern_is_not_told_the_epoch_of_those_who_join() -> None:
+    pytest.importorskip("re2")
+    groups = with_topic()
+    assert groups.join("a", subscribed_topic_regex="t").member_epoch == 1
+    assert groups.group.state is ConsumerGroupState.STABLE
+    groups.pass_time(INTERVAL_MS)
+    told = groups.beat("a", 1, {})
+    assert (told.member_epoch, told.assignment.topic_partitions[0].partitions) == (2, [0, 1, 2, 3])
 
 
 def test_a_pattern_matches_whole_names_and_new_topics_join_by_themselves() -> None:
@@ -314,7 +331,7 @@ def test_a_pattern_goes_with_its_last_member() -> None:
     groups.join("a", subscribed_topic_regex="t")
     groups.pass_time(1)
     second = groups.join("b", subscribed_topic_regex="t")
-    assert second.member_epoch == groups.group.epoch == 2, "what it matches is known"
+    assert second.member_epoch == groups.group.epoch == 3, "what it matches is known"
     groups.leave("a")
     assert list(groups.group.patterns) == ["t"]
     groups.leave("b")
@@ -359,7 +376,7 @@ def test_a_revocation_goes_on_after_a_restart() -> None:
     groups.join("a", "t")
     groups.pass_time(INTERVAL_MS)
     groups.join("b", "t")
-    groups.beat("a", 1, {"t": [0, 1, 2, 3]})
+    groups.beat("a", 2, {"t": [0, 1, 2, 3]})
     groups.restart()
     assert groups.group.members["a"].state is MemberState.UNREVOKED_PARTITIONS
     assert groups.settle() == {"a": {"t": [0, 1]}, "b": {"t": [2, 3]}}
@@ -379,7 +396,7 @@ def test_what_older_brokers_wrote_of_topics_is_removed() -> None:
     groups.join("a", "t")
     replay(groups.groups, ConsumerGroupPartitionMetadataKey(GROUP), ConsumerGroupPartitionMetadataValue())
     groups.grow("t", 5)
-    groups.beat("a", 1)
+    groups.beat("a", 2)
     assert groups.written[-1].key == ConsumerGroupPartitionMetadataKey(GROUP)
     assert not groups.group.has_partition_metadata
 
@@ -405,7 +422,7 @@ def test_a_member_in_a_state_of_a_newer_broker_joins_anew() -> None:
     groups = two_members()
     groups.group.put_member(groups.group.members["a"].with_(state=MemberState.UNKNOWN))
     with pytest.raises(FencedMemberEpochError):
-        groups.beat("a", 2, {"t": [0, 1]})
+        groups.beat("a", 3, {"t": [0, 1]})
     assert groups.join("a", "t").assignment.topic_partitions[0].partitions == [0, 1]
     assert groups.group.state is ConsumerGroupState.STABLE
 
@@ -416,25 +433,25 @@ def test_a_member_in_a_state_of_a_newer_broker_joins_anew() -> None:
 def test_commits_are_checked_against_the_epoch_in_which_a_partition_was_got() -> None:
     groups = two_members()
     group, topic = groups.group, groups.image.topics["t"].topic_id
-    assert group.check_commit("a", 2, 9) is None
-    behind = group.check_commit("a", 1, 9)
+    assert group.check_commit("a", 3, 9) is None
+    behind = group.check_commit("a", 2, 9)
     assert behind is not None
-    behind.check_commit(1, topic, "t", 0)
+    behind.check_commit(2, topic, "t", 0)
     with pytest.raises(StaleMemberEpochError, match="t-2 is not assigned"):
-        behind.check_commit(1, topic, "t", 2)
-    later = group.check_commit("b", 1, 9)
+        behind.check_commit(2, topic, "t", 2)
+    later = group.check_commit("b", 2, 9)
     assert later is not None
-    with pytest.raises(StaleMemberEpochError, match="older than assignment epoch 2"):
-        later.check_commit(1, topic, "t", 2)
+    with pytest.raises(StaleMemberEpochError, match="older than assignment epoch 3"):
+        later.check_commit(2, topic, "t", 2)
     checks: list[tuple[Callable[[], object], str]] = [
-        (lambda: group.check_commit("a", 3, 9), "StaleMemberEpochError"),
-        (lambda: group.check_commit("c", 2, 9), "UnknownMemberIdError"),
+        (lambda: group.check_commit("a", 4, 9), "StaleMemberEpochError"),
+        (lambda: group.check_commit("c", 3, 9), "UnknownMemberIdError"),
         (lambda: group.check_commit("", -1, 9), "UnknownMemberIdError"),
-        (lambda: group.check_commit("a", 2, 8), "UnsupportedVersionError"),
-        (lambda: group.check_fetch("a", 1), "StaleMemberEpochError"),
-        (lambda: group.check_fetch("c", 2), "UnknownMemberIdError"),
+        (lambda: group.check_commit("a", 3, 8), "UnsupportedVersionError"),
+        (lambda: group.check_fetch("a", 2), "StaleMemberEpochError"),
+        (lambda: group.check_fetch("c", 3), "UnknownMemberIdError"),
         (lambda: group.check_fetch(None, -1), ""),
-        (lambda: group.check_fetch("a", 2), ""),
+        (lambda: group.check_fetch("a", 3), ""),
     ]
     for check, error in checks:
         assert groups.code(check) == error

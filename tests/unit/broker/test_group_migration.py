@@ -61,7 +61,7 @@ def mixed_group(**settings: Any) -> Consumers:
 def test_an_empty_classic_group_becomes_a_consumer_group() -> None:
     groups = classic_group()
     groups.classic_leave(("c-new-1", None))
-    assert groups.join("a", "t").member_epoch == 1
+    assert groups.join("a", "t").member_epoch == 2
     assert (list(groups.groups), groups.classic_groups) == ([GROUP], {})
     groups.restart()
     assert (list(groups.groups), groups.classic_groups) == ([GROUP], {})
@@ -182,15 +182,15 @@ def test_a_classic_member_that_joins_a_consumer_group_gets_its_part() -> None:
     groups.create("t", 2)
     groups.join("a", "t")
     joined = groups.classic_join("", "t", version=3)
-    assert (joined.generation_id, joined.leader, joined.members) == (2, "", [])
-    assert groups.classic_sync(joined.member_id, 2) == {}
+    assert (joined.generation_id, joined.leader, joined.members) == (3, "", [])
+    assert groups.classic_sync(joined.member_id, 3) == {}
     assert groups.group.members[joined.member_id].state is MemberState.UNRELEASED_PARTITIONS
-    assert groups.classic_beat(joined.member_id, 2) == 0
-    groups.beat("a", 1, {"t": [0, 1]})
-    groups.beat("a", 1, {"t": [0]})
-    assert groups.classic_beat(joined.member_id, 2) == REBALANCE_IN_PROGRESS
+    assert groups.classic_beat(joined.member_id, 3) == 0
+    groups.beat("a", 2, {"t": [0, 1]})
+    groups.beat("a", 2, {"t": [0]})
+    assert groups.classic_beat(joined.member_id, 3) == REBALANCE_IN_PROGRESS
     groups.classic_join(joined.member_id, "t", owned={})
-    assert groups.classic_sync(joined.member_id, 2) == {"t": [1]}
+    assert groups.classic_sync(joined.member_id, 3) == {"t": [1]}
     assert groups.classic_leave((joined.member_id, None), ("x", None), ("", "i")) == [0, 25, 25]
     assert groups.settle() == {"a": {"t": [0, 1]}}
 
@@ -215,9 +215,9 @@ def test_a_classic_member_that_does_not_ask_for_its_assignment_is_out() -> None:
     for _ in range(REBALANCE_MS // 5_000):
         assert joined.member_id in groups.group.members
         groups.pass_time(5_000)
-        groups.beat("a", 1)
+        groups.beat("a", 2)
         if joined.member_id in groups.group.members:
-            groups.classic_beat(joined.member_id, 2)
+            groups.classic_beat(joined.member_id, 3)
     assert list(groups.group.members) == ["a"]
 
 

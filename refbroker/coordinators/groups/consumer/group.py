@@ -49,9 +49,10 @@ class ConsumerGroup:
 
     def __init__(self, group_id: str) -> None:
         self.group_id = group_id
-        self.epoch = 0
+        # Nobody may be told epoch 0, which is how members join: not even one whose regular expression is not resolved
+        # yet, so that it counts for nothing. The first epoch that means something is 2.
+        self.epoch = self.assignment_epoch = 1
         self.metadata_hash = 0
-        self.assignment_epoch = 0
         self.assignment_timestamp_ms = 0
         self.members: dict[str, ConsumerMember] = {}
         self.static_members: dict[str, str] = {}
@@ -119,10 +120,10 @@ class ConsumerGroup:
         return self.targets.get(member_id or "", {})
 
     def preferred_assignor(self, members: Iterable[ConsumerMember] | None = None) -> str | None:
-        """The assignor that most members want, None when nobody says."""
+        """The assignor that most members want, None when nobody says; of `uniform` and `range` the former, as Kafka."""
         every = self.members.values() if members is None else members
         votes = Counter(member.assignor for member in every if member.assignor is not None)
-        return votes.most_common(1)[0][0] if votes else None
+        return max(votes, key=lambda name: (votes[name], name)) if votes else None
 
     def is_free(self, topic: UUID, partition: int) -> bool:
         """Whether nobody has a partition, or has to give it up first."""

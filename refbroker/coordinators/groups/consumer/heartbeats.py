@@ -16,7 +16,6 @@ import logging
 from kclient.errors import (
     FencedInstanceIdError,
     FencedMemberEpochError,
-    GroupIdNotFoundError,
     GroupMaxSizeReachedError,
     InvalidRequestError,
     UnknownMemberIdError,
@@ -191,18 +190,6 @@ class Heartbeats:
                 f"instance id is owned by {former.member_id} member."
             )
         return replace_member(group, former, member_id, records)
-
-
-def find_group(groups: dict[str, ConsumerGroup], group_id: str) -> ConsumerGroup:
-    """A consumer group.
-
-    Raises:
-        GroupIdNotFoundError: there is none of that id.
-    """
-    group = groups.get(group_id)
-    if group is None:
-        raise GroupIdNotFoundError(f"Consumer group {group_id} not found.")
-    return group
 
 
 def known_static_member(group: ConsumerGroup, member_id: str, instance_id: str) -> ConsumerMember:

@@ -261,6 +261,11 @@ class Broker:
         self.groups.runtime.close()
         self.logs.abandon()
 
+    @property
+    def has_failed(self) -> bool:
+        """Whether it has ended by itself, or is about to, for a disk that it needs; any thread may ask."""
+        return self._ending is not None
+
     def _fail(self, error: KafkaStorageError) -> None:
         """End at once, as Kafka's broker does when it has lost the disk it cannot go on without."""
         if not self.failed.done():

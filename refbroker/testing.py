@@ -139,8 +139,9 @@ class RefBroker:
 
     @property
     def is_running(self) -> bool:
-        """Whether it was started, and not stopped since; it still is when a disk that failed has ended it."""
-        return self._thread is not None
+        """Whether it was started, and has not ended since: been stopped, or lost a disk that it cannot do without."""
+        broker = self._broker
+        return self._thread is not None and (broker is None or not broker.has_failed)
 
     @property
     def disk(self) -> SimulatedDisk:
@@ -164,8 +165,7 @@ class RefBroker:
             KafkaStorageError: the files cannot be used.
         """
         if self._thread is not None:
-            failed = self._broker is not None and self._broker.failed.done()
-            state = "was ended by a disk that failed: `restart` it" if failed else "runs already"
+            state = "runs already" if self.is_running else "was ended by a disk that failed: `restart` it"
             raise IllegalStateError(f"the broker {state}")
         started: concurrent.futures.Future[None] = concurrent.futures.Future()
         thread = threading.Thread(target=self._run, args=(started,), name="refbroker", daemon=True)

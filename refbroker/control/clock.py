@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from kclient.errors import ConfigError
+from kclient.errors import ConfigError, IllegalStateError
 from refbroker.clock import Clock
 
 if TYPE_CHECKING:
+    from refbroker.broker import Broker
     from refbroker.testing import RefBroker
 
 LATEST_MS = 253_402_300_799_999
@@ -97,11 +99,24 @@ class LocalClock(ClockMethods):
         return self._clock.is_held
 
     def _change(self, change: Callable[[], None]) -> None:
-        if not self._kafka.is_running:
+        try:
+            self._kafka.call(lambda broker: change())
+        except IllegalStateError:
+            # It does not run, so that nothing waits for the clock.
             change()
-            return
-        self._kafka.call(lambda broker: change())
-        self._kafka.wait_for(lambda broker: broker.background.settled(), STEP_SECONDS)
+        else:
+            if self._kafka.is_running:
+                self._kafka.wait_for(_settled, STEP_SECONDS)
+
+
+async def _settled(broker: Broker) -> None:
+    """Wait until what is due has been done, or a disk that failed with that has ended the broker."""
+    settled = asyncio.create_task(broker.background.settled())
+    ends: list[asyncio.Future[Any]] = [settled, broker.failed]
+    try:
+        await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        settled.cancel()
 
 
 def _check(time_ms: int) -> None:

@@ -158,12 +158,27 @@ def test_a_broker_that_a_full_disk_has_ended_says_that_it_is_to_be_restarted(kaf
     kafka.disk.fill(bytes_left=0)
     assert produce(kafka, b"does not fit") == [errors.KafkaStorageError.code]
     kafka.wait_for(lambda broker: asyncio.wait_for(asyncio.shield(broker.failed), 10))
+    assert not kafka.is_running
     with pytest.raises(errors.IllegalStateError, match="was ended by a disk that failed: `restart` it"):
         kafka.start()
     kafka.disk.heal()
     kafka.restart()
+    assert kafka.is_running
     assert produce(kafka, b"fits") == [0]
     assert contents(kafka) == [b"fits"]
+
+
+def test_a_step_of_the_clock_returns_when_it_makes_a_disk_end_the_broker(kafka: RefBroker) -> None:
+    kafka.create_topic("t")
+    produce(kafka, b"moves the offsets that are written down each minute")
+    kafka.disk.fail(path_prefix=kafka.data_dir, operation="write")
+    kafka.clock.step(120)
+    assert not kafka.is_running
+    kafka.clock.step(1)
+    assert kafka.clock.now_ms == NOW_MS + 121_000
+    kafka.disk.heal()
+    kafka.restart()
+    assert contents(kafka) == [b"moves the offsets that are written down each minute"]
 
 
 def test_a_broker_on_the_real_disk_says_that_it_has_no_other() -> None:

@@ -40,7 +40,7 @@ class Owner(Protocol):
         """Raise what every call has to know: closed, forked, failed for good."""
 
     def forget_failures(self) -> None:
-        """The failures of records so far are told otherwise."""
+        """The failures of records so far are told by a transactional call: flush and close need not."""
 
 
 class TransactionCalls:
@@ -108,7 +108,11 @@ class TransactionCalls:
     def _check(self, call: TransactionCall) -> TransactionManager:
         if self._manager is None:
             raise IllegalStateError(f"{call.value}() needs a producer with a transactional_id")
-        self._owner.check()
+        try:
+            self._owner.check()
+        except KafkaError:
+            self._owner.forget_failures()
+            raise
         return self._manager
 
     def _until_done(self, make: _Make, timeout: float | None) -> Operation[PendingCall]:
@@ -130,6 +134,7 @@ class TransactionCalls:
             yield Pause(min(LONGEST_PAUSE, left))
         pending.seen = True
         if pending.error is not None:
+            self._owner.forget_failures()
             raise marked(pending.error, is_abortable=pending.error.abortable, is_fatal=pending.error.fatal)
 
     def _too_late(self, call: TransactionCall, seconds: float) -> KafkaTimeoutError:

@@ -4,109 +4,51 @@ from __future__ import annotations
 
 import random
 import re
+from typing import Any
 
 import pytest
 
 from kclient.consumer.group.states import MemberState
 from kclient.errors import MaxPollExceeded
 from kclient.types import TopicPartition
+from tests.sim.group_runs import STORMY, GroupRun
 from tests.sim.groups import GroupCluster, Owner, static_seed
-from tests.sim.network import NO_FAULTS, Faults, Simulation
-
-STORMY = Faults(
-    refuse=0.1,
-    lose_request=0.01,
-    lose_answer=0.02,
-    cut_before=0.02,
-    cut_after=0.02,
-    late=0.02,
-    late_delay=(0.5, 20.0),
-)
+from tests.sim.network import NO_FAULTS, Faults
 
 
-class Run:
+class Run(GroupRun[GroupCluster]):
     """One seeded run; with `static`, most members are static and come back under their names."""
 
-    def __init__(self, seed: int, strategy: str, faults: Faults = STORMY, *, static: bool = False) -> None:
-        self.simulation = Simulation(seed, faults)
-        self.random = random.Random(seed)
-        self.cluster = GroupCluster(self.simulation, t=6, u=2)
-        self.strategy = strategy
-        self.names = [f"static-{number}" for number in range(8)] if static else []
-        self.owners: list[Owner] = []
-        self.dawdling: dict[Owner, float] = {}
+    stable = MemberState.STABLE
+    cluster_type = GroupCluster
 
-    def join(self, topics: object = ("t", "u"), **options: object) -> Owner:
+    def __init__(self, seed: int, strategy: str, faults: Faults = STORMY, *, static: bool = False) -> None:
+        super().__init__(seed, faults)
+        self.owner_options = {"partition_assignment_strategy": strategy}
+        self.names = [f"static-{number}" for number in range(8)] if static else []
+
+    def join(self, topics: Any = ("t", "u"), **options: Any) -> Owner:
         if self.names and self.random.random() < 0.7:
             used = {owner.name for owner in self.owners}
             options["group_instance_id"] = self.random.choice([name for name in self.names if name not in used])
-        owner = Owner(self.simulation, topics, check=self.check, partition_assignment_strategy=self.strategy, **options)
-        self.owners.append(owner)
-        return owner
-
-    def check(self, owner: Owner, tp: TopicPartition) -> None:
-        """Whoever still has what another one is given must have been shut out: nothing of it can be committed."""
-        for other in self.owners:
-            if other is not owner and tp in other.listener.owned:
-                assert not self.cluster.accepts(other), f"{tp} has two owners, and the earlier one could commit"
+        return super().join(topics, **options)
 
     def poll(self) -> None:
-        for owner in self.owners:
-            if self.dawdling.get(owner, 0.0) <= self.simulation.now:
-                owner.poll(self.random.choice([0.0, 0.5]))
+        super().poll()
         for owner in [owner for owner in self.owners if owner.fenced]:
             # A JoinGroup that was late came after its own repetition: a coordinator cannot tell whose it is.
             assert not owner.owned
             self.owners.remove(owner)
             owner.leave()
 
-    def step(self) -> None:
-        rng = self.random
-        action = rng.random()
-        if not self.owners or (action < 0.03 and len(self.owners) < 6):
-            self.join()
-        elif action < 0.05 and len(self.owners) > 1:
-            owner = self.owners.pop(rng.randrange(len(self.owners)))
-            rng.choice([owner.leave, owner.die])()
-        elif action < 0.07:
-            self.cluster.move(rng.randint(1, 3))
-        elif action < 0.09:
-            self.dawdling[rng.choice(self.owners)] = self.simulation.now + rng.choice([5.0, 50.0])
-        elif action < 0.15:
-            rng.choice(self.owners).interrupt()
-        elif action < 0.16:
-            rng.choice(self.owners).group.coordination.enforce_rebalance("")
+    def disturb(self, action: float) -> None:
+        if action < 0.16:
+            self.random.choice(self.owners).group.coordination.enforce_rebalance("")
         elif action < 0.17 and not self.names:
             # A static leader that comes back without assigning (KIP-814) cannot see what grew while it was away.
             self.cluster.topics["t"] = min(12, self.cluster.topics["t"] + 1)
             for owner in self.owners:
                 owner.engine.metadata.request_update()
-        self.poll()
-        self.simulation.run(rng.choice([0.01, 0.2, 1.0]))
-
-    def calm_down(self) -> None:
-        """No faults any more: soon everything is read, by one member each."""
-        self.simulation.faults = NO_FAULTS
-        self.dawdling.clear()
-        everything = {TopicPartition(topic, n) for topic, count in self.cluster.topics.items() for n in range(count)}
-
-        def settled() -> bool:
-            owned = [tp for owner in self.owners for tp in owner.owned]
-            return sorted(owned) == sorted(everything) and all(
-                owner.group.member.state is MemberState.STABLE for owner in self.owners
-            )
-
-        end = self.simulation.now + 600
-        while not settled():
-            assert self.simulation.now < end, [
-                (owner.group.member.state, sorted(owner.owned), owner.errors[-2:]) for owner in self.owners
-            ]
-            for owner in self.owners:
-                owner.engine.metadata.request_update()
-            self.poll()
-            self.simulation.run(0.2)
-        for owner in self.owners:
-            assert owner.owned == owner.listener.owned
 
 
 @pytest.mark.parametrize("strategy", ["range", "sticky", "cooperative-sticky"])
@@ -115,10 +57,7 @@ def test_no_partition_has_two_owners_and_all_are_read_once_it_is_quiet(
     number: int, strategy: str, rng: random.Random
 ) -> None:
     run = Run(rng.randrange(2**32), strategy)
-    for _ in range(3):
-        run.join()
-    for _ in range(300):
-        run.step()
+    run.storm()
     run.calm_down()
 
 
@@ -126,40 +65,18 @@ def test_no_partition_has_two_owners_and_all_are_read_once_it_is_quiet(
 @pytest.mark.parametrize("number", range(4))
 def test_static_members_come_back_and_share_nothing_either(number: int, strategy: str, rng: random.Random) -> None:
     run = Run(static_seed(f"{strategy} {number}", rng), strategy, static=True)
-    for _ in range(3):
-        run.join()
-    for _ in range(300):
-        run.step()
+    run.storm()
     run.join()
     run.calm_down()
 
 
 @pytest.mark.parametrize("strategy", ["range", "cooperative-sticky"])
 def test_coordinator_that_declines_for_minutes_is_not_stormed(strategy: str) -> None:
-    run = Run(1, strategy, NO_FAULTS)
-    run.join()
-    run.calm_down()
-    moved, before = run.cluster.coordinator, run.simulation.requests
-    run.cluster.coordinator = 99  # FindCoordinator names a broker that is none
-    run.simulation.brokers["b99"] = run.simulation.brokers["b1"]
-    for _ in range(600):
-        run.poll()
-        run.simulation.run(0.2)
-    assert run.simulation.requests - before < 400
-    run.cluster.coordinator = moved
-    run.calm_down()
+    assert Run(1, strategy, NO_FAULTS).decline_for_minutes() < 400
 
 
 def test_cooperative_member_goes_on_reading_what_it_keeps_while_others_join() -> None:
-    run = Run(1, "cooperative-sticky", NO_FAULTS)
-    first = run.join()
-    run.calm_down()
-    kept = first.owned
-    run.join()
-    for _ in range(200):
-        run.poll()
-        run.simulation.run(0.05)
-        kept &= first.owned
+    first, kept = Run(1, "cooperative-sticky", NO_FAULTS).kept_while_another_joins()
     assert len(kept) == 4
     assert {kind for kind, _ in first.listener.heard} == {"assigned", "revoked"}
 

@@ -9,11 +9,17 @@ from refbroker.log.segment import Segment
 
 
 class LogSegments:
-    """Segments by base offset, ascending. The last one is the active one."""
+    """Segments by base offset, ascending. The last one is the active one; once the log is open no other one grows.
+
+    Belongs to who writes to the log; another thread may ask for the size.
+    """
 
     def __init__(self) -> None:
         self._segments: list[Segment] = []
         self._bases: list[int] = []
+        self._changes = 0
+        # How large all but the active one are together, after how many changes.
+        self._settled = (0, 0)
 
     def __len__(self) -> int:
         return len(self._segments)
@@ -41,6 +47,7 @@ class LogSegments:
         index = bisect_left(self._bases, segment.base_offset)
         self._bases.insert(index, segment.base_offset)
         self._segments.insert(index, segment)
+        self._changes += 1
 
     def remove(self, segment: Segment) -> None:
         """Let go of a segment; its file stays.
@@ -51,6 +58,7 @@ class LogSegments:
         index = self._bases.index(segment.base_offset)
         del self._bases[index]
         del self._segments[index]
+        self._changes += 1
 
     def index_of(self, offset: int) -> int:
         """The index of the segment in which the offset would be, 0 when it lies before all of them."""
@@ -62,4 +70,10 @@ class LogSegments:
 
     @property
     def size_in_bytes(self) -> int:
-        return sum(segment.size for segment in self._segments)
+        """How large they are together; asked for at each append, so that the segments are not gone through."""
+        changes, size = self._settled
+        if changes != self._changes:
+            changes = self._changes
+            size = sum(segment.size for segment in self._segments[:-1])
+            self._settled = (changes, size)
+        return size + (self._segments[-1].size if self._segments else 0)

@@ -62,11 +62,18 @@ class EventLoopLag:
 
 @dataclass(slots=True)
 class GroupStats:
-    """What became of committed offsets."""
+    """What became of committed offsets, and how often members have changed places.
+
+    Attributes:
+        rebalances: of classic groups, that came to their end.
+        consumer_rebalances: new epochs of consumer groups, those excepted that a member's leaving makes (as in Kafka).
+    """
 
     offsets_committed: int = 0
     offsets_deleted: int = 0
     offsets_expired: int = 0
+    rebalances: int = 0
+    consumer_rebalances: int = 0
 
 
 class BrokerMetrics:
@@ -80,7 +87,7 @@ class BrokerMetrics:
         connections_opened: since the start.
         connections_closed: likewise, by reason.
         event_loop: its lag.
-        groups: what became of committed offsets.
+        groups: what became of committed offsets, and how often members have changed places.
         has_failed: set by the handlers of Produce and Fetch when there is an error in an answer.
     """
 

@@ -1,10 +1,11 @@
-"""How many groups there are in each state, and how many offsets they have committed."""
+"""How many groups there are of each protocol and in each state, how often they rebalance, and their offsets."""
 
 from __future__ import annotations
 
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from refbroker.coordinators.groups.consumer.states import ConsumerGroupState
 from refbroker.coordinators.groups.states import GroupState
 from refbroker.metrics import table
 from refbroker.metrics.counters import GroupStats
@@ -29,6 +30,13 @@ def collect(coordinator: GroupCoordinator, stats: GroupStats, samples: Samples) 
     samples.add(table.GROUPS, states.total())
     for state, metric in _BY_STATE.items():
         samples.add(metric, states[state])
+    consumer_states = Counter(group.state for shard in shards for group in shard.consumers.values())
+    samples.add(table.GROUPS_BY_PROTOCOL, states.total(), "classic")
+    samples.add(table.GROUPS_BY_PROTOCOL, consumer_states.total(), "consumer")
+    for consumer_state in ConsumerGroupState:
+        samples.add(table.CONSUMER_GROUPS, consumer_states[consumer_state], consumer_state.value)
+    samples.add(table.REBALANCES, stats.rebalances)
+    samples.add(table.CONSUMER_REBALANCES, stats.consumer_rebalances)
     samples.add(table.OFFSETS, sum(len(shard.offsets) for shard in shards))
     samples.add(table.OFFSETS_COMMITTED, stats.offsets_committed)
     samples.add(table.OFFSETS_DELETED, stats.offsets_deleted)

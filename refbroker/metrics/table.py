@@ -80,13 +80,15 @@ def _groups(name: str) -> Metric:
     )
 
 
-def _offsets(name: str, text: str) -> Metric:
+def _coordinator(name: str, kind: str, text: str, *labels: str) -> Metric:
+    """A metric whose Kafka name is this one; a counter's ends with `count`, which says here that it is a total."""
+    ending = "total" if kind == COUNTER else "count"
     return Metric(
-        f"kafka_server_group_coordinator_metrics_offset_{name}_total",
-        COUNTER,
+        f"kafka_server_group_coordinator_metrics_{name.replace('-', '_')}_{ending}",
+        kind,
         text,
-        (),
-        f"kafka.server:type=group-coordinator-metrics,name=offset-{name}-count",
+        labels,
+        f"kafka.server:type=group-coordinator-metrics,name={name}-count",
     )
 
 
@@ -289,9 +291,17 @@ OFFSETS = Metric(
     (),
     "kafka.coordinator.group:type=GroupMetadataManager,name=NumOffsets",
 )
-OFFSETS_COMMITTED = _offsets("commit", "Offsets that were committed.")
-OFFSETS_DELETED = _offsets("deletion", "Offsets that were deleted by OffsetDelete requests.")
-OFFSETS_EXPIRED = _offsets("expiration", "Offsets that were kept long enough.")
+OFFSETS_COMMITTED = _coordinator("offset-commit", COUNTER, "Offsets that were committed.")
+OFFSETS_DELETED = _coordinator("offset-deletion", COUNTER, "Offsets that were deleted by OffsetDelete requests.")
+OFFSETS_EXPIRED = _coordinator("offset-expiration", COUNTER, "Offsets that were kept long enough.")
+GROUPS_BY_PROTOCOL = _coordinator("group", GAUGE, "Groups of either protocol.", "protocol")
+CONSUMER_GROUPS = _coordinator("consumer-group", GAUGE, "Consumer groups in each state.", "state")
+REBALANCES = _coordinator("group-completed-rebalance", COUNTER, "Rebalances of classic groups that came to their end.")
+CONSUMER_REBALANCES = _coordinator(
+    "consumer-group-rebalance",
+    COUNTER,
+    "New epochs of consumer groups: subscriptions or topics changed. A member that leaves does not count.",
+)
 
 # The cluster's metadata
 METADATA_OFFSET = Metric(

@@ -38,6 +38,7 @@ from refbroker.coordinators.groups.classic import ClassicProtocol
 from refbroker.coordinators.groups.group import ClassicGroup
 from refbroker.coordinators.groups.joining import Caller
 from refbroker.coordinators.groups.rebalances import GroupSettings
+from refbroker.metrics.counters import GroupStats
 from tests.sim.network import Later, Simulation, with_api_versions
 
 GROUP = "g"
@@ -55,7 +56,7 @@ class Coordinating:
         self.over = False
         numbers = cluster.numbers
         settings = GroupSettings(initial_rebalance_delay_ms=1_000)
-        self.classic = ClassicProtocol(self.groups, self, settings, lambda: str(next(numbers)))
+        self.classic = ClassicProtocol(self.groups, self, settings, lambda: str(next(numbers)), GroupStats())
 
     def now(self) -> int:
         return int(self._cluster.simulation.now * 1000)

@@ -39,6 +39,7 @@ from refbroker.coordinators.groups.rebalances import (
 )
 from refbroker.coordinators.groups.states import GroupState
 from refbroker.coordinators.runtime import CoordinatorResult
+from refbroker.metrics.counters import GroupStats
 
 logger = logging.getLogger(__name__)
 
@@ -53,6 +54,7 @@ class ClassicProtocol:
         surroundings: time and timers.
         settings: the broker's.
         new_uuid: makes the second half of a member's id.
+        stats: counts rebalances.
     """
 
     def __init__(
@@ -61,8 +63,10 @@ class ClassicProtocol:
         surroundings: Surroundings,
         settings: GroupSettings,
         new_uuid: Callable[[], str],
+        stats: GroupStats,
     ) -> None:
         self._groups = groups
+        self._stats = stats
         self._surroundings = surroundings
         self._settings = settings
         self._rebalances = Rebalances(groups.get, surroundings, settings)
@@ -144,6 +148,7 @@ class ClassicProtocol:
         def written(error: KafkaError | None) -> None:
             if error is None:
                 group.become(GroupState.STABLE)
+                self._stats.rebalances += 1
                 self._rebalances.propagate(group, assignments)
                 return
             code = UnknownServerError.code if error.code is None else error.code

@@ -78,13 +78,14 @@ class GroupShard:
                 max_size=config.integer("group.max.size"),
             ),
             new_uuid,
+            broker.metrics.groups,
         )
 
         def settings(group_id: str) -> ConsumerSettings:
             return settings_of(broker, group_id)
 
         self._sessions = Sessions(self.consumers, self._classic, context, topics, settings)
-        patterns = Patterns(self.consumers.get, context, topics)
+        patterns = Patterns(self.consumers.get, context, topics, broker.metrics.groups)
         self.protocols = Protocols(
             self.groups,
             self._classic,
@@ -96,6 +97,7 @@ class GroupShard:
                 self._sessions,
                 patterns,
                 lambda: encode_uuid(broker.new_uuid()),
+                broker.metrics.groups,
             ),
         )
         self._offset_requests = OffsetRequests(

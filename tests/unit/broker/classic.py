@@ -16,6 +16,7 @@ from refbroker.coordinators.groups.group import ClassicGroup
 from refbroker.coordinators.groups.joining import Caller
 from refbroker.coordinators.groups.rebalances import GroupSettings, Result
 from refbroker.coordinators.records import CoordinatorRecord
+from refbroker.metrics.counters import GroupStats
 
 GROUP = "g"
 SESSION_MS = 10_000
@@ -41,7 +42,9 @@ class Groups:
         self.failure: KafkaError | None = None
         self.groups: dict[str, ClassicGroup] = {}
         numbers = itertools.count(1)
-        self.classic = ClassicProtocol(self.groups, self, GroupSettings(**settings), lambda: str(next(numbers)))
+        self.classic = ClassicProtocol(
+            self.groups, self, GroupSettings(**settings), lambda: str(next(numbers)), GroupStats()
+        )
 
     @property
     def group(self) -> ClassicGroup:

@@ -36,6 +36,7 @@ from refbroker.coordinators.groups.protocols import Protocols
 from refbroker.coordinators.groups.rebalances import GroupSettings
 from refbroker.coordinators.records import CoordinatorRecord, decode_record
 from refbroker.metadata.image import ClusterImage
+from refbroker.metrics.counters import GroupStats
 
 GROUP = "g"
 REBALANCE_MS = 60_000
@@ -62,6 +63,7 @@ class Consumers:
         self.settings = ConsumerSettings(**settings)
         self._numbers = itertools.count(1)
         self.topics = GroupTopics(lambda: self.image)
+        self.stats = GroupStats()
         self.open()
 
     def open(self) -> None:
@@ -72,13 +74,17 @@ class Consumers:
         def new_uuid() -> str:
             return f"new-{next(self._numbers)}"
 
-        self.classic = ClassicProtocol(self.classic_groups, self, GroupSettings(initial_rebalance_delay_ms=0), new_uuid)
+        self.classic = ClassicProtocol(
+            self.classic_groups, self, GroupSettings(initial_rebalance_delay_ms=0), new_uuid, self.stats
+        )
         self.sessions = Sessions(self.groups, self.classic, self, self.topics, lambda _: self.settings)
-        patterns = Patterns(self.groups.get, self, self.topics)
+        patterns = Patterns(self.groups.get, self, self.topics, self.stats)
         self.protocols = Protocols(
             self.classic_groups,
             self.classic,
-            Environment(self.groups, self, self.topics, lambda _: self.settings, self.sessions, patterns, new_uuid),
+            Environment(
+                self.groups, self, self.topics, lambda _: self.settings, self.sessions, patterns, new_uuid, self.stats
+            ),
         )
 
     def restart(self) -> None:

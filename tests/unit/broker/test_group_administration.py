@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import pytest_asyncio
 
 from kclient import errors
 from kclient.protocol.consumer_protocol import ConsumerProtocolSubscription
+from kclient.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from kclient.protocol.messages.list_groups import ListGroupsRequest
 from kclient.protocol.messages.records.consumer_offsets import GroupMetadataKey
 from refbroker.metrics.exposition import as_dict
@@ -127,16 +129,47 @@ async def test_a_group_with_more_offsets_than_a_batch_takes_is_deleted(groups: G
     assert "h" not in groups.list_groups()
 
 
+def counted(groups: GroupHarness) -> dict[str, Any]:
+    samples = Samples()
+    collect(groups.broker.groups, groups.broker.metrics.groups, samples)
+    return as_dict(samples)
+
+
 async def test_groups_and_offsets_are_counted(groups: GroupHarness) -> None:
     groups.delete_offsets({"t": [0]}, group="h")
     groups.commit({("t", 0): 2}, group="h")
-    samples = Samples()
-    collect(groups.broker.groups, groups.broker.metrics.groups, samples)
-    values = as_dict(samples)
-
+    values = counted(groups)
     counts = {"": 3, "empty": 1, "stable": 1, "completingrebalance": 1, "preparingrebalance": 0, "dead": 0}
     for state, count in counts.items():
         assert values[f"kafka_coordinator_group_groupmetadatamanager_numgroups{state}"] == count
     assert values["kafka_coordinator_group_groupmetadatamanager_numoffsets"] == 1
     for name, count in {"commit": 2, "deletion": 1, "expiration": 0}.items():
         assert values[f"kafka_server_group_coordinator_metrics_offset_{name}_total"] == count
+    assert values["kafka_server_group_coordinator_metrics_group_completed_rebalance_total"] == 1
+
+
+async def test_consumer_groups_and_their_rebalances_are_counted(groups: GroupHarness) -> None:
+    prefix = "kafka_server_group_coordinator_metrics"
+
+    def beat(member_id: str, epoch: int) -> None:
+        request = ConsumerGroupHeartbeatRequest(group_id="c", member_id=member_id, member_epoch=epoch)
+        if epoch == 0:
+            request.rebalance_timeout_ms, request.subscribed_topic_names, request.topic_partitions = 1000, ["t"], []
+        assert groups.send(request, 1).error_code == 0
+
+    def states() -> dict[str, int]:
+        values = counted(groups)
+        assert values[f"{prefix}_group_count"] == {"classic": 3, "consumer": 1}
+        return {state: count for state, count in values[f"{prefix}_consumer_group_count"].items() if count}
+
+    beat("a", 0)
+    assert states() == {"Stable": 1}
+    beat("b", 0)
+    assert states() == {"Assigning": 1}
+    await groups.pass_time(1000)
+    beat("b", 2)
+    assert states() == {"Reconciling": 1}
+    beat("a", -1)
+    beat("b", -1)
+    assert states() == {"Empty": 1}
+    assert counted(groups)[f"{prefix}_consumer_group_rebalance_total"] == 2, "those who leave do not count"

@@ -25,6 +25,7 @@ from refbroker.coordinators.groups.consumer.topics import GroupTopics
 from refbroker.coordinators.patterns import compile_pattern
 from refbroker.coordinators.records import CoordinatorRecord
 from refbroker.coordinators.runtime import CoordinatorResult
+from refbroker.metrics.counters import GroupStats
 
 logger = logging.getLogger(__name__)
 
@@ -48,12 +49,18 @@ class Patterns:
         find: gives a consumer group by its id.
         surroundings: time and timers.
         topics: of the cluster.
+        stats: counts rebalances.
     """
 
     def __init__(
-        self, find: Callable[[str], ConsumerGroup | None], surroundings: Surroundings, topics: GroupTopics
+        self,
+        find: Callable[[str], ConsumerGroup | None],
+        surroundings: Surroundings,
+        topics: GroupTopics,
+        stats: GroupStats,
     ) -> None:
         self._find = find
+        self._stats = stats
         self._surroundings = surroundings
         self._topics = topics
         self._resolving: set[str] = set()
@@ -131,6 +138,7 @@ class Patterns:
             epoch = group.epoch + 1
             records.append(epoch_record(group_id, epoch, metadata_hash))
             logger.info("[Group %s] Bumped group epoch to %d for its regular expressions.", group_id, epoch)
+            self._stats.consumer_rebalances += 1
             group.topics_checked(epoch)
         return CoordinatorResult(records, None)
 

@@ -33,6 +33,7 @@ from refbroker.coordinators.groups.consumer.settings import ConsumerSettings
 from refbroker.coordinators.groups.consumer.surroundings import Surroundings
 from refbroker.coordinators.groups.consumer.topics import GroupTopics
 from refbroker.coordinators.records import CoordinatorRecord
+from refbroker.metrics.counters import GroupStats
 
 logger = logging.getLogger(__name__)
 
@@ -45,6 +46,7 @@ class Environment(NamedTuple):
         topics: of the cluster.
         settings: gives those of a group.
         new_uuid: makes the id of a member that has none.
+        stats: counts rebalances.
     """
 
     groups: dict[str, ConsumerGroup]
@@ -54,6 +56,7 @@ class Environment(NamedTuple):
     sessions: Sessions
     patterns: Patterns
     new_uuid: Callable[[], str]
+    stats: GroupStats
 
 
 class MemberUpdate:
@@ -109,6 +112,7 @@ class MemberUpdate:
         if counts or metadata_hash != group.metadata_hash:
             self.epoch += 1
             self._records.append(epoch_record(group.group_id, self.epoch, metadata_hash))
+            self._environment.stats.consumer_rebalances += 1
             logger.info(
                 "[Group %s] Bumped group epoch to %d with metadata hash %d.", group.group_id, self.epoch, metadata_hash
             )

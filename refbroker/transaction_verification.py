@@ -14,10 +14,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from kclient.errors import (
-    InvalidProducerEpochError,
     InvalidTxnStateError,
     KafkaError,
-    ProducerFencedError,
     TransactionAbortableError,
 )
 from refbroker.log.checkpoints import TopicPartitionKey
@@ -76,9 +74,6 @@ def verify_partitions(
 
 
 def _as_understood(error: KafkaError, support: ClientSupport) -> KafkaError:
-    if isinstance(error, ProducerFencedError):
-        # A producer that hears of its epoch may ask for the next one; fenced is what its coordinator alone says.
-        return InvalidProducerEpochError(error.message)
     if isinstance(error, TransactionAbortableError) and support is ClientSupport.NONE:
         return InvalidTxnStateError(error.message)
     return error

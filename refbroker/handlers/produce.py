@@ -36,6 +36,7 @@ from kclient.errors import (
     InvalidTopicError,
     InvalidTxnStateError,
     KafkaError,
+    KafkaStorageError,
     NotCoordinatorError,
     NotEnoughReplicasError,
     RecordBatchTooLargeError,
@@ -49,8 +50,10 @@ from refbroker.dispatch import CloseConnectionError, Context
 from refbroker.handlers.answers import INTERNAL_TOPICS, LeaderHints, code_of
 from refbroker.log import RejectedRecordsError, RejectedTimestampsError
 from refbroker.log.checkpoints import TopicPartitionKey
+from refbroker.partitions import LocalPartition
 from refbroker.transaction_verification import ClientSupport, verify_partitions
 
+NO_OFFSET = -1
 FIRST_WITH_LEADER_HINTS = 10
 FIRST_WITH_ABORTABLE_ERROR = 11
 FIRST_WITH_TRANSACTIONS_V2 = 12
@@ -61,6 +64,9 @@ ADMIN_CLIENT = "__admin_client"
 
 # Where in a batch the second byte of its attributes is, and its bit for transactions.
 _ATTRIBUTES, _TRANSACTIONAL = 22, 0x10
+
+# Errors of logs whose answers do not say where the log starts.
+_WITHOUT_LOG_START = (RecordTooLargeError, RecordBatchTooLargeError, CorruptRecordError, KafkaStorageError)
 
 PartitionResult = ProduceResponse.PartitionProduceResponse
 Unverified = Mapping[TopicPartitionKey, KafkaError]
@@ -207,12 +213,18 @@ def _store(context: Context, request: ProduceRequest, unverified: Unverified) ->
         name = _topic_key(context, topic)
         results = []
         for partition in topic.partition_data:
+            log_start_offset = NO_OFFSET
             try:
-                results.append(_append(context, request.acks, name, partition, now, unverified))
+                found = _find(context, request.acks, name, partition, unverified)
+                log_start_offset = found.log.log_start_offset
+                results.append(_append(context, request.acks, found, partition, now))
             except KafkaError as error:
                 failure = error
                 _count_failure(context, name, error, partition)
-                results.append(_failed(context, name, partition.index, error, hints))
+                result = _failed(context, name, partition.index, error, hints)
+                if not isinstance(error, _WITHOUT_LOG_START):
+                    result.log_start_offset = log_start_offset
+                results.append(result)
         responses.append(
             ProduceResponse.TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=results)
         )
@@ -248,14 +260,14 @@ def _refuse(context: Context, request: ProduceRequest, error: KafkaError) -> Pro
     )
 
 
-def _append(
+def _find(
     context: Context,
     acks: int,
     topic: str | UUID,
     wanted: ProduceRequest.PartitionProduceData,
-    now: int,
     unverified: Unverified,
-) -> PartitionResult:
+) -> LocalPartition:
+    """The partition to append to, once everything has been seen to that is not its log's business."""
     if acks not in (ALL_REPLICAS, 0, 1):
         raise InvalidRequiredAcksError
     found = context.broker.partitions.find(topic, wanted.index)
@@ -265,9 +277,16 @@ def _append(
         raise InvalidTopicError(f"Cannot append to internal topic {found.topic}", topic=found.topic)
     if wanted.records is None or not len(wanted.records):
         raise InvalidRecordError("Record batches must not be empty", topic=found.topic, partition=wanted.index)
+    return found
+
+
+def _append(
+    context: Context, acks: int, found: LocalPartition, wanted: ProduceRequest.PartitionProduceData, now: int
+) -> PartitionResult:
+    assert wanted.records is not None
     if acks == ALL_REPLICAS:
         context.broker.partitions.check_in_sync(found)
-    # What is transactional and has not been verified is in `unverified`.
+    # What is transactional and could not be verified has been refused.
     stored = found.log.append(wanted.records, leader_epoch=found.state.leader_epoch, now_ms=now, verified=True)
     context.broker.metrics.stored((found.topic, stored.last_offset - stored.base_offset + 1, len(wanted.records)))
     return PartitionResult(

@@ -1,0 +1,540 @@
+"""The same transactional requests to Apache Kafka and to refbroker: what is answered, and what is in the partitions.
+
+Producer ids are compared by when they were given out, times not at all. Kafka completes a transaction after it has
+answered; each play waits for that where it makes a difference. A difference is a bug in refbroker unless it is
+explained here:
+
+- With records that no client may send refbroker tells what is wrong with them, Kafka the code alone; and of those that
+  are no whole batch refbroker's log, which says where it starts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from itertools import zip_longest
+from typing import Any
+
+import msgspec
+import pytest
+
+from kclient.protocol import Message
+from kclient.protocol.consumer_protocol import ConsumerProtocolSubscription
+from kclient.protocol.log_records import encode_versioned
+from kclient.protocol.messages.create_topics import CreateTopicsRequest
+from kclient.protocol.messages.delete_groups import DeleteGroupsRequest
+from kclient.protocol.messages.describe_producers import DescribeProducersRequest
+from kclient.protocol.messages.describe_transactions import DescribeTransactionsRequest
+from kclient.protocol.messages.fetch import FetchRequest
+from kclient.protocol.messages.find_coordinator import FindCoordinatorRequest
+from kclient.protocol.messages.join_group import JoinGroupRequest
+from kclient.protocol.messages.list_offsets import ListOffsetsRequest
+from kclient.protocol.messages.offset_delete import OffsetDeleteRequest
+from kclient.protocol.messages.offset_fetch import OffsetFetchRequest
+from kclient.protocol.messages.produce import ProduceRequest
+from kclient.protocol.messages.sync_group import SyncGroupRequest
+from kclient.records import COMMIT, control_batch, parse_control_record, read_batches
+from tests.interop.kafka.cluster import unavailable_reason
+from tests.interop.plays import Play, two_brokers
+from tests.raw_producer import NOTHING, TIMESTAMP_MS, RawProducer, produce_request
+from tests.waiting import wait_until
+
+SETTINGS = {
+    "group.initial.rebalance.delay.ms": "0",
+    "offsets.topic.num.partitions": "1",
+    "transaction.state.log.num.partitions": "1",
+}
+TIMES = {"last_timestamp", "transaction_start_time_ms", "log_append_time_ms"}
+CONCURRENT_TRANSACTIONS = 51
+TRANSACTION = 1
+TRANSACTIONAL_ID_AUTHORIZATION_FAILED, INVALID_RECORD = 53, 87
+EXPLAINED = {TRANSACTIONAL_ID_AUTHORIZATION_FAILED, INVALID_RECORD}
+UNDECIDED = {"PrepareCommit", "PrepareAbort"}
+INT32_MAX = 2**31 - 1
+
+
+class TransactionPlay(Play):
+    """Producers at one broker, with a topic of two partitions of their own."""
+
+    def __init__(self, bootstrap_servers: str, name: str, stack: ExitStack) -> None:
+        super().__init__(bootstrap_servers, f"group-{name}", stack)
+        self.topic = f"topic-{name}"
+        self._name = name
+        self._producers: dict[int, str] = {NOTHING: "none"}
+        made = CreateTopicsRequest.CreatableTopic(name=self.topic, num_partitions=2, replication_factor=1)
+        answer = self._main.ask(CreateTopicsRequest(topics=[made], timeout_ms=30_000), 7)
+        assert answer.topics[0].error_code == 0
+        wait_until(lambda: all(self._ends(number)[0].error_code == 0 for number in (0, 1)))
+
+    def told(self, answer: Any) -> str:
+        return f"{type(answer).__qualname__} {self._plain(answer)}"
+
+    def _plain(self, message: Any) -> str:
+        def simplify(key: str, value: Any) -> Any:
+            if isinstance(value, dict):
+                if value.get("error_code") in EXPLAINED:
+                    value = {**value, "error_message": None, "log_start_offset": -1}
+                return {name: simplify(name, each) for name, each in value.items()}
+            if isinstance(value, list | tuple):
+                return sorted((simplify(key, each) for each in value), key=repr)
+            if key in TIMES:
+                return 0
+            return self.producer(value) if key == "producer_id" else value
+
+        return self.named(repr(simplify("", msgspec.to_builtins(message, builtin_types=(bytes,)))))
+
+    def producer(self, producer_id: int) -> str:
+        """A producer by when its id was given out."""
+        return self._producers.setdefault(producer_id, f"producer {len(self._producers)}")
+
+    def ask(self, request: Message, version: int) -> Any:
+        """Ask again while the transaction before is being completed."""
+        answers: list[Any] = []
+
+        def decided() -> bool:
+            answers.append(self._main.ask(request, version))
+            return f"error_code={CONCURRENT_TRANSACTIONS}" not in repr(answers[-1])
+
+        wait_until(decided)
+        return self.note(answers[-1])
+
+    def ask_quietly(self, request: Message, version: int) -> Any:
+        """What is answered need not be the same."""
+        return self._main.ask(request, version)
+
+    def new(self, name: str = "", *, transactions: int = 2, idempotent: bool = False) -> RawProducer:
+        """A producer with its identity."""
+        transactional_id = None if idempotent else f"{self._name}{name}"
+        made = RawProducer(self.ask, transactional_id, transactions=transactions)
+        assert made.init().error_code == 0
+        return made
+
+    def settle(self, producer: RawProducer) -> None:
+        """Wait until the last transaction of a producer is complete."""
+        request = DescribeTransactionsRequest(transactional_ids=[producer.transactional_id])
+
+        def complete() -> bool:
+            [state] = self._main.ask(request, 0).transaction_states
+            return state.transaction_state not in UNDECIDED
+
+        wait_until(complete)
+
+    def end(self, producer: RawProducer, **fields: Any) -> Any:
+        answer = producer.end(**fields)
+        self.settle(producer)
+        return answer
+
+    # What there is then
+
+    def offsets(self, partition: int = 0) -> None:
+        """Where the partition ends, for readers of both kinds."""
+        for end in self._ends(partition):
+            self.note(end)
+
+    def _ends(self, partition: int) -> list[Any]:
+        one = ListOffsetsRequest.ListOffsetsPartition(partition_index=partition, timestamp=-1)
+        wanted = ListOffsetsRequest.ListOffsetsTopic(name=self.topic, partitions=[one])
+        requests = [
+            ListOffsetsRequest(replica_id=-1, isolation_level=isolation, topics=[wanted]) for isolation in (0, 1)
+        ]
+        return [self._main.ask(request, 7).topics[0].partitions[0] for request in requests]
+
+    def producers(self) -> None:
+        wanted = DescribeProducersRequest.TopicRequest(name=self.topic, partition_indexes=[0, 1])
+        self.ask(DescribeProducersRequest(topics=[wanted]), 0)
+
+    def read(self, *, committed: bool, offset: int = 0, partition: int = 0) -> None:
+        """The batches that a reader gets, and the aborted transactions it is told of."""
+        one = FetchRequest.FetchPartition(partition=partition, fetch_offset=offset, partition_max_bytes=1 << 20)
+        wanted = FetchRequest.FetchTopic(topic=self.topic, partitions=[one])
+        request = FetchRequest(max_wait_ms=100, min_bytes=1, isolation_level=int(committed), topics=[wanted])
+        [part] = self._main.ask(request, 11).responses[0].partitions
+        aborted = sorted((self.producer(one.producer_id), one.first_offset) for one in part.aborted_transactions or ())
+        self.answers.append(
+            f"read {part.error_code} up to {part.last_stable_offset} of {part.high_watermark}, {aborted}"
+        )
+        for batch in read_batches(bytes(part.records)):
+            what = [record.value for record in batch.records()]
+            if batch.is_control:
+                what = [parse_control_record(record) for record in batch.records()]
+            self.answers.append(
+                f"{batch.base_offset}: {self.producer(batch.producer_id)} epoch {batch.producer_epoch} from "
+                f"{batch.base_sequence}, {batch.is_transactional} {batch.is_control} {what}"
+            )
+
+    def committed(self) -> None:
+        """The offsets of the group, for those who wait for transactions and those who do not."""
+        one = OffsetFetchRequest.OffsetFetchRequestGroup(group_id=self.group, topics=None)
+        for stable in (False, True):
+            self.ask(OffsetFetchRequest(groups=[one], require_stable=stable), 8)
+        topic = OffsetFetchRequest.OffsetFetchRequestTopics(name=self.topic, partition_indexes=[0, 1])
+        one = OffsetFetchRequest.OffsetFetchRequestGroup(group_id=self.group, topics=[topic])
+        self.ask(OffsetFetchRequest(groups=[one], require_stable=True), 8)
+
+
+@pytest.fixture(scope="module")
+def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
+    if reason := unavailable_reason():
+        pytest.skip(reason)
+    with two_brokers(tmp_path_factory.mktemp("transactions"), SETTINGS) as pair:
+        for bootstrap_servers in pair:
+            with ExitStack() as stack:
+                play = Play(bootstrap_servers, "g", stack)
+
+                def ready(play: Play = play) -> bool:
+                    found = play.ask(FindCoordinatorRequest(key_type=TRANSACTION, coordinator_keys=["t"]), 4)
+                    return found.coordinators[0].error_code == 0 and not RawProducer(play.ask, "t").init().error_code
+
+                wait_until(ready, 30)
+        yield pair
+
+
+Compare = Callable[[Callable[[TransactionPlay], None]], None]
+
+
+@pytest.fixture
+def compare(both: tuple[str, str], request: pytest.FixtureRequest) -> Compare:
+    name = request.node.name.replace("[", "-").rstrip("]")
+
+    def run(play: Callable[[TransactionPlay], None]) -> None:
+        heard = []
+        for bootstrap_servers in both:
+            with ExitStack() as stack:
+                one = TransactionPlay(bootstrap_servers, name, stack)
+                play(one)
+                heard.append(one.answers)
+        differences = [
+            f"step {number}\n  kafka     {kafka}\n  refbroker {refbroker}"
+            for number, (kafka, refbroker) in enumerate(zip_longest(*heard))
+            if kafka != refbroker
+        ]
+        assert not differences, "\n".join(differences)
+
+    return run
+
+
+def begin(play: TransactionPlay, producer: RawProducer, *partitions: int) -> None:
+    """What producers of version 1 have to do before they send records."""
+    if not producer.is_v2:
+        assert producer.add(play.topic, *partitions or (0,)) is not None
+
+
+# Records
+
+
+@pytest.mark.parametrize("transactions", [1, 2])
+def test_transactions_that_are_committed_and_aborted(compare: Compare, transactions: int) -> None:
+    def play(at: TransactionPlay) -> None:
+        producer = at.new(transactions=transactions)
+        for commit in (True, False, True, False):
+            begin(at, producer, 0, 1)
+            producer.send(at.topic, b"a", b"b")
+            producer.send(at.topic, b"c", partition=1)
+            at.offsets()
+            at.producers()
+            at.read(committed=True)
+            producer.send(at.topic, b"d")
+            at.end(producer, commit=commit)
+            at.offsets()
+            at.producers()
+        for partition in (0, 1):
+            at.read(committed=True, partition=partition)
+            at.read(committed=False, partition=partition)
+        at.read(committed=True, offset=6)
+
+    compare(play)
+
+
+def test_transactions_that_overlap(compare: Compare) -> None:
+    def play(at: TransactionPlay) -> None:
+        one, two, plain = at.new("one"), at.new("two"), at.new(idempotent=True)
+        one.send(at.topic, b"1")
+        two.send(at.topic, b"2")
+        plain.send(at.topic, b"3")
+        at.end(two, commit=False)
+        at.read(committed=True)
+        at.offsets()
+        at.end(one, commit=False)
+        at.read(committed=True)
+        two.send(at.topic, b"4")
+        at.read(committed=True)
+        at.end(two, commit=True)
+        at.read(committed=True, offset=2)
+
+    compare(play)
+
+
+@pytest.mark.parametrize("version", [3, 9, 10, 11, 12])
+def test_records_that_no_transaction_knows_of(compare: Compare, version: int) -> None:
+    def play(at: TransactionPlay) -> None:
+        producer = at.new(transactions=1)
+        producer.send(at.topic, version=version)
+        producer.add(at.topic, 1)
+        producer.send(at.topic, version=version)
+        producer.send(at.topic, partition=1, version=version)
+        for fields in ({"producer_epoch": 5}, {"producer_id": 4711}, {"producer_id": 4711, "producer_epoch": 1}):
+            producer.send(at.topic, partition=1, version=version, **fields)
+        unknown = RawProducer(at.ask, "nobody")
+        unknown.producer_id, unknown.epoch = producer.producer_id, 0
+        unknown.send(at.topic, partition=0, version=version)
+        nobody = RawProducer(at.ask, "")
+        nobody.producer_id, nobody.epoch = producer.producer_id, 0
+        nobody.send(at.topic, partition=0, version=version)
+        at.end(producer, commit=True)
+        # Its end is known here, too.
+        producer.send(at.topic, partition=1, version=version)
+        at.read(committed=False, partition=1)
+        at.producers()
+
+    compare(play)
+
+
+@pytest.mark.parametrize("transactions", [1, 2])
+def test_a_producer_that_another_one_has_fenced(compare: Compare, transactions: int) -> None:
+    def play(at: TransactionPlay) -> None:
+        old = at.new(transactions=transactions)
+        begin(at, old)
+        old.send(at.topic, b"old")
+        new = RawProducer(at.ask, old.transactional_id, transactions=transactions)
+        new.init()
+        at.settle(new)
+        at.read(committed=True)
+        for version in (9, 10, 11, 12):
+            old.send(at.topic, version=version)
+            old.send(at.topic, partition=1, version=version)
+        for version in (0, 1, 2, 3):
+            old.add(at.topic, version=version)
+            old.add_offsets(at.group, version=version)
+        for version in (0, 1, 2, 3, 4, 5):
+            old.commit_offsets(at.group, {(at.topic, 0): 1}, version=version)
+            old.end(commit=True, version=version)
+        begin(at, new)
+        new.send(at.topic, b"new")
+        at.end(new, commit=True)
+        at.read(committed=True)
+
+    compare(play)
+
+
+@pytest.mark.parametrize("transactions", [0, 1, 2])
+def test_sequences(compare: Compare, transactions: int) -> None:
+    def play(at: TransactionPlay) -> None:
+        producer = at.new(transactions=transactions or 1, idempotent=not transactions)
+        if transactions:
+            begin(at, producer, 0, 1)
+        # The first one is not 0.
+        producer.send(at.topic, sequence=7)
+        producer.send(at.topic, partition=1, sequence=0)
+        for sequence in (8, 9, 9, 11, 10, 11, 12, 13, 14, 8, 9, 10, 14, 16, 15):
+            producer.send(at.topic, b"x", sequence=sequence)
+        producer.send(at.topic, b"two", b"records", sequence=15)
+        producer.send(at.topic, b"two", b"records", sequence=14)
+        # The same epoch goes on in the next transaction of version 1, another begins.
+        if transactions:
+            at.end(producer, commit=True)
+            begin(at, producer)
+        producer.send(at.topic, sequence=1)
+        producer.send(at.topic, sequence=16)
+        producer.send(at.topic, sequence=0)
+        # An epoch that nobody has given out; of transactions the coordinator knows.
+        for sequence in (3, 0, 1):
+            producer.send(at.topic, sequence=sequence, producer_epoch=producer.epoch + 1)
+        producer.send(at.topic, sequence=17)
+        at.producers()
+        at.read(committed=False)
+
+    compare(play)
+
+
+@pytest.mark.parametrize("transactions", [0, 1])
+def test_sequences_that_wrap(compare: Compare, transactions: int) -> None:
+    def play(at: TransactionPlay) -> None:
+        producer = at.new(transactions=1, idempotent=not transactions)
+        if transactions:
+            begin(at, producer)
+        producer.send(at.topic, b"a", b"b", sequence=INT32_MAX - 2)
+        producer.send(at.topic, b"c", b"d", b"e", sequence=INT32_MAX)
+        producer.send(at.topic, b"c", b"d", b"e", sequence=INT32_MAX)
+        producer.send(at.topic, sequence=1)
+        producer.send(at.topic, sequence=2)
+        at.producers()
+
+    compare(play)
+
+
+@pytest.mark.parametrize("version", [9, 11, 12])
+def test_requests_that_no_producer_makes(compare: Compare, version: int) -> None:
+    def play(at: TransactionPlay) -> None:
+        one, two = at.new("one"), at.new("two")
+
+        def send(*batches: bytes, transactional_id: str | None) -> None:
+            parts = [
+                ProduceRequest.PartitionProduceData(index=number, records=records)
+                for number, records in enumerate(batches)
+            ]
+            topic = ProduceRequest.TopicProduceData(name=at.topic, partition_data=parts)
+            request = ProduceRequest(transactional_id=transactional_id, acks=-1, timeout_ms=10_000, topic_data=[topic])
+            at.ask(request, version)
+
+        first, second = one.batch(at.topic, b"v"), two.batch(at.topic, b"v", partition=1)
+        send(first, transactional_id=None)
+        send(first, second, transactional_id="one")
+        send(one.batch(at.topic, b"v", is_transactional=False), second, transactional_id=two.transactional_id)
+        send(first[:-3], transactional_id=one.transactional_id)
+        marker = control_batch(
+            COMMIT, producer_id=one.producer_id, producer_epoch=0, coordinator_epoch=0, timestamp=TIMESTAMP_MS
+        )
+        send(marker, transactional_id=one.transactional_id)
+        # Not part of the transaction, though one is open.
+        two.send(at.topic, partition=1, sequence=1, is_transactional=False)
+        two.send(at.topic, partition=1, sequence=1)
+        for topic in ("__transaction_state", "__consumer_offsets"):
+            at.ask(produce_request(topic, one.batch(topic, b"v", is_transactional=False)), version)
+        at.producers()
+
+    compare(play)
+
+
+# Markers
+
+
+@pytest.mark.parametrize("transaction_version", [0, 1, 2])
+def test_markers(compare: Compare, transaction_version: int) -> None:
+    def play(at: TransactionPlay) -> None:
+        producer = at.new(transactions=1)
+        plan = [
+            # Epoch, coordinator's epoch.
+            (0, 0), (0, 0), (1, 0), (1, 0), (0, 0), (1, 3), (1, 2), (3, 3), (2, 3),
+        ]  # fmt: skip
+        for number, (epoch, coordinator_epoch) in enumerate(plan):
+            if number in (0, 3, 5):
+                producer.add(at.topic)
+                producer.send(at.topic, version=11)
+            producer.mark(
+                (at.topic, 0), (at.topic, 9), ("nothing", 0),
+                producer_epoch=epoch, coordinator_epoch=coordinator_epoch, transaction_version=transaction_version,
+            )  # fmt: skip
+            at.offsets()
+            at.producers()
+        producer.mark((at.topic, 1), producer_id=4711, producer_epoch=7, transaction_version=transaction_version)
+        producer.mark((at.topic, 1), producer_id=4711, producer_epoch=7, version=1)
+        producer.mark(commit=True)
+        at.read(committed=True)
+        at.read(committed=False, partition=1)
+        at.producers()
+
+    compare(play)
+
+
+# Offsets
+
+
+@pytest.mark.parametrize("transactions", [1, 2])
+@pytest.mark.parametrize("commit", [True, False])
+def test_offsets_count_when_their_transaction_is_committed(compare: Compare, transactions: int, commit: bool) -> None:
+    def play(at: TransactionPlay) -> None:
+        producer = at.new(transactions=transactions)
+        places = {(at.topic, 0): 5, (at.topic, 1): 6}
+        for round_ in (commit, commit, not commit):
+            if transactions == 1:
+                producer.commit_offsets(at.group, places)
+                producer.add_offsets(at.group)
+            producer.commit_offsets(at.group, places)
+            at.committed()
+            at.end(producer, commit=round_)
+            at.committed()
+            places = {(at.topic, 0): 50}
+
+    compare(play)
+
+
+@pytest.mark.parametrize("version", range(6))
+def test_offsets_that_are_refused(compare: Compare, version: int) -> None:
+    def play(at: TransactionPlay) -> None:
+        producer = at.new(transactions=2 if version == 5 else 1)
+
+        def commit(**fields: Any) -> None:
+            group = fields.pop("group", at.group)
+            places = fields.pop("places", {(at.topic, 0): 1})
+            producer.commit_offsets(group, places, version=version, **fields)
+
+        commit()
+        commit(group="")
+        producer.add_offsets(at.group, version=3)
+        commit(places={(at.topic, 0): 1, (at.topic, 9): 1, ("nothing", 0): 1})
+        commit(places={("nothing", 0): 1})
+        commit(metadata="x" * 5000)
+        commit(metadata=None)
+        commit(producer_epoch=4)
+        commit(producer_id=4711)
+        commit(transactional_id="nobody")
+        commit(transactional_id="")
+        if version >= 3:
+            commit(generation_id=3)
+            commit(generation_id=3, member_id="m")
+            commit(member_id="m")
+            commit(group_instance_id="i")
+        at.committed()
+        at.end(producer, commit=True, version=None if version == 5 else 3)
+        at.committed()
+
+    compare(play)
+
+
+def test_offsets_of_members(compare: Compare) -> None:
+    def play(at: TransactionPlay) -> None:
+        producer = at.new()
+        subscription = encode_versioned(ConsumerProtocolSubscription(topics=[at.topic]), 0)
+        joined = at.ask_quietly(
+            JoinGroupRequest(
+                group_id=at.group,
+                session_timeout_ms=30_000,
+                rebalance_timeout_ms=30_000,
+                protocol_type="consumer",
+                protocols=[JoinGroupRequest.JoinGroupRequestProtocol(name="range", metadata=subscription)],
+            ),
+            3,
+        )
+        member, generation = joined.member_id, joined.generation_id
+        place = {(at.topic, 0): 1}
+        for synced in (False, True):
+            if synced:
+                assignment = SyncGroupRequest.SyncGroupRequestAssignment(member_id=member, assignment=b"all")
+                at.ask(
+                    SyncGroupRequest(
+                        group_id=at.group, generation_id=generation, member_id=member, assignments=[assignment]
+                    ),
+                    3,
+                )
+            producer.commit_offsets(at.group, place)
+            producer.commit_offsets(at.group, place, member_id=member, generation_id=generation)
+            producer.commit_offsets(at.group, place, member_id=member, generation_id=generation + 1)
+            producer.commit_offsets(at.group, place, member_id=member)
+            producer.commit_offsets(at.group, place, member_id="stranger", generation_id=generation)
+            producer.commit_offsets(at.group, place, generation_id=generation)
+            producer.commit_offsets(
+                at.group, place, member_id=member, generation_id=generation, group_instance_id="nobody"
+            )
+        at.end(producer, commit=True)
+        at.committed()
+
+    compare(play)
+
+
+def test_offsets_and_groups_that_are_deleted_under_a_transaction(compare: Compare) -> None:
+    def play(at: TransactionPlay) -> None:
+        producer = at.new()
+
+        def delete_offset() -> None:
+            one = OffsetDeleteRequest.OffsetDeleteRequestPartition(partition_index=0)
+            topic = OffsetDeleteRequest.OffsetDeleteRequestTopic(name=at.topic, partitions=[one])
+            at.ask(OffsetDeleteRequest(group_id=at.group, topics=[topic]), 0)
+
+        for delete in (delete_offset, lambda: at.ask(DeleteGroupsRequest(groups_names=[at.group]), 2)):
+            producer.commit_offsets(at.group, {(at.topic, 0): 1, (at.topic, 1): 2})
+            delete()
+            at.committed()
+            at.end(producer, commit=True)
+            at.committed()
+
+    compare(play)

@@ -11,6 +11,7 @@ from kclient.consumer import Consumer
 from kclient.errors import UnsupportedVersionError
 from tests.integration.consumers import Group
 from tests.integration.seeding import Seeder
+from tests.integration.unruly_network import Cuts, UnrulyNetwork
 
 
 @lru_cache
@@ -52,3 +53,11 @@ def seed(bootstrap_servers: str) -> Iterator[Seeder]:
     """What makes topics and appends to them."""
     with Seeder(bootstrap_servers) as seeder:
         yield seeder
+
+
+@pytest.fixture
+def cuts(monkeypatch: pytest.MonkeyPatch) -> Cuts:
+    """Cuts connections of the clients that are made from now on."""
+    cuts = Cuts()
+    monkeypatch.setattr("kclient.net.engine.SocketTransport", lambda **options: UnrulyNetwork(cuts, **options))
+    return cuts

@@ -21,24 +21,15 @@ from kclient.protocol import API_NAMES, Message
 from kclient.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from kclient.protocol.messages.find_coordinator import FindCoordinatorRequest
 from kclient.protocol.messages.heartbeat import HeartbeatRequest
-from kclient.protocol.messages.join_group import JoinGroupRequest
 from kclient.protocol.messages.leave_group import LeaveGroupRequest
-from kclient.protocol.messages.offset_commit import OffsetCommitRequest
-from kclient.protocol.messages.offset_fetch import OffsetFetchRequest
-from kclient.protocol.messages.sync_group import SyncGroupRequest
 from refbroker.testing import RefBroker
 from tests.conftest import SETTINGS, Broker
 from tests.integration.consumers import EVERY_WAY, SECONDS, Group, Member, fill
 from tests.integration.seeding import Seeder
-from tests.integration.unruly_network import Cuts, UnrulyNetwork
+from tests.integration.unruly_network import REQUESTS, Cuts
 from tests.interop.kafka.cluster import KafkaCluster
 from tests.waiting import wait_until
 
-OFFSETS: list[type[Message]] = [OffsetCommitRequest, OffsetFetchRequest, FindCoordinatorRequest]
-REQUESTS: dict[str, list[type[Message]]] = {
-    "classic": [JoinGroupRequest, SyncGroupRequest, HeartbeatRequest, LeaveGroupRequest, *OFFSETS],
-    "consumer": [ConsumerGroupHeartbeatRequest, *OFFSETS],
-}
 HEARTBEATS: dict[str, type[Message]] = {"classic": HeartbeatRequest, "consumer": ConsumerGroupHeartbeatRequest}
 EVERY_REQUEST = pytest.mark.parametrize(
     ("group_protocol", "request_type"),
@@ -46,14 +37,6 @@ EVERY_REQUEST = pytest.mark.parametrize(
     indirect=["group_protocol"],
     ids=[f"{protocol}-{API_NAMES[kind.api_key]}" for protocol, kinds in REQUESTS.items() for kind in kinds],
 )
-
-
-@pytest.fixture
-def cuts(monkeypatch: pytest.MonkeyPatch) -> Cuts:
-    """Cuts connections of the clients that are made from now on."""
-    cuts = Cuts()
-    monkeypatch.setattr("kclient.net.engine.SocketTransport", lambda **options: UnrulyNetwork(cuts, **options))
-    return cuts
 
 
 @pytest.fixture
@@ -146,34 +129,28 @@ def test_coordinator_that_answers_not_coordinator_again_and_again_recovers(
 def test_group_goes_on_while_its_coordinators_stop_one_after_the_other(
     broker: KafkaCluster, group: Group, topic: str
 ) -> None:
-    servers = broker.bootstrap_servers
-    with Admin(bootstrap_servers=servers) as admin:
-        admin.create_topics([NewTopic(topic, num_partitions=4, replication_factor=3)])
+    servers, name = broker.bootstrap_servers, f"group-{topic}"
     expected: list[bytes] = []
-    for _ in range(3):
-        group.join()
-    group.settle(1, 1, 2)
-    coordinators = set()
-    with Producer(bootstrap_servers=servers) as producer:
+    coordinators = []
+    with Admin(bootstrap_servers=servers) as admin, Producer(bootstrap_servers=servers) as producer:
+        admin.create_topics([NewTopic(topic, num_partitions=4, replication_factor=3)])
+        for _ in range(3):
+            group.join()
+        group.settle(1, 1, 2)
         for number in range(3):
-            core = group.members[0].consumer._core.group
-            assert core is not None
-            coordinator = core.coordinator
-            group.poll_until(lambda coordinator=coordinator: coordinator.node is not None)  # type: ignore[misc]
-            node = coordinator.node
-            assert node is not None
-            coordinators.add(node)
-            restarting = threading.Thread(target=broker.restart, args=(node,))
-            restarting.start()
-            group.poll_until(lambda restarting=restarting: not restarting.is_alive(), 120.0)  # type: ignore[misc]
-            restarting.join()
+            node = admin.describe_groups([name])[name].coordinator.node_id
+            coordinators.append(node)
+            broker.stop(node)
             values = [b"%d-%d" % (number, each) for each in range(200)]
             expected += values
             for each, value in enumerate(values):
                 producer.send(topic, value, partition=each % 4)
-            producer.flush(60.0)
             group.poll_until(lambda number=number: len(group.values) >= 200 * (number + 1), 60.0)  # type: ignore[misc]
-    assert len(coordinators) > 1
+            starting = threading.Thread(target=broker.start, args=(node,))
+            starting.start()
+            group.poll_until(lambda starting=starting: not starting.is_alive(), 120.0)  # type: ignore[misc]
+            starting.join()
+    assert len(set(coordinators)) > 1
     group.settle(1, 1, 2)
     assert Counter(group.values) == Counter(expected)
     assert all(kind != "lost" for member in group.members for kind, _ in member.log.heard)

@@ -14,6 +14,21 @@ from typing import Any
 from kclient.net.events import CLOSED, FRAME, Event, Handler, PeerClosed
 from kclient.net.transport import Address, Channel, SocketTransport
 from kclient.protocol import Message
+from kclient.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from kclient.protocol.messages.find_coordinator import FindCoordinatorRequest
+from kclient.protocol.messages.heartbeat import HeartbeatRequest
+from kclient.protocol.messages.join_group import JoinGroupRequest
+from kclient.protocol.messages.leave_group import LeaveGroupRequest
+from kclient.protocol.messages.offset_commit import OffsetCommitRequest
+from kclient.protocol.messages.offset_fetch import OffsetFetchRequest
+from kclient.protocol.messages.sync_group import SyncGroupRequest
+
+_OF_BOTH: list[type[Message]] = [OffsetCommitRequest, OffsetFetchRequest, FindCoordinatorRequest]
+REQUESTS: dict[str, list[type[Message]]] = {
+    "classic": [JoinGroupRequest, SyncGroupRequest, HeartbeatRequest, LeaveGroupRequest, *_OF_BOTH],
+    "consumer": [ConsumerGroupHeartbeatRequest, *_OF_BOTH],
+}
+"""What a member asks its coordinator, by the group's protocol."""
 
 _SIZE_AND_API_KEY = struct.Struct(">ih")
 

@@ -78,7 +78,7 @@ class Completion:
             for partition, error in answers.items()
             if error is not None and not isinstance(error, _NEEDS_NONE)
         )
-        if rest != self.unmarked(metadata):
+        if rest != self._unmarked.get(transactional_id):
             for partition in rest:
                 logger.info("no marker of %s in %s-%d yet: %s", transactional_id, *partition, answers[partition])
         self._unmarked[transactional_id] = rest

@@ -28,7 +28,7 @@ SETTINGS = {
     # How often a coordinator looks for transactions whose time is up.
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "200",
 }
-"""What brokers under test are started with: with the consumer protocol a member has no say in these."""
+"""What brokers under test are started with. With the consumer protocol a member has no say in its heartbeats."""
 _topic_numbers = itertools.count(1)
 
 hypothesis.settings.register_profile("default", deadline=None, max_examples=100)

@@ -66,9 +66,9 @@ _AGAIN = (
     "a consumer with isolation_level='read_committed' never sees its records; what they were made of has to be "
     "written again, in another transaction"
 )
-_TEXTS: dict[Fate, tuple[type[BrokerError], str]] = {
+_TEXTS: dict[Fate, tuple[type[BrokerError] | None, str]] = {
     Fate.UNKNOWN: (
-        InvalidTxnStateError,
+        None,
         (
             "the transaction is not open any more: it was ended with the other answer, or its timeout passed, or a "
             "producer called init_transactions with its transactional id, either of which aborts it"
@@ -151,7 +151,7 @@ def complete_transaction(
             error, ProducerFencedError | InvalidProducerEpochError | InvalidPidMappingError | InvalidTxnStateError
         ):
             raise error from None
-        explained = yield from _explained(core, prepared, commit, raises_epoch, deadline)
+        explained = yield from _explained(core, prepared, commit, raises_epoch, type(error), deadline)
         if explained is not None:
             raise explained from error
 
@@ -185,7 +185,12 @@ def fate(prepared: PreparedTransaction, found: TransactionDescription, commit: b
 
 
 def _explained(
-    core: AdminCore, prepared: PreparedTransaction, commit: bool, raises_epoch: bool, deadline: Deadline
+    core: AdminCore,
+    prepared: PreparedTransaction,
+    commit: bool,
+    raises_epoch: bool,
+    refused_with: type[BrokerError],
+    deadline: Deadline,
 ) -> Operation[KafkaError | None]:
     """The error that says what a refusal means; None if nothing was written in the transaction, so that all is well."""
     found: TransactionDescription | None = None
@@ -201,6 +206,9 @@ def _explained(
     if became is Fate.NOTHING_WRITTEN:
         return None
     kind, text = _TEXTS[became]
+    if kind is None:
+        # The coordinator says the one up to version 1 of EndTxn, and the other one from then on.
+        kind = ProducerFencedError if refused_with is InvalidProducerEpochError else refused_with
     now = (
         ""
         if found is None

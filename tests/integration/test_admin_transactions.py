@@ -71,7 +71,7 @@ def committed(bootstrap_servers: str, admin: Admin, topic: str) -> list[bytes | 
     ) as consumer:
         consumer.assign([key])
         while consumer.position(key) < min(ends):
-            found += [record.value for record in consumer.poll(1.0)]
+            found += [record.value for record in consumer.poll(0.05)]
     return found
 
 

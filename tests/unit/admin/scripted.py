@@ -1,4 +1,4 @@
-"""An admin client's core over a broker that answers as a test says: no engine, no waiting, every message encoded."""
+"""An admin client's core over brokers that answer as a test says: no engine, no waiting, every message encoded."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from kclient.errors import KafkaError, UnsupportedVersionError
 from kclient.net.backoff import retry_backoff
 from kclient.net.operation import Operation, Pause
 from kclient.protocol import Message
+from kclient.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from kclient.protocol.messages.metadata import MetadataRequest, MetadataResponse
 
 Answer = Message | KafkaError
 
@@ -58,6 +60,62 @@ class ScriptedCore(AdminCore):
 
     def back_off(self, attempts: int, deadline: Deadline, error: KafkaError) -> Operation[None]:
         yield Pause(0.0)
+
+
+class Cluster:
+    """Answers FindCoordinator and Metadata; every other request by the function a test gives for it.
+
+    Parameters:
+        homes: which node coordinates a group or a transactional id; node 1 unless said otherwise.
+        handlers: by type of request.
+    """
+
+    def __init__(self, homes: dict[str, int] | None = None, **handlers: Callable[[int, Any], Answer]) -> None:
+        self.homes = homes or {}
+        self._handlers = handlers
+
+    def __call__(self, node: int, request: Any) -> Answer:
+        kind = type(request).__name__.removesuffix("Request")
+        if kind in self._handlers:
+            return self._handlers[kind](node, request)
+        if isinstance(request, FindCoordinatorRequest):
+            return self.find(request)
+        assert isinstance(request, MetadataRequest)
+        return metadata()
+
+    def find(self, request: FindCoordinatorRequest) -> FindCoordinatorResponse:
+        if not request.coordinator_keys:
+            return FindCoordinatorResponse(node_id=self.homes.get(request.key, 1), host="h", port=1)
+        kind = FindCoordinatorResponse.Coordinator
+        return FindCoordinatorResponse(
+            coordinators=[
+                kind(key=key, node_id=self.homes.get(key, 1), host="h", port=1) for key in request.coordinator_keys
+            ]
+        )
+
+
+def metadata(topics: tuple[str, ...] = ()) -> MetadataResponse:
+    """Two brokers, and topics of two partitions that broker 1 leads."""
+    kind = MetadataResponse
+    return kind(
+        brokers=[kind.MetadataResponseBroker(node_id=node, host="h", port=node) for node in (1, 2)],
+        topics=[
+            kind.MetadataResponseTopic(
+                name=topic,
+                partitions=[
+                    kind.MetadataResponsePartition(
+                        partition_index=number, leader_id=1, replica_nodes=[1], isr_nodes=[1]
+                    )
+                    for number in range(2)
+                ],
+            )
+            for topic in topics
+        ],
+    )
+
+
+def nodes_asked(core: ScriptedCore, kind: type[Message]) -> list[int]:
+    return [node for node, request, _ in core.asked if isinstance(request, kind)]
 
 
 def finished(operation: Operation[Any]) -> Any:

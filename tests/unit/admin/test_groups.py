@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -33,7 +32,6 @@ from kclient.errors import (
     UnstableOffsetCommitError,
     UnsupportedVersionError,
 )
-from kclient.protocol import Message
 from kclient.protocol.messages.consumer_group_describe import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,
@@ -48,71 +46,15 @@ from kclient.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from kclient.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from kclient.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
 from kclient.types import OffsetAndMetadata, TopicPartition
-from tests.unit.admin.scripted import Answer, ScriptedCore, finished, soon
+from tests.unit.admin.scripted import Answer, Cluster, ScriptedCore, finished, metadata, nodes_asked, soon
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
-
-
-class Cluster:
-    """Answers FindCoordinator and Metadata; every other request by the function a test gives for it.
-
-    Parameters:
-        homes: which node coordinates a group; node 1 unless said otherwise.
-        handlers: by type of request.
-    """
-
-    def __init__(self, homes: dict[str, int] | None = None, **handlers: Callable[[int, Any], Answer]) -> None:
-        self.homes = homes or {}
-        self._handlers = handlers
-
-    def __call__(self, node: int, request: Any) -> Answer:
-        kind = type(request).__name__.removesuffix("Request")
-        if kind in self._handlers:
-            return self._handlers[kind](node, request)
-        if isinstance(request, FindCoordinatorRequest):
-            return self.find(request)
-        assert isinstance(request, MetadataRequest)
-        return metadata()
-
-    def find(self, request: FindCoordinatorRequest) -> FindCoordinatorResponse:
-        if not request.coordinator_keys:
-            return FindCoordinatorResponse(node_id=self.homes.get(request.key, 1), host="h", port=1)
-        kind = FindCoordinatorResponse.Coordinator
-        return FindCoordinatorResponse(
-            coordinators=[
-                kind(key=key, node_id=self.homes.get(key, 1), host="h", port=1) for key in request.coordinator_keys
-            ]
-        )
-
-
-def metadata(topics: tuple[str, ...] = ()) -> MetadataResponse:
-    """Two brokers, and topics of two partitions that broker 1 leads."""
-    kind = MetadataResponse
-    return kind(
-        brokers=[kind.MetadataResponseBroker(node_id=node, host="h", port=node) for node in (1, 2)],
-        topics=[
-            kind.MetadataResponseTopic(
-                name=topic,
-                partitions=[
-                    kind.MetadataResponsePartition(
-                        partition_index=number, leader_id=1, replica_nodes=[1], isr_nodes=[1]
-                    )
-                    for number in range(2)
-                ],
-            )
-            for topic in topics
-        ],
-    )
 
 
 def deleted(node: int, request: DeleteGroupsRequest) -> DeleteGroupsResponse:
     return DeleteGroupsResponse(
         results=[DeleteGroupsResponse.DeletableGroupResult(group_id=group) for group in request.groups_names]
     )
-
-
-def nodes_asked(core: ScriptedCore, kind: type[Message]) -> list[int]:
-    return [node for node, request, _ in core.asked if isinstance(request, kind)]
 
 
 def test_each_coordinator_is_asked_once_about_all_its_groups() -> None:

@@ -331,7 +331,10 @@ class ConsumerConfig(ClientConfig, frozen=True, kw_only=True):
     ] = 60_000
     on_stall: Annotated[
         StallCallback | None,
-        Option("Called, once for each stall, with the health of the partitions that stalled, by partition."),
+        Option(
+            "Called, once for each stall, with the health of the partitions that stalled, by partition; with none if "
+            "the consumer has none, as it does not get into its group."
+        ),
     ] = None
 
     @classmethod

@@ -1,7 +1,8 @@
 """Whether a consumer makes progress, partition by partition, and if not, what it waits for.
 
 A partition that has records left and whose position has not moved for `stall_timeout_ms` has stalled: that is logged
-once, and `on_stall` is called, until it moves again. Positions are looked at once a second, on the network thread,
+once, and `on_stall` is called, until it moves again; so it is of a member that has nothing to read and has not got into
+its group for as long, without a partition to name. Positions are looked at once a second, on the network thread,
 so that the records themselves pay nothing for it; that is also how exact "last progress" is. Why a partition waits
 is found out when somebody asks; the reasons are a small table (`Waiting`), tried in its order. Leaves out doing
 anything about it.
@@ -86,12 +87,16 @@ class ConsumerHealth(msgspec.Struct, frozen=True):
         partitions: those that are assigned.
         stalled: those of them that have records left and make no progress for stall_timeout_ms.
         group_state: the state of the group's member, as "stable"; None without a group.
+        group_stalled: whether it has had nothing to read for stall_timeout_ms, as it does not get into its group.
+        group_error: why the group's coordinator is not known; None if it is, or was not looked for yet.
         commit_error: why the last automatic commit failed; None if it did not.
     """
 
     partitions: Mapping[TopicPartition, PartitionHealth]
     stalled: tuple[TopicPartition, ...] = ()
     group_state: str | None = None
+    group_stalled: bool = False
+    group_error: KafkaError | None = None
     commit_error: KafkaError | None = None
 
 
@@ -150,6 +155,9 @@ class HealthMonitor(Manager):
         self._run_soon = run_soon or _in_a_thread
         self._clock = clock
         self._progress: dict[TopicPartition, _Progress] = {}
+        # Since when this member has been on its way into its group, without anything to read.
+        self._outside_since: float | None = None
+        self._outside_told = False
         self._next_look = 0.0
         self._next_publication = 0.0
 
@@ -160,7 +168,8 @@ class HealthMonitor(Manager):
         if now >= self._next_look:
             self._next_look = now + (min(_LOOK, self._timeout / 4) if self._timeout else _LOOK)
             stalled = self._look(now)
-            if stalled:
+            outside = self._look_at_group(now)
+            if stalled or outside:
                 self._tell(stalled)
             if now >= self._next_publication:
                 self._next_publication = now + _PUBLISH
@@ -182,6 +191,32 @@ class HealthMonitor(Manager):
                     progress.told = True
                     stalled[tp] = self._partition(state, place, now)
         return stalled
+
+    def _look_at_group(self, now: float) -> bool:
+        """Whether it has shown since the last look that this member does not get into its group."""
+        member, subscription = self._member, self._subscription
+        if member is None or not member.joining or subscription.topics is None or subscription.partitions:
+            self._outside_since, self._outside_told = None, False
+            return False
+        if self._outside_since is None:
+            self._outside_since = now
+        waited = now - self._outside_since
+        if self._outside_told or not self._timeout or waited < self._timeout:
+            return False
+        self._outside_told = True
+        error = self._group_error()
+        because = "" if error is None else f"; its coordinator is not known: {error}"
+        _log.warning(
+            "nothing to read for %.0f s: this member has not got into its group (%s)%s",
+            waited,
+            member.state.value,
+            because,
+        )
+        return True
+
+    def _group_error(self) -> KafkaError | None:
+        coordinator = self._coordinator
+        return None if coordinator is None or coordinator.node is not None else coordinator.last_error
 
     def _has_stalled(self, progress: _Progress, now: float) -> bool:
         return now - max(progress.moved, progress.since) >= self._timeout
@@ -209,7 +244,7 @@ class HealthMonitor(Manager):
             found = self._partitions(now)
             stalled = tuple(tp for tp in found if self._progress[tp].told)
         state = None if self._member is None else str(self._member.state.value)
-        return ConsumerHealth(found, stalled, state, self._commit_error())
+        return ConsumerHealth(found, stalled, state, self._outside_told, self._group_error(), self._commit_error())
 
     def publish(self) -> None:
         """Show the figures as metrics."""

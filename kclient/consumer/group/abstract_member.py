@@ -51,6 +51,8 @@ class AbstractMember(Manager, Generic[State]):
     """From which state to which."""
     outside: State
     """The state in which it begins, and in which leaving ends."""
+    arriving: frozenset[State]
+    """States in which it is on its way to its partitions."""
     state: State
 
     def __init__(
@@ -86,6 +88,11 @@ class AbstractMember(Manager, Generic[State]):
         self._rebalances = metrics.counter("rebalance_total")
         self._failed_rebalances = metrics.counter("failed_rebalance_total")
         self._rebalance_time = metrics.histogram("rebalance_latency")
+
+    @property
+    def joining(self) -> bool:
+        """Whether it is on its way to its partitions (any thread)."""
+        return self.state in self.arriving
 
     def _move_to(self, state: State) -> None:
         if state not in self.transitions[self.state]:

@@ -72,6 +72,9 @@ class Member(Protocol):
     @property
     def rebalancing(self) -> bool: ...
 
+    @property
+    def joining(self) -> bool: ...
+
     def leave(self, future: Future[None], *, tell: bool, reason: str) -> list[Request]: ...
 
 

@@ -76,6 +76,7 @@ class ConsumerMember(AbstractMember[ConsumerState]):
 
     transitions = CONSUMER_TRANSITIONS
     outside = ConsumerState.UNSUBSCRIBED
+    arriving = frozenset({ConsumerState.JOINING, ConsumerState.RECONCILING, ConsumerState.ACKNOWLEDGING})
 
     def __init__(
         self,

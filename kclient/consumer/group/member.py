@@ -52,6 +52,7 @@ class GroupMember(AbstractMember[MemberState]):
 
     transitions = TRANSITIONS
     outside = MemberState.UNJOINED
+    arriving = frozenset({MemberState.PREPARING, MemberState.COMPLETING})
 
     def __init__(
         self,
@@ -96,7 +97,7 @@ class GroupMember(AbstractMember[MemberState]):
     @property
     def rebalancing(self) -> bool:
         """Whether this member is joining: commits have to wait."""
-        return self.state in (MemberState.PREPARING, MemberState.COMPLETING)
+        return self.joining
 
     # -- what the owner says (network thread)
 

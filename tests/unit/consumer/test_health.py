@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kclient.consumer.health import HealthMonitor, PartitionHealth, Waiting
-from kclient.consumer.partition_state import FetchState
+from kclient.consumer.partition_state import FetchState, PartitionState
 from kclient.errors import KafkaError
 from kclient.metrics import Metrics
 from kclient.types import TopicPartition
@@ -24,8 +24,8 @@ class Watched:
     def __init__(self, **options: Any) -> None:
         self.stalls: list[Mapping[TopicPartition, PartitionHealth]] = []
         self.model = Model(stall_timeout_ms=60_000, on_stall=self.stalls.append, **options)
-        self.member = SimpleNamespace(rebalancing=False, state=SimpleNamespace(value="stable"))
-        self.coordinator = SimpleNamespace(node=7)
+        self.member = SimpleNamespace(rebalancing=False, joining=False, state=SimpleNamespace(value="stable"))
+        self.coordinator = SimpleNamespace(node=7, last_error=None)
         self.commit_error: KafkaError | None = None
         self.metrics = Metrics()
         model: Any = self.model
@@ -152,6 +152,55 @@ def test_a_stall_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     assert "t-0" in record.message
     assert "2 records behind" in record.message
     assert "application not polling" in record.message
+
+
+def outside_of_its_group() -> Watched:
+    """A member that has nothing, and is on its way to its partitions."""
+    watched = Watched()
+    watched.model.subscription.partitions = {}
+    watched.model.subscription.topics = ("t",)
+    watched.member.joining, watched.member.state = True, SimpleNamespace(value="preparing")
+    return watched
+
+
+def test_a_member_that_does_not_get_into_its_group_is_a_stall_without_a_partition(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    watched = outside_of_its_group()
+    watched.coordinator.node, watched.coordinator.last_error = None, KafkaError("nobody coordinates it")
+    watched.pass_time(60)
+    assert not watched.stalls
+    watched.pass_time(30)
+    assert watched.stalls == [{}]
+    (record,) = [record for record in caplog.records if "nothing to read" in record.message]
+    assert "preparing" in record.message
+    assert "nobody coordinates it" in record.message
+    health = watched.monitor.health()
+    assert health.group_stalled
+    assert health.group_error is watched.coordinator.last_error
+    watched.coordinator.node, watched.member.joining = 7, False
+    watched.pass_time(1)
+    health = watched.monitor.health()
+    assert not health.group_stalled
+    assert health.group_error is None
+    watched.member.joining = True
+    watched.pass_time(62)
+    assert watched.stalls == [{}, {}]
+
+
+@pytest.mark.parametrize("reason", ["a partition is read", "nothing is subscribed to", "no group", "never"])
+def test_a_member_that_need_not_get_in_has_not_stalled(reason: str) -> None:
+    watched = outside_of_its_group()
+    if reason == "a partition is read":
+        watched.model.subscription.partitions = {TP: PartitionState(TP)}
+    elif reason == "nothing is subscribed to":
+        watched.model.subscription.topics = None
+    elif reason == "no group":
+        watched.monitor._member = None
+    else:
+        watched.monitor._timeout = 0.0
+    watched.pass_time(200, fetching=False)
+    assert {} not in watched.stalls
 
 
 def test_a_callback_that_fails_is_logged_and_stops_nothing(caplog: pytest.LogCaptureFixture) -> None:

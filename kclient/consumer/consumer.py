@@ -274,7 +274,9 @@ class Consumer:
     def commit_async(self, what: ToCommit = None, callback: CommitCallback | None = None) -> None:
         """Commit offsets of the group without waiting, after those committed before.
 
-        It is not tried again, so that nothing older is committed after something newer.
+        It is not tried again, so that nothing older is committed after something newer. Without `what` all positions
+        are taken each time, as in Java, also those that have not moved: it costs less than half a microsecond for each,
+        keeps them from expiring, and mends what a commit of a broken connection may have set back.
 
         Parameters:
             what: as for `commit`.

@@ -15,7 +15,7 @@ from kclient.errors import IllegalStateError, KafkaError, KafkaTimeoutError
 from kclient.net.operation import Operation, Pause
 from kclient.producer.transactions.manager import PendingCall, TransactionManager
 from kclient.producer.transactions.measures import TransactionMeasures
-from kclient.producer.transactions.outcomes import marked
+from kclient.producer.transactions.outcomes import copied
 from kclient.producer.transactions.states import TransactionCall
 from kclient.types import ConsumerGroupMetadata, OffsetAndMetadata, PreparedTransaction, TopicPartition
 
@@ -135,7 +135,7 @@ class TransactionCalls:
         pending.seen = True
         if pending.error is not None:
             self._owner.forget_failures()
-            raise marked(pending.error, is_abortable=pending.error.abortable, is_fatal=pending.error.fatal)
+            raise copied(pending.error)
 
     def _too_late(self, call: TransactionCall, seconds: float) -> KafkaTimeoutError:
         assert self._manager is not None

@@ -35,7 +35,7 @@ from kclient.net.backoff import Backoff, retry_backoff
 from kclient.net.coordinator import GROUP, TRANSACTION, Coordinator
 from kclient.net.manager import NEVER, Nodes, Request
 from kclient.producer.idempotence import Identity
-from kclient.producer.transactions.outcomes import Api, Kind, abortable, fatal, kind_of, marked, worst
+from kclient.producer.transactions.outcomes import Api, Kind, abortable, copied, fatal, kind_of, marked, worst
 from kclient.producer.transactions.requests import (
     AddOffsetsStep,
     AddPartitionsStep,
@@ -263,7 +263,7 @@ class TransactionManager:
 
     def _check(self, call: TransactionCall) -> PendingCall | None:
         """Raise unless the state allows the call; returns the same call made before, if it is still to be answered."""
-        error = None if self.error is None else marked(self.error)
+        error = None if self.error is None else copied(self.error)
         if error is not None and self.state is S.FATAL_ERROR:
             raise error
         pending = self._pending

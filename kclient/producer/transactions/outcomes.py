@@ -80,7 +80,14 @@ KINDS: dict[Api, dict[int, Kind]] = {
         ClusterAuthorizationError.code: Kind.REFUSED,
         TransactionAbortableError.code: Kind.REFUSED,
     },
-    Api.ADD_PARTITIONS: {**_COMMON, TopicAuthorizationError.code: Kind.ABORTABLE},
+    Api.ADD_PARTITIONS: {
+        **_COMMON,
+        TopicAuthorizationError.code: Kind.ABORTABLE,
+        # These are said of each partition, and are not about any.
+        TransactionalIdAuthorizationError.code: Kind.FATAL,
+        InvalidTxnStateError.code: Kind.FATAL,
+        InvalidPidMappingError.code: Kind.FATAL,
+    },
     Api.ADD_OFFSETS: {**_COMMON, GroupAuthorizationError.code: Kind.ABORTABLE},
     Api.COMMIT_OFFSETS: {
         **_COMMON,
@@ -164,7 +171,13 @@ def fatal(error: KafkaError, transactional_id: str, kind: Kind = Kind.FATAL) -> 
 
 def marked(error: KafkaError, *, is_abortable: bool = False, is_fatal: bool = False) -> KafkaError:
     """A copy that says of itself whether an abort helps, or nothing does."""
-    made = copy.copy(error)
+    made = copied(error)
     made.abortable, made.fatal, made.retriable = is_abortable, is_fatal, False
+    return made
+
+
+def copied(error: KafkaError) -> KafkaError:
+    """An error to raise once more, without where it was raised before."""
+    made = copy.copy(error)
     made.__cause__ = error.__cause__
     return made

@@ -17,6 +17,7 @@ from kclient.producer import accumulator as pure
 from kclient.producer.batch import ProducerBatch
 from kclient.producer.measures import Measures
 from kclient.producer.sender import Sender
+from kclient.producer.transactions import TransactionManager
 from kclient.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from kclient.protocol.messages.produce import ProduceRequest, ProduceResponse
 from kclient.records import IMPLEMENTATION, BatchBuilder, RecordBatch, read_batches
@@ -119,7 +120,7 @@ class Model:
         self.wakes = 0
         self.fatal: KafkaError | None = None
         self.outlet = Outlet()
-        self.nodes = FakeNodes()
+        self.nodes = self.make_nodes()
         self.nodes.limit = self.config.max_in_flight_requests_per_connection
         self.metadata = FakeMetadata("t", [1] if leaders is None else leaders)
         self.metrics = Metrics()
@@ -142,15 +143,24 @@ class Model:
             on_fatal=self.on_fatal,
             measures=Measures(self.metrics),
             random=random.Random(1),
+            transactions=self.make_transactions(),
         )
         partitions = self.metadata.cluster.partitions("t")
         assert partitions is not None
         self.topic = self.accumulator.add_topic("t", len(partitions))
         self.topic.offer(list(range(len(partitions))))
-        if self.config.idempotent and with_id:
+        if self.config.idempotent and with_id and self.config.transactional_id is None:
             (request,) = self.poll()
             assert request.request_type is InitProducerIdRequest
             request.on_response(InitProducerIdResponse(producer_id=9, producer_epoch=0), self.now)
+
+    def make_nodes(self) -> FakeNodes:
+        """The connections."""
+        return FakeNodes()
+
+    def make_transactions(self) -> TransactionManager | None:
+        """What makes the producer transactional; a plain one has nothing."""
+        return None
 
     def wake(self) -> None:
         self.wakes += 1
@@ -164,7 +174,8 @@ class Model:
 
     def new_batch(self, queue: Any, created: float, deadline: float, limit: int) -> ProducerBatch:
         builder = BatchBuilder(self.config.compression_type, max_bytes=limit)
-        return ProducerBatch(queue, builder, created, deadline, self.outlet)
+        transactional = self.config.transactional_id is not None
+        return ProducerBatch(queue, builder, created, deadline, self.outlet, transactional)
 
     def send(self, value: bytes = b"v", **parameters: Any) -> Any:
         parameters.setdefault("timestamp", 5)

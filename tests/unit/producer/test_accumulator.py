@@ -116,7 +116,7 @@ def test_a_low_rate_changes_partitions_between_batches(twin: Any) -> None:
         {"value": bytearray(b"x")},
         {"key": 5},
         {"headers": [("h", "text")]},
-        {"headers": iter([])},
+        pytest.param({"headers": iter([])}, id="{'headers': an iterator}"),
         {"partition": 1},
         {"partition": -1},
         {"timestamp": -1},

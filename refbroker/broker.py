@@ -54,7 +54,6 @@ CHECKPOINT_INTERVALS = {
     LOG_START_OFFSETS: "log.flush.start.offset.checkpoint.interval.ms",
     HIGH_WATERMARKS: "replica.high.watermark.checkpoint.interval.ms",
 }
-EXPIRE_PRODUCERS_MS = 600_000
 DELETE_FILES_MS = 1_000
 TAKE_SNAPSHOT_MS = 1_000
 CLEAN_SNAPSHOTS_MS = 60_000
@@ -163,7 +162,7 @@ class Broker:
             clock=self.clock,
             files=self._files,
             rng=self.rng,
-            producer_expiration_ms=self.config.integer("producer.id.expiration.ms"),
+            producer_expiration_ms=lambda: self.config.integer("producer.id.expiration.ms"),
             recovery_threads=self.config.integer("num.recovery.threads.per.data.dir"),
             metadata_path=self.config.metadata_directory,
         )
@@ -290,7 +289,7 @@ class Broker:
         every("log flush", lambda: max(min(FLUSH_MS, integer("log.flush.scheduler.interval.ms")), 1), self._flush)
         for table, interval in CHECKPOINT_INTERVALS.items():
             every(table, partial(self._checkpoint_interval_ms, interval), partial(self.logs.checkpoint, table))
-        every("producer expiry", lambda: EXPIRE_PRODUCERS_MS, self._expire_producers)
+        every("producer expiry", lambda: integer("producer.id.expiration.check.interval.ms"), self._expire_producers)
         every("log retention", lambda: integer("log.retention.check.interval.ms"), self.logs.apply_retention)
         every("metadata snapshots", lambda: TAKE_SNAPSHOT_MS, self.metadata.take_snapshot_if_due)
         every("metadata retention", lambda: CLEAN_SNAPSHOTS_MS, self.metadata.clean_snapshots)

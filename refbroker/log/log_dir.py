@@ -75,7 +75,7 @@ class LogDirectory:
         *,
         clock: Callable[[], int],
         roll_jitter: Callable[[], float],
-        producer_expiration_ms: int = PRODUCER_ID_EXPIRATION_MS,
+        producer_expiration_ms: Callable[[], int] = lambda: PRODUCER_ID_EXPIRATION_MS,
         recovery_threads: int = 1,
     ) -> None:
         self.path = path

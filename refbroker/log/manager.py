@@ -83,7 +83,7 @@ class LogManager:
         clock: Callable[[], int] = system_clock_ms,
         files: Files | None = None,
         rng: random.Random | None = None,
-        producer_expiration_ms: int = PRODUCER_ID_EXPIRATION_MS,
+        producer_expiration_ms: Callable[[], int] = lambda: PRODUCER_ID_EXPIRATION_MS,
         metadata_path: Path | None = None,
         recovery_threads: int = 1,
     ) -> LogManager:
@@ -98,7 +98,7 @@ class LogManager:
             clock: milliseconds since the epoch.
             files: the disk.
             rng: for ids and for roll jitter.
-            producer_expiration_ms: `producer.id.expiration.ms`.
+            producer_expiration_ms: says `producer.id.expiration.ms`, which may change.
             recovery_threads: `num.recovery.threads.per.data.dir`.
 
         Raises:

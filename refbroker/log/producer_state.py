@@ -21,7 +21,7 @@ log, from the last snapshot on (see `producer_snapshot`). Source: KIP-98, KIP-36
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -104,13 +104,20 @@ class ProducerStates:
 
     Parameters:
         topic, partition: for what errors say.
-        expiration_ms: a producer that stored nothing for this long is forgotten (`producer.id.expiration.ms`).
+        expiration_ms: says for how long a producer may store nothing before it is forgotten
+            (`producer.id.expiration.ms`).
 
     Attributes:
         end_offset: the state is that of the log before this offset.
     """
 
-    def __init__(self, topic: str, partition: int, *, expiration_ms: int = PRODUCER_ID_EXPIRATION_MS) -> None:
+    def __init__(
+        self,
+        topic: str,
+        partition: int,
+        *,
+        expiration_ms: Callable[[], int] = lambda: PRODUCER_ID_EXPIRATION_MS,
+    ) -> None:
         self.topic = topic
         self.partition = partition
         self.expiration_ms = expiration_ms
@@ -332,12 +339,12 @@ class ProducerStates:
         for producer_id in expired:
             del self._entries[producer_id]
         for producer_id, question in list(self._verifications.items()):
-            if now_ms - question.begun_ms >= self.expiration_ms:
+            if now_ms - question.begun_ms >= self.expiration_ms():
                 del self._verifications[producer_id]
         return len(expired)
 
     def is_expired(self, entry: ProducerEntry, now_ms: int) -> bool:
-        return entry.current_txn_first_offset < 0 and now_ms - entry.last_timestamp >= self.expiration_ms
+        return entry.current_txn_first_offset < 0 and now_ms - entry.last_timestamp >= self.expiration_ms()
 
     def _where(self, offset: int | None) -> dict[str, Any]:
         return {"topic": self.topic, "partition": self.partition, "offset": offset}

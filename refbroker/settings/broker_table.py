@@ -6,8 +6,8 @@ Leaves out what they mean (`documentation`) and which value applies (`effective`
 from __future__ import annotations
 
 BROKER_TABLE = """
-add.partitions.to.txn.retry.backoff.max.ms int 100 0.. -
-add.partitions.to.txn.retry.backoff.ms int 20 1.. -
+add.partitions.to.txn.retry.backoff.max.ms int 100 0.. A
+add.partitions.to.txn.retry.backoff.ms int 20 1.. A
 advertised.listeners list null nonempty A
 alter.config.policy.class.name class null * -
 alter.log.dirs.replication.quota.window.num int 11 1.. -
@@ -197,6 +197,7 @@ offsets.topic.replication.factor short 3 1.. A
 offsets.topic.segment.bytes int 104857600 1.. A
 principal.builder.class class org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder * D
 process.roles list null nonempty:broker|controller -
+producer.id.expiration.check.interval.ms int 600000 1.. AI
 producer.id.expiration.ms int 86400000 1.. AD
 producer.purgatory.purge.interval.requests int 1000 * -
 queued.max.request.bytes long -1 * -
@@ -337,7 +338,7 @@ ssl.truststore.type string JKS * D
 telemetry.max.bytes int 1048576 1.. -
 transaction.abort.timed.out.transaction.cleanup.interval.ms int 10000 1.. A
 transaction.max.timeout.ms int 900000 1.. A
-transaction.partition.verification.enable boolean true * D
+transaction.partition.verification.enable boolean true * AD
 transaction.remove.expired.transaction.cleanup.interval.ms int 3600000 1.. A
 transaction.state.log.load.buffer.size int 5242880 1.. A
 transaction.state.log.min.isr int 2 1.. A

@@ -5,7 +5,8 @@ A line of a table is `name type default range flags`:
     range   `*` any value; `1..`, `0..9` bounds; `a|b` one of these (for a list: any of these); alternatives
             may be mixed, as `-1|1..9`; `nocase:a|b` in any case; `nonempty`, for a list also `nonempty:a|b`;
             `throttled-replicas` and `offset-reset` have a form of their own
-    flags   `A` this broker acts on it; `D` it can be changed while the broker runs; `-` neither
+    flags   `A` this broker acts on it; `D` it can be changed while the broker runs; `I` it is shown only when it is
+            set, as Kafka does with what it means for itself; `-` none of these
     default `null` for none, `""` for empty text
 
 How a value is checked against type and range is in `values`.
@@ -31,6 +32,7 @@ class Setting(NamedTuple):
         range: in the notation of the tables.
         acted_on: False when the value is only stored.
         dynamic: whether it can be changed while the broker runs.
+        internal: whether it is shown only when it is set.
     """
 
     name: str
@@ -39,6 +41,7 @@ class Setting(NamedTuple):
     range: str
     acted_on: bool
     dynamic: bool
+    internal: bool = False
 
     @property
     def sensitive(self) -> bool:
@@ -70,6 +73,7 @@ def read_table(table: str) -> dict[str, Setting]:
             allowed,
             "A" in flags,
             "D" in flags,
+            "I" in flags,
         )
     return settings
 

@@ -38,6 +38,10 @@ _TOPIC = {
 }
 
 _BROKER = {
+    "add.partitions.to.txn.retry.backoff.max.ms": "How long records wait at most for the end of their producer's "
+    "transaction before, in milliseconds.",
+    "add.partitions.to.txn.retry.backoff.ms": "How long they wait before the coordinator is asked again, in "
+    "milliseconds.",
     "advertised.listeners": "The addresses that clients are told to connect to; by default the listeners.",
     "auto.create.topics.enable": "Whether a topic is created when a client first asks for it.",
     "broker.id": "The older name of node.id.",
@@ -100,6 +104,8 @@ _BROKER = {
     "offsets.topic.num.partitions": "How many partitions __consumer_offsets gets when it is made.",
     "offsets.topic.replication.factor": "How many replicas __consumer_offsets gets; at most one on each broker.",
     "offsets.topic.segment.bytes": "The segment.bytes that __consumer_offsets gets when it is made.",
+    "producer.id.expiration.check.interval.ms": "How often producers that have been idle for too long are looked for, "
+    "in milliseconds.",
     "producer.id.expiration.ms": "How long an idle idempotent producer is remembered, in milliseconds.",
     "socket.listen.backlog.size": "How many connections may wait to be accepted.",
     "socket.receive.buffer.bytes": "The size of the sockets' receive buffers, -1 for the system's choice.",
@@ -108,6 +114,8 @@ _BROKER = {
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "How often transactions whose time is up are "
     "looked for, in milliseconds.",
     "transaction.max.timeout.ms": "The longest transaction.timeout.ms that producers may have, in milliseconds.",
+    "transaction.partition.verification.enable": "Whether records of a transaction are taken only when its coordinator "
+    "has confirmed that their partition is part of it; for transactions of version 2 that is always so.",
     "transaction.remove.expired.transaction.cleanup.interval.ms": "How often transactional ids that have not been used "
     "are looked for, in milliseconds.",
     "transaction.state.log.load.buffer.size": "How much of __transaction_state is read at once, in bytes.",

@@ -155,6 +155,7 @@ def broker_values(layers: BrokerLayers) -> dict[str, ConfigValue]:
     found = {
         name: _config_value(setting, layers.value(name), layers.synonyms(name))
         for name, setting in broker_settings().items()
+        if not setting.internal or name in layers.set_values
     }
     for name, value in layers.set_values.items():
         if name not in found:

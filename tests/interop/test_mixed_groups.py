@@ -1,6 +1,7 @@
 """Groups whose members are of several clients: kclient, confluent-kafka and Kafka's own, on either broker.
 
-Each member leads in turn, and is restarted in turn. Every partition has one owner, and every record is read once.
+Each member leads in turn, is restarted in turn, and goes from one group protocol to the other and back. Every
+partition has one owner, and every record is read once.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from kclient.admin import Admin
 from kclient.consumer import Consumer
 from kclient.protocol.log_records import decode_key, decode_versioned
 from kclient.protocol.messages.records.consumer_offsets import GroupMetadataKey, GroupMetadataValue
@@ -34,6 +36,9 @@ SETTLING_SECONDS = 60.0
 CLIENT_IDS = {"kclient": "kclient", "confluent": "confluent", "java": "consumer-"}
 """How the ids of each client's members begin."""
 
+INSTANCE_ID = {"kclient": "group_instance_id", "confluent": "group.instance.id", "java": "instance_id"}
+"""What each client calls the instance id of a static member."""
+
 
 class MixedGroup:
     """Members of several clients in one group.
@@ -51,14 +56,22 @@ class MixedGroup:
         self._gone = 0
         self._produced = 0
         at = (target.bootstrap_servers, name, name)
-        self._make: dict[str, Callable[[], GroupMember]] = {
+        self._make: dict[str, Callable[..., GroupMember]] = {
             "kclient": functools.partial(Kclient, *at, partition_assignment_strategy=[strategy]),
             "confluent": functools.partial(Confluent, *at, **{"partition.assignment.strategy": strategy}),
             "java": functools.partial(Java, *at, strategy=strategy),
         }
+        # With the consumer protocol it is the coordinator that assigns.
+        self._make_newer: dict[str, Callable[..., GroupMember]] = {
+            "kclient": functools.partial(Kclient, *at, group_protocol="consumer"),
+            "confluent": functools.partial(Confluent, *at, **{"group.protocol": "consumer"}),
+            "java": functools.partial(Java, *at, strategy=None),
+        }
 
-    def join(self, client: str) -> None:
-        self.members[client] = self._make[client]()
+    def join(self, client: str, protocol: str = "classic", *, static: bool = False) -> None:
+        make = (self._make_newer if protocol == "consumer" else self._make)[client]
+        instance = {INSTANCE_ID[client]: client} if static else {}
+        self.members[client] = make(**instance)
 
     def leave(self, client: str) -> None:
         member = self.members.pop(client)
@@ -77,6 +90,11 @@ class MixedGroup:
 
     def _received(self) -> int:
         return self._gone + sum(member.received for member in self.members.values())
+
+    def protocol(self) -> str:
+        """Of the group, as it is listed."""
+        with Admin(bootstrap_servers=self.target.bootstrap_servers) as admin:
+            return admin.list_groups()[self.name].type.value.lower()
 
     def leader(self) -> str:
         """Which client leads, as the group's last record has it."""
@@ -97,8 +115,10 @@ class MixedGroup:
         return next(client for client, begin in CLIENT_IDS.items() if last.leader.startswith(begin))
 
     def close(self) -> None:
+        # Ours first: nobody polls it any more, and librdkafka leaves only when the rebalance has ended that it waits for.
+        ours = [self.members.pop(client) for client in ("kclient",) if client in self.members]
         with ExitStack() as stack:
-            for member in self.members.values():
+            for member in (*self.members.values(), *ours):
                 stack.callback(member.close)
 
 
@@ -162,3 +182,24 @@ def test_rolling_restart_through_all_clients(
         group.settle()
         group.join(client)
         group.settle()
+
+
+# As a leader librdkafka hands the user data of sticky members back to them, which the coordinator takes for those of a
+# custom assignor: it lets no such group go over.
+@pytest.mark.parametrize(("strategy", "clients"), [CLIENTS[0], CLIENTS[-1]])
+@pytest.mark.parametrize("static", [False, True], ids=["dynamic", "static"])
+def test_all_clients_go_to_the_consumer_protocol_and_back(
+    mixed: Callable[[str], MixedGroup], strategy: str, clients: list[str], static: bool
+) -> None:
+    group = mixed(strategy)
+    for client in clients:
+        group.join(client, static=static)
+    group.settle()
+    for protocol in ("consumer", "classic"):
+        for client in clients:
+            group.leave(client)
+            group.join(client, protocol, static=static)
+            group.settle()
+            # One member of the consumer protocol makes the group a consumer group; the last one takes that along.
+            goes_on = protocol == "consumer" or client != clients[-1]
+            assert group.protocol() == ("consumer" if goes_on else "classic")

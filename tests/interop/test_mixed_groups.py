@@ -115,7 +115,7 @@ class MixedGroup:
         return next(client for client, begin in CLIENT_IDS.items() if last.leader.startswith(begin))
 
     def close(self) -> None:
-        # Ours first: nobody polls it any more, and librdkafka leaves only when the rebalance has ended that it waits for.
+        # Ours first: nobody polls it any more, and librdkafka leaves only once the rebalance has ended that it is in.
         ours = [self.members.pop(client) for client in ("kclient",) if client in self.members]
         with ExitStack() as stack:
             for member in (*self.members.values(), *ours):

@@ -173,6 +173,16 @@ def _event_diagram(module: str, table: str = "TRANSITIONS") -> str:
     return "\n".join(["```mermaid", "stateDiagram-v2", *lines, "```", ""])
 
 
+def _transactional_calls() -> str:
+    from kclient.producer.transactions.states import ALLOWED, TransactionState
+
+    rows = [
+        (f"`{call.value}`", ", ".join(f"`{_state_name(state)}`" for state in TransactionState if state in states))
+        for call, states in ALLOWED.items()
+    ]
+    return _table(("call", "allowed in"), rows)
+
+
 PARTS: dict[str, Callable[[], str]] = {
     "client options": partial(_options, config.ClientConfig),
     "producer options": partial(_options, config.ProducerConfig, without=config.ClientConfig),
@@ -199,5 +209,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "consumer protocol member states": partial(
         _diagram, "kclient.consumer.group.consumer_states", "CONSUMER_TRANSITIONS"
     ),
+    "transaction states": partial(_diagram, "kclient.producer.transactions.states"),
+    "transactional calls": _transactional_calls,
     "consumer partition states": partial(_diagram, "kclient.consumer.partition_state"),
 }

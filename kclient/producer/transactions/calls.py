@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Protocol
 
 from kclient.errors import IllegalStateError, KafkaError, KafkaTimeoutError
 from kclient.net.operation import Operation, Pause
-from kclient.producer.transactions.manager import PendingCall, TransactionManager
+from kclient.producer.transactions.manager import TransactionManager
 from kclient.producer.transactions.measures import TransactionMeasures
 from kclient.producer.transactions.outcomes import copied
+from kclient.producer.transactions.seams import PendingCall
 from kclient.producer.transactions.states import TransactionCall
 from kclient.types import ConsumerGroupMetadata, OffsetAndMetadata, PreparedTransaction, TopicPartition
 

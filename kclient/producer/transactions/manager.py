@@ -20,7 +20,7 @@ import random
 import threading
 from collections import deque
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import Any
 
 from kclient.config import ProducerConfig
 from kclient.errors import (
@@ -33,8 +33,7 @@ from kclient.errors import (
 )
 from kclient.net.backoff import Backoff, retry_backoff
 from kclient.net.coordinator import GROUP, TRANSACTION, Coordinator
-from kclient.net.manager import NEVER, Nodes, Request
-from kclient.producer.idempotence import Identity
+from kclient.net.manager import NEVER, Request
 from kclient.producer.transactions.outcomes import Api, Kind, abortable, copied, fatal, kind_of, marked, worst
 from kclient.producer.transactions.requests import (
     AddOffsetsStep,
@@ -45,6 +44,7 @@ from kclient.producer.transactions.requests import (
     Owner,
     Step,
 )
+from kclient.producer.transactions.seams import Cluster, Outbox, PendingCall
 from kclient.producer.transactions.states import (
     ALLOWED,
     TransactionCall,
@@ -64,56 +64,6 @@ S = TransactionState
 _SENDING = (S.IN_TRANSACTION, S.PREPARING, S.COMMITTING)
 
 _log = logging.getLogger(__name__)
-
-
-class Outbox(Protocol):
-    """What the manager wants of the sender; network thread."""
-
-    @property
-    def identity(self) -> Identity: ...
-
-    def is_empty(self) -> bool:
-        """Whether every batch is settled and every request answered."""
-
-    def seal(self) -> None:
-        """Let no batch wait for company."""
-
-    def drop_waiting(self, error: KafkaError) -> None:
-        """Fail every batch that is not under way."""
-
-    def stop(self, error: KafkaError) -> None:
-        """The producer cannot go on."""
-
-
-class Cluster(Nodes, Protocol):
-    """The connections, and what the brokers said of the cluster when they were made."""
-
-    def feature_level(self, feature: str) -> int:
-        """The finalized level of a feature; 0 if it has none."""
-
-
-class PendingCall:
-    """A call whose result is not known yet, or not looked at.
-
-    Attributes:
-        call: which.
-        done: whether the result is known; `error` is why it failed.
-        seen: whether the application has got the result; until then the same call asks for it again.
-        prepared: what prepare_transaction returns.
-    """
-
-    def __init__(self, call: TransactionCall) -> None:
-        self.call = call
-        self.done = False
-        self.error: KafkaError | None = None
-        self.seen = False
-        self.prepared: PreparedTransaction | None = None
-
-    def end(self, error: KafkaError | None = None) -> None:
-        """The result is known."""
-        if not self.done:
-            self.error = error
-            self.done = True
 
 
 class TransactionManager:

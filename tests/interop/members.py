@@ -93,14 +93,14 @@ class Kclient:
 
     def __init__(self, bootstrap_servers: str, topic: str, group: str, **options: Any) -> None:
         self.received = 0
+        sessions = {"heartbeat_interval_ms": 500, "session_timeout_ms": 30_000}
         self._consumer = Consumer(
             topic,
             bootstrap_servers=bootstrap_servers,
             group_id=group,
             client_id="kclient",
             auto_offset_reset="earliest",
-            heartbeat_interval_ms=500,
-            session_timeout_ms=30_000,
+            **({} if options.get("group_protocol") == "consumer" else sessions),
             **options,
         )
 
@@ -199,11 +199,26 @@ class Aiokafka:
 class Java:
     """A member of Kafka's own client: the verifiable consumer, which says in JSON what happens to it.
 
+    Parameters:
+        strategy: how a leader assigns; None for the consumer protocol.
+
     Attributes:
         events: what it has said, in order.
     """
 
-    def __init__(self, bootstrap_servers: str, topic: str, group: str, *, strategy: str = "range") -> None:
+    def __init__(
+        self,
+        bootstrap_servers: str,
+        topic: str,
+        group: str,
+        *,
+        strategy: str | None = "range",
+        instance_id: str | None = None,
+    ) -> None:
+        protocol = ["--group-protocol", "consumer"]
+        if strategy is not None:
+            assignor = f"org.apache.kafka.clients.consumer.{JAVA_ASSIGNORS[strategy]}"
+            protocol = ["--session-timeout", "30000", "--assignment-strategy", assignor]
         self.received = 0
         self.partitions: set[int] = set()
         self.events: list[str] = []
@@ -211,8 +226,8 @@ class Java:
             [
                 *("java", *TOOL_FLAGS, "-cp", classpath(), f"{TOOLS}.VerifiableConsumer"),
                 *("--bootstrap-server", bootstrap_servers, "--topic", topic, "--group-id", group),
-                *("--session-timeout", "30000", "--reset-policy", "earliest"),
-                *("--assignment-strategy", f"org.apache.kafka.clients.consumer.{JAVA_ASSIGNORS[strategy]}"),
+                *("--reset-policy", "earliest", *protocol),
+                *(() if instance_id is None else ("--group-instance-id", instance_id)),
             ],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,

@@ -114,11 +114,6 @@ class ClusterNodes(Nodes):
             return None
         return link.connection.ranges.version(request_type)
 
-    def features(self, node: int) -> Mapping[str, int]:
-        """The finalized features of a connected broker and their levels, as `transaction.version`; else empty."""
-        link = self._links.get(node)
-        return {} if link is None or link.connection is None else link.connection.ranges.features
-
     def feature_level(self, feature: str) -> int:
         """The finalized level of a feature, by the newest that any broker told when it was connected to; else 0."""
         for link in self._all_links():

@@ -390,7 +390,8 @@ class SendPath:
             BufferExhaustedError: buffer_memory stayed full for max_block_ms.
             KafkaTimeoutError: the topic's metadata did not come within max_block_ms.
             UnknownTopicOrPartitionError, InvalidTopicError, TopicAuthorizationError: the topic's own error.
-            ClosedError, ForkError, or what made the producer fail for good.
+            IllegalStateError: the producer has a transactional_id, and no open transaction.
+            ClosedError, ForkError, or what made the producer or its transaction fail.
         """
         if self.accumulator.plain:
             future = self.accumulator.try_append(topic, value, key, headers, partition, timestamp, on_delivery)

@@ -3,7 +3,9 @@ counts, what is aborted does not, and each error says which kind it is."""
 
 from __future__ import annotations
 
+import os
 import time
+import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -24,6 +26,7 @@ from kclient import (
 from kclient.config import ClientConfig
 from kclient.errors import (
     ClosedError,
+    ForkError,
     IllegalStateError,
     InvalidTxnTimeoutError,
     KafkaError,
@@ -405,6 +408,31 @@ def test_without_a_broker_calls_end_in_time(topic: str) -> None:
             producer.begin_transaction()
         with pytest.raises(KafkaTimeoutError):
             producer.init_transactions(timeout=0.1)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_forked_child_neither_ends_nor_touches_the_transaction(
+    bootstrap_servers: str, out: str, options: dict[str, Any]
+) -> None:
+    with Producer(**options) as producer:
+        producer.init_transactions()
+        producer.begin_transaction()
+        producer.send(out, b"kept").result(SECONDS)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)
+            child = os.fork()
+        if child == 0:
+            code = 1
+            try:
+                producer.commit_transaction()
+            except ForkError:
+                producer.close()
+                code = 0
+            finally:
+                os._exit(code)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        producer.commit_transaction()
+    assert committed(bootstrap_servers, out) == [b"kept"]
 
 
 @pytest.mark.slow

@@ -95,7 +95,9 @@ class TransactionCalls:
         self._owner.forget_failures()
 
     def close(self, timeout: float | None) -> Operation[None]:
-        """Abort an open transaction, and wait for one that is about to end; without raising."""
+        """Abort an open transaction, and wait for one that is about to end; its failure is logged."""
+        # In a forked child the manager's lock may be held by a thread that is not there.
+        self._owner.engine.check_usable()
         pending = None if self._manager is None else self._manager.close()
         if pending is None:
             return

@@ -142,10 +142,10 @@ def read_topic_id(files: Files, directory: Path) -> UUID | None:
         raise KafkaStorageError(f"{path} is damaged: {error}") from error
 
 
-def write_topic_id(files: Files, directory: Path, topic_id: UUID) -> None:
+def write_topic_id(files: Files, directory: Path, topic_id: UUID, *, sync: bool = True) -> None:
     """Write a partition's `partition.metadata`."""
     text = f"version: 0\ntopic_id: {encode_uuid(topic_id)}"
-    files.write_bytes(directory / PARTITION_METADATA, text.encode())
+    files.write_bytes(directory / PARTITION_METADATA, text.encode(), sync=sync)
 
 
 def write_clean_shutdown(files: Files, directory: Path, broker_epoch: int = -1) -> None:

@@ -61,7 +61,7 @@ class Flush:
     Attributes:
         offset: everything before it is on the disk once `sync` has returned.
         names: how many changes of names are on the disk then.
-        rolled, snapshots: what is whole on the disk then.
+        rolled, snapshots, topic_id: what is whole on the disk then.
         took_ns: how long `sync` took, in nanoseconds.
     """
 
@@ -69,6 +69,7 @@ class Flush:
     names: int
     rolled: tuple[Segment, ...]
     snapshots: tuple[Path, ...]
+    topic_id: Path | None
     _files: Files
     _open_files: tuple[OpenFile, ...]
     _directories: tuple[Path, ...]
@@ -84,7 +85,7 @@ class Flush:
         for file in self._open_files:
             self._files.fsync(file)
         # What was deleted in the meantime need not be on the disk.
-        for path in self.snapshots:
+        for path in (*self.snapshots, *([] if self.topic_id is None else [self.topic_id])):
             with suppress(FileNotFoundError):
                 self._files.fsync(self._files.open(path))
         for path in self._directories:
@@ -94,11 +95,14 @@ class Flush:
 
 
 class Unsynced:
-    """What a log has to flush beside the records behind its recovery point: rolled segments, snapshots, names.
+    """What a log has to flush beside the records behind its recovery point: rolled segments, snapshots, names, its id.
 
     A segment that was flushed while it was the active one is cut to its size and gets its last index entries when it is
     rolled, so that it must be flushed once more. The indexes of the active segment need not be: recovery makes
     them anew. So it must begin there for as long as they are not on the disk, even though the records are.
+
+    The id of its topic is on the disk before any record of a log can be, or else these could be taken for another
+    topic's of the same name. While a log is empty there is time for that; a worker thread flushes it.
 
     Parameters:
         files: the disk.
@@ -110,6 +114,7 @@ class Unsynced:
         self._directory = directory
         self._rolled: list[Segment] = []
         self._snapshots: list[Path] = []
+        self._topic_id: Path | None = None
         self._names = 1
         self._names_on_disk = 0
 
@@ -122,6 +127,21 @@ class Unsynced:
         """A snapshot of the producers has been written."""
         self._snapshots.append(path)
         self._names += 1
+
+    def add_topic_id(self, path: Path) -> None:
+        """The `partition.metadata` of a log without records has been written."""
+        self._topic_id = path
+
+    def sync_topic_id(self) -> None:
+        """Wait until the topic id is on the disk, if it is not.
+
+        Raises:
+            OSError: the disk fails.
+        """
+        if self._topic_id is not None:
+            self._files.fsync(self._files.open(self._topic_id))
+            self._files.fsync_directory(self._directory)
+            self._topic_id = None
 
     def recovery_start(self, segments: LogSegments, recovery_point: int, end_offset: int) -> int:
         """The recovery point, but within the first segment whose indexes are not on the disk, never at its end.
@@ -139,7 +159,7 @@ class Unsynced:
     def begin(self, segments: LogSegments, recovery_point: int, offset: int) -> Flush | None:
         """What to sync so that everything before `offset` is on the disk; None when there is nothing to do."""
         self._rolled = [each for each in self._rolled if each in segments]
-        if offset <= recovery_point and not self._rolled:
+        if offset <= recovery_point and not self._rolled and self._topic_id is None:
             return None
         behind = [each for each in segments.from_offset(recovery_point) if recovery_point < offset > each.base_offset]
         chosen = [*(each for each in self._rolled if each not in behind), *behind]
@@ -152,6 +172,7 @@ class Unsynced:
             self._names,
             tuple(self._rolled),
             tuple(self._snapshots),
+            self._topic_id,
             self._files,
             tuple(open_files),
             tuple(directories),
@@ -161,4 +182,5 @@ class Unsynced:
         """Take note that a flush is done; what has changed since it began is left for the next."""
         self._rolled = [each for each in self._rolled if each not in flush.rolled]
         self._snapshots = [each for each in self._snapshots if each not in flush.snapshots]
+        self._topic_id = None if flush.topic_id is not None else self._topic_id
         self._names_on_disk = max(self._names_on_disk, flush.names)

@@ -234,7 +234,7 @@ class LogDirectory:
         kind: LogKind = LogKind.CURRENT,
         start_offset: int = 0,
     ) -> PartitionLog:
-        """Make an empty log.
+        """Make an empty log, without waiting for the disk.
 
         Parameters:
             kind: CURRENT or FUTURE.
@@ -250,8 +250,7 @@ class LogDirectory:
             state = LogState(clean=True, recovery_point=start_offset, log_start_offset=start_offset)
             log = self._open_log(path, (topic, partition), topic_id, config, state)
             if topic_id.int:
-                # Makes the names in the directory durable, that of the first segment too.
-                checkpoints.write_topic_id(self._files, path, topic_id)
+                log.set_topic_id(topic_id, sync=False)
         (self.futures if kind is LogKind.FUTURE else self.logs)[topic, partition] = log
         return log
 

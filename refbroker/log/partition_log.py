@@ -26,7 +26,7 @@ from refbroker.log.appending import (
     stamp_batches,
     update_producers,
 )
-from refbroker.log.checkpoints import write_topic_id
+from refbroker.log.checkpoints import PARTITION_METADATA, write_topic_id
 from refbroker.log.config import LogConfig
 from refbroker.log.deletions import Deletions
 from refbroker.log.file_range import FetchSlice, FileRange, Isolation, OffsetAndTimestamp
@@ -145,11 +145,17 @@ class PartitionLog:
         self.segments.active.index_interval_bytes = config.index_interval_bytes
         self._segment_jitter_ms = self._next_jitter_ms()
 
-    def set_topic_id(self, topic_id: uuid.UUID) -> None:
-        """Give a log its topic id, in `partition.metadata` too."""
+    def set_topic_id(self, topic_id: uuid.UUID, *, sync: bool = True) -> None:
+        """Give a log its topic id, in `partition.metadata` too.
+
+        Parameters:
+            sync: wait for the disk; for a log without records the next flush does it, or else the first append.
+        """
         with self._guard("write partition.metadata"):
-            write_topic_id(self._files, self.directory, topic_id)
+            write_topic_id(self._files, self.directory, topic_id, sync=sync)
         self.topic_id = topic_id
+        if not sync:
+            self._unsynced.add_topic_id(self.directory / PARTITION_METADATA)
 
     # Append
 
@@ -202,6 +208,7 @@ class PartitionLog:
                 self._producers, batches, origin, verified=verified, transaction_version=transaction_version
             )
         with self._guard("append"):
+            self._unsynced.sync_topic_id()
             for batch in batches:
                 if batch.leader_epoch != self.epochs.latest_epoch:
                     self.epochs.assign(batch.leader_epoch, batch.base_offset)

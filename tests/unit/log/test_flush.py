@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from kclient.errors import KafkaStorageError
 from refbroker.log import PartitionLog
 from refbroker.log.checkpoints import HIGH_WATERMARKS, LOG_START_OFFSETS, RECOVERY_POINTS
 from refbroker.simulated_disk import SimulatedDisk
-from tests.unit.log.stores import SMALL, START_MS, Store, append, read_all
+from tests.unit.log.stores import SMALL, START_MS, TOPIC_ID, Store, append, read_all
 
 
 class PowerlessStore(Store):
@@ -179,6 +180,51 @@ def test_indexes_that_are_not_on_the_disk_are_made_anew_although_the_records_are
     log = store.log()
     for batch in range(log.log_end_offset // 2):
         assert log.offset_for_timestamp(START_MS + batch) == (2 * batch, START_MS + batch, 0)
+    store.crash()
+
+
+def test_a_new_log_does_not_wait_for_the_disk_but_its_first_records_do(tmp_path: Path) -> None:
+    store = PowerlessStore(tmp_path)
+    store.open()
+    store.power.fail(path_prefix=store.path, operation="fsync")
+    log = store.log()
+    with pytest.raises(KafkaStorageError, match="could not append"):
+        append(log)
+    store.crash()
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_there_are_no_records_without_the_id_of_their_topic(tmp_path: Path, seed: int) -> None:
+    store = PowerlessStore(tmp_path)
+    append(store.log())
+    # The disk writes them by itself.
+    store.power.fsync(store.log().segments.active.file)
+    store.crash()
+    store.power.lose_unflushed(seed)
+    log = store.open().get("orders", 0)
+    assert log is None or log.log_end_offset == 0 or log.topic_id == TOPIC_ID
+    store.crash()
+
+
+@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("clean", [True, False])
+def test_a_new_log_is_flushed_by_the_next_flush_of_all_or_a_clean_stop(tmp_path: Path, seed: int, clean: bool) -> None:
+    store = PowerlessStore(tmp_path)
+    log = store.log()
+    assert store.manager is not None
+    if clean:
+        store.close()
+    else:
+        [(due, flush)] = store.manager.pending_flushes(store.clock())
+        assert due is log
+        flush.sync()
+        log.finish_flush(flush)
+        assert store.manager.pending_flushes(store.clock()) == []
+        store.crash()
+    store.power.lose_unflushed(seed)
+    found = store.open().get("orders", 0)
+    assert found is not None
+    assert found.topic_id == TOPIC_ID
     store.crash()
 
 

@@ -278,6 +278,7 @@ def test_preallocated_segments_are_cut_when_they_are_rolled(store: Store) -> Non
 
 
 def test_a_flush_may_be_taken_elsewhere(log: PartitionLog) -> None:
+    log.flush()
     assert log.begin_flush() is None
     append(log, 5)
     flush = log.begin_flush()

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from kclient import __version__, records
-from kclient.cli import configs, consume, groups, produce, topics
+from kclient.cli import configs, consume, groups, produce, topics, transactions
 
 app = typer.Typer(
     name="kclient",
@@ -21,6 +21,7 @@ app.command("consume")(consume.consume)
 app.add_typer(topics.app, name="topics")
 app.add_typer(configs.app, name="configs")
 app.add_typer(groups.app, name="groups")
+app.add_typer(transactions.app, name="transactions")
 
 
 def _version(wanted: bool) -> None:

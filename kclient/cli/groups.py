@@ -8,29 +8,33 @@ from __future__ import annotations
 
 import csv
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import Annotated
 
 import typer
 
 from kclient.admin import Admin, GroupDescription, GroupState, GroupType, OffsetReset
 from kclient.cli import output
 from kclient.cli.connection import Json, Properties, Servers, Settings, admin
-from kclient.cli.text import milliseconds
+from kclient.cli.results import raise_if, succeeded
+from kclient.cli.text import milliseconds, named, partitions
 from kclient.consumer.reset import parse_duration
-from kclient.errors import AdminError
 from kclient.types import TopicPartition
 
 app = typer.Typer(help="List, describe, delete consumer groups; their lag; reset their offsets.", no_args_is_help=True)
 
-K = TypeVar("K")
-R = TypeVar("R")
-N = TypeVar("N", GroupState, GroupType)
-
 Names = Annotated[list[str], typer.Argument(metavar="GROUP...", show_default=False)]
 Group = Annotated[str, typer.Argument(show_default=False)]
+Topics = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--topic",
+        metavar="TOPIC[:PARTITION,...]",
+        help="Only what was committed for this, not all that the group has committed for; repeatable.",
+    ),
+]
 
 
 @app.command("list")
@@ -47,16 +51,16 @@ def list_groups(
     json: Json = False,
 ) -> None:
     """All groups of the cluster."""
-    states = [_named(GroupState, text, "--state") for text in state or ()]
-    types = [_named(GroupType, text, "--type") for text in kind or ()]
+    states = [named(GroupState, text, "--state") for text in state or ()]
+    types = [named(GroupType, text, "--type") for text in kind or ()]
     with admin(servers, properties, settings) as client:
-        found, error = _succeeded(lambda: client.list_groups(states=states, types=types))
+        found, error = succeeded(lambda: client.list_groups(states=states, types=types))
     if json:
         output.as_json(found)
     else:
         rows = ((group.group_id, group.type.value, group.state.value, group.protocol_type) for group in found.values())
         output.table(["group", "type", "state", "protocol"], rows)
-    _raise(error)
+    raise_if(error)
 
 
 @app.command()
@@ -65,13 +69,13 @@ def describe(
 ) -> None:
     """The state of groups, their members, and what each of these reads."""
     with admin(servers, properties, settings) as client:
-        found, error = _succeeded(lambda: client.describe_groups(groups))
+        found, error = succeeded(lambda: client.describe_groups(groups))
     if json:
         output.as_json(found)
     else:
         columns = ["group", "state", "assignor", "coordinator", "member", "instance", "client", "host", "partitions"]
         output.table(columns, (row for group in found.values() for row in _members(group)), numbers=["coordinator"])
-    _raise(error)
+    raise_if(error)
 
 
 @app.command()
@@ -80,7 +84,7 @@ def lag(
 ) -> None:
     """How far behind groups are in each partition, and which member reads it."""
     with admin(servers, properties, settings) as client:
-        found, error = _succeeded(lambda: client.group_lag(groups))
+        found, error = succeeded(lambda: client.group_lag(groups))
     columns = ["group", "topic", "partition", "committed", "end", "lag", "member"]
     rows = [
         (group, *key, each.committed, each.end, each.lag, each.member_id)
@@ -91,7 +95,7 @@ def lag(
         output.as_json([dict(zip(columns, row)) for row in rows])
     else:
         output.table(columns, rows, numbers=columns[2:6])
-    _raise(error)
+    raise_if(error)
 
 
 @app.command()
@@ -100,14 +104,7 @@ def reset(
     servers: Servers = None,
     properties: Properties = None,
     settings: Settings = None,
-    topics: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--topic",
-            metavar="TOPIC[:PARTITION,...]",
-            help="What to reset, if not all that the group has committed for; repeatable.",
-        ),
-    ] = None,
+    topics: Topics = None,
     to_earliest: Annotated[bool, typer.Option("--to-earliest", help="To the first record there is.")] = False,
     to_latest: Annotated[bool, typer.Option("--to-latest", help="To what comes from now on.")] = False,
     to_time: Annotated[
@@ -143,10 +140,10 @@ def reset(
         raise typer.BadParameter(f"say one of {', '.join(wanted)}")
     if from_file and topics:
         raise typer.BadParameter("the file names the partitions; leave out --topic")
-    partitions = [each for text in topics or () for each in _partitions(text)] or None
+    only = [each for text in topics or () for each in partitions(text)] or None
     with admin(servers, properties, settings) as client:
-        found, error = _succeeded(
-            lambda: client.reset_group_offsets(group, chosen[0], partitions=partitions, dry_run=not execute)
+        found, error = succeeded(
+            lambda: client.reset_group_offsets(group, chosen[0], partitions=only, dry_run=not execute)
         )
     columns = ["topic", "partition", "before", "after"]
     rows = [(*key, change.before, change.after) for key, change in found.items()]
@@ -158,7 +155,7 @@ def reset(
     else:
         output.table(columns, rows, numbers=columns[1:])
     output.remark("done" if execute else "nothing was changed; --execute does it")
-    _raise(error)
+    raise_if(error)
 
 
 @app.command()
@@ -167,50 +164,21 @@ def delete(
     servers: Servers = None,
     properties: Properties = None,
     settings: Settings = None,
-    topics: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--topic",
-            metavar="TOPIC[:PARTITION,...]",
-            help="Delete only what was committed for this, and not the group; repeatable.",
-        ),
-    ] = None,
+    topics: Topics = None,
 ) -> None:
     """Delete groups that have no members, with all they committed; or some of their offsets."""
     with admin(servers, properties, settings) as client:
         if not topics:
-            found, error = _succeeded(lambda: client.delete_groups(groups))
+            found, error = succeeded(lambda: client.delete_groups(groups))
             output.table(["deleted"], ([name] for name in found))
-            _raise(error)
+            raise_if(error)
             return
-        wanted = [each for text in topics for each in _partitions(text)]
+        wanted = [each for text in topics for each in partitions(text)]
         for group in groups:
             keys = _committed(client, group, wanted)
-            deleted, error = _succeeded(partial(client.delete_group_offsets, group, keys))
+            deleted, error = succeeded(partial(client.delete_group_offsets, group, keys))
             output.table(["deleted", "topic", "partition"], ((group, *key) for key in deleted), numbers=["partition"])
-            _raise(error)
-
-
-def _succeeded(call: Callable[[], dict[K, R]]) -> tuple[dict[K, R], AdminError | None]:
-    """What a call on many things came to, and what to raise when that is shown."""
-    try:
-        return call(), None
-    except AdminError as error:
-        return error.results, error
-
-
-def _raise(error: AdminError | None) -> None:
-    if error is not None:
-        raise error
-
-
-def _named(kind: type[N], text: str, option: str) -> N:
-    wanted = text.replace("_", "").replace("-", "").lower()
-    for member in kind:
-        if member.value.lower() == wanted:
-            return member
-    names = ", ".join(member.value for member in kind if member is not kind.UNKNOWN)
-    raise typer.BadParameter(f"there is no {text!r}, only {names}", param_hint=option)
+            raise_if(error)
 
 
 def _members(group: GroupDescription) -> Iterable[tuple[object, ...]]:
@@ -221,17 +189,6 @@ def _members(group: GroupDescription) -> Iterable[tuple[object, ...]]:
         yield (*head, member.member_id, member.instance_id, member.client_id, member.host, partitions)
     if not group.members:
         yield (*head, None, None, None, None, None)
-
-
-def _partitions(text: str) -> list[TopicPartition | str]:
-    """A topic, or TOPIC:0,3 as some of its partitions."""
-    topic, separator, numbers = text.partition(":")
-    if not separator:
-        return [topic]
-    parts = numbers.split(",")
-    if not all(part.isdecimal() for part in parts):
-        raise typer.BadParameter(f"{text!r} is not TOPIC or TOPIC:PARTITION,...", param_hint="--topic")
-    return [TopicPartition(topic, int(part)) for part in parts]
 
 
 def _committed(client: Admin, group: str, wanted: list[TopicPartition | str]) -> list[TopicPartition]:

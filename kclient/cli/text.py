@@ -1,10 +1,16 @@
-"""What users write on the command line for what a keyboard cannot, and for points in time."""
+"""What users write on the command line for what a keyboard cannot, for points in time, states and partitions."""
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import UTC, datetime
+from enum import Enum
+from typing import TypeVar
 
 import typer
+
+from kclient.types import TopicPartition
+
+N = TypeVar("N", bound=Enum)
 
 
 def unescaped(text: str, option: str) -> str:
@@ -33,3 +39,37 @@ def milliseconds(text: str, option: str) -> int:
     except ValueError:
         message = f"{text!r} is neither milliseconds nor a time in ISO 8601"
         raise typer.BadParameter(message, param_hint=option) from None
+
+
+def moment(milliseconds: int) -> str:
+    """A point in time as `milliseconds` reads it."""
+    return datetime.fromtimestamp(milliseconds / 1000, UTC).isoformat(timespec="milliseconds")
+
+
+def named(kind: type[N], text: str, option: str) -> N:
+    """A state or a type by Kafka's name, as `PreparingRebalance`, `preparing-rebalance` or `PREPARING_REBALANCE`.
+
+    Raises:
+        typer.BadParameter: there is none of that name; `option` is who it is for.
+    """
+    wanted = text.replace("_", "").replace("-", "").lower()
+    for member in kind:
+        if member.value.lower() == wanted:
+            return member
+    names = ", ".join(member.value for member in kind if member.name != "UNKNOWN")
+    raise typer.BadParameter(f"there is no {text!r}, only {names}", param_hint=option)
+
+
+def partitions(text: str) -> list[TopicPartition | str]:
+    """A topic, or TOPIC:0,3 as some of its partitions.
+
+    Raises:
+        typer.BadParameter: it is neither.
+    """
+    topic, separator, numbers = text.partition(":")
+    if not separator:
+        return [topic]
+    parts = numbers.split(",")
+    if not all(part.isdecimal() for part in parts):
+        raise typer.BadParameter(f"{text!r} is not TOPIC or TOPIC:PARTITION,...", param_hint="--topic")
+    return [TopicPartition(topic, int(part)) for part in parts]

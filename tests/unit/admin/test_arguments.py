@@ -80,7 +80,7 @@ def admin() -> Any:
         ),
         (
             lambda admin: admin.list_transactions(states="Ongoing"),
-            r"list_transactions\(states=\) takes several of a Tr",
+            r"list_transactions\(states=\) takes several of",
         ),
         (lambda admin: admin.list_transactions(producer_ids=["7"]), r"\(producer_ids=\) takes a whole number, not '7'"),
         (lambda admin: admin.list_transactions(min_duration="1h"), r"\(min_duration=\) takes seconds, not '1h'"),
@@ -94,7 +94,7 @@ def admin() -> Any:
         (lambda admin: admin.find_hanging_transactions(max_transaction_timeout="15"), "takes seconds, not '15'"),
         (
             lambda admin: admin.abort_transaction("t", start_offset=5),
-            r"abort_transaction takes a TopicPartition\(.*'t'",
+            r"abort_transaction takes a TopicPartition\(",
         ),
         (
             lambda admin: admin.abort_transaction(T0, start_offset="5"),

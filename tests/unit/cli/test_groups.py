@@ -1,4 +1,4 @@
-"""What `kclient groups` makes of names, partitions and files."""
+"""What `kclient groups` makes of files."""
 
 from __future__ import annotations
 
@@ -7,27 +7,8 @@ from pathlib import Path
 import pytest
 import typer
 
-from kclient.admin import GroupState, GroupType
-from kclient.cli.groups import _named, _partitions, _read
+from kclient.cli.groups import _read
 from kclient.types import TopicPartition
-
-
-@pytest.mark.parametrize("text", ["PreparingRebalance", "preparing_rebalance", "preparing-rebalance"])
-def test_states_are_named_as_anyone_writes_them(text: str) -> None:
-    assert _named(GroupState, text, "--state") is GroupState.PREPARING_REBALANCE
-    with pytest.raises(typer.BadParameter, match="only Classic, Consumer, Share, Streams"):
-        _named(GroupType, text, "--type")
-
-
-def test_a_topic_is_all_its_partitions_or_some() -> None:
-    assert _partitions("t") == ["t"]
-    assert _partitions("t:0,12") == [TopicPartition("t", 0), TopicPartition("t", 12)]
-
-
-@pytest.mark.parametrize("text", ["t:", "t:x", "t:0,", "t:-1"])
-def test_partitions_are_numbers(text: str) -> None:
-    with pytest.raises(typer.BadParameter, match="is not TOPIC or"):
-        _partitions(text)
 
 
 def offsets(folder: Path, text: str) -> Path:

@@ -7,10 +7,11 @@ import json
 import pytest
 import typer
 
+from kclient.admin import GroupState, GroupType
 from kclient.admin.configs import ConfigEntry, ConfigSource, ConfigType
 from kclient.cli import consume, output
-from kclient.cli.text import unescaped
-from kclient.types import ConsumerRecord
+from kclient.cli.text import milliseconds, moment, named, partitions, unescaped
+from kclient.types import ConsumerRecord, TopicPartition
 
 
 @pytest.mark.parametrize(
@@ -42,3 +43,26 @@ def test_json_names_what_has_a_name(capsys: pytest.CaptureFixture[str]) -> None:
 def test_nothing_stands_where_there_is_no_value(capsys: pytest.CaptureFixture[str]) -> None:
     output.table(["setting", "value"], [("a", None), ("b", 0)])
     assert capsys.readouterr().out == "a\t\nb\t0\n"
+
+
+@pytest.mark.parametrize("text", ["PreparingRebalance", "preparing_rebalance", "preparing-rebalance"])
+def test_states_are_named_as_anyone_writes_them(text: str) -> None:
+    assert named(GroupState, text, "--state") is GroupState.PREPARING_REBALANCE
+    with pytest.raises(typer.BadParameter, match="only Classic, Consumer, Share, Streams"):
+        named(GroupType, text, "--type")
+
+
+def test_a_topic_is_all_its_partitions_or_some() -> None:
+    assert partitions("t") == ["t"]
+    assert partitions("t:0,12") == [TopicPartition("t", 0), TopicPartition("t", 12)]
+
+
+@pytest.mark.parametrize("text", ["t:", "t:x", "t:0,", "t:-1"])
+def test_partitions_are_numbers(text: str) -> None:
+    with pytest.raises(typer.BadParameter, match="is not TOPIC or"):
+        partitions(text)
+
+
+def test_a_point_in_time_is_written_as_it_is_read() -> None:
+    assert moment(1_600_000_000_007) == "2020-09-13T12:26:40.007+00:00"
+    assert milliseconds(moment(1_600_000_000_007), "--to-time") == 1_600_000_000_007

@@ -1,0 +1,239 @@
+"""`kclient transactions list|describe|describe-producers|find-hanging|abort|fence`.
+
+What Kafka's own kafka-transactions.sh does (KIP-664), and fencing. What succeeded is shown even if the rest fails.
+Leaves out ending a transaction that was prepared: who is to do that has it from the program that prepared it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Annotated
+
+import typer
+
+from kclient.admin import Admin, HangingTransaction, TransactionState
+from kclient.cli import output
+from kclient.cli.connection import Json, Properties, Servers, Settings, admin
+from kclient.cli.results import raise_if, succeeded
+from kclient.cli.text import moment, named, partitions
+from kclient.consumer.reset import parse_duration
+from kclient.types import TopicPartition
+
+app = typer.Typer(
+    help="List, describe transactions; find and abort hanging ones; fence producers.", no_args_is_help=True
+)
+
+Ids = Annotated[list[str], typer.Argument(metavar="TRANSACTIONAL_ID...", show_default=False)]
+Broker = Annotated[int | None, typer.Option("--broker", metavar="ID", help="Ask this replica, not the leaders.")]
+
+
+@app.command("list")
+def list_transactions(
+    servers: Servers = None,
+    properties: Properties = None,
+    settings: Settings = None,
+    state: Annotated[
+        list[str] | None, typer.Option("--state", help="Only ids in this state, as Ongoing or Empty; repeatable.")
+    ] = None,
+    producer_id: Annotated[
+        list[int] | None, typer.Option("--producer-id", metavar="N", help="Only the one who has it; repeatable.")
+    ] = None,
+    longer_than: Annotated[
+        str | None, typer.Option("--longer-than", metavar="PT1M", help="Only what began so long ago, as ISO 8601.")
+    ] = None,
+    pattern: Annotated[
+        str | None, typer.Option("--pattern", metavar="REGEX", help="Only ids that match as a whole (RE2).")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """The transactional ids of the cluster."""
+    states = [named(TransactionState, text, "--state") for text in state or ()]
+    duration = None if longer_than is None else parse_duration(longer_than) / 1000
+    with admin(servers, properties, settings) as client:
+        found, error = succeeded(
+            lambda: client.list_transactions(
+                states=states,
+                producer_ids=producer_id or (),
+                min_duration=duration,
+                transactional_id_pattern=pattern,
+            )
+        )
+    if json:
+        output.as_json(found)
+    else:
+        columns = ["id", "state", "producer id", "coordinator"]
+        rows = (
+            (each.transactional_id, each.state.value, each.producer_id, each.coordinator) for each in found.values()
+        )
+        output.table(columns, rows, numbers=columns[2:])
+    raise_if(error)
+
+
+@app.command()
+def describe(
+    ids: Ids, servers: Servers = None, properties: Properties = None, settings: Settings = None, json: Json = False
+) -> None:
+    """The state of transactional ids, and what their transactions have written to."""
+    with admin(servers, properties, settings) as client:
+        found, error = succeeded(lambda: client.describe_transactions(ids))
+    if json:
+        output.as_json(found)
+    else:
+        columns = ["id", "state", "producer id", "epoch", "timeout ms", "began", "coordinator", "partitions"]
+        rows = (
+            (
+                each.transactional_id,
+                each.state.value,
+                each.producer_id,
+                each.producer_epoch,
+                each.timeout_ms,
+                None if each.start_timestamp is None else moment(each.start_timestamp),
+                each.coordinator.node_id,
+                " ".join(map(str, each.partitions)),
+            )
+            for each in found.values()
+        )
+        output.table(columns, rows, numbers=["producer id", "epoch", "timeout ms", "coordinator"])
+    raise_if(error)
+
+
+@app.command("describe-producers")
+def describe_producers(
+    where: Annotated[list[str], typer.Argument(metavar="TOPIC[:PARTITION,...]...", show_default=False)],
+    servers: Servers = None,
+    properties: Properties = None,
+    settings: Settings = None,
+    broker: Broker = None,
+    json: Json = False,
+) -> None:
+    """Who has written to partitions of late, and where their open transactions begin."""
+    with admin(servers, properties, settings) as client:
+        keys = _expanded(client, (each for text in where for each in partitions(text)))
+        found, error = succeeded(lambda: client.describe_producers(keys, broker_id=broker))
+    columns = ["topic", "partition", "producer id", "epoch", "coordinator epoch", "last sequence", "last written"]
+    columns.append("transaction start")
+    rows = [
+        (
+            *key,
+            each.producer_id,
+            each.producer_epoch,
+            each.coordinator_epoch,
+            each.last_sequence,
+            moment(each.last_timestamp),
+            each.transaction_start_offset,
+        )
+        for key, producers in found.items()
+        for each in producers
+    ]
+    if json:
+        output.as_json([dict(zip(columns, row)) for row in rows])
+    else:
+        output.table(columns, rows, numbers=[name for name in columns[1:] if name != "last written"])
+    raise_if(error)
+
+
+@app.command("find-hanging")
+def find_hanging(
+    servers: Servers = None,
+    properties: Properties = None,
+    settings: Settings = None,
+    topics: Annotated[
+        list[str] | None, typer.Option("--topic", help="Search only this topic; repeatable. Without it, all.")
+    ] = None,
+    broker: Annotated[
+        int | None, typer.Option("--broker", metavar="ID", help="Search only replicas of this broker.")
+    ] = None,
+    max_timeout: Annotated[
+        str,
+        typer.Option(
+            "--max-timeout", metavar="PT15M", help="The brokers' transaction.max.timeout.ms: younger ones do not hang."
+        ),
+    ] = "PT15M",
+    json: Json = False,
+) -> None:
+    """Open transactions that nobody will end; read_committed consumers wait at them."""
+    oldest = parse_duration(max_timeout) / 1000
+    with admin(servers, properties, settings) as client:
+        found = client.find_hanging_transactions(
+            topics=topics or None, broker_id=broker, max_transaction_timeout=oldest
+        )
+    if json:
+        output.as_json(found)
+        return
+    columns = ["topic", "partition", "start offset", "producer id", "epoch", "coordinator epoch", "last written", "id"]
+    output.table(columns, map(_hanging, found), numbers=columns[1:6])
+    if found:
+        output.remark("kclient transactions abort TOPIC:PARTITION --start-offset N ends one")
+
+
+@app.command()
+def abort(
+    where: Annotated[str, typer.Argument(metavar="TOPIC:PARTITION", show_default=False)],
+    servers: Servers = None,
+    properties: Properties = None,
+    settings: Settings = None,
+    start_offset: Annotated[
+        int | None, typer.Option("--start-offset", metavar="N", help="Where it begins, as find-hanging tells.")
+    ] = None,
+    producer_id: Annotated[int | None, typer.Option("--producer-id", metavar="N", help="Whose it is.")] = None,
+    producer_epoch: Annotated[
+        int | None, typer.Option("--producer-epoch", metavar="N", help="That of the producer.")
+    ] = None,
+    coordinator_epoch: Annotated[
+        int | None, typer.Option("--coordinator-epoch", metavar="N", help="Of the producer's last marker; 0 if none.")
+    ] = None,
+) -> None:
+    """Abort a hanging transaction in one partition; one that does not hang loses records."""
+    found = partitions(where)
+    if len(found) != 1 or isinstance(found[0], str):
+        raise typer.BadParameter(f"{where!r} is not TOPIC:PARTITION")
+    (key,) = found
+    with admin(servers, properties, settings) as client:
+        client.abort_transaction(
+            TopicPartition(*key),
+            start_offset=start_offset,
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+            coordinator_epoch=coordinator_epoch,
+        )
+    output.table(["aborted in", "partition"], [key], numbers=["partition"])
+
+
+@app.command()
+def fence(
+    ids: Ids, servers: Servers = None, properties: Properties = None, settings: Settings = None, json: Json = False
+) -> None:
+    """Keep the producers of transactional ids from going on, and abort what they have open."""
+    with admin(servers, properties, settings) as client:
+        found, error = succeeded(lambda: client.fence_producers(ids))
+    if json:
+        output.as_json(found)
+    else:
+        rows = ((name, each.producer_id, each.epoch) for name, each in found.items())
+        output.table(["fenced", "producer id", "epoch"], rows, numbers=["producer id", "epoch"])
+    raise_if(error)
+
+
+def _expanded(client: Admin, wanted: Iterable[TopicPartition | str]) -> list[TopicPartition]:
+    """Partitions as they are, and of topics all partitions."""
+    found: list[TopicPartition] = []
+    for each in wanted:
+        if isinstance(each, str):
+            described = client.describe_topics(each)[each].partitions
+            found += (TopicPartition(each, info.partition) for info in described)
+        else:
+            found.append(each)
+    return list(dict.fromkeys(found))
+
+
+def _hanging(found: HangingTransaction) -> tuple[object, ...]:
+    producer = found.producer
+    return (
+        *found.partition,
+        found.start_offset,
+        producer.producer_id,
+        producer.producer_epoch,
+        producer.coordinator_epoch,
+        moment(producer.last_timestamp),
+        found.transactional_id,
+    )

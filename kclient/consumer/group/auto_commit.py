@@ -30,11 +30,19 @@ _PATIENCE = 5.0
 
 
 class Committable(NamedTuple):
-    """What may be committed now, and in which generation (None: as no member); the ids of its topics."""
+    """What may be committed now.
+
+    Attributes:
+        generation: in which; None: as no member.
+        offsets: what.
+        ids: of its topics, as far as they are known.
+        still_held: whether all its partitions are assigned as they are now, and have been since.
+    """
 
     generation: Generation | None
     offsets: Mapping[TopicPartition, OffsetAndMetadata]
     ids: Mapping[str, UUID]
+    still_held: Callable[[], bool]
 
 
 class AutoCommit(Manager):
@@ -91,7 +99,13 @@ class AutoCommit(Manager):
         self._due = now + self._interval
         if found.offsets:
             self._under_way = commit = Commit(
-                found.offsets, found.generation, timeout=self._timeout, repeated=False, on_done=self.done, ids=found.ids
+                found.offsets,
+                found.generation,
+                timeout=self._timeout,
+                repeated=False,
+                on_done=self.done,
+                still_held=found.still_held,
+                ids=found.ids,
             )
             self._commits.add(commit)
         return Poll([], self._due)

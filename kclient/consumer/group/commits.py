@@ -97,7 +97,7 @@ class Commit:
         repeated: bool,
         on_done: Callable[[KafkaError | None], None],
         refused: KafkaError | None = None,
-        still_held: Callable[[], bool] = lambda: True,
+        still_held: Callable[[], bool],
         ids: Mapping[str, UUID] = MappingProxyType({}),
     ) -> None:
         self.left = dict(offsets)

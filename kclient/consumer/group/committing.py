@@ -351,7 +351,7 @@ class GroupOffsets:
                 tp = place.state.tp
                 positions[tp] = max(positions[tp], place.present, key=lambda position: position.offset)
             offsets = _committable(positions)
-            return Committable(generation, offsets, self._ids(offsets))
+            return Committable(generation, offsets, self._ids(offsets), self._holding(offsets))
 
     def _advance(self, offsets: Offsets) -> None:
         """What the application commits, or gives up, is processed: an automatic commit must not go back behind it."""

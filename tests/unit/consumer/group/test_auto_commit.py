@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
+from kclient.consumer.group.states import Generation
 from kclient.consumer.iteration import Place
 from kclient.consumer.partition_state import Position
-from kclient.errors import FencedInstanceIdError, KafkaTimeoutError, RetriableCommitFailedError
+from kclient.errors import FencedInstanceIdError, KafkaTimeoutError, NotCoordinatorError, RetriableCommitFailedError
 from kclient.protocol.messages.offset_commit import OffsetCommitRequest
 from tests.unit.consumer.group.offsets_model import OTHER, TP, OffsetsModel
 
@@ -56,6 +57,22 @@ def test_it_happens_every_interval_whatever_the_application_does() -> None:
     for _ in range(3):
         model.pass_time(2.0)
     assert len(model.history) == 3
+
+
+def test_with_epochs_nothing_that_was_lost_meanwhile_is_committed_at_the_next_epoch() -> None:
+    model = automatic(group_protocol="consumer")
+    model.read_to(TP, 10)
+    model.offsets.asked()
+    assert model.coordinator.node is not None
+    model.coordinator.forget(model.coordinator.node, NotCoordinatorError(), model.now)
+    model.now += 6.0
+    model.poll()  # the commit waits for the coordinator
+    model.assign()  # the member was fenced, lost everything, and joined again
+    model.assign(TP)
+    model.generation = 2
+    model.member.generation = Generation(2, "m", None, None)
+    model.run()
+    assert not model.history
 
 
 def test_in_iteration_the_present_record_is_not_committed() -> None:

@@ -1,12 +1,12 @@
 """A data directory: whose it is, that nobody else uses it, and the checkpoints of the logs in it.
 
-    DIR/meta.properties, .lock, .kafka_cleanshutdown     see `checkpoints`
+    DIR/meta.properties, .kafka_cleanshutdown            see `checkpoints`
+    DIR/.lock                                            see `directory_lock`
     DIR/recovery-point-offset-checkpoint, ...            see `offset_checkpoints`
     DIR/<topic>-<partition>/                             the logs, see `segment`
     DIR/<topic>-<partition>.<id>-future/, ...            logs that come or go, see `log_names`
 
-`.lock` is empty; the lock is on the file. A second process is refused, be it this broker or Apache
-Kafka. A directory whose disk fails goes offline as a whole, and stays so until the next start.
+A directory whose disk fails goes offline as a whole, and stays so until the next start.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ import logging
 import uuid
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from pathlib import Path
 
 from kclient.errors import KafkaError, KafkaStorageError
@@ -24,7 +23,8 @@ from refbroker.log import checkpoints
 from refbroker.log.checkpoints import MetaProperties
 from refbroker.log.config import LogConfig
 from refbroker.log.deletions import Deletions
-from refbroker.log.files import DiskSpace, Files, OpenFile, storage_errors
+from refbroker.log.directory_lock import DirectoryLock
+from refbroker.log.files import DiskSpace, Files, storage_errors
 from refbroker.log.flush import DiskHealth
 from refbroker.log.log_names import LogKind, LogName, log_name, parse_log_name
 from refbroker.log.offset_checkpoints import LogState, OffsetCheckpoints
@@ -35,17 +35,9 @@ from refbroker.threads import in_thread
 
 logger = logging.getLogger(__name__)
 
-LOCK = ".lock"
 METADATA_TOPIC = "__cluster_metadata"
 
 Key = checkpoints.TopicPartitionKey
-
-# Locks of the operating system are between processes; these are the directories of this one.
-_in_use: set[Path] = set()
-
-
-class DirectoryInUseError(KafkaStorageError):
-    """Another broker uses the data directory."""
 
 
 class LogDirectory:
@@ -90,7 +82,7 @@ class LogDirectory:
         self._roll_jitter = roll_jitter
         self._producer_expiration_ms = producer_expiration_ms
         self._recovery_threads = recovery_threads
-        self._lock: OpenFile | None = None
+        self._lock = DirectoryLock(files, path)
         self._checkpoints = OffsetCheckpoints(files, path)
 
     def __repr__(self) -> str:
@@ -116,32 +108,14 @@ class LogDirectory:
         """
         with storage_errors(f"open the data directory {self.path}"):
             self._files.make_directory(self.path, sync=True)
-            self._take_lock()
+            self._lock.take()
             try:
                 self.properties = checkpoints.read_meta_properties(self._files, self.path)
                 stopped = self._files.exists(self.path / checkpoints.CLEAN_SHUTDOWN)
                 self.clean = self._checkpoints.read() and stopped
             except (OSError, KafkaError):
-                self._release_lock()
+                self._lock.release()
                 raise
-
-    def _take_lock(self) -> None:
-        path = self.path.resolve()
-        lock = None if path in _in_use else self._files.lock(self.path / LOCK)
-        if lock is None:
-            raise DirectoryInUseError(
-                f"the data directory {self.path} is in use by another broker; stop that one, or use another directory"
-            )
-        _in_use.add(path)
-        self._lock = lock
-
-    def _release_lock(self) -> None:
-        if self._lock is not None:
-            # A disk that is gone may not even let go of it.
-            with suppress(OSError):
-                self._lock.close()
-            self._lock = None
-            _in_use.discard(self.path.resolve())
 
     def format(self, cluster_id: str, node_id: int, directory_id: uuid.UUID) -> None:
         """Make it a data directory of this cluster's.
@@ -398,13 +372,13 @@ class LogDirectory:
             with self.health.guard(f"mark the clean stop of {self.path}"):
                 checkpoints.write_clean_shutdown(self._files, self.path, broker_epoch)
         finally:
-            self._release_lock()
+            self._lock.release()
 
     def abandon(self) -> None:
         """Let go of everything as it is, as a crash would; the next start recovers."""
         for log in (*self.logs.values(), *self.futures.values()):
             log.abandon()
-        self._release_lock()
+        self._lock.release()
 
 
 def _close_all(logs: Iterable[PartitionLog]) -> None:

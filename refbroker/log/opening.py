@@ -18,7 +18,8 @@ from typing import NamedTuple
 from kclient.errors import KafkaStorageError
 from refbroker.log import checkpoints
 from refbroker.log.config import LogConfig
-from refbroker.log.log_dir import METADATA_TOPIC, DirectoryInUseError, LogDirectory
+from refbroker.log.directory_lock import DirectoryInUseError
+from refbroker.log.log_dir import METADATA_TOPIC, LogDirectory
 from refbroker.log.log_names import LogName
 
 logger = logging.getLogger(__name__)

@@ -1,0 +1,60 @@
+"""The lock of a data directory: one broker uses it at a time.
+
+`.lock` is empty; the lock is on the file, as Kafka's is, so that a second process is refused, be it this broker or
+Apache Kafka. Locks of the operating system are between processes, so that those of this one are kept here as well.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+
+from kclient.errors import KafkaStorageError
+from refbroker.log.files import Files, OpenFile
+
+LOCK = ".lock"
+
+_in_use: set[Path] = set()
+
+
+class DirectoryInUseError(KafkaStorageError):
+    """Another broker uses the data directory."""
+
+
+class DirectoryLock:
+    """The lock of one data directory.
+
+    Parameters:
+        files: the disk.
+        path: the directory.
+    """
+
+    def __init__(self, files: Files, path: Path) -> None:
+        self._files = files
+        self._path = path
+        self._file: OpenFile | None = None
+
+    def take(self) -> None:
+        """Lock the directory.
+
+        Raises:
+            DirectoryInUseError: another broker uses it.
+            OSError: the disk fails.
+        """
+        path = self._path.resolve()
+        file = None if path in _in_use else self._files.lock(self._path / LOCK)
+        if file is None:
+            raise DirectoryInUseError(
+                f"the data directory {self._path} is in use by another broker; stop that one, or use another directory"
+            )
+        _in_use.add(path)
+        self._file = file
+
+    def release(self) -> None:
+        """Let go of the directory; nothing happens when it is not locked."""
+        if self._file is not None:
+            # A disk that is gone may not even let go of it.
+            with suppress(OSError):
+                self._file.close()
+            self._file = None
+            _in_use.discard(self._path.resolve())

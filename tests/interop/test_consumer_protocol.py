@@ -1,18 +1,20 @@
-"""Members that use the consumer protocol (KIP-848): Kafka's own and confluent-kafka, alone, together, with others of
-the classic protocol, and over the death of the broker.
+"""Members that use the consumer protocol (KIP-848): confluent-kafka, alone, together, with others of the classic
+protocol, over the death of the broker, and on a directory from before the protocol.
+
+Kafka's own consumers are in `test_group_members`, members of several clients in `test_mixed_groups`.
 """
 
 from __future__ import annotations
 
-import json
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
+from refbroker.__main__ import main
 from tests.interop.broker_process import BrokerProcess
 from tests.interop.conftest import Target
-from tests.interop.kafka.tools import TOOLS, JavaTools, keyed_lines
+from tests.interop.kafka.tools import TOOLS, JavaTools
 from tests.interop.members import Confluent, closing, poll_until, produce, share
 
 pytestmark = [
@@ -22,43 +24,8 @@ pytestmark = [
 ]
 
 PARTITIONS = 4
-GROUPS = f"{TOOLS}.consumer.group.ConsumerGroupCommand"
+GROUPS, FEATURES = f"{TOOLS}.consumer.group.ConsumerGroupCommand", f"{TOOLS}.FeatureCommand"
 CONSUMER = {"group.protocol": "consumer"}
-
-
-def test_the_verifiable_consumer_of_kafka(target: Target, topic: str) -> None:
-    java = JavaTools(target.bootstrap_servers)
-    java.create_topic(topic, PARTITIONS)
-    produce(target.bootstrap_servers, topic, 1000, PARTITIONS)
-    output = java.run(
-        f"{TOOLS}.VerifiableConsumer", "--topic", topic, "--group-id", topic, "--max-messages", "1000",
-        "--reset-policy", "earliest", "--group-protocol", "consumer",
-    )  # fmt: skip
-    events = [json.loads(line) for line in output.splitlines() if line.startswith("{")]
-    assigned = next(event for event in events if event["name"] == "partitions_assigned" and event["partitions"])
-    assert len(assigned["partitions"]) == PARTITIONS
-    assert sum(event["count"] for event in events if event["name"] == "records_consumed") == 1000
-    committed = [event for event in events if event["name"] == "offsets_committed"]
-    assert committed
-    assert all(event["success"] for event in committed)
-
-
-def test_the_console_consumer_of_kafka_goes_on_where_its_group_was(target: Target, topic: str) -> None:
-    java = JavaTools(target.bootstrap_servers)
-    java.create_topic(topic)
-    java.produce(
-        topic, keyed_lines(300), *("--reader-property", "parse.key=true", "--reader-property", "key.separator=:")
-    )
-
-    def consume(count: int) -> str:
-        return java.run(
-            f"{TOOLS}.consumer.ConsoleConsumer", "--topic", topic, "--group", topic, "--from-beginning",
-            "--max-messages", str(count), "--timeout-ms", "20000", "--command-property", "group.protocol=consumer",
-        )  # fmt: skip
-
-    assert "Processed a total of 200 messages" in consume(200)
-    rest = consume(100)
-    assert [line for line in rest.splitlines() if line.startswith("v")] == [f"v{n}" for n in range(201, 301)]
 
 
 def test_members_share_and_take_over_and_kafka_tells_what_they_have(target: Target, topic: str) -> None:
@@ -109,3 +76,16 @@ def test_members_do_not_notice_a_broker_that_comes_back(tmp_path: Path, topic: s
         produce(at, topic, 100, PARTITIONS)
         poll_until(lambda: sum(member.received for member in members) == 100, *members)
         assert [member.partitions for member in members] == held
+
+
+@pytest.mark.refbroker_only
+def test_a_directory_without_the_feature_has_the_protocol_once_it_is_upgraded(tmp_path: Path, topic: str) -> None:
+    assert main(["format", "--data-dir", str(tmp_path / "data"), "--feature", "group.version=0"]) == 0
+    with BrokerProcess(tmp_path / "data") as process:
+        java = JavaTools(process.bootstrap_servers)
+        java.create_topic(topic, PARTITIONS)
+        upgraded = java.run(FEATURES, "upgrade", "--feature", "group.version=1")
+        assert "group.version was upgraded to 1" in upgraded
+        member = Confluent(process.bootstrap_servers, topic, topic, **CONSUMER)
+        with closing(member):
+            poll_until(lambda: len(member.partitions) == PARTITIONS, member)

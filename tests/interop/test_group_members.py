@@ -1,5 +1,5 @@
-"""Consumers of others as members of groups: Kafka's own, confluent-kafka and kafka-python, alone, together and over the
-death of the broker.
+"""Consumers of others as members of groups: Kafka's own in both protocols; confluent-kafka, kafka-python and aiokafka
+in the classic one, alone, together and over the death of the broker.
 """
 
 from __future__ import annotations
@@ -24,20 +24,23 @@ pytestmark = [
 
 PARTITIONS = 4
 
+both_protocols = pytest.mark.parametrize("protocol", ["classic", "consumer"])
+
 
 def _make(target: Target, topic: str) -> None:
     JavaTools(target.bootstrap_servers).create_topic(topic, PARTITIONS)
 
 
-def test_the_verifiable_consumer_of_kafka(target: Target, topic: str) -> None:
+@both_protocols
+def test_the_verifiable_consumer_of_kafka(target: Target, topic: str, protocol: str) -> None:
     _make(target, topic)
     produce(target.bootstrap_servers, topic, 1000, PARTITIONS)
     output = JavaTools(target.bootstrap_servers).run(
         f"{TOOLS}.VerifiableConsumer", "--topic", topic, "--group-id", topic, "--max-messages", "1000",
-        "--reset-policy", "earliest", "--group-protocol", "classic",
+        "--reset-policy", "earliest", "--group-protocol", protocol,
     )  # fmt: skip
     events = [json.loads(line) for line in output.splitlines() if line.startswith("{")]
-    assigned = next(event for event in events if event["name"] == "partitions_assigned")
+    assigned = next(event for event in events if event["name"] == "partitions_assigned" and event["partitions"])
     assert len(assigned["partitions"]) == PARTITIONS
     assert sum(event["count"] for event in events if event["name"] == "records_consumed") == 1000
     committed = [event for event in events if event["name"] == "offsets_committed"]
@@ -45,7 +48,8 @@ def test_the_verifiable_consumer_of_kafka(target: Target, topic: str) -> None:
     assert all(event["success"] for event in committed)
 
 
-def test_the_console_consumer_of_kafka_goes_on_where_its_group_was(target: Target, topic: str) -> None:
+@both_protocols
+def test_the_console_consumer_of_kafka_goes_on_where_its_group_was(target: Target, topic: str, protocol: str) -> None:
     java = JavaTools(target.bootstrap_servers)
     java.create_topic(topic)
     java.produce(
@@ -55,7 +59,7 @@ def test_the_console_consumer_of_kafka_goes_on_where_its_group_was(target: Targe
     def consume(count: int) -> str:
         return java.run(
             f"{TOOLS}.consumer.ConsoleConsumer", "--topic", topic, "--group", topic, "--from-beginning",
-            "--max-messages", str(count), "--timeout-ms", "20000",
+            "--max-messages", str(count), "--timeout-ms", "20000", "--command-property", f"group.protocol={protocol}",
         )  # fmt: skip
 
     assert "Processed a total of 200 messages" in consume(200)

@@ -90,6 +90,7 @@ class LogLoader:
         self._now_ms = now_ms
         self._segments = LogSegments()
         self._producers = ProducerLoader(files, directory, self._segments, producers, now_ms)
+        self._recovered_producers: ProducerStates | None = None
         self._epochs = LeaderEpochCache(files, directory / LEADER_EPOCHS)
 
     def load(self) -> LoadedLog:
@@ -201,6 +202,7 @@ class LogLoader:
                 )
                 self._remove_segments(unflushed[index + 1 :])
                 break
+        self._recovered_producers = states
         if outdated or truncated or states.end_offset:
             # Not for a log in which nothing was ever written: most of many are, and each costs milliseconds.
             self._files.fsync_directory(self._directory)
@@ -285,4 +287,10 @@ class LogLoader:
         kept = {used, *self._segments.base_offsets}
         strays = [offset for offset in snapshots if offset not in kept or not start < offset <= max(used, start)]
         self._producers.remove_snapshots(strays)
+        recovered = self._recovered_producers
+        if recovered is not None and recovered.end_offset == end:
+            # A snapshot has but the last batch of each. After a crash nobody knows which answers have arrived, and
+            # who has several batches on the way sends all of them again.
+            recovered.remove_expired(self._now_ms)
+            producers = recovered
         return producers, used

@@ -99,6 +99,8 @@ class PartitionLog:
         self._deletions = Deletions(clock) if deletions is None else deletions
         self._files = files
         self._producers: ProducerStates = loaded.producers
+        self._unstable_offset = loaded.producers.first_undecided_offset
+        self._unstable_since_ms = clock()
         self._snapshot_offset = loaded.snapshot_offset
         self._unsynced = Unsynced(files, directory)
         self._written = loaded.recovered
@@ -113,9 +115,18 @@ class PartitionLog:
 
     @property
     def last_stable_offset(self) -> int:
-        """Before this offset every transaction is decided; what READ_COMMITTED readers see."""
-        undecided = self._producers.first_undecided_offset
-        return self.high_watermark if undecided is None else min(undecided, self.high_watermark)
+        """Before this offset every transaction is decided, for good; what READ_COMMITTED readers see."""
+        unstable = self._producers.first_unstable_offset(self.high_watermark)
+        return self.high_watermark if unstable is None else min(unstable, self.high_watermark)
+
+    def unstable_for_ms(self, now_ms: int) -> int:
+        """For how long a transaction has held the last stable offset where it is; 0 while none does."""
+        return 0 if self._unstable_offset is None else max(now_ms - self._unstable_since_ms, 0)
+
+    def has_late_transaction(self, now_ms: int, after_ms: int) -> bool:
+        """Whether the producer of the oldest open transaction has been silent for so long that nobody may end it."""
+        timestamp = self._producers.oldest_transaction_timestamp
+        return timestamp is not None and now_ms - timestamp > after_ms
 
     @property
     def closed(self) -> bool:
@@ -220,6 +231,9 @@ class PartitionLog:
             update_producers(self._producers, batches, segment, appended_from)
             if self.high_watermark_follows_end:
                 self.high_watermark = self.log_end_offset
+            unstable = self._producers.first_unstable_offset(self.high_watermark)
+            if unstable != self._unstable_offset:
+                self._unstable_offset, self._unstable_since_ms = unstable, now_ms
             if self.unflushed_records >= self.config.flush_messages:
                 self.flush()
         append_time = last.max_timestamp if self.config.log_append_time else -1

@@ -125,6 +125,8 @@ class ProducerStates:
         self._entries: dict[int, ProducerEntry] = {}
         self._open_transactions: dict[int, int] = {}
         self._verifications: dict[int, VerificationState] = {}
+        # First offset and marker of transactions whose markers other replicas may not have.
+        self._unreplicated: list[tuple[int, int]] = []
 
     def without_producers(self) -> ProducerStates:
         """The state of the same log with nothing in it."""
@@ -149,6 +151,20 @@ class ProducerStates:
     def first_undecided_offset(self) -> int | None:
         """The first offset of the oldest open transaction, None when there is none."""
         return min(self._open_transactions.values()) if self._open_transactions else None
+
+    def first_unstable_offset(self, high_watermark: int) -> int | None:
+        """The first offset of a transaction that is open, or whose end another leader might not know of."""
+        if self._unreplicated:
+            self._unreplicated = [one for one in self._unreplicated if one[1] >= high_watermark]
+        return min([*self._open_transactions.values(), *(first for first, _ in self._unreplicated)], default=None)
+
+    @property
+    def oldest_transaction_timestamp(self) -> int | None:
+        """When the producer of the oldest open transaction wrote last, None when there is none."""
+        if not self._open_transactions:
+            return None
+        oldest = min(self._open_transactions, key=lambda producer_id: self._open_transactions[producer_id])
+        return self._entries[oldest].last_timestamp
 
     def find_duplicate(self, header: BatchHeader) -> BatchMetadata | None:
         """The stored batch that `header` repeats, among the producer's last five."""
@@ -320,6 +336,8 @@ class ProducerStates:
         # In version 2 the marker has the epoch of the transaction that comes next, which may have been asked about.
         if question is not None and not (question.supports_epoch_bump and question.epoch == header.producer_epoch):
             del self._verifications[header.producer_id]
+        if first_offset >= 0:
+            self._unreplicated.append((first_offset, header.last_offset))
         if first_offset < 0 or marker.type != ABORT:
             return None
         undecided = self.first_undecided_offset

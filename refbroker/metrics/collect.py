@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from refbroker.broker import Broker
 
 PARTITIONS_PER_TURN = 200
+LATE_AFTER_MS = 300_000
+"""How long after its longest timeout a transaction counts as late, as in Kafka."""
 
 
 async def collect(broker: Broker) -> Samples:
@@ -75,12 +77,18 @@ def _topics(broker: Broker, samples: Samples) -> None:
 async def _logs(broker: Broker, samples: Samples) -> None:
     logs = broker.logs.logs()
     topics = broker.metadata.image.topics
-    partitions = producers = 0
+    partitions = producers = late = 0
+    late_after_ms = broker.config.integer("transaction.max.timeout.ms") + LATE_AFTER_MS
     for number, log in enumerate(logs, 1):
         labels = (log.topic, str(log.partition))
         samples.add(table.LOG_SIZE, log.size_in_bytes(), *labels)
         samples.add(table.LOG_START, log.log_start_offset, *labels)
         samples.add(table.LOG_END, log.log_end_offset, *labels)
+        stable = log.last_stable_offset
+        samples.add(table.LAST_STABLE, stable, *labels)
+        samples.add(table.LAST_STABLE_LAG, log.high_watermark - stable, *labels)
+        samples.add(table.LAST_STABLE_AGE, log.unstable_for_ms(broker.clock()), *labels)
+        late += log.has_late_transaction(broker.clock(), late_after_ms)
         samples.add(table.LOG_SEGMENTS, len(log.segments), *labels)
         partitions += log.topic in topics
         producers += log.number_of_producers
@@ -90,6 +98,7 @@ async def _logs(broker: Broker, samples: Samples) -> None:
             await asyncio.sleep(0)
     samples.add(table.PARTITIONS, partitions)
     samples.add(table.PRODUCERS, producers)
+    samples.add(table.LATE_TRANSACTIONS, late)
     samples.add(table.SEGMENTS_DELETED, broker.logs.segments_deleted)
 
 

@@ -157,6 +157,25 @@ OUTGOING_BYTES = _socket("outgoing_byte_total", COUNTER, "Bytes of all answers."
 LOG_SIZE = _log("size", "Bytes of the log's segments.", "Size")
 LOG_START = _log("logstartoffset", "The first offset of the log.", "LogStartOffset")
 LOG_END = _log("logendoffset", "The offset that the next record gets.", "LogEndOffset")
+LAST_STABLE = Metric(
+    "refbroker_log_last_stable_offset",
+    GAUGE,
+    "Before this offset every transaction is decided; where readers of committed records stop.",
+    ("topic", "partition"),
+)
+LAST_STABLE_LAG = Metric(
+    "kafka_cluster_partition_laststableoffsetlag",
+    GAUGE,
+    "How far the last stable offset is behind the high watermark.",
+    ("topic", "partition"),
+    "kafka.cluster:type=Partition,name=LastStableOffsetLag",
+)
+LAST_STABLE_AGE = Metric(
+    "refbroker_log_last_stable_offset_age_ms",
+    GAUGE,
+    "For how long an open transaction has held the last stable offset where it is, 0 while none does.",
+    ("topic", "partition"),
+)
 LOG_SEGMENTS = _log("numlogsegments", "Segments of the log.", "NumLogSegments")
 PARTITIONS = Metric(
     "kafka_server_replicamanager_partitioncount",
@@ -171,6 +190,13 @@ PRODUCERS = Metric(
     "Idempotent producers that the partitions remember.",
     (),
     "kafka.server:type=ReplicaManager,name=ProducerIdCount",
+)
+LATE_TRANSACTIONS = Metric(
+    "kafka_server_replicamanager_partitionswithlatetransactionscount",
+    GAUGE,
+    "Partitions whose oldest open transaction should have timed out five minutes ago; it may hang.",
+    (),
+    "kafka.server:type=ReplicaManager,name=PartitionsWithLateTransactionsCount",
 )
 DIRECTORIES_OFFLINE = Metric(
     "kafka_log_logmanager_offlinelogdirectorycount",

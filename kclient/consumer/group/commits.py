@@ -31,6 +31,7 @@ from kclient.errors import (
     CommitFailedError,
     CoordinatorNotAvailableError,
     FencedMemberEpochError,
+    GroupIdNotFoundError,
     IllegalGenerationError,
     KafkaError,
     KafkaTimeoutError,
@@ -59,6 +60,8 @@ _log = logging.getLogger(__name__)
 
 MOVED = (NotCoordinatorError, CoordinatorNotAvailableError, RequestTimedOutError)
 """Answers after which the coordinator is looked up again."""
+_NO_MEMBER = (UnknownMemberIdError, IllegalGenerationError, FencedMemberEpochError, GroupIdNotFoundError)
+"""Answers to somebody who is no member, or not in this generation."""
 UNKNOWN_TOPIC = (UnknownTopicOrPartitionError, UnknownTopicIdError)
 """Answers that pass, unless the topic was deleted."""
 
@@ -372,7 +375,7 @@ class CommitManager(Manager):
 
     def _meaning(self, error: KafkaError, commit: Commit) -> KafkaError:
         """What the coordinator's or the connection's error says to whoever commits."""
-        if isinstance(error, UnknownMemberIdError | IllegalGenerationError | FencedMemberEpochError):
+        if isinstance(error, _NO_MEMBER):
             if commit.generation is None:
                 text = "members of the group read these partitions now; leave the commits to them, or subscribe()"
                 return _caused(CommitFailedError(text, api="OffsetCommit"), error)

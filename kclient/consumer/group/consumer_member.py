@@ -245,6 +245,9 @@ class ConsumerMember(AbstractMember[ConsumerState]):
         if code:
             error = error_from_code(code, self._reason(response), api=_API)
             default = Outcome.AGAIN if error.retriable else Outcome.FATAL
+            if isinstance(error, GroupIdNotFoundError) and self._generation.id > JOIN_EPOCH:
+                # Its members went with it. Said of one that joins, it is that the group is of another kind.
+                default = Outcome.LOST
             self._act(outcomes.CONSUMER_HEARTBEAT.get(code, default), error, now)
             return
         self._coordinator.confirm()

@@ -29,7 +29,7 @@ from tests.unit.consumer.group.offsets_model import OTHER, TP, OffsetsModel
 from tests.unit.consumer.model import ModelCluster
 
 LOADING, NOT_AVAILABLE, NOT_COORDINATOR, UNKNOWN_TOPIC = 14, 15, 16, 3
-FENCED_EPOCH, STALE_EPOCH = 110, 113
+FENCED_EPOCH, STALE_EPOCH, GROUP_NOT_FOUND = 110, 113, 69
 METADATA_TOO_LARGE, UNKNOWN_MEMBER, REBALANCING, GROUP_DENIED, FENCED = 12, 25, 27, 30, 82
 
 
@@ -432,8 +432,9 @@ def test_with_epochs_nothing_goes_out_for_a_partition_that_went_and_came_back() 
     assert not model.history
 
 
-def test_a_fenced_epoch_is_the_end_of_membership() -> None:
+@pytest.mark.parametrize("code", [FENCED_EPOCH, GROUP_NOT_FOUND])
+def test_a_fenced_epoch_or_a_group_that_is_gone_is_the_end_of_membership(code: int) -> None:
     model = with_epochs()
-    model.failures[OffsetCommitRequest] = [FENCED_EPOCH]
+    model.failures[OffsetCommitRequest] = [code]
     with pytest.raises(CommitFailedError):
         commit(model, {TP: 5})

@@ -363,7 +363,6 @@ def test_member_that_is_fenced_while_it_joins_tries_again_after_a_pause() -> Non
         errors.GroupMaxSizeReachedError,
         errors.GroupAuthorizationError,
         errors.InvalidRequestError,
-        errors.GroupIdNotFoundError,
     ],
 )
 def test_what_cannot_pass_is_final_until_the_owner_unsubscribes(kind: type[errors.BrokerError], joined: bool) -> None:
@@ -386,6 +385,19 @@ def test_what_cannot_pass_is_final_until_the_owner_unsubscribes(kind: type[error
     assert done.done()
     case.subscribe("u")
     assert case.next()[1].member_epoch == 0
+
+
+def test_group_that_the_coordinator_has_lost_is_joined_anew_and_one_of_another_kind_is_final() -> None:
+    case = Case().stable()
+    case.answer(errors.GroupIdNotFoundError.code)
+    assert case.state is State.FENCED
+    (event,) = case.events
+    assert isinstance(event, Rejoin)
+    assert (event.lost, event.error) == (True, None)
+    case.subscribe("t")
+    message = case.answer(errors.GroupIdNotFoundError.code, text="it is not a consumer group")
+    assert message.member_epoch == 0
+    assert case.state is State.FATAL
 
 
 def test_forbidden_topic_is_told_and_the_member_stays() -> None:

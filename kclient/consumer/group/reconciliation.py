@@ -95,7 +95,7 @@ class Reconciliation(Agenda):
             self._agenda.append(partial(self._raise_and_retry, event.error))
         elif isinstance(event, Rejoin) and event.lost:
             self._target = self._told = None
-            self._nameless = frozenset()
+            self._look_up(frozenset())
             self._agenda.append(partial(self._give_up, None))
             if self._member.state is ConsumerState.FATAL:
                 self._fenced = event.error
@@ -114,10 +114,9 @@ class Reconciliation(Agenda):
 
     def _plan_target(self, target: Target) -> None:
         names = {**self._used, **self._names.names, **self._metadata.cluster.topic_names}
-        self._nameless = frozenset(target.partitions.keys() - names.keys())
+        nameless = frozenset(target.partitions.keys() - names.keys())
         self._used = {one: names[one] for one in target.partitions if one in names}
-        nameless = self._nameless
-        self._submit(lambda: self._names.want(nameless))
+        self._look_up(nameless)
         held = Held(target.target, {one: numbers for one, numbers in target.partitions.items() if one in names})
         assigned = {
             TopicPartition(names[one], number): None for one, numbers in held.partitions.items() for number in numbers
@@ -131,6 +130,11 @@ class Reconciliation(Agenda):
         if going or added or not nameless:
             self._agenda += [partial(self._take, list(assigned)), partial(self._tell_assigned, added)]
         self._agenda.append(partial(self._acknowledge, target.membership, held))
+
+    def _look_up(self, nameless: frozenset[UUID]) -> None:
+        """Have the names of these topics looked up, and of no others any more."""
+        self._nameless = nameless
+        self._submit(lambda: self._names.want(nameless))
 
     def _known(self) -> set[UUID]:
         return self._names.names.keys() | self._metadata.cluster.topic_names.keys()
@@ -173,4 +177,4 @@ class Reconciliation(Agenda):
         self._number += 1
         self._events.clear()
         self._told = self._target = self._fenced = None
-        self._nameless = frozenset()
+        self._look_up(frozenset())

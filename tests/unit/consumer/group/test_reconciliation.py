@@ -9,13 +9,14 @@ from uuid import UUID
 import pytest
 
 from kclient.consumer.group.consumer_states import ConsumerState
+from kclient.consumer.group.events import Target
 from kclient.errors import IllegalStateError, InvalidRegularExpressionError, TopicAuthorizationError
 from kclient.net.operation import Operation
 from kclient.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
 )
-from kclient.protocol.messages.metadata import MetadataRequest
+from kclient.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from kclient.types import TopicPartition
 from tests.sim.consumer_groups import ConsumerCluster
 from tests.sim.groups import Owner
@@ -116,6 +117,29 @@ def test_what_comes_needs_no_commit() -> None:
     # What has no name yet is acknowledged later.
     assert case.did[-2:] == ["assigned 2", "acknowledge"]
     assert set(case.did[:-2]) <= {"acknowledge"}
+
+
+def test_a_name_that_is_never_found_is_not_looked_up_any_more_once_the_member_has_left() -> None:
+    case = Case()
+    nameless = UUID(int=77)
+    asked: list[Any] = []
+
+    def answer(request: Any) -> Any:
+        if isinstance(request, MetadataRequest) and any(one.topic_id == nameless for one in request.topics or ()):
+            asked.append(request)
+            return MetadataResponse()
+        return None
+
+    case.answer_with(answer)
+    coordination, membership = case.owner.group.coordination, case.owner.group.member.membership
+    coordination.on_event(Target(coordination._number, membership, 9, {nameless: (0,)}))
+    case.run(lambda: len(asked) > 2)
+    leaving: Any = coordination.leave(case.simulation.now + 5, tell=True, reason="")
+    case.owner._running = leaving
+    case.simulation.run(5, until=lambda: case.owner.poll() is not None or case.owner._running is None)
+    asked.clear()
+    case.simulation.run(20)
+    assert not asked
 
 
 def test_topic_without_a_name_waits_for_it_and_holds_up_nothing_else() -> None:

@@ -205,6 +205,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "topic settings": partial(_broker_settings, topic_settings, topic=True),
     "cleaning states": partial(_event_diagram, "refbroker.log.compaction.states"),
     "group states": partial(_diagram, "refbroker.coordinators.groups.states"),
+    "transaction coordinator states": partial(_diagram, "refbroker.coordinators.transactions.states"),
     "group member states": partial(_diagram, "kclient.consumer.group.states"),
     "consumer protocol member states": partial(
         _diagram, "kclient.consumer.group.consumer_states", "CONSUMER_TRANSITIONS"

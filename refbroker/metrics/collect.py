@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from kclient.errors import BrokerError
 from refbroker.log.compaction.manager import uncleanable_bytes
-from refbroker.metrics import groups, process, table
+from refbroker.metrics import groups, process, table, transactions
 from refbroker.metrics.counters import Closed
 from refbroker.metrics.histogram import Histogram
 from refbroker.metrics.samples import Samples
@@ -34,6 +34,7 @@ async def collect(broker: Broker) -> Samples:
     _directories(broker, samples)
     _cleaner(broker, samples)
     groups.collect(broker.groups, broker.metrics.groups, samples)
+    transactions.collect(broker.transactions, broker.clock(), samples)
     _rest(broker, samples)
     process.collect(samples)
     return samples

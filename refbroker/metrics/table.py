@@ -329,6 +329,17 @@ CONSUMER_REBALANCES = _coordinator(
     "New epochs of consumer groups: subscriptions or topics changed. A member that leaves does not count.",
 )
 
+# Transactions
+TRANSACTIONAL_IDS = Metric(
+    "refbroker_transactional_ids", GAUGE, "Transactional ids that this broker coordinates, in each state.", ("state",)
+)
+OPEN_TRANSACTIONS = Metric(
+    "refbroker_open_transactions",
+    GAUGE,
+    "Transactions that have begun at least so many milliseconds ago and are not complete.",
+    ("open_for_ms",),
+)
+
 # The cluster's metadata
 METADATA_OFFSET = Metric(
     "kafka_server_broker_metadata_metrics_last_applied_record_offset",

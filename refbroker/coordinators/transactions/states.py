@@ -44,6 +44,16 @@ class TransactionState(enum.IntEnum):
         return self in (TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT)
 
     @property
+    def is_open(self) -> bool:
+        """Whether there is a transaction that is not complete."""
+        return self is TransactionState.ONGOING or self.is_prepared
+
+    @property
+    def is_stored(self) -> bool:
+        """Whether records have it."""
+        return self not in (TransactionState.DEAD, TransactionState.PREPARE_EPOCH_FENCE)
+
+    @property
     def may_expire(self) -> bool:
         """Whether an id that is not used goes after a time."""
         return TransactionState.DEAD in TRANSITIONS[self]

@@ -1,4 +1,8 @@
-"""Fetch requests that wait: until enough bytes are there, their time is over, or a log they read is deleted."""
+"""Fetch requests that wait: until enough bytes are there, their time is over, or a log they read is deleted.
+
+To readers of committed records what is appended is not there before its transaction has ended, and then all of it is at
+once: their missing bytes are measured anew when a last stable offset moves, not counted as they come.
+"""
 
 from __future__ import annotations
 
@@ -19,6 +23,7 @@ class DelayedFetch:
         missing: how many bytes it waits for.
         max_wait_ms: how long at most, in milliseconds.
         answer: makes the answer from what is there then.
+        measure: of a reader of committed records: how many bytes are missing now.
 
     Attributes:
         future: of the answer; cancelling it ends the wait.
@@ -31,11 +36,14 @@ class DelayedFetch:
         missing: int,
         max_wait_ms: int,
         answer: Callable[[], Message],
+        measure: Callable[[], int] | None = None,
     ) -> None:
         self.future: asyncio.Future[Message | None] = loop.create_future()
         self._loop = loop
         self._answer = answer
         self._missing = missing
+        self._measure = measure
+        self._stable = {log: log.last_stable_offset for log in logs} if measure is not None else {}
         # Sizes only grow while a log is waited for, except when a segment goes, which must not count.
         self._sizes = {log: log.size_in_bytes() for log in logs}
         self._due = False
@@ -45,9 +53,15 @@ class DelayedFetch:
         self.future.add_done_callback(self._forget)
 
     def _appended(self, log: PartitionLog) -> None:
-        size = log.size_in_bytes()
-        self._missing -= max(size - self._sizes[log], 0)
-        self._sizes[log] = size
+        if self._due:
+            return
+        if self._measure is None:
+            size = log.size_in_bytes()
+            self._missing -= max(size - self._sizes[log], 0)
+            self._sizes[log] = size
+        elif log.last_stable_offset != self._stable[log]:
+            self._stable[log] = log.last_stable_offset
+            self._missing = self._measure()
         if self._missing <= 0:
             self.wake()
 
@@ -93,10 +107,15 @@ class DelayedFetches:
         return len(self._waiting)
 
     def wait(
-        self, logs: Iterable[PartitionLog], missing: int, max_wait_ms: int, answer: Callable[[], Message]
+        self,
+        logs: Iterable[PartitionLog],
+        missing: int,
+        max_wait_ms: int,
+        answer: Callable[[], Message],
+        measure: Callable[[], int] | None = None,
     ) -> asyncio.Future[Message | None]:
         """Wait; parameters as for `DelayedFetch`."""
-        fetch = DelayedFetch(self._loop, logs, missing, max_wait_ms, answer)
+        fetch = DelayedFetch(self._loop, logs, missing, max_wait_ms, answer, measure)
         self._waiting.add(fetch)
         fetch.future.add_done_callback(lambda _: self._waiting.discard(fetch))
         return fetch.future

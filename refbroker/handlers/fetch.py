@@ -27,6 +27,7 @@ FIRST_WITH_TOPIC_IDS = 13
 FIRST_WITH_TRUNCATION = 12
 FIRST_WITH_LEADER_HINTS = 16
 UNKNOWN_OFFSET = -1
+READ_COMMITTED = 1
 
 PartitionData = FetchResponse.PartitionData
 
@@ -39,11 +40,15 @@ def handle(context: Context, request: FetchRequest) -> FetchResponse | asyncio.F
         context.broker.metrics.has_failed = True
         return FetchResponse(error_code=code_of(error))
     fetch.read()
-    missing = request.min_bytes - fetch.size
-    if missing <= 0 or request.max_wait_ms <= 0 or fetch.cannot_wait:
+    if fetch.missing <= 0 or request.max_wait_ms <= 0:
         return fetch.answer()
-    broker = context.broker
-    return broker.delayed_fetches.wait(fetch.logs, missing, request.max_wait_ms, fetch.read_again)
+    return context.broker.delayed_fetches.wait(
+        fetch.logs,
+        fetch.missing,
+        request.max_wait_ms,
+        fetch.read_again,
+        fetch.measure if request.isolation_level == READ_COMMITTED else None,
+    )
 
 
 def _wanted(context: Context, request: FetchRequest) -> tuple[dict[Key, FetchedPartition], FetchSession | None, bool]:
@@ -107,7 +112,9 @@ class _Fetch:
         self._session = session
         self._incremental = incremental
         self._max_bytes = min(request.max_bytes, context.broker.config.fetch_max_bytes)
-        self._isolation = Isolation.READ_COMMITTED if request.isolation_level == 1 else Isolation.READ_UNCOMMITTED
+        self._min_bytes = request.min_bytes
+        committed = request.isolation_level == READ_COMMITTED
+        self._isolation = Isolation.READ_COMMITTED if committed else Isolation.READ_UNCOMMITTED
         self._hints = self._new_hints()
         self._found: list[tuple[Key, FetchedPartition, PartitionData]] = []
         self._given: list[tuple[str, int]] = []
@@ -118,6 +125,16 @@ class _Fetch:
     def _new_hints(self) -> LeaderHints:
         wanted = self._context.version >= FIRST_WITH_LEADER_HINTS
         return LeaderHints(self._context.broker.metadata.image, FetchResponse.NodeEndpoint, wanted=wanted)
+
+    @property
+    def missing(self) -> int:
+        """How many bytes have to come before there is an answer; nothing when there is something to say at once."""
+        return 0 if self.cannot_wait else self._min_bytes - self.size
+
+    def measure(self) -> int:
+        """Read once more, and say what is missing now."""
+        self.read()
+        return self.missing
 
     def read_again(self) -> FetchResponse:
         """Read once more, and answer with what is there."""

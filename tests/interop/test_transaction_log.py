@@ -1,4 +1,4 @@
-"""The state of transactions between refbroker and others: confluent-kafka, Java's producer, Kafka's tools and its files.
+"""The state of transactions between refbroker and others: confluent-kafka, Java's producer, Kafka's tools, its files.
 
 Producers of both versions of transactions commit, abort and are fenced on refbroker. Kafka's console consumer with the
 formatter of the transaction log, its DumpLogSegments and its `kafka-transactions` print what refbroker has stored. A

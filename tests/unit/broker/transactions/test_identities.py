@@ -109,6 +109,12 @@ async def test_a_producer_at_its_last_epoch_comes_back_and_its_repeated_request_
     assert broker.init(who)[0] == FENCED
 
 
+async def test_a_repeated_request_for_the_last_epoch_is_known(broker: TransactionHarness) -> None:
+    who = await at_epoch(broker, LAST_EPOCH - 1)
+    assert broker.init(who) == broker.init(who) == (0, (who[0], LAST_EPOCH))
+    assert broker.init((who[0], LAST_EPOCH - 2))[0] == FENCED
+
+
 async def test_a_transaction_of_the_last_epoch_ends_with_another_producer_id(broker2: TransactionHarness) -> None:
     who = await at_epoch(broker2, LAST_EPOCH)
     broker2.begin(who)

@@ -115,8 +115,8 @@ class RawTransactions:
         return made
 
     def set_transaction_version(self, level: int) -> None:
-        """Change the cluster's feature, and wait until the broker says so."""
-        now = self._transaction_version()
+        """Change the cluster's feature, and wait until all brokers say so."""
+        now = self._transaction_version(ANY_NODE)
         if level == now:
             return
         kind = UpdateFeaturesRequest
@@ -125,11 +125,12 @@ class RawTransactions:
         )
         request = kind(timeout_ms=15_000, feature_updates=[update])
         self._until_done(lambda: self._call(ANY_NODE, kind, request), lambda answer: answer.error_code)
-        wait_until(lambda: self._transaction_version() == level)
+        brokers = self._engine.metadata.cluster.brokers
+        wait_until(lambda: all(self._transaction_version(node) == level for node in brokers))
 
-    def _transaction_version(self) -> int:
+    def _transaction_version(self, node: int) -> int:
         request = ApiVersionsRequest(client_software_name="kclient", client_software_version="test")
-        answer = self._call(ANY_NODE, ApiVersionsRequest, request)
+        answer = self._call(node, ApiVersionsRequest, request)
         levels = {feature.name: int(feature.max_version_level) for feature in answer.finalized_features}
         return levels.get("transaction.version", 0)
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import msgspec
 import pytest
 
-from kclient import Admin, AsyncAdmin, Consumer, NewTopic, TopicPartition
+from kclient import Admin, AsyncAdmin, Consumer, NewTopic, Producer, TopicPartition
 from kclient.admin import AlterConfig, ConfigResource, OffsetSpec, TransactionState
 from kclient.errors import (
     AdminError,
@@ -78,6 +79,12 @@ def committed(bootstrap_servers: str, admin: Admin, topic: str) -> list[bytes | 
 LEVELS = ("read_uncommitted", "read_committed")
 
 
+def leader_of(admin: Admin, key: TopicPartition) -> int:
+    leader = admin.describe_topics(key.topic)[key.topic].partitions[key.partition].leader
+    assert leader is not None
+    return leader
+
+
 def wait_for_state(admin: Admin, name: str, state: TransactionState) -> None:
     wait_until(lambda: admin.describe_transactions(name)[name].state is state)
 
@@ -110,6 +117,40 @@ def test_the_opposite_answer_comes_too_late(
     with pytest.raises(InvalidTxnStateError, match=said):
         admin.complete_transaction(prepared, commit=not commit)
     assert committed(bootstrap_servers, admin, made) == ([b"one"] if commit else [])
+
+
+@pytest.mark.usefixtures("transaction_version")
+@pytest.mark.parametrize("commit", [True, False], ids=["commit", "abort"])
+def test_a_producer_hands_its_transaction_over_and_goes_on_when_it_is_ended(
+    bootstrap_servers: str, admin: Admin, made: str, name: str, commit: bool
+) -> None:
+    with Producer(bootstrap_servers=bootstrap_servers, transactional_id=name) as producer:
+        producer.init_transactions()
+        for value in (b"one", b"two"):
+            producer.begin_transaction()
+            producer.send(made, value, partition=0)
+            handed_over = msgspec.json.encode(producer.prepare_transaction())
+            prepared = msgspec.json.decode(handed_over, type=PreparedTransaction)
+            admin.complete_transaction(prepared, commit=commit)
+            admin.complete_transaction(prepared, commit=commit)
+            producer.init_transactions()
+            with pytest.raises(ProducerFencedError, match="was used again after this transaction was prepared"):
+                admin.complete_transaction(prepared, commit=commit)
+    assert committed(bootstrap_servers, admin, made) == ([b"one", b"two"] if commit else [])
+
+
+def test_a_prepared_transaction_outlives_its_producer(
+    bootstrap_servers: str, admin: Admin, made: str, name: str
+) -> None:
+    with Producer(bootstrap_servers=bootstrap_servers, transactional_id=name) as producer:
+        producer.init_transactions()
+        producer.begin_transaction()
+        producer.send(made, b"one", partition=0)
+        prepared = producer.prepare_transaction()
+    assert admin.describe_transactions(name)[name].state is TransactionState.ONGOING
+    admin.complete_transaction(prepared)
+    wait_for_state(admin, name, TransactionState.COMPLETE_COMMIT)
+    assert committed(bootstrap_servers, admin, made) == [b"one"]
 
 
 def test_after_the_timeout_nothing_can_be_committed(
@@ -226,8 +267,7 @@ def test_producers_of_a_partition_are_described(admin: Admin, raw: RawTransactio
     assert producer.last_timestamp == LATER
     admin.complete_transaction(prepared)
     wait_for_state(admin, name, TransactionState.COMPLETE_COMMIT)
-    broker = next(iter(admin.describe_cluster().brokers))
-    ((producer,),) = admin.describe_producers([first], broker_id=broker).values()
+    ((producer,),) = admin.describe_producers([first], broker_id=leader_of(admin, first)).values()
     assert (producer.last_sequence, producer.transaction_start_offset) == (None, None)
     assert producer.coordinator_epoch is not None
 
@@ -269,11 +309,10 @@ def test_a_hanging_transaction_is_found_and_aborted_where_it_begins(
     bootstrap_servers: str, admin: Admin, hanging: PreparedTransaction, made: str, name: str
 ) -> None:
     key = TopicPartition(made, 0)
-    broker = next(iter(admin.describe_cluster().brokers))
     (found,) = admin.find_hanging_transactions(topics=made)
     assert (found.partition, found.start_offset, found.transactional_id) == (key, 2, name)
     assert (found.producer.producer_id, found.producer.producer_epoch) == (hanging.producer_id, hanging.epoch)
-    assert found in admin.find_hanging_transactions(broker_id=broker)
+    assert found in admin.find_hanging_transactions(broker_id=leader_of(admin, key))
     with pytest.raises(IllegalStateError, match="open ones start at 2"):
         admin.abort_transaction(key, start_offset=0)
     assert admin.list_offsets({key: OffsetSpec.LATEST}, isolation_level="read_committed")[key].offset == 2

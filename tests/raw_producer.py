@@ -45,6 +45,10 @@ class RawProducer:
     def is_v2(self) -> bool:
         return self.transactions == 2
 
+    def _version(self, wanted: int | None) -> int:
+        """Of TxnOffsetCommit and EndTxn."""
+        return wanted if wanted is not None else 5 if self.is_v2 else 4
+
     def init(self, *, version: int = 5, **fields: Any) -> Any:
         """Ask for an identity; a first one, unless the fields say what the producer has."""
         request = InitProducerIdRequest(
@@ -83,7 +87,11 @@ class RawProducer:
         """Send a batch; gives the answer of the partition. The next sequence follows when it was stored."""
         data = self.batch(topic, *values or (b"value",), partition=partition, sequence=sequence, **header)
         request = produce_request(topic, data, partition=partition, transactional_id=self.transactional_id)
-        answer = self.ask(request, version or (12 if self.is_v2 else 11)).responses[0].partition_responses[0]
+        answer = (
+            self.ask(request, version if version is not None else 12 if self.is_v2 else 11)
+            .responses[0]
+            .partition_responses[0]
+        )
         if not answer.error_code and sequence is None:
             self.sequences[topic, partition] = self.sequences.get((topic, partition), 0) + len(values or (b"",))
         return answer
@@ -132,7 +140,7 @@ class RawProducer:
             "producer_epoch": self.epoch,
         }
         request = TxnOffsetCommitRequest(group_id=group, topics=list(topics.values()), **{**own, **fields})
-        answer = self.ask(request, version or (5 if self.is_v2 else 4))
+        answer = self.ask(request, self._version(version))
         return [one.error_code for topic in answer.topics for one in topic.partitions]
 
     def end(self, *, commit: bool, version: int | None = None, **fields: Any) -> Any:
@@ -142,7 +150,7 @@ class RawProducer:
             "producer_id": self.producer_id,
             "producer_epoch": self.epoch,
         }
-        answer = self.ask(EndTxnRequest(committed=commit, **{**own, **fields}), version or (5 if self.is_v2 else 4))
+        answer = self.ask(EndTxnRequest(committed=commit, **{**own, **fields}), self._version(version))
         if not answer.error_code and self.is_v2:
             self._identify(answer.producer_id, answer.producer_epoch)
         return answer

@@ -21,6 +21,7 @@ import pytest
 from kclient.protocol import Message
 from kclient.protocol.consumer_protocol import ConsumerProtocolSubscription
 from kclient.protocol.log_records import encode_versioned
+from kclient.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from kclient.protocol.messages.create_topics import CreateTopicsRequest
 from kclient.protocol.messages.delete_groups import DeleteGroupsRequest
 from kclient.protocol.messages.describe_producers import DescribeProducersRequest
@@ -515,6 +516,27 @@ def test_offsets_of_members(compare: Compare) -> None:
             producer.commit_offsets(
                 at.group, place, member_id=member, generation_id=generation, group_instance_id="nobody"
             )
+        at.end(producer, commit=True)
+        at.committed()
+
+    compare(play)
+
+
+def test_offsets_of_members_of_a_consumer_group(compare: Compare) -> None:
+    def play(at: TransactionPlay) -> None:
+        producer = at.new()
+        place = {(at.topic, 0): 1}
+
+        def beat(epoch: int, **fields: Any) -> int:
+            request = ConsumerGroupHeartbeatRequest(group_id=at.group, member_id="m", member_epoch=epoch, **fields)
+            answer = at.ask_quietly(request, 1)
+            assert answer.error_code == 0
+            return int(answer.member_epoch)
+
+        epoch = beat(0, rebalance_timeout_ms=60_000, subscribed_topic_names=[at.topic], topic_partitions=[])
+        for member, generation in (("m", epoch), ("m", epoch + 1), ("m", epoch - 1), ("m", -1), ("n", epoch), ("", 1)):
+            producer.commit_offsets(at.group, place, member_id=member, generation_id=generation)
+        producer.commit_offsets(at.group, place)
         at.end(producer, commit=True)
         at.committed()
 

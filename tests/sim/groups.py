@@ -8,9 +8,7 @@ it waits.
 from __future__ import annotations
 
 import itertools
-import os
 import random
-import zlib
 from collections.abc import Callable, Collection
 from concurrent.futures import Future
 from typing import Any
@@ -349,12 +347,3 @@ class Owner:
     @property
     def fenced(self) -> bool:
         return any(isinstance(error, FencedInstanceIdError) for error in self.errors)
-
-
-def static_seed(name: str, rng: random.Random) -> int:
-    """The seed of a run with static members: always the same one, unless KCLIENT_TEST_SEED asks for others.
-
-    A static leader that comes back without an assignment to make (KIP-814) does not see what has changed while it was
-    away, and one that is repeated late fences itself, as with the Java client: a few runs in a hundred end there.
-    """
-    return rng.randrange(2**32) if "KCLIENT_TEST_SEED" in os.environ else zlib.crc32(name.encode())

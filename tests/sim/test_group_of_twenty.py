@@ -17,7 +17,7 @@ import pytest
 
 from kclient.consumer.group.states import MemberState
 from kclient.types import TopicPartition
-from tests.sim.groups import Owner, static_seed
+from tests.sim.groups import Owner
 from tests.sim.network import NO_FAULTS, Faults, Simulation
 from tests.sim.readers import CommittingCluster, Reader
 
@@ -198,8 +198,7 @@ class Run:
 def test_no_two_of_twenty_members_own_a_partition_and_no_offset_goes_back(
     kind: str, static: float, rng: random.Random
 ) -> None:
-    seed = static_seed(kind, rng) if static else rng.randrange(2**32)
-    run = Run(seed, GROUPS[kind], static)
+    run = Run(rng.randrange(2**32), GROUPS[kind], static)
     run.calm_down()
     for phase in range(len(run.phases)):
         if phase:

@@ -27,13 +27,12 @@ from refbroker.coordinators.transactions.metadata import (
 )
 from refbroker.coordinators.transactions.states import TransactionState
 from refbroker.log.checkpoints import TopicPartitionKey
+from refbroker.metadata.features import TRANSACTION_VERSION
 
 if TYPE_CHECKING:
     from refbroker.broker import Broker
 
 logger = logging.getLogger(__name__)
-
-TRANSACTION_VERSION = "transaction.version"
 
 T = TypeVar("T")
 

@@ -21,10 +21,12 @@ from kclient.protocol.messages.consumer_group_describe import ConsumerGroupDescr
 from kclient.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest as Beat
 from kclient.protocol.messages.create_topics import CreateTopicsRequest
 from kclient.protocol.messages.heartbeat import HeartbeatRequest
+from kclient.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
 from kclient.protocol.messages.join_group import JoinGroupRequest
 from kclient.protocol.messages.leave_group import LeaveGroupRequest
 from kclient.protocol.messages.metadata import MetadataRequest
 from kclient.protocol.messages.offset_commit import OffsetCommitRequest as Commit
+from kclient.protocol.messages.offset_delete import OffsetDeleteRequest
 from kclient.protocol.messages.offset_fetch import OffsetFetchRequest as Fetch
 from kclient.protocol.messages.sync_group import SyncGroupRequest
 from kclient.protocol.messages.update_features import UpdateFeaturesRequest
@@ -38,6 +40,7 @@ TIMES = {"timestamp", "assignment_timestamp", "current_state_timestamp", "commit
 KAFKA_ID = re.compile(r"[\w-]{22}")
 REASON = re.compile(r"(?<=is not a valid regular expression: ).*")
 T, U = "play-t", "play-u"
+GROUP_RESOURCE, UNKNOWN_MEMBER_ID = 32, 25
 
 Owned = dict[str, list[int]]
 
@@ -101,6 +104,13 @@ class ConsumerPlay(Play):
 
         wait_until(lambda: finalized() == level)
 
+    def configure(self, **settings: str) -> None:
+        """Give the group settings of its own; underscores stand for dots."""
+        one = IncrementalAlterConfigsRequest.AlterableConfig
+        configs = [one(name=name.replace("_", "."), value=value) for name, value in settings.items()]
+        resource = IncrementalAlterConfigsRequest.AlterConfigsResource(GROUP_RESOURCE, self.group, configs)
+        self.ask(IncrementalAlterConfigsRequest(resources=[resource]), 1)
+
     # The consumer protocol
 
     def beat(self, member: str, epoch: int, owned: Owned | None = None, *, version: int = 1, **fields: Any) -> Any:
@@ -127,6 +137,11 @@ class ConsumerPlay(Play):
 
         wait_until(changed)
         return int(self.note(found[-1]).member_epoch)
+
+    def wait_until_fenced(self, member: str, epoch: int) -> None:
+        """Send heartbeats of a member that give up nothing until it is none any more."""
+        beat = self._beat(member, epoch, None)
+        wait_until(lambda: self._main.ask(beat, 1).error_code == UNKNOWN_MEMBER_ID)
 
     def describe(self, *groups: str, version: int = 1) -> None:
         self.ask(ConsumerGroupDescribeRequest(group_ids=list(groups or [self.group])), version)
@@ -163,6 +178,11 @@ class ConsumerPlay(Play):
         request = HeartbeatRequest(group_id=self.group, member_id=member, generation_id=generation, **fields)
         return self.ask(request, 4)
 
+    def wait_until_out(self, member: str, generation: int) -> None:
+        """Send heartbeats of a classic member that does nothing else until it is none any more."""
+        beat = HeartbeatRequest(group_id=self.group, member_id=member, generation_id=generation)
+        wait_until(lambda: self._main.ask(beat, 4).error_code == UNKNOWN_MEMBER_ID)
+
     def leave(self, *members: tuple[str, str | None]) -> Any:
         identities = [LeaveGroupRequest.MemberIdentity(member_id=one, group_instance_id=two) for one, two in members]
         return self.ask(LeaveGroupRequest(group_id=self.group, members=identities), 5)
@@ -178,6 +198,11 @@ class ConsumerPlay(Play):
             topic.topic_id = UUID(int=0)
         given = {"group_id": self.group, "topics": [topic], "member_id": member}
         self.ask(Commit(generation_id_or_member_epoch=epoch, **(given | fields)), version)
+
+    def delete_offsets(self, *partitions: int) -> None:
+        wanted = [OffsetDeleteRequest.OffsetDeleteRequestPartition(number) for number in partitions]
+        topics = [OffsetDeleteRequest.OffsetDeleteRequestTopic(T, wanted)]
+        self.ask(OffsetDeleteRequest(group_id=self.group, topics=topics), 0)
 
     def fetch(self, member: str | None, epoch: int, version: int = 9) -> None:
         topic = Fetch.OffsetFetchRequestTopics(name=T, partition_indexes=[0, 1])

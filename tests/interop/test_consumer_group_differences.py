@@ -293,11 +293,47 @@ def _offsets(play: ConsumerPlay) -> None:
     for member, epoch in (("a", 3), ("a", 2), ("a", 4), ("stranger", 3), (None, -1), ("", -1), ("a", -1)):
         play.fetch(member, epoch)
     play.fetch(None, -1, 8)
+    play.delete_offsets(0, 3)
     play.beat("a", -1)
     play.beat("b", -1)
     play.commit("", -1)
+    play.delete_offsets(0, 3)
     play.commit("a", 4)
     play.fetch("a", 3)
+
+
+def _interval(play: ConsumerPlay) -> None:
+    """A target stays for a while, and a later heartbeat makes the next one; groups have settings of their own."""
+    play.configure(consumer_assignment_interval_ms="1500", consumer_heartbeat_interval_ms="7000")
+    play.join("a", T)
+    play.join("b", T)
+    play.beat("a", 2, {T: [0, 1, 2, 3]})
+    play.describe()
+    play.wait_for_epoch("b", 2)
+    play.beat("a", 2, {T: [0, 1, 2, 3]})
+    play.configure(consumer_session_timeout_ms="1")
+    play.configure(no_such_setting="1")
+
+
+def _too_late(play: ConsumerPlay) -> None:
+    """Members that do not give up their partitions, do not join again, or do not ask for their assignment are out."""
+    play.join("a", T, rebalance_timeout_ms=300)
+    play.join("b", T)
+    play.beat("a", 2)
+    play.wait_until_fenced("a", 2)
+    play.beat("b", 3, {})
+    play.describe()
+    member = play.classic_member(T, rebalance_timeout_ms=300)
+    joined = play.classic_join(member, T, rebalance_timeout_ms=300)
+    play.wait_until_out(member, joined.generation_id)
+    play.beat("b", 4, {T: [0, 1, 2, 3]})
+    member = play.classic_member(T, rebalance_timeout_ms=300)
+    joined = play.classic_join(member, T, rebalance_timeout_ms=300)
+    play.sync(member, joined.generation_id)
+    play.beat("b", 6, {T: [0, 1, 2, 3]}, subscribed_topic_names=[U])
+    play.classic_beat(member, joined.generation_id)
+    play.wait_until_out(member, joined.generation_id)
+    play.describe()
 
 
 SCENES = {
@@ -313,6 +349,8 @@ SCENES = {
     "upgrade": _upgrade,
     "static migration": _static_migration,
     "offsets": _offsets,
+    "interval": _interval,
+    "too late": _too_late,
 }
 
 

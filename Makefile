@@ -3,6 +3,8 @@
 
 PYTHON ?= python3
 VENV   ?= .venv
+# How many processes share the tests: more than two cores need, since most tests wait rather than work.
+JOBS   ?= 4
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check install --quiet
 PYTEST := $(BIN)/python -m pytest
@@ -19,7 +21,7 @@ demo: $(VENV)/.demo ## send 336,776 real flights through a broker on disk and re
 	@$(BIN)/python examples/flights.py
 
 test: $(VENV)/.dev ## unit, simulation, integration and short fuzz tests
-	@$(PYTEST) $(ARGS)
+	@$(PYTEST) --numprocesses=$(JOBS) --dist=worksteal $(ARGS)
 
 examples: $(VENV)/.dev ## run every example against a broker of its own
 	@$(PYTEST) examples tests/integration/test_examples.py $(ARGS)

@@ -12,14 +12,14 @@ import os
 import random
 import re
 from collections.abc import Iterator
-from typing import Protocol
+from typing import Any, Protocol
 
 import hypothesis
 import pytest
 
 from tests.interop.kafka.cluster import KafkaCluster, unavailable_reason
 
-_SEED = int(os.environ.get("KCLIENT_TEST_SEED", "0")) or random.SystemRandom().randrange(1, 2**32)
+_SEED = pytest.StashKey[int]()
 SETTINGS = {
     "group.consumer.min.heartbeat.interval.ms": "200",
     "group.consumer.heartbeat.interval.ms": "200",
@@ -63,6 +63,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    given = int(os.environ.get("KCLIENT_TEST_SEED", "0"))
+    shared = getattr(config, "workerinput", {}).get("seed")
+    config.stash[_SEED] = shared or given or random.SystemRandom().randrange(1, 2**32)
     # An installed project registers it by its entry point; a plain checkout has none.
     if not config.pluginmanager.has_plugin("refbroker"):
         from refbroker import pytest_plugin
@@ -70,11 +73,18 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(pytest_plugin, "refbroker")
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Where processes share the tests (pytest-xdist), all have the seed that the report's header names."""
+    node.workerinput["seed"] = node.config.stash[_SEED]
+
+
 def pytest_report_header(config: pytest.Config) -> list[str]:
     from kclient.records import IMPLEMENTATION
 
     which = config.getoption("--broker")
-    return [f"kclient: {IMPLEMENTATION} records, broker {which}, seed {_SEED} (KCLIENT_TEST_SEED)"]
+    seed = config.stash[_SEED]
+    return [f"kclient: {IMPLEMENTATION} records, broker {which}, seed {seed} (KCLIENT_TEST_SEED)"]
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -156,4 +166,4 @@ def topic(request: pytest.FixtureRequest) -> str:
 @pytest.fixture
 def rng(request: pytest.FixtureRequest) -> random.Random:
     """Randomness that the seed in the report's header repeats."""
-    return random.Random(f"{_SEED}:{request.node.nodeid}")
+    return random.Random(f"{request.config.stash[_SEED]}:{request.node.nodeid}")

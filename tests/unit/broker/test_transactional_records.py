@@ -18,6 +18,9 @@ from kclient.protocol.messages.list_offsets import ListOffsetsRequest
 from kclient.protocol.messages.produce import ProduceRequest
 from kclient.records import COMMIT, control_batch, read_batches
 from refbroker.dispatch import CloseConnectionError
+from refbroker.metrics import table
+from refbroker.metrics.collect import collect
+from refbroker.metrics.exposition import as_dict
 from tests.raw_producer import RawProducer, produce_request
 from tests.unit.broker.committing import GroupHarness, turns
 from tests.unit.broker.harness import Harness
@@ -334,3 +337,28 @@ async def test_a_producer_whose_batches_were_all_compacted_away_goes_on_after_a_
     gap = one.send("c", sequence=4, timestamp=harness.clock())
     assert gap.error_code == OUT_OF_ORDER
     assert one.send("c", b"next", timestamp=harness.clock()).error_code == NONE
+
+
+# Metrics
+
+
+async def test_what_is_counted_of_open_transactions(harness: Harness) -> None:
+    async def values() -> tuple[Any, ...]:
+        found = as_dict(await collect(harness.broker))
+        of_partition = (table.LAST_STABLE, table.LAST_STABLE_LAG, table.LAST_STABLE_AGE)
+        return (
+            *(found[metric.name]["t"]["0"] for metric in of_partition),
+            found[table.LATE_TRANSACTIONS.name],
+            found[table.PRODUCERS.name],
+        )
+
+    assert await values() == (0, 0, 0, 0, 0)
+    one = producer(harness)
+    one.send("t", b"a", b"b", timestamp=harness.clock())
+    harness.clock.step(700)
+    assert await values() == (0, 2, 700, 0, 1)
+    # A quarter of an hour is the longest a transaction may take, and five minutes are added.
+    harness.clock.step(20 * 60_000)
+    assert await values() == (0, 2, 700 + 20 * 60_000, 1, 1)
+    one.end(commit=True)
+    assert await values() == (3, 0, 0, 0, 1)

@@ -133,6 +133,27 @@ def test_static_member_gets_its_partitions_back_without_a_rebalance(group: Group
 
 
 @CLASSIC
+def test_static_member_that_comes_back_with_another_subscription_has_the_group_divide_anew(
+    group: Group, seed: Seeder, topic: str
+) -> None:
+    other = f"{topic}-other"
+    seed.create(topic, partitions=2)
+    seed.create(other, partitions=2)
+    first = group.join([topic, other], group_instance_id="a")
+    group.settle(4)
+    second = group.join([other], group_instance_id="b")
+    group.poll_until(lambda: second.consumer.assignment())
+    group.leave(second)
+    second = group.join([topic], group_instance_id="b")
+
+    def divided() -> bool:
+        mine, others = first.consumer.assignment(), second.consumer.assignment()
+        return len(mine) == 3 and {tp.topic for tp in others} == {topic}
+
+    group.poll_until(divided)
+
+
+@CLASSIC
 def test_second_member_with_the_same_instance_id_fences_the_first(group: Group, seed: Seeder, topic: str) -> None:
     seed.create(topic, partitions=2)
     first = group.join(group_instance_id="a")

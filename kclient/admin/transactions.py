@@ -159,7 +159,8 @@ def fence_producers(
 
 
 def _fence(core: AdminCore, node: Node, transactional_id: str, deadline: Deadline) -> Operation[FencedProducer]:
-    # The timeout is that of the id until its next producer names one of its own; nothing is open that could need it.
+    # The timeout is that of the id until its next producer names one of its own. Nothing is open that it could end, but
+    # it is also how long the coordinator waits for the replicas of its log.
     timeout_ms = core.config.request_timeout_ms
     request = InitProducerIdRequest(transactional_id=transactional_id, transaction_timeout_ms=timeout_ms)
     answer: InitProducerIdResponse = yield from core.request(

@@ -289,8 +289,7 @@ class LogLoader:
         self._producers.remove_snapshots(strays)
         recovered = self._recovered_producers
         if recovered is not None and recovered.end_offset == end:
-            # A snapshot has but the last batch of each. After a crash nobody knows which answers have arrived, and
-            # who has several batches on the way sends all of them again.
-            recovered.remove_expired(self._now_ms)
+            # A snapshot has but the last batch of each, and those are passed over whose records are old. After a crash
+            # nobody knows which answers have arrived: who has batches on the way sends all of them again.
             producers = recovered
         return producers, used

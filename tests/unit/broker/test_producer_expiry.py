@@ -56,6 +56,9 @@ async def test_who_is_idle_for_too_long_is_not_remembered_by_a_start(harness: Ha
     producer.send("t", timestamp=harness.clock())
     harness.clock.step(24 * 60 * MINUTE_MS)
     harness.restart(clean=clean)
+    # After a crash it may have batches on the way, and is forgotten with the next look.
+    assert remembered(harness) == (0 if clean else 1)
+    harness.broker.logs.remove_expired_producers(harness.clock())
     assert remembered(harness) == 0
 
 

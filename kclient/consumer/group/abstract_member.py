@@ -19,6 +19,7 @@ from typing import Any, Generic, TypeVar
 from kclient.config import ConsumerConfig
 from kclient.consumer.group.events import Event
 from kclient.consumer.group.poll_interval import PollInterval
+from kclient.consumer.group.states import Generation
 from kclient.errors import IllegalStateError, KafkaError, MaxPollExceeded
 from kclient.metrics import Metrics
 from kclient.net.backoff import retry_backoff
@@ -77,6 +78,7 @@ class AbstractMember(Manager, Generic[State]):
         # Of the owner's join or subscription.
         self._number = 0
         self._leaving: list[Future[None]] = []
+        self._last: Generation | None = None
         # Whether a heartbeat is under way.
         self._beating = False
         self._life = 0
@@ -93,6 +95,10 @@ class AbstractMember(Manager, Generic[State]):
     def joining(self) -> bool:
         """Whether it is on its way to its partitions (any thread)."""
         return self.state in self.arriving
+
+    def last_generation(self) -> Generation | None:
+        """What its owner was given what it reads in, even if that is lost now; None before the first (any thread)."""
+        return self._last
 
     def _move_to(self, state: State) -> None:
         if state not in self.transitions[self.state]:

@@ -268,7 +268,8 @@ class GroupOffsets:
 
     def group_metadata(self) -> ConsumerGroupMetadata:
         """See `Consumer.group_metadata`."""
-        generation = None if self._subscription.topics is None else self._member.generation_now()
+        # Who lost its membership says what it was, and is refused: transactional offsets of nobody are taken (KIP-447).
+        generation = None if self._subscription.topics is None else self._member.last_generation()
         if generation is None:
             return ConsumerGroupMetadata(self.group, group_instance_id=self._instance_id)
         return ConsumerGroupMetadata(self.group, generation.id, generation.member_id, generation.instance_id)

@@ -260,7 +260,7 @@ class ConsumerMember(AbstractMember[ConsumerState]):
             return
         if response.member_id:
             self._member_id = response.member_id
-        self._generation = self._at(response.member_epoch)
+        self._last = self._generation = self._at(response.member_epoch)
         assignment = response.assignment
         if self.state is ConsumerState.PREPARE_LEAVING:
             return

@@ -270,6 +270,7 @@ class GroupMember(AbstractMember[MemberState]):
         self._sync_time.record(1000 * (now - sent_at))
         self._rebalanced(now)
         self._move_to(MemberState.STABLE)
+        self._last = generation
         self._join = None
         self._on_event(Assigned(self._number, self.membership, generation, bytes(response.assignment)))
 

@@ -43,11 +43,15 @@ class Member:
 
     def __init__(self) -> None:
         self.generation: Generation | None = Generation(1, "m", None, "range")
+        self.last = self.generation
         self.rebalancing = False
         self.refusals: list[KafkaError] = []
 
     def generation_now(self) -> Generation | None:
         return self.generation
+
+    def last_generation(self) -> Generation | None:
+        return self.last
 
     def refused(self, generation: Generation, error: KafkaError, now: float) -> None:
         self.refusals.append(error)

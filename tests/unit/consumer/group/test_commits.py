@@ -293,9 +293,17 @@ def test_a_static_member_needs_a_broker_that_knows_such() -> None:
 
 def test_group_metadata_says_who_the_member_is() -> None:
     model = OffsetsModel()
+    model.member.last = None
+    assert model.offsets.group_metadata() == ConsumerGroupMetadata("g"), "it has not joined yet"
+    model.member.last = model.member.generation
     assert model.offsets.group_metadata() == ConsumerGroupMetadata("g", 1, "m")
+
+
+def test_who_lost_its_membership_commits_in_a_transaction_as_who_it_was() -> None:
+    model = OffsetsModel()
     model.member.generation = None
-    assert model.offsets.group_metadata() == ConsumerGroupMetadata("g")
+    # Offsets of nobody would be taken: the coordinator could not tell that somebody else reads the partitions by now.
+    assert model.offsets.group_metadata() == ConsumerGroupMetadata("g", 1, "m")
 
 
 def test_an_offset_below_zero_is_refused() -> None:

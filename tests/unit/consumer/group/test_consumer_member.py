@@ -324,9 +324,11 @@ def test_what_passes_is_tried_again_after_a_pause(kind: type[errors.BrokerError]
 @pytest.mark.parametrize("kind", [errors.UnknownMemberIdError, errors.FencedMemberEpochError])
 def test_fenced_member_loses_everything_and_joins_when_its_owner_has_heard(kind: type[errors.BrokerError]) -> None:
     case = Case().stable()
+    last = case.member.generation_now()
     case.answer(kind.code)
     assert case.state is State.FENCED
     assert case.member.generation_now() is None
+    assert case.member.last_generation() == last is not None
     (event,) = case.events
     assert isinstance(event, Rejoin)
     assert event.lost

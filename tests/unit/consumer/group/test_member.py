@@ -290,11 +290,12 @@ def test_heartbeat_tells_the_owner_once_to_join_again(
 ) -> None:
     case = Case().stable()
     case.events.clear()
-    before = case.member.membership
+    before, last = case.member.membership, case.member.generation_now()
     case.answer_heartbeat(code(kind))
     (event,) = case.events
     assert isinstance(event, Rejoin)
     assert event.lost is lost
+    assert case.member.last_generation() == last is not None
     assert (case.member.membership > before) is lost
     assert case.member.state is state
     assert (case.member.generation_now() is None) is lost

@@ -108,6 +108,15 @@ class AsyncConsumer:
         """Read all partitions of these topics: see `Consumer.subscribe`; the listener's methods may be coroutines."""
         self._call(self._core.subscribe, topics, exclude, listener)
 
+    @property
+    def listener(self) -> RebalanceListener:
+        """Who hears of partitions that come and go: see `Consumer.listener`."""
+        return self._core.listener
+
+    @listener.setter
+    def listener(self, listener: RebalanceListener) -> None:
+        self._core.listener = listener
+
     def subscription(self) -> frozenset[str]:
         """The topics that are subscribed to."""
         return frozenset(self._core.subscription.topics or ())
@@ -198,7 +207,7 @@ class AsyncConsumer:
         return await self._run(self._core.committed(partitions, self._seconds(timeout)))
 
     def group_metadata(self) -> ConsumerGroupMetadata:
-        """Who this consumer is in its group, for a producer that commits its offsets in a transaction."""
+        """Who this consumer is in its group, for a transaction: see `Consumer.group_metadata`."""
         return self._core.of_group().group_metadata()
 
     # -- topics
@@ -221,6 +230,11 @@ class AsyncConsumer:
     def health(self) -> ConsumerHealth:
         """How each partition does: see `Consumer.health`."""
         return self._core.monitor.health()
+
+    @property
+    def config(self) -> ConsumerConfig:
+        """The options, with the defaults of those that were not given."""
+        return self._core.config
 
     def metrics(self) -> dict[str, float]:
         """What this client counted, by Kafka's names, as `records_consumed_total` or `records_lag_max`."""

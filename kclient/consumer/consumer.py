@@ -141,6 +141,19 @@ class Consumer:
         """
         self._call(self._core.subscribe, topics, exclude, listener)
 
+    @property
+    def listener(self) -> RebalanceListener:
+        """Who hears of partitions that come and go, as given to `subscribe`; may be replaced until the next one.
+
+        Raises:
+            InvalidGroupIdError: there is no group_id.
+        """
+        return self._core.listener
+
+    @listener.setter
+    def listener(self, listener: RebalanceListener) -> None:
+        self._core.listener = listener
+
     def subscription(self) -> frozenset[str]:
         """The topics that are subscribed to."""
         return frozenset(self._core.subscription.topics or ())
@@ -304,7 +317,10 @@ class Consumer:
         return self._run(self._core.committed(partitions, self._seconds(timeout)))
 
     def group_metadata(self) -> ConsumerGroupMetadata:
-        """Who this consumer is in its group, for a producer that commits its offsets in a transaction."""
+        """Who this consumer is in its group, for a producer that commits its offsets in a transaction.
+
+        Once it has lost its membership, and until it joins again, this is who it was: the coordinator refuses that.
+        """
         return self._core.of_group().group_metadata()
 
     # -- topics
@@ -333,6 +349,11 @@ class Consumer:
         From any thread; asks no broker.
         """
         return self._core.monitor.health()
+
+    @property
+    def config(self) -> ConsumerConfig:
+        """The options, with the defaults of those that were not given."""
+        return self._core.config
 
     def metrics(self) -> dict[str, float]:
         """What this client counted, by Kafka's names, as `records_consumed_total` or `records_lag_max`."""

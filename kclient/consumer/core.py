@@ -323,6 +323,19 @@ class ConsumerCore:
 
     # -- the group
 
+    @property
+    def listener(self) -> RebalanceListener:
+        """See `Consumer.listener`."""
+        self.of_group()
+        assert self.group is not None
+        return self.group.coordination.listener
+
+    @listener.setter
+    def listener(self, listener: RebalanceListener) -> None:
+        self.of_group()
+        assert self.group is not None
+        self.group.coordination.listener = listener
+
     def of_group(self) -> GroupOffsets:
         """The group's offsets.
 

@@ -160,6 +160,11 @@ class AsyncProducer:
         """The partitions of a topic. See `Producer.partitions_for`."""
         return await self._run(self._core.partitions_for(topic, timeout))
 
+    @property
+    def config(self) -> ProducerConfig:
+        """The options, with the defaults of those that were not given."""
+        return self._core.config
+
     def metrics(self) -> dict[str, float]:
         """What the producer counts. See `Producer.metrics`."""
         return self._core.metrics()

@@ -245,6 +245,11 @@ class Producer(SendPath):
         """
         return run(self._core.partitions_for(topic, timeout), self._core.news)
 
+    @property
+    def config(self) -> ProducerConfig:
+        """The options, with the defaults of those that were not given."""
+        return self._core.config
+
     def metrics(self) -> dict[str, float]:
         """What the producer counts: by Kafka's names, with labels for topic and broker."""
         return self._core.metrics()

@@ -1,0 +1,37 @@
+"""One topic in, one out, and whoever copies is killed with -9 at random, as is the broker: each record is there once.
+
+On refbroker and on Apache Kafka, by programs with the calls of kclient and of confluent-kafka. KCLIENT_KILLS says how
+often; fifty take some minutes. What happened is logged (`--log-cli-level=INFO`).
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+from pathlib import Path
+
+import pytest
+
+from tests.interop.exactly_once import BROKERS, Play
+from tests.interop.kafka.cluster import unavailable_reason
+from tests.interop.killing import KILLS
+
+log = logging.getLogger(__name__)
+
+
+@pytest.mark.timeout(120 + 40 * KILLS)
+@pytest.mark.parametrize("kind", ["plain", "confluent"])
+@pytest.mark.parametrize("broker", list(BROKERS))
+def test_each_record_is_copied_once_whoever_is_killed(
+    tmp_path: Path, rng: random.Random, broker: str, kind: str
+) -> None:
+    if kind == "confluent":
+        pytest.importorskip("confluent_kafka", reason="confluent-kafka is not installed")
+    if broker == "kafka" and (reason := unavailable_reason()):
+        pytest.skip(reason)
+    with BROKERS[broker](tmp_path) as running:
+        play = Play(running, kind, tmp_path, rng)
+        play.run(KILLS)
+    log.info("%s, %s: %s", broker, kind, dict(play.counts))
+    assert play.counts["kills"] >= KILLS
+    assert play.counts["commit markers"] > 0

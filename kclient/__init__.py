@@ -20,7 +20,7 @@ if TYPE_CHECKING:
         Records,
         Waiting,
     )
-    from kclient.producer import AsyncProducer, Producer, RecordFuture
+    from kclient.producer import AsyncProducer, Producer, ProducerRecord, RecordFuture
     from kclient.types import (
         ConsumerGroupMetadata,
         ConsumerRecord,
@@ -54,6 +54,7 @@ _HOMES = {
     "PartitionInfo": "types",
     "PreparedTransaction": "types",
     "Producer": "producer",
+    "ProducerRecord": "producer",
     "RebalanceListener": "consumer",
     "RecordFuture": "producer",
     "RecordMetadata": "types",
@@ -81,6 +82,7 @@ __all__ = [
     "PartitionInfo",
     "PreparedTransaction",
     "Producer",
+    "ProducerRecord",
     "RebalanceListener",
     "RecordFuture",
     "RecordMetadata",

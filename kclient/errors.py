@@ -156,6 +156,26 @@ class TransactionAbortedError(KafkaError, name="TRANSACTION_ABORTED"):
     """The record was not sent, since its transaction was aborted."""
 
 
+class TransformError(KafkaError, name="TRANSFORM_FAILED"):
+    """A transform's function failed on a record, or what it returned could not be sent; nothing of the record counts.
+
+    The cause is attached. The record is not committed: whoever goes on reads it again.
+
+    Parameters:
+        topic, partition, offset: the record.
+        reason: what was raised.
+    """
+
+    def __init__(self, topic: str, partition: int, offset: int, *, reason: BaseException) -> None:
+        super().__init__(
+            f"the record could not be transformed: {type(reason).__name__}: {reason}; on_error may skip such records, "
+            "or send them elsewhere",
+            topic=topic,
+            partition=partition,
+            offset=offset,
+        )
+
+
 class SerializationError(KafkaError, ValueError, name="SERIALIZATION_FAILED"):
     """A serializer failed, or did not return bytes; the record was not sent."""
 

@@ -20,6 +20,7 @@ SAMPLES = [
     errors.DeliveryError(3, [errors.RecordTooLargeError()]),
     errors.BrokerConnectionError("broker.test", 9092, OSError(111, "Connection refused")),
     errors.DeserializationError("orders", 0, 5, part="key", key=b"k", value=None, reason=ValueError("not JSON")),
+    errors.TransformError("orders", 0, 5, reason=ValueError("not JSON")),
     errors.NoOffsetForPartitionError(["orders-0"]),
     errors.LogTruncationError({"orders-0": 5}, {"orders-0": 9}),
     errors.error_from_code(999, topic="orders"),

@@ -1,0 +1,64 @@
+"""Whether a consumer and a producer can be made into a loop that counts each record once; if not, what to change."""
+
+from __future__ import annotations
+
+from kclient.config import ConsumerConfig, ProducerConfig
+from kclient.consumer import AsyncConsumer, Consumer
+from kclient.errors import ConfigError
+from kclient.producer import AsyncProducer, Producer
+
+
+def check_faces(consumer: object, producer: object, *, are_async: bool) -> None:
+    """Check that the two clients are of the same kind as the loop.
+
+    Raises:
+        TypeError: one is not.
+    """
+    if are_async and isinstance(consumer, AsyncConsumer) and isinstance(producer, AsyncProducer):
+        return
+    if not are_async and isinstance(consumer, Consumer) and isinstance(producer, Producer):
+        return
+    raise TypeError(
+        "Transform takes a Consumer and a Producer, AsyncTransform an AsyncConsumer and an AsyncProducer, not "
+        f"{consumer!r} and {producer!r}"
+    )
+
+
+def check_clients(consumer: ConsumerConfig, producer: ProducerConfig, *, allow_read_uncommitted: bool) -> None:
+    """Check the options of the two clients.
+
+    Raises:
+        ConfigError: offsets would be committed apart from the results, or records be read that may be aborted.
+    """
+    if consumer.group_id is None:
+        raise ConfigError("the consumer of a transform needs a group_id: its offsets are committed with the results")
+    if consumer.enable_auto_commit:
+        raise ConfigError(
+            "the consumer of a transform needs enable_auto_commit=False: what it commits by itself counts whether the "
+            "results do or not"
+        )
+    if consumer.isolation_level != "read_committed" and not allow_read_uncommitted:
+        raise ConfigError(
+            'the consumer of a transform needs isolation_level="read_committed", since results of records that are '
+            "aborted later would stay; say allow_read_uncommitted=True if that is meant"
+        )
+    if producer.transactional_id is None:
+        raise ConfigError(
+            "the producer of a transform needs a transactional_id: one for each process that runs at the same time, "
+            "and the same one when it starts again"
+        )
+
+
+def check_limits(max_records: int, max_seconds: float, producer: ProducerConfig) -> None:
+    """Check when a batch is committed.
+
+    Raises:
+        ConfigError: never, or later than the brokers wait for it.
+    """
+    if max_records < 1:
+        raise ConfigError(f"max_records must be at least 1, not {max_records}")
+    if not 0 <= 1000 * max_seconds < producer.transaction_timeout_ms:
+        raise ConfigError(
+            f"max_seconds must be 0 or more, and less than transaction_timeout_ms ({producer.transaction_timeout_ms}), "
+            f"after which the coordinator aborts the transaction; not {max_seconds:g}"
+        )

@@ -1,0 +1,193 @@
+"""The two faces of the loop, blocking and async, and each as one call.
+
+Everything is decided in `loop`; here is only how it is run.
+"""
+
+from __future__ import annotations
+
+import time
+
+import anyio
+
+from kclient.consumer import AsyncConsumer, Consumer
+from kclient.producer import AsyncProducer, Producer
+from kclient.transform.checks import check_clients, check_faces, check_limits
+from kclient.transform.driving import drive, drive_async, then, then_async
+from kclient.transform.functions import AsyncFunction, AsyncOnError, Function, OnError
+from kclient.transform.loop import Loop
+
+MAX_RECORDS = 1000
+MAX_SECONDS = 0.1
+
+
+class Transform:
+    """Transforms records of a consumer into records of a producer, each exactly once.
+
+        loop = Transform(consumer, producer, lambda record: ProducerRecord("out", record.value))
+        signal.signal(signal.SIGTERM, lambda *_: loop.stop())
+        loop.run()
+
+    While it runs, the two belong to it; afterwards they are open still, and whoever made them closes them. Each
+    process has one producer, and so one loop, with a transactional_id of its own (KIP-447).
+
+    Parameters:
+        consumer: subscribed to the input, or with partitions assigned; with a group_id, enable_auto_commit=False and
+            isolation_level="read_committed".
+        producer: with a transactional_id.
+        function: takes a record, and returns None, a ProducerRecord or several. It runs in the thread that calls `run`.
+            It is called again for a record whose transaction was aborted; only what it returns counts once.
+        on_error: takes a record and the exception that the function raised on it; what it returns is sent in place of
+            results (None skips the record; a ProducerRecord may be a dead letter), in the same transaction. Without it,
+            or if it raises, the loop ends.
+        max_records: how many records a transaction takes at most.
+        max_seconds: how long the first of them waits for the commit, about; readers of the results wait as long.
+        allow_read_uncommitted: whether the consumer may read records that are aborted later.
+
+    Raises:
+        ConfigError: the options of the two do not allow it; it says which, and what they have to be.
+        TypeError: consumer or producer is an async one.
+    """
+
+    def __init__(
+        self,
+        consumer: Consumer,
+        producer: Producer,
+        function: Function,
+        *,
+        on_error: OnError | None = None,
+        max_records: int = MAX_RECORDS,
+        max_seconds: float = MAX_SECONDS,
+        allow_read_uncommitted: bool = False,
+    ) -> None:
+        check_faces(consumer, producer, are_async=False)
+        check_clients(consumer.config, producer.config, allow_read_uncommitted=allow_read_uncommitted)
+        check_limits(max_records, max_seconds, producer.config)
+        self._loop = Loop(
+            consumer,
+            producer,
+            function,
+            on_error,
+            max_records,
+            max_seconds,
+            awaits=False,
+            sleep=time.sleep,
+            then=then,
+        )
+
+    def run(self) -> None:
+        """Run until `stop`. It calls `init_transactions` if nobody has.
+
+        However it ends, no transaction is left open. Unless it was interrupted (Ctrl-C), the consumer then stands where
+        its group has committed, so another call goes on there.
+
+        Raises:
+            TransformError: the function failed on a record, or its results could not be sent: it says which record, and
+                its cause is what was raised. The record is not committed, and is the next one that is read.
+            ProducerFencedError: another producer has taken the transactional id, and goes on where this one was.
+            KafkaError: what does not pass by itself, as a missing permission, or a record that cannot be read; what
+                was read before is committed.
+            KafkaTimeoutError: brokers could not be reached, at the beginning or while it was to stop.
+        """
+        drive(self._loop.run())
+
+    def stop(self) -> None:
+        """Have `run` commit what is transformed, and return; from any thread or signal handler, or from the function.
+
+        That takes until the function is done with its record, a tenth of a second where there is none. A loop that was
+        stopped does not run again.
+        """
+        self._loop.stop()
+
+    def metrics(self) -> dict[str, float]:
+        """What it counted: `transform_records_in_total`, `transform_commit_total`, `transform_batch_latency_avg` ..."""
+        return self._loop.measures.metrics.snapshot()
+
+
+class AsyncTransform:
+    """`Transform` for asyncio and trio, of an AsyncConsumer and an AsyncProducer.
+
+    The functions may be plain ones, coroutine functions or asynchronous generators. Records are transformed one after
+    the other. A task that is cancelled aborts its transaction.
+    """
+
+    def __init__(
+        self,
+        consumer: AsyncConsumer,
+        producer: AsyncProducer,
+        function: AsyncFunction,
+        *,
+        on_error: AsyncOnError | None = None,
+        max_records: int = MAX_RECORDS,
+        max_seconds: float = MAX_SECONDS,
+        allow_read_uncommitted: bool = False,
+    ) -> None:
+        check_faces(consumer, producer, are_async=True)
+        check_clients(consumer.config, producer.config, allow_read_uncommitted=allow_read_uncommitted)
+        check_limits(max_records, max_seconds, producer.config)
+        self._loop = Loop(
+            consumer,
+            producer,
+            function,
+            on_error,
+            max_records,
+            max_seconds,
+            awaits=True,
+            sleep=anyio.sleep,
+            then=then_async,
+        )
+
+    async def run(self) -> None:
+        """Run until `stop`. See `Transform.run`."""
+        await drive_async(self._loop.run())
+
+    def stop(self) -> None:
+        """Have `run` commit what is transformed, and return. See `Transform.stop`."""
+        self._loop.stop()
+
+    def metrics(self) -> dict[str, float]:
+        """What it counted. See `Transform.metrics`."""
+        return self._loop.measures.metrics.snapshot()
+
+
+def transform(
+    consumer: Consumer,
+    producer: Producer,
+    function: Function,
+    *,
+    on_error: OnError | None = None,
+    max_records: int = MAX_RECORDS,
+    max_seconds: float = MAX_SECONDS,
+    allow_read_uncommitted: bool = False,
+) -> None:
+    """Transform records until something ends it: `Transform(...).run()`, which has the parameters and errors."""
+    Transform(
+        consumer,
+        producer,
+        function,
+        on_error=on_error,
+        max_records=max_records,
+        max_seconds=max_seconds,
+        allow_read_uncommitted=allow_read_uncommitted,
+    ).run()
+
+
+async def transform_async(
+    consumer: AsyncConsumer,
+    producer: AsyncProducer,
+    function: AsyncFunction,
+    *,
+    on_error: AsyncOnError | None = None,
+    max_records: int = MAX_RECORDS,
+    max_seconds: float = MAX_SECONDS,
+    allow_read_uncommitted: bool = False,
+) -> None:
+    """The same with `AsyncTransform`."""
+    await AsyncTransform(
+        consumer,
+        producer,
+        function,
+        on_error=on_error,
+        max_records=max_records,
+        max_seconds=max_seconds,
+        allow_read_uncommitted=allow_read_uncommitted,
+    ).run()

@@ -1,0 +1,373 @@
+"""The loop: read, transform, send, and commit results and offsets in one transaction.
+
+A transaction begins with the first record of a batch and is committed when the batch is full, or its time is over. What
+stands in the way of that leads to one of three ends:
+
+    it passes       the transaction is aborted, every partition goes back to what is committed, and the loop goes on:
+                    a rebalance, a lost membership, a transaction that timed out, brokers that were not there
+    it stays        the same, and the error is raised: a record on which the function fails, a missing permission
+    it is fatal     the error is raised: another producer has the transactional id, and does the work
+
+Only `poll` can take partitions away. While it does, its listener commits the batch before a partition is given up, so
+that whoever gets it goes on behind the batch; where partitions are lost already, the batch is aborted. The coordinator
+checks at each commit that the consumer is a member still (KIP-447), so one that was slow cannot commit what others
+have read meanwhile.
+
+A kill at any moment leaves a transaction that is aborted (by its timeout, or by the next `init_transactions`) or, once
+the coordinator has written that it is to be committed, is committed whoever lives; the group's offsets go with it.
+
+Leaves out waiting (`driving`), and what the calls do in the clients.
+"""
+
+from __future__ import annotations
+
+import enum
+import logging
+import time
+from collections.abc import Callable, Collection
+from functools import partial
+from typing import Any
+
+from kclient.consumer import AsyncConsumer, Consumer, Records
+from kclient.errors import (
+    CommitFailedError,
+    ConcurrentUseError,
+    DisconnectedError,
+    FencedMemberEpochError,
+    IllegalGenerationError,
+    IllegalStateError,
+    InvalidProducerEpochError,
+    InvalidTxnStateError,
+    KafkaError,
+    KafkaTimeoutError,
+    MaxPollExceeded,
+    OutOfOrderSequenceError,
+    RebalanceInProgressError,
+    StaleMemberEpochError,
+    TransactionAbortableError,
+    TransformError,
+    UnknownMemberIdError,
+    UnknownProducerIdError,
+)
+from kclient.producer import AsyncProducer, Producer, ProducerRecord
+from kclient.transform.batch import Batch
+from kclient.transform.driving import Steps
+from kclient.transform.functions import AsyncFunction, AsyncOnError, results
+from kclient.transform.guard import Guard, Then
+from kclient.transform.measures import Measures
+from kclient.types import ConsumerRecord, TopicPartition
+
+LOOK = 0.1
+"""Seconds after which a poll without records looks whether the loop is to stop."""
+EXIT_SECONDS = 5.0
+"""How long the transaction is given to end after Ctrl-C or cancellation."""
+FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0
+"""Seconds after a batch was aborted; doubled each time, until one is committed."""
+
+PASSING = (
+    CommitFailedError,
+    DisconnectedError,
+    FencedMemberEpochError,
+    IllegalGenerationError,
+    InvalidProducerEpochError,
+    InvalidTxnStateError,
+    KafkaTimeoutError,
+    MaxPollExceeded,
+    OutOfOrderSequenceError,
+    RebalanceInProgressError,
+    StaleMemberEpochError,
+    TransactionAbortableError,
+    UnknownMemberIdError,
+    UnknownProducerIdError,
+)
+"""After these, unless they are fatal, the same records may be committed by the next transaction. All others stay."""
+
+_log = logging.getLogger(__name__)
+
+
+class Phase(enum.Enum):
+    """How far the transaction is, which decides how to leave none open."""
+
+    NONE = "none is open"
+    OPEN = "it can be aborted"
+    COMMITTING = "its commit was asked for: until the outcome is known it can only be asked for again"
+    ABORTING = "its abort was asked for"
+
+
+class Loop:
+    """The loop of one consumer and one producer.
+
+    Parameters:
+        consumer, producer: both blocking, or both async.
+        function: makes results of a record.
+        on_error: decides about a record on which the function failed.
+        max_records, max_seconds: when a batch is committed.
+        awaits: whether calls are awaited.
+        sleep: waits so many seconds.
+        then: runs steps, and then a function, in the middle of a `poll`.
+        clock: seconds.
+
+    Attributes:
+        measures: what is counted.
+    """
+
+    def __init__(
+        self,
+        consumer: Consumer | AsyncConsumer,
+        producer: Producer | AsyncProducer,
+        function: AsyncFunction,
+        on_error: AsyncOnError | None,
+        max_records: int,
+        max_seconds: float,
+        *,
+        awaits: bool,
+        sleep: Callable[[float], Any],
+        then: Then,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.measures = Measures()
+        # Both faces have the same calls, and whether they are awaited is left to the driver.
+        self._consumer: Any = consumer
+        self._producer: Any = producer
+        self._function = function
+        self._on_error = on_error
+        self._new_batch = partial(Batch, max_records, max_seconds)
+        self._awaits = awaits
+        self._sleep = sleep
+        self._then = then
+        self._clock = clock
+        self._running = self._stopping = self._ending = False
+        self._phase = Phase.NONE
+        self._batch = self._new_batch()
+        # Why the batch cannot be committed any more, found out in the middle of a poll.
+        self._broken: Exception | None = None
+        # Where partitions go back to for which the group has no offset: the first record that they gave.
+        self._places: dict[TopicPartition, int] = {}
+        self._unread = False
+        self._failures = 0
+        self._timeout: float | None = None
+
+    def stop(self) -> None:
+        """End after the record that is being transformed; from any thread, task or signal handler."""
+        self._stopping = True
+
+    def run(self) -> Steps[None]:
+        """See `Transform.run`."""
+        if self._running:
+            raise ConcurrentUseError("this transform runs already")
+        self._running, self._ending, self._timeout = True, False, None
+        consumer = self._consumer
+        before = consumer.listener
+        consumer.listener = Guard(before, self._then, self._before_revoked, self._before_lost)
+        try:
+            yield from self._begin()
+            while not self._stopping or self._batch.records_in:
+                yield from self._turn()
+            if self._unread:
+                yield from self._rewind()
+        except GeneratorExit:
+            raise
+        except BaseException as error:
+            yield from self._give_up(error)
+            raise
+        finally:
+            consumer.listener = before
+            self._running = False
+
+    def _begin(self) -> Steps[None]:
+        try:
+            yield self._producer.init_transactions()
+        except IllegalStateError as error:
+            if error.fatal:
+                raise
+            # It has its id already, or else the first transaction cannot begin, and says why.
+            _log.debug("the producer is not initialized: %s", error)
+
+    # -- one turn
+
+    def _turn(self) -> Steps[None]:
+        """Read what there is and transform it; commit when it is time."""
+        try:
+            if not self._stopping:
+                records = yield from self._read()
+                yield from self._transform(records)
+            if self._batch.records_in and (self._stopping or not self._batch.seconds_left(self._clock())):
+                yield from self._commit()
+        except PASSING as error:
+            if error.fatal or (self._stopping and isinstance(error, KafkaTimeoutError)):
+                raise
+            yield from self._start_over(error)
+
+    def _read(self) -> Steps[Records]:
+        batch = self._batch
+        seconds = min(LOOK, batch.seconds_left(self._clock())) if batch.records_in else LOOK
+        room = min(batch.room, self._consumer.config.max_poll_records)
+        try:
+            records: Records = yield self._consumer.poll(seconds, room)
+        except PASSING:
+            raise
+        except KafkaError:
+            # It is about the next record; those before it count.
+            if batch.records_in and self._broken is None:
+                yield from self._commit()
+            raise
+        if self._broken is not None:
+            raise self._broken
+        return records
+
+    def _transform(self, records: Records) -> Steps[None]:
+        by_partition = records.by_partition()
+        for tp, chunk in by_partition.items():
+            if tp not in self._places:
+                self._places[tp] = chunk[0].offset
+        for tp, chunk in by_partition.items():
+            for record in chunk:
+                if self._stopping:
+                    self._unread = True
+                    return
+                if not self._batch.seconds_left(self._clock()) and self._batch.records_in:
+                    yield from self._commit()
+                if self._phase is Phase.NONE:
+                    yield self._producer.begin_transaction()
+                    self._phase = Phase.OPEN
+                    self._batch.started = self._clock()
+                made = yield from self._apply(record)
+                yield from self._send(record, made)
+                self._batch.add(tp, record, len(made))
+
+    def _apply(self, record: ConsumerRecord) -> Steps[tuple[ProducerRecord, ...]]:
+        try:
+            try:
+                return (yield from results(self._function(record), awaits=self._awaits))
+            except Exception as error:
+                self.measures.failed.add()
+                if self._on_error is None:
+                    raise
+                return (yield from results(self._on_error(record, error), awaits=self._awaits))
+        except Exception as error:
+            raise _of(record, error) from error
+
+    def _send(self, record: ConsumerRecord, made: tuple[ProducerRecord, ...]) -> Steps[None]:
+        send = self._producer.send
+        try:
+            for one in made:
+                sent = send(one.topic, one.value, one.key, one.headers, one.partition, one.timestamp)
+                if self._awaits:
+                    yield sent
+        except Exception as error:
+            if isinstance(error, KafkaError) and (error.abortable or error.fatal or isinstance(error, PASSING)):
+                raise
+            raise _of(record, error) from error
+
+    # -- how a batch ends
+
+    def _commit(self) -> Steps[None]:
+        batch, began = self._batch, self._clock()
+        try:
+            yield self._producer.send_offsets_to_transaction(batch.offsets, self._consumer.group_metadata())
+        except KafkaTimeoutError as error:
+            _log.warning("%s", error)  # it goes on, and the commit waits for it
+        self._phase = Phase.COMMITTING
+        yield from self._patiently(self._producer.commit_transaction)
+        self._committed(batch, began)
+
+    def _committed(self, batch: Batch, began: float) -> None:
+        self._phase = Phase.NONE
+        self.measures.committed(batch, began, self._clock())
+        self._places.update((tp, committed.offset) for tp, committed in batch.offsets.items())
+        self._batch = self._new_batch()
+        self._failures = 0
+
+    def _abort(self) -> Steps[None]:
+        if self._phase is not Phase.NONE:
+            self._phase = Phase.ABORTING
+            yield from self._patiently(self._producer.abort_transaction)
+            self._phase = Phase.NONE
+            self.measures.aborted(self._batch)
+        self._batch = self._new_batch()
+
+    def _start_over(self, error: KafkaError) -> Steps[None]:
+        """Leave nothing of the batch, and read it again."""
+        self._broken = None
+        if self._batch.records_in:
+            _log.warning("%d records are aborted, and read again: %s", self._batch.records_in, error)
+        yield from self._abort()
+        yield from self._rewind()
+        yield self._sleep(min(LONGEST_PAUSE, FIRST_PAUSE * 2**self._failures))
+        self._failures = min(self._failures + 1, 10)
+
+    def _rewind(self) -> Steps[None]:
+        """Have the consumer go on where the group has committed.
+
+        All partitions are asked for, since only the group knows what became of a commit whose outcome was not told.
+        """
+        self._unread = False
+        consumer = self._consumer
+        assigned = consumer.assignment()
+        if not assigned:
+            return
+        committed = yield from self._patiently(lambda timeout: consumer.committed(assigned, timeout))
+        for tp, found in committed.items():
+            place = self._places.get(tp) if found is None else found
+            if place is not None:
+                consumer.seek(tp, place)
+
+    def _patiently(self, call: Callable[[float | None], Any]) -> Steps[Any]:
+        """Make a call whose outcome has to be known, until it is; or the loop is to stop."""
+        while True:
+            try:
+                return (yield call(self._timeout))
+            except KafkaTimeoutError as error:
+                if self._stopping or self._ending:
+                    raise
+                _log.warning("%s", error)
+
+    def _give_up(self, error: BaseException) -> Steps[None]:
+        """Leave nothing open behind an error that ends the loop."""
+        self._ending, self._broken = True, None
+        interrupted = not isinstance(error, Exception)
+        self._timeout = EXIT_SECONDS if interrupted else None
+        try:
+            yield from self._end_transaction(error)
+            if not interrupted:
+                yield from self._rewind()
+        except KafkaError as failed:
+            if type(failed) is not type(error):
+                error.add_note(f"while it was raised: {failed}")
+
+    def _end_transaction(self, error: BaseException) -> Steps[None]:
+        if self._phase is Phase.COMMITTING and not getattr(error, "abortable", False):
+            batch, began = self._batch, self._clock()
+            try:
+                yield self._producer.commit_transaction(self._timeout)
+                self._committed(batch, began)
+            except KafkaError as failed:
+                if not failed.abortable:
+                    raise
+        yield from self._abort()
+
+    # -- in the middle of a poll
+
+    def _before_revoked(self, partitions: Collection[TopicPartition]) -> Steps[None]:
+        """Partitions go to others, who go on behind what is committed now."""
+        if self._batch.records_in and self._broken is None:
+            try:
+                yield from self._commit()
+            except KafkaError as error:
+                self._broken = error
+        self._forget(partitions)
+
+    def _before_lost(self, partitions: Collection[TopicPartition]) -> Steps[None]:
+        """Others may have read these partitions already."""
+        if self._batch.records_in:
+            self._broken = CommitFailedError("its partitions were lost")
+        self._forget(partitions)
+        yield from ()
+
+    def _forget(self, partitions: Collection[TopicPartition]) -> None:
+        for tp in partitions:
+            self._places.pop(tp, None)
+
+
+def _of(record: ConsumerRecord, error: Exception) -> TransformError:
+    return TransformError(record.topic, record.partition, record.offset, reason=error)

@@ -176,7 +176,7 @@ class Play:
         process = self._start("main")
         if rng.random() < 0.25:
             process = self._rival(feeder, process)
-        self._wait(process)
+        self._wait(feeder, process)
         if number % EVERY_TENTH == FIRST_OF_THEM:
             self.counts["kills of the broker"] += 1
             self._broker.kill()
@@ -190,35 +190,33 @@ class Play:
 
     def _rival(self, feeder: Producer, first: Process) -> Process:
         """Start another with the same transactional id, and the same or another name in the group."""
-        self._wait(first)
+        self._wait(feeder, first)
         rival = self._start(self._rng.choice(["main", "rival"]))
         self.counts["rivals"] += 1
         if self._rng.random() < 0.75:
-
-            def fenced() -> bool:
-                self._feed(feeder, PARTITIONS)
-                return first.is_fenced()
-
-            wait_until(fenced, SECONDS)
+            self._feed_until(feeder, first.is_fenced)
         return rival
 
-    def _wait(self, process: Process) -> None:
+    def _wait(self, feeder: Producer, process: Process) -> None:
         """Until a random moment: while it starts, or after some commits."""
         if self._rng.random() < 0.2:
             time.sleep(self._rng.uniform(0, 1))
             return
-        wanted = self._rng.randrange(6)
-        wait_until(lambda: process.is_fenced() or process.said()["committed"] >= wanted, SECONDS)
+        self._wait_for_commits(feeder, process, self._rng.randrange(6))
         time.sleep(self._rng.uniform(0, 0.05))
 
     def _wait_for_commits(self, feeder: Producer, process: Process, more: int) -> None:
-        before = process.said()["committed"]
+        wanted = process.said()["committed"] + more
+        self._feed_until(feeder, lambda: process.is_fenced() or process.said()["committed"] >= wanted)
 
-        def committed() -> bool:
+    def _feed_until(self, feeder: Producer, condition: Callable[[], bool]) -> None:
+        """Nobody shall wait for want of records."""
+
+        def fed() -> bool:
             self._feed(feeder, PARTITIONS)
-            return process.is_fenced() or process.said()["committed"] >= before + more
+            return condition()
 
-        wait_until(committed, SECONDS)
+        wait_until(fed, SECONDS)
 
     def _end_all(self) -> None:
         for process in self._running:

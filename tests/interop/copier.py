@@ -13,6 +13,10 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+from kclient import Consumer, ConsumerRecord, Producer, ProducerRecord
+from kclient.errors import FencedInstanceIdError, KafkaError, ProducerFencedError, TransformError
+from kclient.transform import Transform
+
 SOURCE, TARGET, GROUP, TRANSACTIONAL_ID = "in", "out", "copiers", "copier"
 LARGEST = 30
 GIVEN_UP = 0.1
@@ -34,24 +38,44 @@ def fenced(error: Exception) -> None:
     os._exit(FENCED)
 
 
+def clients(address: str, instance: str) -> tuple[Consumer, Producer]:
+    """Those of kclient."""
+    options = {**MEMBER, "bootstrap.servers": address, "group.id": GROUP, "group.instance.id": instance}
+    options |= {"isolation.level": "read_committed", "enable.auto.commit": False}
+    timeout = TRANSACTION_TIMEOUT_MS
+    producer = Producer(bootstrap_servers=address, transactional_id=TRANSACTIONAL_ID, transaction_timeout_ms=timeout)
+    return Consumer.from_properties(options, SOURCE), producer
+
+
+def transform(address: str, instance: str, rng: random.Random) -> None:
+    """kclient's loop, run again after each record that the function fails on."""
+    consumer, producer = clients(address, instance)
+    committed = 0
+
+    def copied(record: ConsumerRecord) -> ProducerRecord:
+        nonlocal committed
+        before, committed = committed, int(loop.metrics()["transform_commit_total"])
+        for _ in range(committed - before):
+            say("committed")
+        if rng.random() < GIVEN_UP / LARGEST:
+            producer.flush()
+            raise GivenUp
+        return ProducerRecord(TARGET, record.value, partition=record.partition)
+
+    loop = Transform(consumer, producer, copied, max_records=LARGEST, max_seconds=0.01)
+    say("ready")
+    while True:
+        try:
+            loop.run()
+        except TransformError as error:
+            say(f"aborted {error!r}")
+        except (ProducerFencedError, FencedInstanceIdError) as error:
+            fenced(error)
+
+
 def plain(address: str, instance: str, rng: random.Random) -> None:
     """kclient's calls, one by one."""
-    from kclient import Consumer, Producer
-    from kclient.errors import FencedInstanceIdError, KafkaError, ProducerFencedError
-
-    consumer = Consumer.from_properties(
-        {
-            **MEMBER,
-            "bootstrap.servers": address,
-            "group.id": GROUP,
-            "group.instance.id": instance,
-            "isolation.level": "read_committed",
-            "enable.auto.commit": False,
-        }
-    )
-    producer = Producer(
-        bootstrap_servers=address, transactional_id=TRANSACTIONAL_ID, transaction_timeout_ms=TRANSACTION_TIMEOUT_MS
-    )
+    consumer, producer = clients(address, instance)
 
     def go_back() -> None:
         for partition, committed in consumer.committed(consumer.assignment()).items():
@@ -76,7 +100,6 @@ def plain(address: str, instance: str, rng: random.Random) -> None:
         else:
             say("committed")
 
-    consumer.subscribe([SOURCE])
     try:
         producer.init_transactions()
         say("ready")
@@ -88,13 +111,20 @@ def plain(address: str, instance: str, rng: random.Random) -> None:
 
 def confluent(address: str, instance: str, rng: random.Random) -> None:
     """confluent-kafka's."""
-    from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+    import confluent_kafka
+    from confluent_kafka import KafkaException, TopicPartition
 
-    def raise_fatal(error: Any) -> None:
+    kinds = confluent_kafka.KafkaError
+    fencing = (kinds._FENCED, kinds.FENCED_INSTANCE_ID, kinds._FATAL)
+
+    fatal: list[Any] = []
+
+    def note_fatal(error: Any) -> None:
+        # What is raised here does not come out of `consume`.
         if error.fatal():
-            raise KafkaException(error)
+            fatal.append(error)
 
-    consumer = Consumer(
+    consumer = confluent_kafka.Consumer(
         {
             **MEMBER,
             "bootstrap.servers": address,
@@ -102,12 +132,12 @@ def confluent(address: str, instance: str, rng: random.Random) -> None:
             "group.instance.id": instance,
             "isolation.level": "read_committed",
             "enable.auto.commit": False,
-            "error_cb": raise_fatal,
+            "error_cb": note_fatal,
             "reconnect.backoff.max.ms": 500,
             "log_level": 0,
         }
     )
-    producer = Producer(
+    producer = confluent_kafka.Producer(
         {
             "bootstrap.servers": address,
             "transactional.id": TRANSACTIONAL_ID,
@@ -133,6 +163,8 @@ def confluent(address: str, instance: str, rng: random.Random) -> None:
 
     def copy() -> None:
         messages = consumer.consume(rng.randint(1, LARGEST), 0.05)
+        if fatal:
+            raise KafkaException(fatal[0])
         offsets: dict[Any, int] = {}
         for message in messages:
             if message.error() is not None:
@@ -166,12 +198,16 @@ def confluent(address: str, instance: str, rng: random.Random) -> None:
         while True:
             copy()
     except KafkaException as error:
-        if error.args[0].code() not in (KafkaError._FENCED, KafkaError.FENCED_INSTANCE_ID, KafkaError._FATAL):
+        if error.args[0].code() not in fencing:
             raise
         fenced(error)
 
 
-KINDS: dict[str, Callable[[str, str, random.Random], None]] = {"plain": plain, "confluent": confluent}
+KINDS: dict[str, Callable[[str, str, random.Random], None]] = {
+    "transform": transform,
+    "plain": plain,
+    "confluent": confluent,
+}
 
 
 def main() -> None:

@@ -174,7 +174,7 @@ class Play:
     def _round(self, feeder: Producer, number: int) -> None:
         rng = self._rng
         process = self._start("main")
-        if rng.random() < 0.25:
+        if number == 1 or rng.random() < 0.25:
             process = self._rival(feeder, process)
         self._wait(feeder, process)
         if number % EVERY_TENTH == FIRST_OF_THEM:

@@ -1,7 +1,7 @@
 """One topic in, one out, and whoever copies is killed with -9 at random, as is the broker: each record is there once.
 
-On refbroker and on Apache Kafka, by programs with the calls of kclient and of confluent-kafka. KCLIENT_KILLS says how
-often; fifty take some minutes. What happened is logged (`--log-cli-level=INFO`).
+On refbroker and on Apache Kafka, by programs with kclient's loop, its calls, and those of confluent-kafka.
+KCLIENT_KILLS says how often; fifty take some minutes. What happened is logged (`--log-cli-level=INFO`).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 
 
 @pytest.mark.timeout(120 + 40 * KILLS)
-@pytest.mark.parametrize("kind", ["plain", "confluent"])
+@pytest.mark.parametrize("kind", ["transform", "plain", "confluent"])
 @pytest.mark.parametrize("broker", list(BROKERS))
 def test_each_record_is_copied_once_whoever_is_killed(
     tmp_path: Path, rng: random.Random, broker: str, kind: str

@@ -141,7 +141,8 @@ class Loop:
         self._batch = self._new_batch()
         # Why the batch cannot be committed any more, found out in the middle of a poll.
         self._broken: Exception | None = None
-        # Where partitions go back to for which the group has no offset: the first record that they gave.
+        # Where partitions go back to for which the group has no offset: the first record that they gave. It holds also
+        # for one that went and came back: had anybody else read it, there would be an offset.
         self._places: dict[TopicPartition, int] = {}
         self._unread = False
         self._failures = 0
@@ -327,13 +328,12 @@ class Loop:
         self._ending, self._broken = True, None
         interrupted = not isinstance(error, Exception)
         self._timeout = EXIT_SECONDS if interrupted else None
-        try:
-            yield from self._end_transaction(error)
-            if not interrupted:
-                yield from self._rewind()
-        except KafkaError as failed:
-            if type(failed) is not type(error):
-                error.add_note(f"while it was raised: {failed}")
+        for steps in (self._end_transaction(error),) if interrupted else (self._end_transaction(error), self._rewind()):
+            try:
+                yield from steps
+            except KafkaError as failed:
+                if type(failed) is not type(error):
+                    error.add_note(f"while it was raised: {failed}")
 
     def _end_transaction(self, error: BaseException) -> Steps[None]:
         if self._phase is Phase.COMMITTING and not getattr(error, "abortable", False):
@@ -355,18 +355,12 @@ class Loop:
                 yield from self._commit()
             except KafkaError as error:
                 self._broken = error
-        self._forget(partitions)
 
     def _before_lost(self, partitions: Collection[TopicPartition]) -> Steps[None]:
         """Others may have read these partitions already."""
         if self._batch.records_in:
             self._broken = CommitFailedError("its partitions were lost")
-        self._forget(partitions)
         yield from ()
-
-    def _forget(self, partitions: Collection[TopicPartition]) -> None:
-        for tp in partitions:
-            self._places.pop(tp, None)
 
 
 def _of(record: ConsumerRecord, error: Exception) -> TransformError:

@@ -1,0 +1,268 @@
+"""Where a read starts and ends: as users write it, as Spark keeps it, and as offsets of the log.
+
+Users write `earliest`, `latest`, `committed`, points in time, or JSON by topic and partition, as for Spark's own
+connector: `{"orders": {"0": 23, "1": -2}}`, in which -2 stands for the earliest and -1 for the latest offset. Spark
+keeps offsets of a stream in the same form, without the two. Leaves out which partitions are read (`topics`), and how a
+range is divided (`planning`).
+"""
+
+from __future__ import annotations
+
+import enum
+import json
+import logging
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
+
+from kclient.spark.errors import DataLossError, Lost, OptionError, SourceError
+from kclient.types import TopicPartition
+
+if TYPE_CHECKING:
+    from kclient import Consumer
+
+_log = logging.getLogger(__name__)
+
+EARLIEST = -2
+LATEST = -1
+
+Offsets = dict[TopicPartition, int]
+"""By partition, the next offset to read."""
+
+
+class Kind(enum.Enum):
+    """How a bound is given."""
+
+    EARLIEST = "earliest"
+    LATEST = "latest"
+    COMMITTED = "committed"
+    OFFSETS = "offsets"
+    TIMES = "times"
+
+
+class Bound(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a read starts or ends.
+
+    Attributes:
+        kind: how it is given.
+        option: the option that says so, for messages.
+        values: for OFFSETS and TIMES by topic and partition: offsets, or milliseconds since the epoch.
+        time: for TIMES, one for all partitions in place of `values`.
+        latest_if_none: for TIMES, whether a partition without so young a record counts from its end; else it is
+            an error.
+    """
+
+    kind: Kind
+    option: str
+    values: dict[str, dict[int, int]] | None = None
+    time: int | None = None
+    latest_if_none: bool = False
+
+    def special(self) -> set[int]:
+        """Which of EARLIEST and LATEST it asks for, for any partition."""
+        if self.kind is Kind.EARLIEST:
+            return {EARLIEST}
+        if self.kind is Kind.LATEST:
+            return {LATEST}
+        if self.kind is not Kind.OFFSETS or self.values is None:
+            return set()
+        return {value for by_partition in self.values.values() for value in by_partition.values() if value < 0}
+
+
+class Range(NamedTuple):
+    """Offsets of a partition, from `start` until before `end`."""
+
+    partition: TopicPartition
+    start: int
+    end: int
+
+    @property
+    def size(self) -> int:
+        """How many offsets there are; never less than 0."""
+        return max(0, self.end - self.start)
+
+
+def parse_bound(option: str, text: str) -> Bound:
+    """What startingOffsets or endingOffsets says.
+
+    Raises:
+        OptionError: it is none of what it may be.
+    """
+    if text.strip().startswith("{"):
+        return Bound(kind=Kind.OFFSETS, option=option, values=parse_by_partition(option, text, least=EARLIEST))
+    try:
+        kind = Kind(text.strip().lower())
+    except ValueError:
+        kind = Kind.OFFSETS
+    if kind in (Kind.OFFSETS, Kind.TIMES):
+        raise OptionError(
+            f'{option} must be earliest, latest, committed or JSON such as {{"topic": {{"0": 23}}}}, not {text!r}'
+        )
+    return Bound(kind=kind, option=option)
+
+
+def parse_by_partition(option: str, text: str, *, least: int = 0) -> dict[str, dict[int, int]]:
+    """JSON with a number for each partition of each topic.
+
+    Raises:
+        OptionError: it is something else, or a number is below `least`.
+    """
+    try:
+        return _by_partition(json.loads(text), least)
+    except (ValueError, AttributeError, TypeError):
+        meaning = "from 0" if least == 0 else "from 0, -2 for the earliest offset or -1 for the latest"
+        raise OptionError(
+            f'{option} must be JSON such as {{"topic": {{"0": 23}}}}, with numbers {meaning}; not {text!r}'
+        ) from None
+
+
+def _by_partition(found: Any, least: int) -> dict[str, dict[int, int]]:
+    parsed: dict[str, dict[int, int]] = {}
+    for topic, partitions in found.items():
+        parsed[topic] = {}
+        for partition, number in partitions.items():
+            if isinstance(number, bool) or not isinstance(number, int) or number < least or int(partition) < 0:
+                raise ValueError(number)
+            parsed[topic][int(partition)] = number
+    return parsed
+
+
+def to_json(offsets: Mapping[TopicPartition, int]) -> dict[str, dict[str, int]]:
+    """Offsets in the form that Spark writes into a checkpoint; topics and partitions in order."""
+    written: dict[str, dict[str, int]] = {}
+    for partition, offset in sorted(offsets.items()):
+        written.setdefault(partition.topic, {})[str(partition.partition)] = offset
+    return written
+
+
+def from_json(written: Mapping[str, Mapping[str, int]]) -> Offsets:
+    """The inverse of `to_json`."""
+    return {
+        TopicPartition(topic, int(partition)): offset
+        for topic, partitions in written.items()
+        for partition, offset in partitions.items()
+    }
+
+
+def resolve(consumer: Consumer, bound: Bound, partitions: Iterable[TopicPartition]) -> Offsets:
+    """Look up the offsets that a bound means.
+
+    Parameters:
+        consumer: asks the brokers; with isolation.level=read_committed, "latest" is the last stable offset.
+        bound: what to look up. A partition for which nothing is committed counts from its earliest offset.
+        partitions: all that are read.
+
+    Raises:
+        OptionError: the bound does not name exactly these partitions, or no group has committed anything.
+        SourceError: a partition has no record as young as a start by time asks for.
+        KafkaError: the brokers cannot tell.
+    """
+    chosen = list(partitions)
+    if not chosen:
+        return {}
+    if bound.kind is Kind.EARLIEST:
+        return consumer.beginning_offsets(chosen)
+    if bound.kind is Kind.LATEST:
+        return consumer.end_offsets(chosen)
+    if bound.kind is Kind.COMMITTED:
+        return _committed(consumer, bound, chosen)
+    if bound.kind is Kind.TIMES:
+        return _at_times(consumer, bound, chosen)
+    return _replaced(consumer, _for_each(bound, chosen))
+
+
+def _committed(consumer: Consumer, bound: Bound, partitions: list[TopicPartition]) -> Offsets:
+    if consumer.config.group_id is None:
+        raise OptionError(f"{bound.option}=committed needs the group whose offsets are meant: kafka.group.id")
+    committed = consumer.committed(partitions)
+    return _replaced(consumer, {tp: EARLIEST if found is None else found.offset for tp, found in committed.items()})
+
+
+def _at_times(consumer: Consumer, bound: Bound, partitions: list[TopicPartition]) -> Offsets:
+    times = _for_each(bound, partitions) if bound.time is None else dict.fromkeys(partitions, bound.time)
+    found = consumer.offsets_for_times({(tp.topic, tp.partition): time for tp, time in times.items()})
+    late = [tp for tp in partitions if found[tp] is None]
+    if late and not bound.latest_if_none:
+        raise SourceError(
+            f"{bound.option}: no record is as young as that in {', '.join(map(str, late))}; "
+            "startingOffsetsByTimestampStrategy=latest starts such partitions at their end"
+        )
+    return _replaced(consumer, {tp: LATEST if place is None else place.offset for tp, place in found.items()})
+
+
+def _for_each(bound: Bound, partitions: list[TopicPartition]) -> Offsets:
+    given = {
+        TopicPartition(topic, partition): number
+        for topic, by_partition in (bound.values or {}).items()
+        for partition, number in by_partition.items()
+    }
+    missing, unknown = sorted(set(partitions) - set(given)), sorted(set(given) - set(partitions))
+    if missing:
+        raise OptionError(
+            f"{bound.option} must name all partitions that are read; it lacks {', '.join(map(str, missing))}"
+        )
+    if unknown:
+        raise OptionError(f"{bound.option} names partitions that are not read: {', '.join(map(str, unknown))}")
+    return given
+
+
+def _replaced(consumer: Consumer, offsets: Offsets) -> Offsets:
+    """Put offsets of the log where EARLIEST or LATEST stands."""
+    earliest = [tp for tp, offset in offsets.items() if offset == EARLIEST]
+    latest = [tp for tp, offset in offsets.items() if offset == LATEST]
+    found = {**offsets}
+    if earliest:
+        found.update(consumer.beginning_offsets(earliest))
+    if latest:
+        found.update(consumer.end_offsets(latest))
+    return found
+
+
+def available(
+    ranges: Iterable[Range],
+    first: Mapping[TopicPartition, int],
+    last: Mapping[TopicPartition, int],
+    *,
+    fail_on_data_loss: bool,
+) -> list[Range]:
+    """The ranges as far as the logs have them.
+
+    Gaps that compaction or transactions leave between offsets are not asked about here, nor counted as loss.
+
+    Parameters:
+        ranges: what is to be read.
+        first, last: by partition, where the log begins and ends.
+        fail_on_data_loss: whether it is an error that something is missing; else it is logged.
+
+    Raises:
+        DataLossError: something is missing.
+    """
+    lost: list[Lost] = []
+    there: list[Range] = []
+    for one in ranges:
+        low, high = first[one.partition], last[one.partition]
+        if one.start < low and one.start < one.end:
+            lost.append(Lost(one.partition, one.start, min(low, one.end), low, high))
+        if one.end > high:
+            lost.append(Lost(one.partition, max(high, one.start), one.end, low, high))
+        elif one.start > high:
+            lost.append(Lost(one.partition, high, one.start, low, high))
+        start = min(max(one.start, low), high)
+        there.append(Range(one.partition, start, max(start, min(one.end, high))))
+    report(lost, fail_on_data_loss=fail_on_data_loss)
+    return there
+
+
+def report(lost: list[Lost], *, fail_on_data_loss: bool) -> None:
+    """Raise if something is lost, or log it.
+
+    Raises:
+        DataLossError: something is lost, and that is an error.
+    """
+    if not lost:
+        return
+    error = DataLossError(lost)
+    if fail_on_data_loss:
+        raise error
+    _log.warning("%s", error)

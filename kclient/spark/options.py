@@ -1,0 +1,332 @@
+"""The options of the data source, by the names of Spark's own Kafka connector, read once into frozen structs.
+
+Spark hands options over as text and without regard to case. What begins with `kafka.` goes to the client, by Kafka's
+own dotted names. An option that does not exist is an error that names the nearest one. The few that are of this source
+alone are `columns`, `commitOffsetsToGroup` and `delivery`.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import msgspec
+
+from kclient.config import ClientConfig, ConsumerConfig, ProducerConfig
+from kclient.errors import ConfigError
+from kclient.spark.errors import OptionError
+from kclient.spark.offsets import EARLIEST, LATEST, Bound, Kind, parse_bound, parse_by_partition
+from kclient.spark.schema import HEADERS, default_columns, parse_columns
+
+SERVERS = "bootstrap.servers"
+GROUP = "group.id"
+PREFIX = "kafka."
+
+
+class ReadOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """What to read, batch or streaming.
+
+    Attributes:
+        client: options of the consumers, by Kafka's dotted names; with `bootstrap.servers`.
+        subscribe, subscribe_pattern, assign: what is read: topics by name, topics whose whole name matches, or
+            partitions by topic. Exactly one is not None.
+        starting, ending: where to start and end; None for the default of a batch or a stream.
+        min_partitions: the least number of tasks.
+        max_records_per_partition: the most offsets of a task.
+        fail_on_data_loss: whether it is an error that records to be read are gone.
+        columns: what Spark sees, in order.
+        poll_timeout_ms: how long a task waits for the next record before it fails, in ms.
+        max_offsets_per_trigger, min_offsets_per_trigger: the most and the least of a micro-batch, in offsets.
+        max_trigger_delay_ms: after this long a micro-batch takes fewer than the least, in ms.
+        commit_offsets_to_group: the group that shows in Kafka's tools how far a stream is.
+    """
+
+    client: dict[str, str]
+    subscribe: tuple[str, ...] | None = None
+    subscribe_pattern: str | None = None
+    assign: dict[str, list[int]] | None = None
+    starting: Bound | None = None
+    ending: Bound | None = None
+    min_partitions: int | None = None
+    max_records_per_partition: int | None = None
+    fail_on_data_loss: bool = True
+    columns: tuple[str, ...] = ()
+    poll_timeout_ms: int = 120_000
+    max_offsets_per_trigger: int | None = None
+    min_offsets_per_trigger: int | None = None
+    max_trigger_delay_ms: int = 900_000
+    commit_offsets_to_group: str | None = None
+
+    @classmethod
+    def parse(cls, options: Mapping[str, str]) -> ReadOptions:
+        """Read what Spark hands over.
+
+        Raises:
+            OptionError: an option does not exist, has a value it cannot have, or contradicts another one.
+        """
+        given, client = _read(options, _READ, ConsumerConfig)
+        if sum(given.get(name) is not None for name in ("subscribe", "subscribe_pattern", "assign")) != 1:
+            raise OptionError("say what to read with one of subscribe, subscribePattern and assign, and only one")
+        _name_clients(client, given.pop("group_id_prefix", None))
+        _name_group(client, given.get("commit_offsets_to_group"))
+        starting, ending = _bound(given, "starting"), _bound(given, "ending")
+        if ending is not None and ending.kind is Kind.COMMITTED:
+            raise OptionError(f"{ending.option} cannot be committed; only a start can")
+        columns = given.pop("columns", None)
+        include_headers = given.pop("include_headers", False)
+        if columns is None:
+            columns = default_columns(include_headers)
+        elif include_headers and HEADERS not in columns:
+            raise OptionError("includeHeaders=true and columns without headers contradict each other")
+        for name in ("fetch_retries", "fetch_interval"):
+            given.pop(name, None)
+        return cls(client=client, starting=starting, ending=ending, columns=columns, **given)
+
+    @property
+    def servers(self) -> str:
+        """The bootstrap servers, as the user gave them."""
+        return self.client[SERVERS]
+
+    def for_batch(self) -> ReadOptions:
+        """These options with the defaults of a batch: from the earliest to the latest offset.
+
+        Raises:
+            OptionError: a start or an end has no meaning in a batch.
+        """
+        starting = self.starting or Bound(kind=Kind.EARLIEST, option="startingOffsets")
+        ending = self.ending or Bound(kind=Kind.LATEST, option="endingOffsets")
+        if LATEST in starting.special():
+            raise OptionError(f"{starting.option} cannot be latest in a batch: nothing would be read")
+        if EARLIEST in ending.special():
+            raise OptionError(f"{ending.option} cannot be earliest: nothing would be read")
+        return msgspec.structs.replace(self, starting=starting, ending=ending)
+
+
+class WriteOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """Where and how to write, batch or streaming.
+
+    Attributes:
+        client: options of the producers, by Kafka's dotted names; with `bootstrap.servers`.
+        topic: the topic of all rows; None takes it from the column `topic`.
+        delivery: `at_least_once` or `exactly_once`.
+    """
+
+    client: dict[str, str]
+    topic: str | None = None
+    delivery: str = "at_least_once"
+
+    @classmethod
+    def parse(cls, options: Mapping[str, str]) -> WriteOptions:
+        """Read what Spark hands over.
+
+        Raises:
+            OptionError: an option does not exist or has a value it cannot have.
+        """
+        given, client = _read(options, _WRITE, ProducerConfig)
+        return cls(client=client, **given)
+
+    @property
+    def servers(self) -> str:
+        """The bootstrap servers, as the user gave them."""
+        return self.client[SERVERS]
+
+
+# -- values
+
+
+def _names(option: str, text: str) -> tuple[str, ...]:
+    names = tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
+    if not names:
+        raise OptionError(f"{option} must name topics, separated by commas, not {text!r}")
+    return names
+
+
+def _name(option: str, text: str) -> str:
+    if not text.strip():
+        raise OptionError(f"{option} must not be empty")
+    return text.strip()
+
+
+def _pattern(option: str, text: str) -> str:
+    try:
+        re.compile(text)
+    except re.error as error:
+        raise OptionError(f"{option} must be a regular expression, and {text!r} is none: {error}") from None
+    return text
+
+
+def _partitions(option: str, text: str) -> dict[str, list[int]]:
+    try:
+        found = msgspec.json.decode(text, type=dict[str, list[int]])
+    except msgspec.DecodeError:
+        found = {}
+    if not found or not all(found.values()) or any(number < 0 for numbers in found.values() for number in numbers):
+        raise OptionError(f'{option} must be JSON such as {{"topic": [0, 1]}}, not {text!r}')
+    return found
+
+
+def _count(option: str, text: str) -> int:
+    if not text.strip().isdecimal() or int(text) == 0:
+        raise OptionError(f"{option} must be a whole number above 0, not {text!r}")
+    return int(text)
+
+
+def _from_zero(option: str, text: str) -> int:
+    if not text.strip().isdecimal():
+        raise OptionError(f"{option} must be a whole number from 0, not {text!r}")
+    return int(text)
+
+
+def _flag(option: str, text: str) -> bool:
+    if text.strip().lower() not in ("true", "false"):
+        raise OptionError(f"{option} must be true or false, not {text!r}")
+    return text.strip().lower() == "true"
+
+
+_UNITS = {"us": 0.001, "ms": 1, "": 1, "s": 1_000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
+
+
+def _duration(option: str, text: str) -> int:
+    match = re.fullmatch(r"(\d+)\s*([a-z]*)", text.strip().lower())
+    if match is None or match[2] not in _UNITS:
+        raise OptionError(f"{option} must be a duration such as 500ms, 30s or 15m, not {text!r}")
+    return int(int(match[1]) * _UNITS[match[2]])
+
+
+def _choice(*choices: str) -> Callable[[str, str], str]:
+    def parse(option: str, text: str) -> str:
+        if text.strip().lower() not in choices:
+            raise OptionError(f"{option} must be {' or '.join(choices)}, not {text!r}")
+        return text.strip().lower()
+
+    return parse
+
+
+# -- names
+
+
+class _Known(NamedTuple):
+    name: str
+    field: str
+    parse: Callable[[str, str], Any]
+
+
+def _table(*known: _Known) -> dict[str, _Known]:
+    return {one.name.lower(): one for one in known}
+
+
+_READ = _table(
+    _Known("subscribe", "subscribe", _names),
+    _Known("subscribePattern", "subscribe_pattern", _pattern),
+    _Known("assign", "assign", _partitions),
+    _Known("startingOffsets", "starting_offsets", parse_bound),
+    _Known("startingOffsetsByTimestamp", "starting_times", parse_by_partition),
+    _Known("startingTimestamp", "starting_time", _from_zero),
+    _Known("startingOffsetsByTimestampStrategy", "starting_strategy", _choice("error", "latest")),
+    _Known("endingOffsets", "ending_offsets", parse_bound),
+    _Known("endingOffsetsByTimestamp", "ending_times", parse_by_partition),
+    _Known("endingTimestamp", "ending_time", _from_zero),
+    _Known("minPartitions", "min_partitions", _count),
+    _Known("maxRecordsPerPartition", "max_records_per_partition", _count),
+    _Known("failOnDataLoss", "fail_on_data_loss", _flag),
+    _Known("includeHeaders", "include_headers", _flag),
+    _Known("columns", "columns", lambda option, text: parse_columns(text)),
+    _Known("groupIdPrefix", "group_id_prefix", _name),
+    _Known("kafkaConsumer.pollTimeoutMs", "poll_timeout_ms", _count),
+    # The client repeats what may succeed by itself, for default.api.timeout.ms.
+    _Known("fetchOffset.numRetries", "fetch_retries", _from_zero),
+    _Known("fetchOffset.retryIntervalMs", "fetch_interval", _from_zero),
+    _Known("maxOffsetsPerTrigger", "max_offsets_per_trigger", _count),
+    _Known("minOffsetsPerTrigger", "min_offsets_per_trigger", _count),
+    _Known("maxTriggerDelay", "max_trigger_delay_ms", _duration),
+    _Known("commitOffsetsToGroup", "commit_offsets_to_group", _name),
+)
+_WRITE = _table(
+    _Known("topic", "topic", _name),
+    _Known("delivery", "delivery", _choice("at_least_once", "exactly_once")),
+)
+_OF_SPARK = frozenset({"checkpointlocation", "queryname", "outputmode"})
+"""What Spark itself puts among the options of a stream's sink."""
+
+_DECIDED_HERE = {
+    "auto.offset.reset": "startingOffsets says where to start",
+    "enable.auto.commit": "a stream keeps its offsets in its checkpoint, and commitOffsetsToGroup shows them",
+    "allow.auto.create.topics": "a topic that is read must exist",
+    "key.deserializer": "keys are binary; cast or decode the column",
+    "value.deserializer": "values are binary; cast or decode the column",
+    "key.serializer": "keys are binary or strings; cast or encode the column",
+    "value.serializer": "values are binary or strings; cast or encode the column",
+    "interceptor.classes": "records go from Arrow's buffers into batches, and back",
+    "group.instance.id": "Spark divides the partitions, not a group",
+    "transactional.id": "delivery=exactly_once makes the transactions",
+}
+
+
+def _read(
+    options: Mapping[str, str], table: Mapping[str, _Known], config: type[ClientConfig]
+) -> tuple[dict[str, Any], dict[str, str]]:
+    """Parsed options by field, and those of the client."""
+    given: dict[str, Any] = {}
+    client: dict[str, str] = {}
+    for name, text in options.items():
+        low = name.lower()
+        if low.startswith(PREFIX):
+            client[low.removeprefix(PREFIX)] = text
+        elif low in table:
+            known = table[low]
+            given[known.field] = known.parse(known.name, text)
+        elif low not in _OF_SPARK or table is not _WRITE:
+            raise OptionError(_unknown(name, table))
+    _check_client(client, config)
+    return given, client
+
+
+def _check_client(client: Mapping[str, str], config: type[ClientConfig]) -> None:
+    for name, instead in _DECIDED_HERE.items():
+        if name in client:
+            raise OptionError(f"{PREFIX}{name} cannot be set: {instead}")
+    if not client.get(SERVERS, "").strip():
+        raise OptionError(f'{PREFIX}{SERVERS} is missing: where Kafka is, as "host:port,host:port"')
+    try:
+        config.from_properties(client)
+    except ConfigError as error:
+        raise OptionError(f"{PREFIX}*: {error.message}") from None
+
+
+def _unknown(name: str, table: Mapping[str, _Known]) -> str:
+    low = name.lower()
+    if low == "path":
+        return "load() and save() take no path here: subscribe names what to read, topic what to write to"
+    other = _WRITE if table is _READ else _READ
+    if low in other:
+        return f"{other[low].name} is an option for {'writing' if table is _READ else 'reading'}"
+    names = {**{key: known.name for key, known in table.items()}, f"{PREFIX}{SERVERS}": f"{PREFIX}{SERVERS}"}
+    nearest = difflib.get_close_matches(low, names, n=1, cutoff=0.6)
+    hint = f"; did you mean {names[nearest[0]]}?" if nearest else f"; there are {', '.join(names.values())}, {PREFIX}*"
+    return f"there is no option {name!r}{hint}"
+
+
+def _bound(given: dict[str, Any], which: str) -> Bound | None:
+    """One bound out of the three options that may give it; the connector's order decides between them."""
+    offsets, times = given.pop(f"{which}_offsets", None), given.pop(f"{which}_times", None)
+    time, strategy = given.pop(f"{which}_time", None), given.pop(f"{which}_strategy", "error")
+    latest_if_none = which == "ending" or strategy == "latest"
+    if time is not None:
+        return Bound(kind=Kind.TIMES, option=f"{which}Timestamp", time=time, latest_if_none=latest_if_none)
+    if times is not None:
+        option = f"{which}OffsetsByTimestamp"
+        return Bound(kind=Kind.TIMES, option=option, values=times, latest_if_none=latest_if_none)
+    bound: Bound | None = offsets
+    return bound
+
+
+def _name_clients(client: dict[str, str], prefix: str | None) -> None:
+    """Name the clients after groupIdPrefix: the connector's consumers need a group to read, and these do not."""
+    client.setdefault("client.id", f"{prefix or 'spark-kafka-source'}-kclient")
+
+
+def _name_group(client: dict[str, str], commit_to: str | None) -> None:
+    if commit_to is not None and client.setdefault(GROUP, commit_to) != commit_to:
+        raise OptionError(f"commitOffsetsToGroup={commit_to} and {PREFIX}{GROUP}={client[GROUP]} are different groups")

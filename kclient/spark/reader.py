@@ -1,0 +1,84 @@
+"""Reads a batch: the driver decides which offsets, once, and the executors read them.
+
+Spark makes a reader in a process of its own, takes the tasks it plans, pickles it and calls `read` in the executors.
+It has no `pushFilters`: with Spark's setting for that at its default, a reader that defines it cannot be used at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+
+from kclient.spark.consumers import borrow
+from kclient.spark.errors import told_shortly
+from kclient.spark.offsets import Range, available, resolve
+from kclient.spark.planning import plan
+from kclient.spark.schema import check_schema
+from kclient.spark.tasks import read_task
+from kclient.spark.topics import partitions
+
+if TYPE_CHECKING:
+    import pyarrow
+    from pyspark.sql.types import StructType
+
+    from kclient import Consumer
+    from kclient.spark.options import ReadOptions
+
+
+class BatchReader(DataSourceReader):  # type: ignore[misc]  # PySpark is not installed where types are checked
+    """Reads what the options say, as it is when the query is planned.
+
+    Parameters:
+        options: what to read.
+        schema: what Spark asks for, which must be what the source declared.
+
+    Raises:
+        OptionError: the options make no sense for a batch.
+        SourceError: the schema is another one.
+    """
+
+    def __init__(self, options: ReadOptions, schema: StructType) -> None:
+        self._options = options.for_batch()
+        check_schema(schema, options.columns)
+
+    def partitions(self) -> list[InputPartition]:
+        """The tasks, each as the value of a partition.
+
+        Raises:
+            DataLossError: offsets that are asked for are gone, and that is an error.
+            SourceError: Kafka does not answer, or a topic does not exist.
+        """
+        options = self._options
+        with told_shortly(options.servers), borrow(options) as consumer:
+            ranges = batch_ranges(consumer, options)
+        return [
+            InputPartition(task) for task in plan(ranges, options.min_partitions, options.max_records_per_partition)
+        ]
+
+    def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
+        """Read one task; none stands for that there is nothing to read."""
+        return iter(()) if partition.value is None else read_task(self._options, partition.value)
+
+
+def batch_ranges(consumer: Consumer, options: ReadOptions) -> list[Range]:
+    """What a batch reads, by partition.
+
+    Parameters:
+        consumer: asks the brokers.
+        options: as `ReadOptions.for_batch` has them.
+
+    Raises:
+        DataLossError, KafkaError: see `BatchReader.partitions`.
+    """
+    assert options.starting is not None
+    assert options.ending is not None
+    chosen = partitions(consumer, options)
+    if not chosen:
+        return []
+    start = resolve(consumer, options.starting, chosen)
+    end = resolve(consumer, options.ending, chosen)
+    first, last = consumer.beginning_offsets(chosen), consumer.end_offsets(chosen)
+    ranges = [Range(partition, start[partition], end[partition]) for partition in chosen]
+    return available(ranges, first, last, fail_on_data_loss=options.fail_on_data_loss)

@@ -1,0 +1,61 @@
+"""The data source as Spark sees it: a name, a schema, and who reads and writes.
+
+Spark pickles an instance and takes it to other processes, so it holds nothing but the options. Each method imports its
+room on use: a job that only writes does not load the reader.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import DataSource
+
+from kclient.spark.errors import told_shortly
+from kclient.spark.options import PREFIX, SERVERS, ReadOptions, WriteOptions
+from kclient.spark.requirements import check_requirements
+from kclient.spark.schema import ddl
+
+if TYPE_CHECKING:
+    from pyspark.sql.datasource import DataSourceReader, DataSourceStreamWriter, DataSourceWriter
+    from pyspark.sql.types import StructType
+
+
+class KafkaSource(DataSource):  # type: ignore[misc]  # PySpark is not installed where types are checked
+    """`spark.read.format("kclient")` and its like; see `kclient.spark.options` for what they can be told."""
+
+    @classmethod
+    def name(cls) -> str:
+        """The name of the format."""
+        return "kclient"
+
+    def schema(self) -> str:
+        """The columns that a read has, as DDL."""
+        return ddl(self._read_options().columns)
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """Who reads a batch."""
+        from kclient.spark.reader import BatchReader
+
+        return BatchReader(self._read_options(), schema)
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        """Who writes a batch; a topic cannot be overwritten, so both modes append."""
+        from kclient.spark.writer import BatchWriter
+
+        return BatchWriter(self._write_options(), schema)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
+        """Who writes the micro-batches of a stream."""
+        from kclient.spark.writer import StreamWriter
+
+        return StreamWriter(self._write_options(), schema)
+
+    def _read_options(self) -> ReadOptions:
+        with told_shortly(self.options.get(PREFIX + SERVERS, "")):
+            check_requirements()
+            return ReadOptions.parse(self.options)
+
+    def _write_options(self) -> WriteOptions:
+        with told_shortly(self.options.get(PREFIX + SERVERS, "")):
+            check_requirements()
+            return WriteOptions.parse(self.options)

@@ -1,0 +1,51 @@
+"""Which partitions a read is about: topics by name or pattern, or partitions, as they are now.
+
+Asked anew for each batch, so that new topics and partitions join a stream. Leaves out offsets.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from typing import TYPE_CHECKING
+
+from kclient.errors import UnknownTopicOrPartitionError
+from kclient.spark.options import ReadOptions
+from kclient.types import TopicPartition
+
+if TYPE_CHECKING:
+    from kclient import Consumer
+
+_log = logging.getLogger(__name__)
+
+
+def partitions(consumer: Consumer, options: ReadOptions) -> list[TopicPartition]:
+    """The partitions that the options name, in order.
+
+    Raises:
+        UnknownTopicOrPartitionError: a topic or a partition that is named does not exist. A pattern may match nothing.
+        KafkaError: the brokers cannot tell.
+    """
+    if options.assign is not None:
+        return _assigned(consumer, options.assign)
+    if options.subscribe is not None:
+        counts = {name: _numbers(consumer, name) for name in options.subscribe}
+    else:
+        pattern = re.compile(options.subscribe_pattern or "")
+        listed = consumer.list_topics()
+        counts = {name: [one.partition for one in infos] for name, infos in listed.items() if pattern.fullmatch(name)}
+        if not counts:
+            _log.warning("subscribePattern %r matches no topic", options.subscribe_pattern)
+    return sorted(TopicPartition(name, number) for name, numbers in counts.items() for number in numbers)
+
+
+def _numbers(consumer: Consumer, topic: str) -> list[int]:
+    return [one.partition for one in consumer.partitions_for(topic)]
+
+
+def _assigned(consumer: Consumer, assign: dict[str, list[int]]) -> list[TopicPartition]:
+    for topic, numbers in assign.items():
+        missing = sorted(set(numbers) - set(_numbers(consumer, topic)))
+        if missing:
+            raise UnknownTopicOrPartitionError(topic=topic, partition=missing[0])
+    return sorted({TopicPartition(topic, number) for topic, numbers in assign.items() for number in numbers})

@@ -117,7 +117,10 @@ class PartitionLog:
     def last_stable_offset(self) -> int:
         """Before this offset every transaction is decided, for good; what READ_COMMITTED readers see."""
         unstable = self._producers.first_unstable_offset(self.high_watermark)
-        return self.high_watermark if unstable is None else min(unstable, self.high_watermark)
+        # The first records of an open transaction may be gone.
+        return (
+            self.high_watermark if unstable is None else min(max(unstable, self.log_start_offset), self.high_watermark)
+        )
 
     def unstable_for_ms(self, now_ms: int) -> int:
         """For how long a transaction has held the last stable offset where it is; 0 while none does."""

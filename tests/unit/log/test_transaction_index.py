@@ -205,3 +205,18 @@ def test_what_is_cut_off_the_log_is_not_in_the_index(store: Store) -> None:
     log = store.log()
     assert aborted(log) == [AbortedTransaction(1, 0, marker, marker + 1)]
     assert log.last_stable_offset == marker + 1
+
+
+@pytest.mark.parametrize("restart", [False, True])
+def test_the_last_stable_offset_is_not_before_the_log_start(store: Store, restart: bool) -> None:
+    log = store.log()
+    write(log, 1, 3)
+    append(log, 3)
+    log.delete_records(4)
+    if restart:
+        log = store.reopened()
+    assert (log.log_start_offset, log.last_stable_offset, log.log_end_offset) == (4, 4, 6)
+    slice_ = log.read(4, 1 << 20, isolation=Isolation.READ_COMMITTED)
+    assert (len(slice_.records), slice_.last_stable_offset) == (0, 4)
+    marker = end(log, 1, ABORT)
+    assert log.last_stable_offset == marker + 1

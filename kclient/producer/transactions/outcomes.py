@@ -100,6 +100,8 @@ KINDS: dict[Api, dict[int, Kind]] = {
         IllegalGenerationError.code: Kind.ABORTABLE,
         StaleMemberEpochError.code: Kind.ABORTABLE,
         FencedMemberEpochError.code: Kind.ABORTABLE,
+        # With version 2 a transaction that timed out is found out here; its end tells whether it was that.
+        InvalidProducerEpochError.code: Kind.ABORTABLE,
         # Java's producer ends with these, although nothing but the offsets of this transaction is wrong.
         OffsetMetadataTooLargeError.code: Kind.ABORTABLE,
         InvalidCommitOffsetSizeError.code: Kind.ABORTABLE,
@@ -117,8 +119,8 @@ KINDS: dict[Api, dict[int, Kind]] = {
     },
 }
 """What is not here is retried if Kafka calls it retriable, and else: FATAL, or for a partition's own error in
-AddPartitionsToTxn, and for Produce, ABORTABLE. A Produce with an old epoch is not fatal, since the transaction may
-have timed out under a producer that nobody replaced: its end tells (KIP-588)."""
+AddPartitionsToTxn, and for Produce, ABORTABLE. A Produce with an old epoch is not fatal, nor are offsets, since the
+transaction may have timed out under a producer that nobody replaced: its end tells (KIP-588)."""
 
 
 def kind_of(api: Api, error: KafkaError) -> Kind:

@@ -152,6 +152,23 @@ class DeliveryError(KafkaError, name="DELIVERY_FAILED"):
         self.errors = tuple(errors)
 
 
+class RowsDeliveryError(KafkaError, name="ROWS_DELIVERY_FAILED"):
+    """Rows of Arrow data were not delivered.
+
+    Parameters:
+        failures: their errors, by the rows' positions in the data.
+        rows: how many rows there were.
+    """
+
+    def __init__(self, failures: Mapping[int, BaseException], rows: int, **context: Any) -> None:
+        row, error = next(iter(failures.items()))
+        super().__init__(
+            f"{len(failures)} of {rows} rows could not be delivered; the first is row {row}: {error}", **context
+        )
+        self.failures = dict(failures)
+        self.rows = rows
+
+
 class TransactionAbortedError(KafkaError, name="TRANSACTION_ABORTED"):
     """The record was not sent, since its transaction was aborted."""
 
@@ -168,8 +185,8 @@ class TransformError(KafkaError, name="TRANSFORM_FAILED"):
 
     def __init__(self, topic: str, partition: int, offset: int, *, reason: BaseException) -> None:
         super().__init__(
-            f"the record could not be transformed: {type(reason).__name__}: {reason}; on_error may skip such records, "
-            "or send them elsewhere",
+            f"the record could not be transformed: {type(reason).__name__}: {reason}; let the function, or on_error, "
+            "deal with such records",
             topic=topic,
             partition=partition,
             offset=offset,

@@ -347,11 +347,11 @@ class Sender(Manager):
             self._metadata.request_update()
         if action is Outcome.RETRY or action is Outcome.OUT_OF_ORDER:
             if action is Outcome.OUT_OF_ORDER:
+                self.identity.out_of_order(batch)
                 if self.identity.transactional and self.identity.is_first(batch):
                     # Records before it are gone, and the transaction with them.
                     self._give_up(batch, error)
                     return
-                self.identity.out_of_order(batch)
             self._retry(attempt, batch, error, now)
         elif action is Outcome.SPLIT and batch.count > 1:
             self._split(batch)

@@ -213,3 +213,30 @@ def test_requests_of_a_transaction_name_it() -> None:
     assert request.build(11).transactional_id == "tx"
     (batch,) = model.batches(request).values()
     assert batch.is_transactional
+
+
+@pytest.mark.parametrize("code", [45, 59])
+def test_records_that_a_broker_lost_cost_the_epoch_with_version_1(code: int) -> None:
+    """The number that the broker refused would be refused again, in every transaction."""
+    model = open_transaction(1, b"a")
+    model.answer(model.one())
+    model.send(b"b", partition=0)
+    model.answer(model.one(), code=code)
+    assert abort(model) == [EndTxnRequest, InitProducerIdRequest]
+    model.begin(b"c")
+    model.answer_step(model.one())
+    (batch,) = model.batches(model.one()).values()
+    assert (batch.producer_epoch, batch.base_sequence) == (1, 0)
+
+
+@pytest.mark.parametrize("code", [31, 35, 53, 90])
+def test_a_fatal_answer_to_a_record_that_comes_during_the_abort_says_that_it_is_fatal(code: int) -> None:
+    model = open_transaction(2, b"v")
+    request = model.one()
+    call = model.transactions.abort()
+    model.answer(request, code=code)
+    error = model.seen(call)
+    assert error is not None
+    assert model.fatal is not None
+    assert (error.fatal, model.fatal.fatal) == (True, True)
+    assert (error.code, model.fatal.code) == (code, code)

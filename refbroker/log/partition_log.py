@@ -6,7 +6,8 @@ given). With a single replica the high watermark follows the log end. Everything
 appending writes to the page cache and does not wait for the disk, and a flush can be taken elsewhere
 (`begin_flush`). After a failure of the disk every call raises KafkaStorageError.
 
-How batches are checked and stamped is in `appending`, look-ups are in `reading`, what may go in `retention`.
+How batches are checked and stamped is in `appending`, look-ups are in `reading`, what may go in `retention`, how
+segments come and go in `segment_changes`.
 Left out: truncation to a leader's log.
 """
 
@@ -14,7 +15,7 @@ from __future__ import annotations
 
 import logging
 import uuid
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 
@@ -34,12 +35,12 @@ from refbroker.log.files import BytesLike, Files
 from refbroker.log.flush import DiskHealth, Flush, Unsynced
 from refbroker.log.leader_epochs import EpochEntry
 from refbroker.log.log_names import LogKind, log_name
-from refbroker.log.producer_snapshot import snapshot_path, write_snapshot
 from refbroker.log.producer_state import ProducerEntry, ProducerStates
 from refbroker.log.reading import find_aborted, find_max_timestamp, find_range, find_timestamp
 from refbroker.log.recovery import LoadedLog
-from refbroker.log.segment import DELETED_SUFFIX, SEGMENT_SUFFIXES, Segment
-from refbroker.log.validation import Origin, StampedBatch, Stamper, check_records
+from refbroker.log.segment import Segment
+from refbroker.log.segment_changes import SegmentChanges
+from refbroker.log.validation import Origin, Stamper, check_records
 
 logger = logging.getLogger(__name__)
 
@@ -101,12 +102,19 @@ class PartitionLog:
         self._producers: ProducerStates = loaded.producers
         self._unstable_offset = loaded.producers.first_undecided_offset
         self._unstable_since_ms = clock()
-        self._snapshot_offset = loaded.snapshot_offset
         self._unsynced = Unsynced(files, directory)
+        self._changes = SegmentChanges(
+            files,
+            directory,
+            loaded,
+            config,
+            unsynced=self._unsynced,
+            deletions=self._deletions,
+            clock=clock,
+            roll_jitter=roll_jitter,
+        )
         self._written = loaded.recovered
         self._clock = clock
-        self._roll_jitter = roll_jitter
-        self._segment_jitter_ms = self._next_jitter_ms()
         self._last_flush_ms = clock()
         self._closed = False
 
@@ -154,10 +162,10 @@ class PartitionLog:
         return list(self._producers)
 
     def update_config(self, config: LogConfig) -> None:
-        """Use other settings from now on; index sizes and preallocation apply from the next segment."""
+        """Use other settings from now on; see `SegmentChanges.use` for those of the next segment."""
         self.config = config
         self.segments.active.index_interval_bytes = config.index_interval_bytes
-        self._segment_jitter_ms = self._next_jitter_ms()
+        self._changes.use(config)
 
     def set_topic_id(self, topic_id: uuid.UUID, *, sync: bool = True) -> None:
         """Give a log its topic id, in `partition.metadata` too.
@@ -226,8 +234,10 @@ class PartitionLog:
             for batch in batches:
                 if batch.leader_epoch != self.epochs.latest_epoch:
                     self.epochs.assign(batch.leader_epoch, batch.base_offset)
-            segment = self._segment_for(batches, size, now_ms)
+            if self._changes.is_due(batches, size, now_ms):
+                self._roll_at(first.base_offset)
             self._written = True
+            segment = self.segments.active
             segment.append(batches)
             appended_from = segment.size - size
             self.log_end_offset = last.last_offset + 1
@@ -258,19 +268,6 @@ class PartitionLog:
 
     # Roll
 
-    def _segment_for(self, batches: Sequence[StampedBatch], size: int, now_ms: int) -> Segment:
-        """The segment to append to: the active one, or a new one when that one is full or old."""
-        active, config = self.segments.active, self.config
-        timestamp = max(batch.max_timestamp for batch in batches)
-        waited = active.size > 0 and (
-            active.time_waited_ms(now_ms, timestamp) > config.segment_ms - self._segment_jitter_ms
-        )
-        too_far = not active.takes(batches[-1].last_offset)
-        if waited or active.size > config.segment_bytes - size or active.is_full or too_far:
-            # Replicated batches can lie further behind the log end than a segment reaches.
-            self._roll_at(batches[0].base_offset)
-        return self.segments.active
-
     def roll(self) -> None:
         """Start a new segment at the log end; nothing happens when the active one is empty and starts there.
 
@@ -280,29 +277,10 @@ class PartitionLog:
         self._roll_at(self.log_end_offset)
 
     def _roll_at(self, offset: int) -> None:
-        active = self.segments.active
-        if active.base_offset == offset:
-            return
-        with self._guard("roll"):
-            self._producers.end_offset = offset
-            self._take_snapshot(sync=False)
-            self._written = True
-            active.deactivate()
-            self._unsynced.add_rolled(active)
-            self.segments.add(
-                Segment(self._files, self.directory, offset, self.config, created_ms=self._clock(), create=True)
-            )
-        self._segment_jitter_ms = self._next_jitter_ms()
-
-    def _next_jitter_ms(self) -> int:
-        return int(self._roll_jitter() * min(self.config.segment_jitter_ms, self.config.segment_ms))
-
-    def _take_snapshot(self, *, sync: bool) -> None:
-        offset = self._producers.end_offset
-        if offset > self._snapshot_offset:
-            write_snapshot(self._files, self.directory, offset, self._producers, sync=sync)
-            self._unsynced.add_snapshot(snapshot_path(self.directory, offset))
-            self._snapshot_offset = offset
+        if self.segments.active.base_offset != offset:
+            with self._guard("roll"):
+                self._written = True
+                self._changes.roll(offset)
 
     # Read
 
@@ -435,10 +413,7 @@ class PartitionLog:
             self.roll()
         self._advance_log_start(self.segments[len(segments)].base_offset)
         with self._guard("delete segments"):
-            for segment in segments:
-                self.segments.remove(segment)
-            self._retire(segments)
-            self._files.fsync_directory(self.directory)
+            self._changes.remove(segments)
         return len(segments)
 
     def replace_segments(self, new: Segment, old: Sequence[Segment]) -> None:
@@ -454,25 +429,7 @@ class PartitionLog:
         """
         self._check_usable()
         with self._guard("replace segments"):
-            replaced = [segment for segment in old if segment in self.segments]
-            for segment in replaced:
-                self.segments.remove(segment)
-            self.segments.add(new)
-            self._retire(replaced)
-
-    def _retire(self, segments: Iterable[Segment]) -> None:
-        """Rename the files of segments that are in the log no more, and have them removed."""
-        doomed: list[Path] = []
-        bases = set(self.segments.base_offsets)
-        for segment in segments:
-            segment.change_suffix(DELETED_SUFFIX, sync=False)
-            doomed += [segment.file_path(kind) for kind in SEGMENT_SUFFIXES]
-            snapshot = snapshot_path(self.directory, segment.base_offset)
-            if segment.base_offset not in bases and self._files.exists(snapshot):
-                deleted = snapshot.with_name(snapshot.name + DELETED_SUFFIX)
-                self._files.rename(snapshot, deleted, sync=False)
-                doomed.append(deleted)
-        self._deletions.schedule(doomed, self.config.file_delete_delay_ms)
+            self._changes.replace(new, old)
 
     def update_high_watermark(self, offset: int) -> None:
         """Set what consumers may see, for a log whose high watermark waits for followers; it stays within the log."""
@@ -544,7 +501,7 @@ class PartitionLog:
         try:
             self._check_usable()
             with self._guard("close"):
-                self._take_snapshot(sync=True)
+                self._changes.take_snapshot(sync=True)
                 self.segments.active.deactivate()
                 if self._written:
                     self._unsynced.add_rolled(self.segments.active)

@@ -1,0 +1,129 @@
+"""How the segments of a log change: a new one begins, the oldest go, a compacted one takes the place of others.
+
+A new segment begins with a snapshot of the producers, so that a start need not read those before it. The files of a
+segment that goes are renamed at once, and removed after `file.delete.delay.ms`, so that who reads from one can finish;
+the snapshot at its first offset goes with it, unless another segment begins there.
+
+When that happens is decided in `PartitionLog`, `retention` and `compaction`. What cannot be done is an OSError here,
+and the log's business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+
+from refbroker.log.config import LogConfig
+from refbroker.log.deletions import Deletions
+from refbroker.log.files import Files
+from refbroker.log.flush import Unsynced
+from refbroker.log.producer_snapshot import snapshot_path, write_snapshot
+from refbroker.log.recovery import LoadedLog
+from refbroker.log.segment import DELETED_SUFFIX, SEGMENT_SUFFIXES, Segment
+from refbroker.log.validation import StampedBatch
+
+
+class SegmentChanges:
+    """Changes the segments of one log, and its files with them.
+
+    Parameters:
+        files: the disk.
+        directory: the partition's.
+        loaded: what is on the disk.
+        config: the log's settings.
+        unsynced: told of what a flush has to write.
+        deletions: where files go that are to be removed.
+        clock: milliseconds since the epoch.
+        roll_jitter: a number from 0 to 1 for each new segment, for `segment.jitter.ms`.
+    """
+
+    def __init__(
+        self,
+        files: Files,
+        directory: Path,
+        loaded: LoadedLog,
+        config: LogConfig,
+        *,
+        unsynced: Unsynced,
+        deletions: Deletions,
+        clock: Callable[[], int],
+        roll_jitter: Callable[[], float],
+    ) -> None:
+        self._files = files
+        self._directory = directory
+        self._segments = loaded.segments
+        self._producers = loaded.producers
+        self._snapshot_offset = loaded.snapshot_offset
+        self._unsynced = unsynced
+        self._deletions = deletions
+        self._clock = clock
+        self._roll_jitter = roll_jitter
+        self.use(config)
+
+    def use(self, config: LogConfig) -> None:
+        """Go by other settings from now on; index sizes and preallocation apply from the next segment."""
+        self._config = config
+        self._jitter_ms = int(self._roll_jitter() * min(config.segment_jitter_ms, config.segment_ms))
+
+    def is_due(self, batches: Sequence[StampedBatch], size: int, now_ms: int) -> bool:
+        """Whether batches have to go into a new segment, since the active one is full or old.
+
+        Parameters:
+            size: of the batches, in bytes.
+            now_ms: the time, milliseconds since the epoch.
+        """
+        active, config = self._segments.active, self._config
+        timestamp = max(batch.max_timestamp for batch in batches)
+        waited = active.size > 0 and active.time_waited_ms(now_ms, timestamp) > config.segment_ms - self._jitter_ms
+        # Replicated batches can lie further behind the log end than a segment reaches.
+        too_far = not active.takes(batches[-1].last_offset)
+        return waited or active.size > config.segment_bytes - size or active.is_full or too_far
+
+    def roll(self, offset: int) -> None:
+        """Begin a new segment at an offset; the log ends there, or before when what comes is replicated."""
+        self._producers.end_offset = offset
+        self.take_snapshot(sync=False)
+        active = self._segments.active
+        active.deactivate()
+        self._unsynced.add_rolled(active)
+        self._segments.add(
+            Segment(self._files, self._directory, offset, self._config, created_ms=self._clock(), create=True)
+        )
+        self.use(self._config)
+
+    def take_snapshot(self, *, sync: bool) -> None:
+        """Write a snapshot of the producers, unless there is one of this offset."""
+        offset = self._producers.end_offset
+        if offset > self._snapshot_offset:
+            write_snapshot(self._files, self._directory, offset, self._producers, sync=sync)
+            self._unsynced.add_snapshot(snapshot_path(self._directory, offset))
+            self._snapshot_offset = offset
+
+    def remove(self, segments: Sequence[Segment]) -> None:
+        """Take segments out of the log, for good: they do not come back after a crash."""
+        for segment in segments:
+            self._segments.remove(segment)
+        self._retire(segments)
+        self._files.fsync_directory(self._directory)
+
+    def replace(self, new: Segment, old: Sequence[Segment]) -> None:
+        """Put a segment in the place of those that it was made of, as far as these are still there."""
+        replaced = [segment for segment in old if segment in self._segments]
+        for segment in replaced:
+            self._segments.remove(segment)
+        self._segments.add(new)
+        self._retire(replaced)
+
+    def _retire(self, segments: Iterable[Segment]) -> None:
+        """Rename the files of segments that are in the log no more, and have them removed."""
+        doomed: list[Path] = []
+        bases = set(self._segments.base_offsets)
+        for segment in segments:
+            segment.change_suffix(DELETED_SUFFIX, sync=False)
+            doomed += [segment.file_path(kind) for kind in SEGMENT_SUFFIXES]
+            snapshot = snapshot_path(self._directory, segment.base_offset)
+            if segment.base_offset not in bases and self._files.exists(snapshot):
+                deleted = snapshot.with_name(snapshot.name + DELETED_SUFFIX)
+                self._files.rename(snapshot, deleted, sync=False)
+                doomed.append(deleted)
+        self._deletions.schedule(doomed, self._config.file_delete_delay_ms)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
         Records,
         Waiting,
     )
-    from kclient.producer import AsyncProducer, Producer, ProducerRecord, RecordFuture
+    from kclient.producer import AsyncProducer, Producer, ProducerRecord, RecordFuture, RowsFuture
     from kclient.types import (
         ConsumerGroupMetadata,
         ConsumerRecord,
@@ -59,6 +59,7 @@ _HOMES = {
     "RecordFuture": "producer",
     "RecordMetadata": "types",
     "Records": "consumer",
+    "RowsFuture": "producer",
     "SubscriptionPattern": "types",
     "TopicPartition": "types",
     "Waiting": "consumer",
@@ -87,6 +88,7 @@ __all__ = [
     "RecordFuture",
     "RecordMetadata",
     "Records",
+    "RowsFuture",
     "SubscriptionPattern",
     "TopicPartition",
     "Waiting",

@@ -13,6 +13,7 @@ from kclient.producer.partitioners import (
 )
 from kclient.producer.producer import Producer
 from kclient.producer.record import ProducerInterceptor, ProducerRecord
+from kclient.producer.rows_future import RowsFuture
 
 __all__ = [
     "AsyncProducer",
@@ -24,5 +25,6 @@ __all__ = [
     "RandomPartitioner",
     "RecordFuture",
     "RoundRobinPartitioner",
+    "RowsFuture",
     "partition_for_key",
 ]

@@ -1,7 +1,7 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
 """The compiled twin of `accumulator` and of `future.RecordFuture`: what `send` does for every record.
 
-One call appends a record and returns its future. The GIL is the lock: between looking at a queue and having
+One call appends a record and returns its future; another appends rows of Arrow data. The GIL is the lock: between looking at a queue and having
 counted the record no Python code runs and nothing is allocated that could start the garbage collector, so no
 other thread comes in between. Encoding headers makes a list, so the collector is told to wait meanwhile.
 """
@@ -15,10 +15,11 @@ from cpython.object cimport PyCallable_Check
 from cpython.ref cimport PyObject
 from cpython.tuple cimport PyTuple_CheckExact, PyTuple_GET_ITEM, PyTuple_GET_SIZE
 from cpython.unicode cimport PyUnicode_CheckExact
-from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t, uintptr_t
 
 from kclient.records._builder cimport BatchBuilder, murmur2_c
 from kclient.records._handover cimport step_aside
+from kclient.records._rows cimport ArrowRows, binary, number32, number64
 
 import random
 from bisect import bisect_right
@@ -74,6 +75,12 @@ cdef enum:
     RECORD_OVERHEAD = 97
     HEADER_OVERHEAD = 10
     HANDOVER_BYTES = 65536
+
+# A record in its batch: its index, what it added in bytes, and whether another batch was full before it.
+cdef struct Placed:
+    int index
+    Py_ssize_t grown
+    bint rolled
 
 cdef int STICKY_BYTES = _pure.STICKY_BYTES
 cdef Py_ssize_t REQUEST = _pure.REQUEST
@@ -184,6 +191,10 @@ cdef class PartitionQueue:
     cdef public int muted
     cdef public Py_ssize_t batch_limit
     cdef public Py_ssize_t target
+    # Where the last row of Arrow data went: whose ticket, in which run of its, and the index of the record after it.
+    cdef int64_t ticket
+    cdef int32_t run
+    cdef int32_t next_index
 
     def __init__(self, str topic, int32_t partition, Py_ssize_t batch_limit):
         self.topic = topic
@@ -210,6 +221,7 @@ cdef class PartitionQueue:
         self.ready.append(self.batch)
         self.batch = None
         self.builder = None
+        self.ticket = 0
         return 0
 
     def rest(self):
@@ -396,14 +408,38 @@ cdef class Accumulator:
         self, TopicQueue queue, int32_t number, int64_t when, const char* key, Py_ssize_t key_size, const char* value,
         Py_ssize_t value_size, object headers, Py_ssize_t headers_size, object on_delivery,
     ):
-        cdef PartitionQueue target
         cdef list deliveries
         cdef RecordFuture future
+        cdef Placed placed
+        cdef PartitionQueue target = self.place(
+            queue, number, when, key, key_size, value, value_size, headers, NULL, headers_size, &placed
+        )
+        if target is None:
+            return None
+        future = RecordFuture.__new__(RecordFuture)
+        future.batch = target.batch
+        future.index = placed.index
+        future.timestamp = when
+        future.key_size = <int32_t>key_size
+        future.value_size = <int32_t>value_size
+        if on_delivery is not None:
+            # Two items rather than a tuple of them: see the module on what may be allocated here.
+            deliveries = future.batch.deliveries
+            deliveries.append(future)
+            deliveries.append(on_delivery)
+        self.follow(future.batch, &placed)
+        return future
+
+    cdef inline PartitionQueue place(
+        self, TopicQueue queue, int32_t number, int64_t when, const char* key, Py_ssize_t key_size, const char* value,
+        Py_ssize_t value_size, object headers, const char* encoded, Py_ssize_t headers_size, Placed* placed,
+    ):
+        """Append to the open batch of a partition and count it; None if something stands in the way."""
+        cdef PartitionQueue target
         cdef object spare = None
-        cdef Py_ssize_t before, grown
+        cdef Py_ssize_t before
         cdef int32_t chosen
-        cdef int index
-        cdef bint rolled = False
+        placed.rolled = False
         while True:
             if queue.retired:
                 return None
@@ -421,40 +457,83 @@ cdef class Accumulator:
                 target.batch = spare
                 self.used += BATCH_OVERHEAD
             before = target.builder.size
-            if headers is None:
-                index = target.builder.append_c(when, key, key_size, value, value_size, None)
+            if encoded != NULL:
+                placed.index = target.builder.put(when, key, key_size, value, value_size, encoded, headers_size)
+            elif headers is None:
+                placed.index = target.builder.append_c(when, key, key_size, value, value_size, None)
             else:
-                index = put_with_headers(target.builder, when, key, key_size, value, value_size, headers)
-            if index >= 0:
+                placed.index = put_with_headers(target.builder, when, key, key_size, value, value_size, headers)
+            if placed.index >= 0:
                 break
             target.roll()
-            rolled = True
-        grown = target.builder.size - before
-        self.used += grown
+            placed.rolled = True
+        placed.grown = target.builder.size - before
+        self.used += placed.grown
         if number < 0:
-            queue.sticky_bytes += grown
+            queue.sticky_bytes += placed.grown
         if not target.active:
             target.active = True
             self.fresh.append(target)
-        future = RecordFuture.__new__(RecordFuture)
-        future.batch = target.batch
-        future.index = index
-        future.timestamp = when
-        future.key_size = <int32_t>key_size
-        future.value_size = <int32_t>value_size
-        if on_delivery is not None:
-            # Two items rather than a tuple of them: see the module on what may be allocated here.
-            deliveries = future.batch.deliveries
-            deliveries.append(future)
-            deliveries.append(on_delivery)
-        if index == 0 or rolled:
-            if rolled or future.batch.created + self.linger < self.sleeping_until:
+        return target
+
+    cdef inline int follow(self, object batch, Placed* placed) except -1:
+        """What comes after an append: the network thread is woken, and let in."""
+        if placed.index == 0 or placed.rolled:
+            if placed.rolled or batch.created + self.linger < self.sleeping_until:
                 self.wake()
-        self.since_handover += grown
+        self.since_handover += placed.grown
         if self.since_handover >= HANDOVER_BYTES:
             self.since_handover = 0
             step_aside()
-        return future
+        return 0
+
+    def append_rows(self, ArrowRows rows, placement, Py_ssize_t start, Py_ssize_t stop):
+        cdef int64_t ticket = placement.ticket
+        cdef uintptr_t address = placement.runs.buffer_info()[0]
+        cdef int32_t* runs = <int32_t*>address + rows.first
+        cdef list batches = placement.batches
+        cdef list firsts = placement.firsts
+        cdef list queues = [self.topics.get(name) for name in rows.names]
+        cdef const char* key = NULL
+        cdef const char* value = NULL
+        cdef const char* encoded = NULL
+        cdef Py_ssize_t key_size, value_size, headers_size, row
+        cdef int32_t number
+        cdef int64_t when
+        cdef object batch
+        cdef TopicQueue queue
+        cdef PartitionQueue target
+        cdef Placed placed
+        for row in range(start, stop):
+            queue = queues[number32(&rows.topics, row) if rows.topics.exists else 0]
+            if not self.usable or queue is None or PyList_GET_SIZE(queue.partitions) == 0:
+                return row
+            key_size = binary(&rows.key, row, &key)
+            value_size = binary(&rows.value, row, &value)
+            headers_size = rows.encoded_headers(row, &encoded)
+            if key_size + value_size + headers_size > self.largest:
+                return row
+            when = number64(&rows.timestamps, row)
+            if when < 0:
+                when = kclient_recent_ms()
+            number = number32(&rows.partitions, row)
+            if number < 0 and key_size >= 0 and not self.ignore_keys:
+                number = (murmur2_c(key, key_size) & 0x7FFFFFFF) % <uint32_t>PyList_GET_SIZE(queue.partitions)
+            target = self.place(
+                queue, number, when, key, key_size, value, value_size, None, encoded, headers_size, &placed
+            )
+            if target is None:
+                return row
+            batch = target.batch
+            if target.ticket != ticket or target.next_index != placed.index:
+                target.ticket = ticket
+                target.run = <int32_t>PyList_GET_SIZE(batches)
+                batches.append(batch)
+                firsts.append(placed.index)
+            target.next_index = placed.index + 1
+            runs[row] = target.run
+            self.follow(batch, &placed)
+        return stop
 
     def add_topic(self, str topic, partitions):
         cdef TopicQueue queue = self.topics.get(topic)

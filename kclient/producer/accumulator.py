@@ -14,12 +14,17 @@ import time
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kclient.producer.batch import ProducerBatch
 from kclient.producer.future import RecordFuture
 from kclient.producer.sizing import REQUEST
 from kclient.records import murmur2
+from kclient.records.batch import HEADER_OVERHEAD
+
+if TYPE_CHECKING:
+    from kclient.producer.rows_future import Placement
+    from kclient.records import ArrowRows
 
 OnDelivery = Callable[..., None]
 """Called with (RecordMetadata, None) or (None, error)."""
@@ -32,10 +37,6 @@ BATCH_OVERHEAD = 61
 
 RECORD_OVERHEAD = 97
 """The most that a record without headers, alone in its batch, takes beyond its key and value."""
-
-
-HEADER_OVERHEAD = 10
-"""The most that a header takes beyond its name and value."""
 
 
 def plain_headers_size(headers: Any) -> int:
@@ -310,6 +311,25 @@ class Accumulator:
         if not target.active:
             target.active = True
             self._fresh.append(target)
+
+    def append_rows(self, rows: ArrowRows, placement: Placement, start: int, stop: int) -> int:
+        """Append rows of Arrow data, as far as nothing stands in the way.
+
+        Parameters:
+            rows: what to append, of which `largest` was looked at.
+            placement: is told where each row went.
+            start, stop: the first of the rows, and the one after the last.
+
+        Returns:
+            The row that could not be appended, as `try_append` could not; `stop` if all were.
+        """
+        for row in range(start, stop):
+            topic, value, key, headers, partition, timestamp = rows.record(row)
+            future = self.try_append(topic, value, key, headers, partition, timestamp)
+            if future is None:
+                return row
+            placement.add(rows.first + row, future.batch, future.index)
+        return stop
 
     # -- the sender's side
 

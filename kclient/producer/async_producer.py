@@ -24,9 +24,12 @@ from kclient.producer.core import EXIT_SECONDS, ProducerCore
 from kclient.producer.future import RecordFuture
 from kclient.producer.producer import closing_seconds
 from kclient.producer.record import ProducerRecord
+from kclient.producer.rows import RowsCall
+from kclient.producer.rows_future import RowsFuture
 from kclient.producer.transactions.calls import Offsets
 from kclient.producer.transactions.context import AsyncTransaction
 from kclient.producer.waiting import run_async
+from kclient.records import RowColumns
 from kclient.types import ConsumerGroupMetadata, PartitionInfo, PreparedTransaction
 
 T = TypeVar("T")
@@ -114,6 +117,27 @@ class AsyncProducer:
                 future = await self.send(topic, value, on_delivery=on_delivery)
             futures.append(future)
         return futures
+
+    async def send_arrow(
+        self,
+        topic: str | None,
+        data: Any,
+        *,
+        value: str | None = "value",
+        key: str | None = None,
+        headers: str | None = None,
+        partition: str | None = None,
+        timestamp: str | None = None,
+        topic_column: str | None = None,
+    ) -> RowsFuture:
+        """Send the rows of Arrow data, each as a record. See `Producer.send_arrow`. Returns one future for all rows."""
+        self._check_loop()
+        columns = RowColumns(value, key, headers, partition, timestamp, topic_column)
+        call = RowsCall(self._core, topic, data, columns)
+        for turn in call.turns:
+            await self._run(call.append(*turn))
+            await anyio.lowlevel.checkpoint()
+        return call.future
 
     async def flush(self, timeout: float | None = None) -> None:
         """Wait until everything sent before is delivered or failed. See `Producer.flush`."""

@@ -324,3 +324,14 @@ class ProducerBatch:
             return []
         errors = (self.error_of(index) for index in failed if index not in self._seen)
         return [error for error in errors if error is not None]
+
+
+def last_unsettled(batches: list[ProducerBatch]) -> ProducerBatch | None:
+    """Drop settled batches from the end of the list, following replaced ones; the last that is left, or None."""
+    while batches:
+        last = batches[-1]
+        if not last.settled:
+            return last
+        batches.pop()
+        batches.extend({piece.batch: None for piece in last.pieces})
+    return None

@@ -31,7 +31,7 @@ from kclient.net.engine import Engine
 from kclient.net.operation import Operation, Pause
 from kclient.producer.accumulator import RECORD_OVERHEAD, OnDelivery
 from kclient.producer.accumulator import PartitionQueue as PartitionQueueType
-from kclient.producer.batch import ProducerBatch
+from kclient.producer.batch import ProducerBatch, last_unsettled
 from kclient.producer.callbacks import Deliveries, Dispatcher
 from kclient.producer.future import RecordFuture
 from kclient.producer.implementation import Accumulator
@@ -167,7 +167,7 @@ class ProducerCore:
         """What `send` does first: checks, interceptors, serializers."""
         self.check_send()
         record = self.preparation.prepare(topic, value, key, headers, partition, timestamp)
-        self._check_size(record)
+        self.check_size(record.size, record.topic, record.partition)
         return record
 
     def append_in_time(self, record: Prepared, on_delivery: OnDelivery | None) -> Operation[RecordFuture]:
@@ -190,6 +190,11 @@ class ProducerCore:
         finally:
             self.accumulator.blocked.discard(record)
 
+    @property
+    def has_default_partitioner(self) -> bool:
+        """Whether the accumulator chooses partitions."""
+        return self._partitioner is None
+
     def try_append(self, record: Prepared, on_delivery: OnDelivery | None) -> RecordFuture | None:
         """Append if nothing is missing."""
         partition = record.partition
@@ -205,15 +210,16 @@ class ProducerCore:
             record.topic, record.value, record.key, record.headers, partition, record.timestamp, on_delivery
         )
 
-    def _check_size(self, record: Prepared) -> None:
-        size = record.size + RECORD_OVERHEAD
+    def check_size(self, size: int, topic: str, partition: int | None = None, what: str = "the record") -> None:
+        """Raise if a record whose key, value and headers are of this size can never be sent."""
+        size += RECORD_OVERHEAD
         for name in ("max_request_size", "buffer_memory"):
             limit = getattr(self.config, name)
             if size > limit:
                 raise RecordTooLargeError(
-                    f"the record takes {size} bytes, batch header included, which is more than {name} ({limit})",
-                    topic=record.topic,
-                    partition=record.partition,
+                    f"{what} takes {size} bytes, batch header included, which is more than {name} ({limit})",
+                    topic=topic,
+                    partition=partition,
                 )
 
     def _what_is_missing(self, record: Prepared, version: int) -> KafkaError:
@@ -339,7 +345,7 @@ class ProducerCore:
         callbacks_done: list[bool] = []
         barrier_set = False
         while True:
-            if taken and not _unsettled(waiting_for):
+            if taken and last_unsettled(waiting_for) is None:
                 if callbacks_done or not self.deliveries.dispatcher.busy:
                     return
                 if not barrier_set:
@@ -389,17 +395,6 @@ class ProducerCore:
         """The face is gone and was not closed; what it sent still travels."""
         if not self.closed:
             warnings.warn(f"{face!r} was not closed", ResourceWarning, stacklevel=2, source=face)
-
-
-def _unsettled(batches: list[ProducerBatch]) -> bool:
-    """Drop settled batches from the end of the list, following replaced ones; whether any is left."""
-    while batches:
-        last = batches[-1]
-        if not last.settled:
-            return True
-        batches.pop()
-        batches.extend({piece.batch: None for piece in last.pieces})
-    return False
 
 
 def compression_level(config: ProducerConfig) -> int | None:

@@ -107,35 +107,46 @@ def wait(future: RecordFuture, timeout: float | None) -> tuple[ProducerBatch, in
             if batch.error_of(index) is not None:
                 batch.see(index)
             return batch, index
-        lock = _thread.allocate_lock()
-        lock.acquire()
         batch.see(index)
-        if not batch.add_waiter(lock.release):
-            continue
-        try:
-            while not lock.acquire(timeout=_slice(deadline)):
-                batch.outlet.check_usable()
-                if deadline is not None and time.monotonic() >= deadline:
-                    raise _too_late(future, timeout)
-        finally:
-            batch.remove_waiter(lock.release)
+        if not settle(batch, deadline):
+            raise _too_late(future, timeout)
+
+
+def settle(batch: ProducerBatch, deadline: float | None) -> bool:
+    """Wait until a batch is settled; False if the time (of `time.monotonic`) came first."""
+    lock = _thread.allocate_lock()
+    lock.acquire()
+    if not batch.add_waiter(lock.release):
+        return True
+    try:
+        while not lock.acquire(timeout=_slice(deadline)):
+            batch.outlet.check_usable()
+            if deadline is not None and time.monotonic() >= deadline:
+                return False
+    finally:
+        batch.remove_waiter(lock.release)
+    return True
 
 
 async def await_result(future: RecordFuture) -> RecordMetadata:
     """Wait in asyncio or trio; like `result` without a timeout."""
     while True:
         batch, index = future.batch.locate(future.index)
-        if batch.settled:
-            batch.see(index)
-            return metadata(future, batch, index)
-        signal = LoopSignal()
         batch.see(index)
-        if batch.add_waiter(signal.notify):
-            try:
-                while not await signal.wait(_LONGEST_WAIT):
-                    batch.outlet.check_usable()
-            finally:
-                batch.remove_waiter(signal.notify)
+        if batch.settled:
+            return metadata(future, batch, index)
+        await settle_async(batch)
+
+
+async def settle_async(batch: ProducerBatch) -> None:
+    """Wait in asyncio or trio until a batch is settled."""
+    signal = LoopSignal()
+    if batch.add_waiter(signal.notify):
+        try:
+            while not await signal.wait(_LONGEST_WAIT):
+                batch.outlet.check_usable()
+        finally:
+            batch.remove_waiter(signal.notify)
 
 
 def metadata(future: RecordFuture, batch: ProducerBatch, index: int) -> RecordMetadata:

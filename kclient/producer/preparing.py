@@ -12,9 +12,10 @@ from typing import Any
 
 from kclient.config import ProducerConfig
 from kclient.errors import SerializationError
-from kclient.producer.accumulator import HEADER_OVERHEAD, OnDelivery
+from kclient.producer.accumulator import OnDelivery
 from kclient.producer.callbacks import Deliveries
 from kclient.producer.record import ProducerInterceptor, ProducerRecord
+from kclient.records.batch import HEADER_OVERHEAD
 from kclient.serialization import serialize
 from kclient.types import RecordMetadata
 
@@ -61,6 +62,11 @@ class Preparation:
     def is_plain(self) -> bool:
         """Whether nothing of the user's has to run."""
         return not (self._key_serializer or self._value_serializer or self._interceptors)
+
+    @property
+    def intercepts(self) -> bool:
+        """Whether interceptors are to see each record."""
+        return bool(self._interceptors)
 
     def prepare(
         self, topic: str, value: Any, key: Any, headers: Any, partition: int | None, timestamp: int | None

@@ -17,9 +17,12 @@ from kclient.producer.core import EXIT_SECONDS, ProducerCore
 from kclient.producer.future import RecordFuture
 from kclient.producer.implementation import SendPath
 from kclient.producer.record import ProducerRecord
+from kclient.producer.rows import RowsCall
+from kclient.producer.rows_future import RowsFuture
 from kclient.producer.transactions.calls import Offsets
 from kclient.producer.transactions.context import Transaction
 from kclient.producer.waiting import run
+from kclient.records import RowColumns
 from kclient.types import ConsumerGroupMetadata, PartitionInfo, PreparedTransaction
 
 CLOSE_SECONDS = 10.0
@@ -116,6 +119,51 @@ class Producer(SendPath):
             else:
                 futures.append(send(topic, value, on_delivery=on_delivery))
         return futures
+
+    def send_arrow(
+        self,
+        topic: str | None,
+        data: Any,
+        *,
+        value: str | None = "value",
+        key: str | None = None,
+        headers: str | None = None,
+        partition: str | None = None,
+        timestamp: str | None = None,
+        topic_column: str | None = None,
+    ) -> RowsFuture:
+        """Send the rows of Arrow data, each as a record, without making Python objects of them.
+
+        Partitions are chosen as by `send`. Serializers play no part. A partitioner of your own is asked for each row,
+        which makes an object of it after all.
+
+        Parameters:
+            topic: where to; None if a column says so.
+            data: a RecordBatch or Table of pyarrow's, or whatever else hands out Arrow data (PyCapsule interface), as
+                what polars and DuckDB have.
+            value, key: the columns to take them from, binary or strings; None for records without.
+            headers: a column of lists of structs of key (string) and value (binary); null for none.
+            partition: a column of whole numbers; null for the partitioner's choice.
+            timestamp: a column of timestamps, or of milliseconds since the epoch; null for the current time.
+            topic_column: a column of topics, instead of `topic`.
+
+        Returns:
+            One future for all rows. It waits for room and metadata as `send` does; not for delivery.
+
+        Raises:
+            ImportError: pyarrow is not installed.
+            TypeError: what `data` is, or the type of a column, does not fit; nothing was sent.
+            ValueError: a column does not exist, or a row cannot be a record; nothing was sent.
+            RecordTooLargeError: a row is larger than max_request_size or buffer_memory; nothing was sent.
+            IllegalStateError: as for `send`, and if the producer has interceptors.
+            KafkaError: what else `send` raises, with a note that tells the row; those before it are on their way.
+        """
+        core = self._core
+        columns = RowColumns(value, key, headers, partition, timestamp, topic_column)
+        call = RowsCall(core, topic, data, columns)
+        for turn in call.turns:
+            run(call.append(*turn), core.news)
+        return call.future
 
     def flush(self, timeout: float | None = None) -> None:
         """Send what waits for company, and wait until everything sent before is delivered or failed.

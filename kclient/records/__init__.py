@@ -14,9 +14,11 @@ from typing import TYPE_CHECKING
 from kclient.records.arrow import to_arrow
 from kclient.records.batch import BatchHeader, RecordBatch, assign_offsets, batch_headers, restamp
 from kclient.records.control import ABORT, COMMIT, ControlRecord, control_batch, parse_control_record
+from kclient.records.rows import RowColumns, arrow_pieces, row_arguments
 
 if TYPE_CHECKING:
     from kclient.records.pure import (
+        ArrowRows,
         BatchBuilder,
         ConsumerRecord,
         RecordChunk,
@@ -32,6 +34,7 @@ else:
         if os.environ.get("KCLIENT_PURE", "") not in ("", "0"):
             raise ImportError("KCLIENT_PURE is set")
         from kclient.records._compiled import (
+            ArrowRows,
             BatchBuilder,
             ConsumerRecord,
             RecordChunk,
@@ -44,6 +47,7 @@ else:
         IMPLEMENTATION = "compiled"
     except ImportError:
         from kclient.records.pure import (
+            ArrowRows,
             BatchBuilder,
             ConsumerRecord,
             RecordChunk,
@@ -59,6 +63,7 @@ __all__ = [
     "ABORT",
     "COMMIT",
     "IMPLEMENTATION",
+    "ArrowRows",
     "BatchBuilder",
     "BatchHeader",
     "ConsumerRecord",
@@ -66,6 +71,8 @@ __all__ = [
     "RecordBatch",
     "RecordChunk",
     "RecordCursor",
+    "RowColumns",
+    "arrow_pieces",
     "assign_offsets",
     "batch_headers",
     "chain_iter",
@@ -74,5 +81,6 @@ __all__ = [
     "parse_control_record",
     "read_batches",
     "restamp",
+    "row_arguments",
     "to_arrow",
 ]

@@ -41,10 +41,7 @@ def to_arrow(chunks: Iterable[Any], columns: Sequence[str] | None = None) -> Any
         ImportError: pyarrow is not installed.
         ValueError: there is no such column.
     """
-    try:
-        import pyarrow
-    except ImportError as error:
-        raise ImportError("to_arrow needs pyarrow, which an extra brings: pip install kclient[arrow]") from error
+    pyarrow = require_pyarrow("to_arrow")
     wanted = COLUMNS if columns is None else tuple(columns)
     for column in wanted:
         if column not in COLUMNS:
@@ -56,6 +53,19 @@ def to_arrow(chunks: Iterable[Any], columns: Sequence[str] | None = None) -> Any
         compiled = importlib.import_module("kclient.records._compiled")
         arrays = compiled.arrow_arrays(pyarrow, pieces, wanted)
     return pyarrow.RecordBatch.from_arrays(arrays, names=list(wanted))
+
+
+def require_pyarrow(what: str) -> Any:
+    """The module.
+
+    Raises:
+        ImportError: it is not installed; `what` needs it.
+    """
+    try:
+        import pyarrow
+    except ImportError as error:
+        raise ImportError(f"{what} needs pyarrow, which an extra brings: pip install kclient[arrow]") from error
+    return pyarrow
 
 
 def column_types(pyarrow: Any) -> dict[str, Any]:

@@ -58,6 +58,10 @@ Decode = Callable[["BatchHeader", str, int, bool], list[Any]]
 """A twin's decoder: header, topic, partition, whether to verify the checksums of inner legacy messages."""
 
 
+HEADER_OVERHEAD = 10
+"""The most that a record's header takes beyond its name and value."""
+
+
 def next_sequence(sequence: int, count: int) -> int:
     """The sequence `count` records after `sequence`; it wraps to 0 after 2**31 - 1."""
     return (sequence + count) & INT32_MAX
@@ -71,6 +75,11 @@ def bytes_like_error(part: str, value: object) -> TypeError:
 def header_error(item: object) -> TypeError:
     """What a header that is not a (str, bytes-like or None) pair gets."""
     return TypeError(f"a record header is a pair of str and bytes-like or None, not {item!r}")
+
+
+def header_name_error(row: int) -> ValueError:
+    """What a row of Arrow data gets of which a header has no name."""
+    return ValueError(f"row {row}: a header has no key")
 
 
 class BatchHeader:

@@ -34,6 +34,12 @@ def test_consumer_prints_what_producer_sent(bootstrap_servers: str, topic: str) 
     assert re.findall(r"order \d+", consumed) == [f"order {number}" for number in range(10)]
 
 
+def test_arrow_sends_a_table_and_reads_it_back(bootstrap_servers: str, topic: str) -> None:
+    pytest.importorskip("pyarrow")
+    told = run("examples/arrow.py", bootstrap_servers, topic)
+    assert told.splitlines() == ["10000 rows sent", "10000 rows received, of 100 customers"]
+
+
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
 def test_async_pair_sees_every_event(bootstrap_servers: str, topic: str, backend: str) -> None:
     assert "100 events" in run("examples/async_pair.py", bootstrap_servers, topic, backend)

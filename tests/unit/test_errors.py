@@ -18,6 +18,7 @@ SAMPLES = [
     errors.CorruptRecordError("bad checksum", topic="orders", partition=0, offset=42),
     errors.AdminError({"a": 1}, {"b": errors.TopicExistsError(topic="b")}),
     errors.DeliveryError(3, [errors.RecordTooLargeError()]),
+    errors.RowsDeliveryError({5: errors.RecordTooLargeError(), 7: errors.RecordTooLargeError()}, 100),
     errors.BrokerConnectionError("broker.test", 9092, OSError(111, "Connection refused")),
     errors.DeserializationError("orders", 0, 5, part="key", key=b"k", value=None, reason=ValueError("not JSON")),
     errors.TransformError("orders", 0, 5, reason=ValueError("not JSON")),

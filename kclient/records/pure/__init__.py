@@ -9,8 +9,10 @@ from __future__ import annotations
 from kclient.records.pure.builder import BatchBuilder, murmur2
 from kclient.records.pure.cursor import RecordChunk, RecordCursor, chain_iter, chunk_columns
 from kclient.records.pure.record import ConsumerRecord, decode_batch, read_batches
+from kclient.records.pure.rows import ArrowRows
 
 __all__ = [
+    "ArrowRows",
     "BatchBuilder",
     "ConsumerRecord",
     "RecordChunk",

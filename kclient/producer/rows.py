@@ -1,0 +1,78 @@
+"""What `send_arrow` does, up to the point where it has to wait: an operation for both faces.
+
+Rows go straight from Arrow's buffers into batches. The one that cannot, since the topic is not known yet or the buffer
+is full, becomes a record like any other and waits as `send` does; what comes after it is tried at once again. So there
+is one way to wait and to fail. Leaves out how rows are read (`kclient.records`) and waited for (`rows_future`).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kclient.errors import IllegalStateError, KafkaError
+from kclient.net.operation import Operation
+from kclient.producer.preparing import Prepared
+from kclient.producer.rows_future import Placement, RowsFuture
+from kclient.records import ArrowRows, RowColumns, arrow_pieces, row_arguments
+
+if TYPE_CHECKING:
+    from kclient.producer.core import ProducerCore
+
+ROWS_PER_TURN = 8192
+"""So many rows are appended in one go; in between Ctrl-C is heard, and other tasks of an event loop run."""
+
+
+class RowsCall:
+    """One `send_arrow`; the parameters are its own.
+
+    Attributes:
+        turns: the rows to append in one go each, in order: of which record batch, from which one, to which one.
+        future: its result.
+
+    Raises:
+        IllegalStateError, ClosedError: what the producer is, or what it has interceptors for.
+        TypeError, ValueError: the data cannot be records; nothing is sent.
+        RecordTooLargeError: a row cannot; nothing is sent.
+    """
+
+    def __init__(self, core: ProducerCore, topic: str | None, data: Any, columns: RowColumns) -> None:
+        core.check_send()
+        if core.preparation.intercepts:
+            raise IllegalStateError("interceptors see records one by one; send_arrow needs a producer without them")
+        if (topic is None) == (columns.topic is None):
+            raise TypeError("send_arrow takes a topic, or the name of a column of topics (topic_column)")
+        if topic is not None and not isinstance(topic, str):
+            raise TypeError(f"a topic is a str, not {type(topic).__name__}")
+        self._core = core
+        self.turns: list[tuple[ArrowRows, int, int]] = []
+        length = 0
+        for piece in arrow_pieces(data):
+            rows = ArrowRows(**row_arguments(piece, columns, topic, length))
+            row, size = rows.largest()
+            core.check_size(size, rows.record(row)[0], what=f"row {length + row}")
+            self.turns += [
+                (rows, start, min(start + ROWS_PER_TURN, len(rows))) for start in range(0, len(rows), ROWS_PER_TURN)
+            ]
+            length += len(rows)
+        self._placement = Placement(length)
+        self.future = RowsFuture(self._placement)
+
+    def append(self, rows: ArrowRows, start: int, stop: int) -> Operation[None]:
+        """Returns once the rows of a turn are in batches."""
+        core, row = self._core, start
+        while row < stop:
+            if core.has_default_partitioner:
+                row = core.accumulator.append_rows(rows, self._placement, row, stop)
+                if row == stop:
+                    return
+            topic, value, key, headers, partition, timestamp = rows.record(row)
+            record = Prepared(topic, value, key, headers, partition, timestamp)
+            try:
+                future = yield from core.append_in_time(record, None)
+            except KafkaError as error:
+                # Some errors are one object for many calls, which must not grow with each of them.
+                if not getattr(error, "__notes__", None):
+                    error.add_note(f"this was row {rows.first + row} of {len(self.future)}; those before it are sent")
+                raise
+            self._placement.add(rows.first + row, future.batch, future.index)
+            row += 1

@@ -1,0 +1,145 @@
+"""What `send_arrow` returns: the future of many rows, which costs four bytes for each and nothing more.
+
+A row went into some batch at some index. Rows that follow each other in one batch, with nothing in between, are a run,
+and a row keeps the number of its run only; its index is counted when somebody asks, which is when it failed.
+"""
+
+from __future__ import annotations
+
+import itertools
+import time
+from array import array
+from collections.abc import Generator
+from typing import Any
+
+from kclient.errors import KafkaTimeoutError, RowsDeliveryError
+from kclient.producer.batch import ProducerBatch, last_unsettled
+from kclient.producer.future import settle, settle_async
+
+_tickets = itertools.count(1)
+
+
+class Placement:
+    """Where the rows of one `send_arrow` went.
+
+    Parameters:
+        length: how many rows there are.
+
+    Attributes:
+        ticket: a number that no other placement has; by it a queue knows whose row it took last.
+        runs: for each row the number of its run, -1 as long as it was not appended.
+        batches, firsts: for each run its batch, and the index of its first row there.
+    """
+
+    __slots__ = ("_next", "batches", "firsts", "runs", "ticket")
+
+    def __init__(self, length: int) -> None:
+        self.ticket = next(_tickets)
+        self.runs = array("i", [-1]) * length
+        self.batches: list[ProducerBatch] = []
+        self.firsts: list[int] = []
+        self._next: dict[ProducerBatch, tuple[int, int]] = {}
+
+    def add(self, row: int, batch: ProducerBatch, index: int) -> None:
+        """A row was appended."""
+        run, expected = self._next.get(batch, (-1, -1))
+        if expected != index:
+            run = len(self.batches)
+            self.batches.append(batch)
+            self.firsts.append(index)
+        self._next[batch] = run, index + 1
+        self.runs[row] = run
+
+
+class RowsFuture:
+    """The result of one `send_arrow`: it resolves when the batches of all its rows do.
+
+    Await it, or call `result`. Looking at it counts as having seen its failures; those that nobody saw are raised by
+    `flush` and `close`. `len()` tells how many rows there are.
+    """
+
+    __slots__ = ("_placement", "_unsettled")
+
+    def __init__(self, placement: Placement) -> None:
+        self._placement = placement
+        self._unsettled: list[ProducerBatch] | None = None
+
+    def __len__(self) -> int:
+        return len(self._placement.runs)
+
+    def done(self) -> bool:
+        """Whether every row was delivered or failed."""
+        return self._last_unsettled() is None
+
+    def result(self, timeout: float | None = None) -> None:
+        """Wait until every row is delivered.
+
+        Parameters:
+            timeout: seconds to wait at most; None waits until all are delivered or failed, which is by
+                delivery_timeout_ms.
+
+        Raises:
+            RowsDeliveryError: rows were not delivered: which, and why.
+            KafkaTimeoutError: not all were delivered in this time; they still may be.
+        """
+        _raise(self.failures(timeout), len(self))
+
+    def failures(self, timeout: float | None = None) -> dict[int, BaseException]:
+        """The rows that were not delivered, by their position in the data, and why; waits like `result`.
+
+        Raises:
+            KafkaTimeoutError: not all were delivered or failed in this time.
+        """
+        deadline = None if timeout is None else time.monotonic() + timeout
+        while (batch := self._last_unsettled()) is not None:
+            if not settle(batch, deadline):
+                raise KafkaTimeoutError(
+                    f"not all of {len(self)} rows were delivered within {timeout:g} s; they may still be",
+                    topic=batch.topic,
+                    partition=batch.partition,
+                )
+        return self._failures()
+
+    def __await__(self) -> Generator[Any, Any, None]:
+        return self._wait().__await__()
+
+    async def _wait(self) -> None:
+        while (batch := self._last_unsettled()) is not None:
+            await settle_async(batch)
+        _raise(self._failures(), len(self))
+
+    def _last_unsettled(self) -> ProducerBatch | None:
+        if self._unsettled is None:
+            # The ones that settle last come last: those after them are settled when they are.
+            self._unsettled = list(dict.fromkeys(self._placement.batches))
+        return last_unsettled(self._unsettled)
+
+    def _failures(self) -> dict[int, BaseException]:
+        placement = self._placement
+        failed: dict[int, int] = {
+            run: placement.firsts[run]
+            for run, batch in enumerate(placement.batches)
+            if batch.error is not None or batch.errors or batch.pieces
+        }
+        failures: dict[int, BaseException] = {}
+        if not failed:
+            return failures
+        for row, run in enumerate(placement.runs):
+            if run not in failed:
+                continue
+            batch, index = placement.batches[run].locate(failed[run])
+            failed[run] += 1
+            error = batch.error_of(index)
+            if error is not None:
+                batch.see(index)
+                failures[row] = error
+        return failures
+
+    def __repr__(self) -> str:
+        state = "settled" if self.done() else "pending"
+        return f"<RowsFuture of {len(self)} rows, {state}>"
+
+
+def _raise(failures: dict[int, BaseException], rows: int) -> None:
+    if failures:
+        raise RowsDeliveryError(failures, rows)

@@ -27,6 +27,8 @@ SETTINGS = {
     "group.consumer.session.timeout.ms": "6000",
     # How often a coordinator looks for transactions whose time is up.
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "200",
+    # How often logs are looked at that could be compacted.
+    "log.cleaner.backoff.ms": "200",
 }
 """What brokers under test are started with. With the consumer protocol a member has no say in its heartbeats."""
 _topic_numbers = itertools.count(1)

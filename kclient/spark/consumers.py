@@ -31,6 +31,9 @@ DEFAULTS = {
     # A task has one partition, and turns what comes into columns at once: few large answers serve it best.
     "max.partition.fetch.bytes": "8388608",
     "prefetch.max.bytes": "33554432",
+    # What a task asks for is in the log already. A longer wait at its end would hold up the next task, which has to
+    # wait for the answer where it reads another partition of the same broker.
+    "fetch.max.wait.ms": "10",
 }
 """By Kafka's dotted names, what differs from the client's own defaults unless the user says otherwise."""
 

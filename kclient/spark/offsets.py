@@ -244,7 +244,7 @@ def available(
         low, high = first[one.partition], last[one.partition]
         if one.start < low and one.start < one.end:
             lost.append(Lost(one.partition, one.start, min(low, one.end), low, high))
-        if one.end > high:
+        if one.end > max(high, one.start):
             lost.append(Lost(one.partition, max(high, one.start), one.end, low, high))
         elif one.start > high:
             lost.append(Lost(one.partition, high, one.start, low, high))

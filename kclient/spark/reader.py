@@ -13,17 +13,15 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from kclient.spark.consumers import borrow
 from kclient.spark.errors import told_shortly
-from kclient.spark.offsets import Range, available, resolve
 from kclient.spark.planning import plan
+from kclient.spark.ranges import batch_ranges
 from kclient.spark.schema import check_schema
 from kclient.spark.tasks import read_task
-from kclient.spark.topics import partitions
 
 if TYPE_CHECKING:
     import pyarrow
     from pyspark.sql.types import StructType
 
-    from kclient import Consumer
     from kclient.spark.options import ReadOptions
 
 
@@ -60,25 +58,3 @@ class BatchReader(DataSourceReader):  # type: ignore[misc]  # PySpark is not ins
     def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
         """Read one task; none stands for that there is nothing to read."""
         return iter(()) if partition.value is None else read_task(self._options, partition.value)
-
-
-def batch_ranges(consumer: Consumer, options: ReadOptions) -> list[Range]:
-    """What a batch reads, by partition.
-
-    Parameters:
-        consumer: asks the brokers.
-        options: as `ReadOptions.for_batch` has them.
-
-    Raises:
-        DataLossError, KafkaError: see `BatchReader.partitions`.
-    """
-    assert options.starting is not None
-    assert options.ending is not None
-    chosen = partitions(consumer, options)
-    if not chosen:
-        return []
-    start = resolve(consumer, options.starting, chosen)
-    end = resolve(consumer, options.ending, chosen)
-    first, last = consumer.beginning_offsets(chosen), consumer.end_offsets(chosen)
-    ranges = [Range(partition, start[partition], end[partition]) for partition in chosen]
-    return available(ranges, first, last, fail_on_data_loss=options.fail_on_data_loss)

@@ -34,7 +34,7 @@ BYTES = 16 * 1024 * 1024
 FIRST_ROWS = 1_024
 """While nothing is known of their size."""
 
-_LOOK_AGAIN = 0.1
+_LOOK_AGAIN = 0.02
 """Seconds after which the position is looked at: what ends a task may hold no record, and then no poll returns."""
 
 

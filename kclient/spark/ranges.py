@@ -1,6 +1,7 @@
-"""Which partitions a read is about: topics by name or pattern, or partitions, as they are now.
+"""What a read is about: which partitions, as they are now, and for a batch which offsets of them.
 
-Asked anew for each batch, so that new topics and partitions join a stream. Leaves out offsets.
+Partitions are asked for anew for each batch, so that new topics and partitions join a stream. Leaves out how offsets
+are written and looked up (`offsets`), and how a range is divided (`planning`).
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import re
 from typing import TYPE_CHECKING
 
 from kclient.errors import UnknownTopicOrPartitionError
+from kclient.spark.offsets import Range, available, resolve
 from kclient.spark.options import ReadOptions
 from kclient.types import TopicPartition
 
@@ -49,3 +51,29 @@ def _assigned(consumer: Consumer, assign: dict[str, list[int]]) -> list[TopicPar
         if missing:
             raise UnknownTopicOrPartitionError(topic=topic, partition=missing[0])
     return sorted({TopicPartition(topic, number) for topic, numbers in assign.items() for number in numbers})
+
+
+def batch_ranges(consumer: Consumer, options: ReadOptions) -> list[Range]:
+    """What a batch reads, by partition.
+
+    Parameters:
+        consumer: asks the brokers.
+        options: as `ReadOptions.for_batch` has them.
+
+    Raises:
+        DataLossError: offsets that are asked for are gone, and that is an error.
+        OptionError: the options do not fit the partitions that there are.
+        KafkaError: see `partitions`.
+    """
+    assert options.starting is not None
+    assert options.ending is not None
+    chosen = partitions(consumer, options)
+    if not chosen:
+        return []
+    # In this order, since logs move on meanwhile: what is earliest or latest is never taken for something that is gone.
+    first = consumer.beginning_offsets(chosen)
+    start = resolve(consumer, options.starting, chosen)
+    end = resolve(consumer, options.ending, chosen)
+    last = consumer.end_offsets(chosen)
+    ranges = [Range(partition, start[partition], end[partition]) for partition in chosen]
+    return available(ranges, first, last, fail_on_data_loss=options.fail_on_data_loss)

@@ -1,0 +1,202 @@
+"""The decision: which batch of a query counts, and by which transactions. It is one committed offset of a group.
+
+The offset is the batch's number, for partition 0 of the decision topic. Its metadata is JSON with, in `transactions`, an
+entry for each task that wrote something: partition, lane, producer id and epoch in hexadecimal, `a.0.4e2f1.3`. A broker
+takes 4096 bytes of metadata per partition (`offset.metadata.max.bytes`), which is room for more than 200 tasks; what is
+longer goes on in the metadata of partitions 1, 2 and so on, with the same offset. All of them are one request, one
+record batch and one marker in one partition of `__consumer_offsets`, so a reader sees them change together.
+
+Brokers forget the offsets of a group without members after `offsets.retention.minutes` (seven days), and those of a topic
+when it is deleted. Only a query that died between its decision and Spark's own note of the batch, and stays away
+for longer than that, misses it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+from kclient import Admin
+from kclient.errors import AdminError, KafkaError, KafkaTimeoutError, UnstableOffsetCommitError
+from kclient.spark.exactly_once.errors import ExactlyOnceError, OldCheckpointError, SupersededError
+from kclient.spark.exactly_once.settings import Settings
+from kclient.types import OffsetAndMetadata, PreparedTransaction, TopicPartition
+
+MOST_METADATA = 4096
+"""Bytes per partition that a broker takes by default."""
+
+MOST_PAST = 8
+"""How many former runs are remembered."""
+
+PATIENCE = 1.0
+"""Seconds that a decision may take to become stable: it takes milliseconds, unless its driver died on the way."""
+
+_VERSION = 1
+
+
+class Entry(msgspec.Struct, frozen=True, order=True):
+    """One task's transaction."""
+
+    partition: int
+    lane: int
+    producer_id: int
+    epoch: int
+
+    def prepared(self, settings: Settings, batch: int) -> PreparedTransaction:
+        """What completes it."""
+        return PreparedTransaction(settings.task_id(batch, self.partition, self.lane), self.producer_id, self.epoch)
+
+
+class Decision(msgspec.Struct, frozen=True, kw_only=True):
+    """A batch that counts.
+
+    Attributes:
+        batch: its number.
+        run: the run of the query that decided it.
+        past: the runs before that, the latest last.
+        tasks: how many tasks it had, with those that wrote nothing.
+        entries: the transactions, by partition.
+    """
+
+    batch: int
+    run: str
+    past: tuple[str, ...] = ()
+    tasks: int
+    entries: tuple[Entry, ...]
+
+    def entry(self, partition: int) -> Entry | None:
+        """The transaction of a task; None if it wrote nothing."""
+        return next((entry for entry in self.entries if entry.partition == partition), None)
+
+    def check_run(self, run: str, batch: int) -> None:
+        """See that this run may write a batch after this decision.
+
+        Raises:
+            SupersededError: a later run of the query has taken over.
+            OldCheckpointError: the batch lies before the decided one.
+        """
+        if run in self.past or (run == self.run and batch < self.batch):
+            raise SupersededError(
+                f"batch {batch} is not written: another run of the query has written up to batch {self.batch}. Let a "
+                "checkpoint, and a copy of it, be used by one running query"
+            )
+        if batch < self.batch:
+            raise OldCheckpointError(
+                f"batch {batch} is not written: the query has written up to batch {self.batch} already. The checkpoint "
+                "is a copy or was restored; with a new checkpointLocation the query begins anew, under another id"
+            )
+
+
+class _Head(msgspec.Struct, omit_defaults=True):
+    version: int
+    run: str
+    tasks: int
+    parts: int = 1
+    past: tuple[str, ...] = ()
+    transactions: str = ""
+
+
+def encode(decision: Decision, most: int = MOST_METADATA) -> list[str]:
+    """The metadata of partitions 0, 1, 2 ...
+
+    Parameters:
+        most: bytes of each.
+    """
+    texts = [f"{one.partition:x}.{one.lane:x}.{one.producer_id:x}.{one.epoch:x}" for one in decision.entries]
+    head = _Head(_VERSION, decision.run, decision.tasks, len(texts) + 1, decision.past)
+    room = most - len(msgspec.json.encode(head)) - len(',"transactions":""')
+    parts = [""]
+    for text in texts:
+        longer = f"{parts[-1]} {text}" if parts[-1] else text
+        if len(longer) <= (room if len(parts) == 1 else most):
+            parts[-1] = longer
+        else:
+            parts.append(text)
+    head.parts, head.transactions = len(parts), parts[0]
+    return [msgspec.json.encode(head).decode(), *parts[1:]]
+
+
+def decode(batch: int, parts: list[str]) -> Decision:
+    """Read what `encode` made; ValueError if it is something else."""
+    head = msgspec.json.decode(parts[0], type=_Head)
+    if head.version != _VERSION or head.parts != len(parts):
+        raise ValueError(f"version {head.version} in {len(parts)} parts")
+    entries = []
+    for text in " ".join((head.transactions, *parts[1:])).split():
+        partition, lane, producer_id, epoch = (int(number, 16) for number in text.split("."))
+        entries.append(Entry(partition, lane, producer_id, epoch))
+    return Decision(batch=batch, run=head.run, past=head.past, tasks=head.tasks, entries=tuple(entries))
+
+
+def offsets(decision: Decision, topic: str) -> dict[TopicPartition, OffsetAndMetadata]:
+    """What is committed for a decision."""
+    return {
+        TopicPartition(topic, number): OffsetAndMetadata(decision.batch, text)
+        for number, text in enumerate(encode(decision))
+    }
+
+
+def following(last: Decision | None, batch: int, run: str, tasks: int, entries: Iterable[Entry]) -> Decision:
+    """The decision for a batch after the last one."""
+    past = () if last is None else last.past if last.run == run else (*last.past, last.run)[-MOST_PAST:]
+    return Decision(batch=batch, run=run, past=past, tasks=tasks, entries=tuple(sorted(entries)))
+
+
+def read_decision(admin: Admin, settings: Settings) -> Decision | None:
+    """The last decision, once it is stable; None if there is none yet.
+
+    A driver that died between writing its decision and ending that transaction leaves it unstable until its timeout. It
+    is fenced here, which ends the transaction. If it lives after all, it takes its id anew and tries again.
+
+    Raises:
+        ExactlyOnceError: what the group has committed is not a decision.
+    """
+    try:
+        committed = _committed(admin, settings, PATIENCE)
+    except (AdminError, KafkaTimeoutError) as error:
+        if not _is_unstable(error):
+            raise
+        admin.fence_producers(settings.driver_id)
+        committed = _committed(admin, settings, None)
+    # The topic that is named now need not be the one that was named then.
+    heads = [(found.offset, place) for place, found in committed.items() if found is not None and place.partition == 0]
+    if not heads:
+        return None
+    batch, first = max(heads)
+    try:
+        return decode(batch, _parts(committed, first, batch))
+    except (ValueError, msgspec.DecodeError) as error:
+        raise ExactlyOnceError(
+            f"the group {settings.group!r} has an offset for {first} that is not from an exactly-once write ({error}): "
+            "something else uses the group's name"
+        ) from None
+
+
+def _committed(
+    admin: Admin, settings: Settings, timeout: float | None
+) -> dict[TopicPartition, OffsetAndMetadata | None]:
+    try:
+        return admin.list_group_offsets(settings.group, require_stable=True, timeout=timeout)[settings.group]
+    except AdminError as failed:
+        (error,) = failed.errors.values()
+        raise error from None
+
+
+def _is_unstable(error: KafkaError) -> bool:
+    return isinstance(error, UnstableOffsetCommitError | KafkaTimeoutError)
+
+
+def _parts(
+    committed: dict[TopicPartition, OffsetAndMetadata | None], first: TopicPartition, batch: int
+) -> list[str]:
+    head = committed[first]
+    assert head is not None
+    count = msgspec.json.decode(head.metadata, type=_Head).parts
+    parts = [head.metadata]
+    for number in range(1, count):
+        found = committed.get(TopicPartition(first.topic, number))
+        if found is None or found.offset != batch:
+            raise ValueError(f"part {number} of {count} is missing")
+        parts.append(found.metadata)
+    return parts

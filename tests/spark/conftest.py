@@ -1,0 +1,121 @@
+"""What tests of the PySpark data source share: topics with known records, and one Spark session for all of them.
+
+Tests marked `spark` need PySpark and Java, and skip, saying which is missing, where one is; `make spark` brings
+PySpark. The others are of the parts that have no PySpark in them. All go against the broker that `--broker` names.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from kclient import Admin, Consumer, NewTopic, TopicPartition
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from kclient.types import ConsumerRecord
+
+PROJECT = Path(__file__).resolve().parent.parent.parent
+
+
+def missing() -> str | None:
+    """Why there can be no session here; None if there can."""
+    if importlib.util.find_spec("pyspark") is None:
+        return "PySpark is not installed (make spark installs it)"
+    if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
+        return "java is not on this machine"
+    return None
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    reason = missing()
+    for item in items:
+        if item.get_closest_marker("spark") is None:
+            continue
+        item.add_marker(pytest.mark.timeout(240))
+        # PySpark warns of the versions of pandas it was tried with, and leaves sockets to Python to close.
+        item.add_marker(pytest.mark.filterwarnings("ignore::FutureWarning:pyspark", "ignore::ResourceWarning:pyspark"))
+        if reason is not None:
+            item.add_marker(pytest.mark.skip(reason=reason))
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    """The session, with two threads; the driver's and the executors' Python is this one."""
+    from pyspark.sql import SparkSession
+
+    path = os.pathsep.join(filter(None, [str(PROJECT), os.environ.get("PYTHONPATH")]))
+    with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        patch.setenv("PYSPARK_PYTHON", sys.executable)
+        patch.setenv("PYSPARK_DRIVER_PYTHON", sys.executable)
+        patch.setenv("PYTHONPATH", path)
+        session = (
+            SparkSession.builder.master("local[2]")
+            .config("spark.ui.enabled", "false")
+            .config("spark.driver.bindAddress", "127.0.0.1")
+            .config("spark.driver.host", "127.0.0.1")
+            .config("spark.sql.shuffle.partitions", "2")
+            .config("spark.sql.session.timeZone", "UTC")
+            .config("spark.log.level", "ERROR")
+            .getOrCreate()
+        )
+        yield session
+        session.stop()
+
+
+@pytest.fixture
+def load(spark: SparkSession, bootstrap_servers: str) -> Callable[..., DataFrame]:
+    """Reads a batch from the broker under test; options as keywords, those with dots in a mapping."""
+
+    def load(dotted: dict[str, str] | None = None, **options: object) -> DataFrame:
+        every = {"kafka.bootstrap.servers": bootstrap_servers, **(dotted or {}), **options}
+        return spark.read.format("kclient").options(**{name: str(value) for name, value in every.items()}).load()
+
+    return load
+
+
+@pytest.fixture
+def admin(bootstrap_servers: str) -> Iterator[Admin]:
+    with Admin(bootstrap_servers=bootstrap_servers) as admin:
+        yield admin
+
+
+@pytest.fixture
+def make_topic(admin: Admin, topic: str) -> Callable[..., str]:
+    """Makes the test's topic, with as many partitions and such configs as asked for."""
+
+    def make(partitions: int = 1, **configs: str) -> str:
+        admin.create_topics(
+            [NewTopic(topic, num_partitions=partitions, configs={k.replace("_", "."): v for k, v in configs.items()})]
+        )
+        return topic
+
+    return make
+
+
+@pytest.fixture
+def consumed(bootstrap_servers: str) -> Callable[..., list[ConsumerRecord]]:
+    """What the consumer itself reads of a topic: all that is there, ordered by partition and offset."""
+
+    def consume(topic: str, **options: Any) -> list[ConsumerRecord]:
+        with Consumer(bootstrap_servers=bootstrap_servers, **options) as consumer:
+            parts = [TopicPartition(topic, one.partition) for one in consumer.partitions_for(topic)]
+            consumer.assign(parts)
+            consumer.seek_to_beginning(*parts)
+            ends = consumer.end_offsets(parts)
+            records: list[ConsumerRecord] = []
+            while any(consumer.position(part) < end for part, end in ends.items()):
+                records += consumer.poll(0.1, max_records=10_000)
+        return sorted(records, key=lambda record: (record.partition, record.offset))
+
+    return consume

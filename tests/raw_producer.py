@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -17,6 +18,7 @@ from kclient.records import BatchBuilder
 
 TIMESTAMP_MS = 1_700_000_000_000
 NOTHING = -1
+_ERROR_CODE = re.compile(r"error_code=(\d+)")
 
 
 class RawProducer:
@@ -101,8 +103,8 @@ class RawProducer:
     ) -> bytes:
         """The batch that comes next, or another one."""
         builder = BatchBuilder()
-        for number, value in enumerate(values):
-            builder.append(header.pop("timestamp", TIMESTAMP_MS) + number, b"key", value)
+        for timestamp, value in enumerate(values, header.pop("timestamp", TIMESTAMP_MS)):
+            builder.append(timestamp, b"key", value)
         known = {
             "producer_id": self.producer_id,
             "producer_epoch": self.epoch,
@@ -177,6 +179,11 @@ class RawProducer:
         )
         answer = self.ask(WriteTxnMarkersRequest(markers=[marker]), version)
         return [one.error_code for marker in answer.markers for topic in marker.topics for one in topic.partitions]
+
+
+def error_codes(answer: Any) -> list[int]:
+    """All that an answer has, 0 too."""
+    return [int(code) for code in _ERROR_CODE.findall(repr(answer))]
 
 
 def produce_request(

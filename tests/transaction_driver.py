@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import re
 from collections.abc import Callable
 from typing import Any
 
@@ -17,14 +16,13 @@ from kclient.protocol.messages.list_offsets import ListOffsetsRequest
 from kclient.protocol.messages.offset_fetch import OffsetFetchRequest
 from kclient.records import read_batches
 from tests.integration.broker.wire import Wire
-from tests.raw_producer import TIMESTAMP_MS, RawProducer, produce_request
+from tests.raw_producer import TIMESTAMP_MS, RawProducer, error_codes, produce_request
 from tests.waiting import wait_until
 
 TOPIC, GROUP, TRANSACTION = "t", "g", 1
 # A leader that is not there yet, a coordinator that is not, one that reads its log; not enough replicas say that a
 # coordinator could not be asked, and concurrent transactions that the last one is being completed.
 NOT_NOW = {3, 5, 6, 14, 15, 16, 19, 51}
-ERROR_CODE = re.compile(r"error_code=(\d+)")
 PICTURE_BYTES = 1 << 20
 
 
@@ -54,7 +52,7 @@ class Driver:
 
         def is_answered() -> bool:
             answers.append(self.wire.ask(request, version))
-            return NOT_NOW.isdisjoint(int(code) for code in ERROR_CODE.findall(repr(answers[-1])))
+            return NOT_NOW.isdisjoint(error_codes(answers[-1]))
 
         wait_until(is_answered, 30)
         return answers[-1]

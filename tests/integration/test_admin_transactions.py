@@ -21,11 +21,8 @@ from kclient.errors import (
     UnknownTopicOrPartitionError,
 )
 from kclient.types import PreparedTransaction
-from tests.integration.raw_transactions import RawTransactions
+from tests.integration.raw_transactions import TIMESTAMP_MS, RawTransactions
 from tests.waiting import wait_until
-
-LATER = 1_600_000_000_000
-"""The time of all records here, in milliseconds; long ago."""
 
 
 @pytest.fixture
@@ -236,7 +233,7 @@ def test_a_transaction_is_described_with_what_it_has_written_to(
     assert found.partitions == (TopicPartition(made, 0), TopicPartition(made, 1))
     assert found.timeout_ms == 50_000
     assert found.start_timestamp is not None
-    assert found.start_timestamp > LATER
+    assert found.start_timestamp > TIMESTAMP_MS
     assert found.coordinator.node_id in admin.describe_cluster().brokers
     admin.complete_transaction(prepared)
     with pytest.raises(AdminError) as caught:
@@ -264,7 +261,7 @@ def test_producers_of_a_partition_are_described(admin: Admin, raw: RawTransactio
     (producer,) = found[first]
     assert (producer.producer_id, producer.producer_epoch) == (prepared.producer_id, prepared.epoch)
     assert (producer.last_sequence, producer.transaction_start_offset, producer.coordinator_epoch) == (1, 0, None)
-    assert producer.last_timestamp == LATER
+    assert producer.last_timestamp == TIMESTAMP_MS + 1
     admin.complete_transaction(prepared)
     wait_for_state(admin, name, TransactionState.COMPLETE_COMMIT)
     ((producer,),) = admin.describe_producers([first], broker_id=leader_of(admin, first)).values()
@@ -283,7 +280,7 @@ def test_producers_of_what_does_not_exist(admin: Admin, made: str) -> None:
 def goes_unverified(raw: RawTransactions, transaction: PreparedTransaction, topic: str) -> bool:
     """Whether a broker has heard of the setting that lets it take a record of a transaction that was not begun."""
     try:
-        raw.write(transaction, topic, [b"lost"])
+        raw.write(transaction, topic, b"lost")
     except TransactionAbortableError:
         return False
     return True

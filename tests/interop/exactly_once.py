@@ -189,13 +189,14 @@ class Play:
         self._end_all()
 
     def _rival(self, feeder: Producer, first: Process) -> Process:
-        """Start another with the same transactional id, and the same or another name in the group."""
+        """Start another with the same transactional id, and the same or another name in the group; who is left."""
         self._wait(feeder, first)
         rival = self._start(self._rng.choice(["main", "rival"]))
         self.counts["rivals"] += 1
         if self._rng.random() < 0.75:
-            self._feed_until(feeder, first.is_fenced)
-        return rival
+            # It is the first one that goes, unless that one was slower to take the id.
+            self._feed_until(feeder, lambda: first.is_fenced() or rival.is_fenced())
+        return first if rival.is_fenced() else rival
 
     def _wait(self, feeder: Producer, process: Process) -> None:
         """Until a random moment: while it starts, or after some commits."""

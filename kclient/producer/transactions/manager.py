@@ -1,4 +1,4 @@
-"""The transaction of one producer: its state, and the requests it needs, one at a time.
+"""The transaction of one producer: its state, what it needs next, and what comes of that.
 
 Calls come from the application's threads and only change the state; the network thread does the rest, driven by the
 sender, which asks before it sends a batch (`may_send`) and tells of those that failed. Both sides meet under one lock.
@@ -10,7 +10,8 @@ drops what is not under way. Which version of transactions is spoken follows the
 first batch of a partition adds it to the transaction. With version 1 partitions are added by a request, and an epoch
 is asked for only where numbers were lost (KIP-360) or version 2 comes next.
 
-Leaves out the messages (`requests`), the meaning of errors (`outcomes`) and how calls wait (`calls`).
+Leaves out how requests are sent and repeated (`exchange`), their messages (`requests`), the meaning of errors
+(`outcomes`) and how calls wait (`calls`).
 """
 
 from __future__ import annotations
@@ -25,16 +26,15 @@ from typing import Any
 from kclient.config import ProducerConfig
 from kclient.errors import (
     ClosedError,
-    ConcurrentTransactionsError,
     KafkaError,
     ProtocolError,
     TransactionAbortableError,
     TransactionAbortedError,
+    UnknownTopicOrPartitionError,
 )
-from kclient.net.backoff import Backoff, retry_backoff
-from kclient.net.coordinator import GROUP, TRANSACTION, Coordinator
 from kclient.net.manager import NEVER, Request
-from kclient.producer.transactions.outcomes import Api, Kind, abortable, copied, fatal, kind_of, marked, worst
+from kclient.producer.transactions.exchange import Exchange
+from kclient.producer.transactions.outcomes import Api, Kind, abortable, copied, fatal, kind_of, marked
 from kclient.producer.transactions.requests import (
     AddOffsetsStep,
     AddPartitionsStep,
@@ -56,9 +56,6 @@ from kclient.producer.transactions.states import (
 from kclient.types import ConsumerGroupMetadata, OffsetAndMetadata, PreparedTransaction, TopicPartition
 
 FEATURE = "transaction.version"
-
-FIRST_CONCURRENT_BACKOFF = 0.005
-"""Seconds until a request that came while the markers of the last transaction are being written is repeated."""
 
 S = TransactionState
 _SENDING = (S.IN_TRANSACTION, S.PREPARING, S.COMMITTING)
@@ -100,19 +97,12 @@ class TransactionManager:
         self._nodes = nodes
         self._on_change = on_change
         self._on_open = on_open
-        self._random = random
-        self._backoff = retry_backoff(config, random)
-        most = max(FIRST_CONCURRENT_BACKOFF, config.retry_backoff_ms / 1000)
-        self._concurrent_backoff = Backoff(FIRST_CONCURRENT_BACKOFF, most, random=random)
         self._lock = threading.RLock()
-        self._coordinator = Coordinator(self.transactional_id, TRANSACTION, nodes, config, random=random)
-        self._groups: dict[str, Coordinator] = {}
+        self._exchange = Exchange(config, nodes, self, self._lock, random=random)
+        self.retry_seconds = self._exchange.retry_seconds
         self._pending: PendingCall | None = None
         self._offset_calls: dict[Step, PendingCall] = {}
-        self._step: Step | None = None
-        self._under_way = False
         self._waiting: deque[Step] = deque()
-        self._throttled_until = 0.0
         self._forget_transaction()
         self._outbox: Outbox
 
@@ -126,6 +116,7 @@ class TransactionManager:
         self._new: dict[TopicPartition, None] = {}
         self._partitions: set[TopicPartition] = set()
         self._groups_added: set[str] = set()
+        self._waiting.clear()
 
     # -- calls (application threads)
 
@@ -135,10 +126,8 @@ class TransactionManager:
             repeated = self._check(TransactionCall.INIT)
             if repeated is not None:
                 return repeated
-            self._move_to(S.INITIALIZING)
-            self._coordinator.want()
-            self._step = InitStep(Owner(self.transactional_id, -1, -1), self._config.transaction_timeout_ms)
-            return self._make_pending(TransactionCall.INIT)
+            self._exchange.coordinator.want()
+            return self._start(TransactionCall.INIT, S.INITIALIZING)
 
     def begin(self) -> None:
         """See Producer.begin_transaction."""
@@ -162,7 +151,7 @@ class TransactionManager:
                 call.end()
                 return call
             step = CommitOffsetsStep(self._owner(), offsets, group, is_v2=self.is_v2)
-            self._coordinator_for(step).want()
+            self._exchange.coordinator_for(step).want()
             self._offset_calls[step] = call
             self._waiting.append(step)
             return call
@@ -181,9 +170,9 @@ class TransactionManager:
             repeated = self._check(TransactionCall.ABORT)
             if repeated is not None:
                 return repeated
-            self._move_to(S.ABORTING)
+            pending = self._start(TransactionCall.ABORT, S.ABORTING)
             self._drop_steps(self._aborted())
-            return self._make_pending(TransactionCall.ABORT)
+            return pending
 
     def close(self) -> PendingCall | None:
         """Abort what is open; returns what the end of the producer should wait for, if anything."""
@@ -197,19 +186,21 @@ class TransactionManager:
 
     def coordinator_error(self) -> KafkaError | None:
         """Why the coordinator was not known, the last time it was not."""
-        return self._coordinator.last_error if self._coordinator.node is None else None
+        coordinator = self._exchange.coordinator
+        return coordinator.last_error if coordinator.node is None else None
 
     def _begin_end(self, call: TransactionCall, state: TransactionState) -> PendingCall:
         with self._lock:
             repeated = self._check(call)
             if repeated is not None:
                 return repeated
-            self._move_to(state)
-            return self._make_pending(call)
+            return self._start(call, state)
 
-    def _make_pending(self, call: TransactionCall) -> PendingCall:
-        self._pending = PendingCall(call)
-        return self._pending
+    def _start(self, call: TransactionCall, state: TransactionState) -> PendingCall:
+        # In this order: Ctrl-C may come in between, and the same call then makes it anew or waits for it.
+        self._pending = pending = PendingCall(call)
+        self._move_to(state)
+        return pending
 
     def _check(self, call: TransactionCall) -> PendingCall | None:
         """Raise unless the state allows the call; returns the same call made before, if it is still to be answered."""
@@ -217,7 +208,8 @@ class TransactionManager:
         if error is not None and self.state is S.FATAL_ERROR:
             raise error
         pending = self._pending
-        if pending is not None and not pending.seen and pending.error is None:
+        started = pending is not None and (pending.done or self.state not in ALLOWED[pending.call])
+        if pending is not None and started and not pending.seen and pending.error is None:
             if pending.call is call:
                 return pending
             if pending.done:
@@ -248,14 +240,15 @@ class TransactionManager:
     def may_send(self, topic: str, partition: int) -> bool:
         """Whether batches of a partition may be sent now; if not yet, sees to it that they may soon."""
         with self._lock:
-            if self.state not in _SENDING or isinstance(self._step, EndStep):
+            if self.state not in _SENDING or isinstance(self._exchange.step, EndStep):
                 return False
             if self.is_v2:
                 return True
             tp = TopicPartition(topic, partition)
             if tp in self._partitions:
                 return True
-            if not isinstance(self._step, AddPartitionsStep) or tp not in self._step.partitions:
+            step = self._exchange.step
+            if not isinstance(step, AddPartitionsStep) or tp not in step.partitions:
                 self._new[tp] = None
             return False
 
@@ -267,7 +260,7 @@ class TransactionManager:
     def batch_failed(self, error: BaseException) -> None:
         """A batch was given up: the transaction is not whole any more."""
         with self._lock:
-            if self.state not in _SENDING or isinstance(self._step, EndStep):
+            if self.state not in _SENDING or isinstance(self._exchange.step, EndStep):
                 return
             if isinstance(error, KafkaError) and kind_of(Api.PRODUCE, error) is Kind.FATAL:
                 self.fail(fatal(error, self.transactional_id))
@@ -281,53 +274,27 @@ class TransactionManager:
                 return
             _log.error("the transactional producer %r cannot go on: %s", self.transactional_id, error)
             self._move_to(S.FATAL_ERROR, error)
-            self._step = None
+            self._exchange.step = None
             self._drop_steps(error)
             self._end_pending(error)
         self._outbox.stop(error)
 
-    def retry_seconds(self, error: KafkaError, attempts: int) -> float:
-        """How long to wait before something is sent again."""
-        backoff = self._concurrent_backoff if isinstance(error, ConcurrentTransactionsError) else self._backoff
-        return backoff.seconds(attempts)
-
-    # -- requests (network thread)
+    # -- requests (network thread; see `exchange.Steps`)
 
     def poll(self, requests: list[Request], now: float) -> float:
         """Add the request that is due, and those for coordinators; returns when to look again."""
         with self._lock:
             if self.state is S.FATAL_ERROR:
                 return NEVER
-            deadline = self._take_step(requests, now)
-            for coordinator in (self._coordinator, *self._groups.values()):
-                asked, look_at = coordinator.poll(now)
-                requests += asked
-                deadline = min(deadline, look_at)
-            return deadline
+            return self._exchange.poll(requests, now)
 
-    def _take_step(self, requests: list[Request], now: float) -> float:
-        while not self._under_way:
-            step = self._step = self._step or self._next_step()
-            if step is None:
-                return NEVER
-            due = max(step.retry_at, self._throttled_until)
-            if due > now:
-                return due
-            coordinator = self._coordinator_for(step)
-            if coordinator.fatal_error is not None:
-                error = coordinator.fatal_error
-                self._settle(step, kind_of(step.api, error), error)
-                continue
-            if not coordinator.ready(now):
-                node = coordinator.node
-                retry_at = 0.0 if node is None else self._nodes.retry_at(node)
-                return retry_at if retry_at > now else NEVER
-            assert coordinator.node is not None
-            requests.append(self._request(step, coordinator, coordinator.node))
-        return NEVER
-
-    def _next_step(self) -> Step | None:
+    def next_step(self) -> Step | None:
         """What is to be done next, in order: partitions, offsets, and last the end."""
+        if self.state is S.INITIALIZING:
+            # The call takes the transactional id from whoever has it; between transactions only its owner goes on.
+            is_call = self._pending is not None and self._pending.call is TransactionCall.INIT
+            owner = Owner(self.transactional_id, -1, -1) if is_call else self._owner()
+            return InitStep(owner, self._config.transaction_timeout_ms)
         if self.state in _SENDING:
             if self._new:
                 partitions, self._new = self._new, {}
@@ -344,70 +311,30 @@ class TransactionManager:
             return None
         if not self._started:
             # The coordinator knows of no transaction, and would refuse to end one.
-            return self._ended()
+            self._ended()
+            return self.next_step()
         return EndStep(self._owner(), commit=self.state is S.COMMITTING, is_v2=self.is_v2)
 
-    def _coordinator_for(self, step: Step) -> Coordinator:
-        if step.group_id is None:
-            return self._coordinator
-        found = self._groups.get(step.group_id)
-        if found is None:
-            found = Coordinator(step.group_id, GROUP, self._nodes, self._config, random=self._random)
-            self._groups[step.group_id] = found
-        return found
-
-    def _request(self, step: Step, coordinator: Coordinator, node: int) -> Request:
-        self._under_way = True
-        step.attempts += 1
+    def begun(self, step: Step) -> None:
+        """It is sent, perhaps once more."""
         if isinstance(step, CommitOffsetsStep):
             # With version 2 this alone may have opened the transaction, even if its answer is lost.
             self._started = True
-        return Request(
-            node,
-            step.request_type,
-            step.build,
-            lambda response, now: self._answered(step, coordinator, response, now),
-            lambda error, now: self._failed(step, coordinator, error, now),
-            minimum_version=step.minimum_version,
-            maximum_version=step.maximum_version,
-        )
 
-    def _answered(self, step: Step, coordinator: Coordinator, response: Any, now: float) -> None:
-        with self._lock:
-            self._under_way = False
-            if step is not self._step:
-                return
-            self._throttled_until = now + response.throttle_time_ms / 1000
-            errors = step.errors(response)
-            if not errors:
-                coordinator.confirm()
-                self._done(step, response)
-                return
-            kind, error = worst(step.api, errors)
-            _log.debug("%s for %r was answered with %s", step.api.value, self.transactional_id, error)
-            if kind is Kind.LOOK_UP and coordinator.node is not None:
-                coordinator.forget(coordinator.node, error, now)
-            elif kind is Kind.RETRY:
-                step.retry_at = now + self.retry_seconds(error, step.attempts)
-            else:
-                self._settle(step, kind, error)
+    def gives_up(self, step: Step) -> bool:
+        """Whether a step that did not succeed yet is not repeated, since the transaction is to be aborted."""
+        if self.state in _SENDING or isinstance(step, InitStep | EndStep):
+            return False
+        if isinstance(step, CommitOffsetsStep):
+            # With version 1 an epoch keeps the offsets, should they arrive yet, out of the next transaction.
+            self._needs_epoch |= step.lost
+            return True
+        # What may have been added has to be known: the coordinator ends no transaction that it did not begin. That of
+        # a topic that is gone may be forgotten, as there is nothing in it.
+        return not step.lost or isinstance(step.last_error, UnknownTopicOrPartitionError)
 
-    def _failed(self, step: Step, coordinator: Coordinator, error: KafkaError, now: float) -> None:
-        with self._lock:
-            self._under_way = False
-            if step is not self._step or isinstance(error, ClosedError):
-                return
-            if not error.retriable:
-                self._settle(step, Kind.FATAL, error)
-                return
-            if coordinator.node is not None:
-                coordinator.forget(coordinator.node, error, now)
-            step.retry_at = now + self.retry_seconds(error, step.attempts)
-
-    # -- what comes of a step
-
-    def _done(self, step: Step, response: Any) -> None:
-        self._step = None
+    def done(self, step: Step, response: Any) -> None:
+        """It succeeded."""
         if isinstance(step, InitStep):
             self._outbox.identity.assign(response.producer_id, response.producer_epoch)
             self._look_at_version()
@@ -425,27 +352,30 @@ class TransactionManager:
             self._started = True
             self._groups_added.add(step.added_group)
         elif isinstance(step, CommitOffsetsStep):
-            self._offset_calls.pop(step).end()
+            call = self._offset_calls.pop(step, None)
+            if call is not None:
+                call.end()
             self._on_change()
         elif step.api is Api.END_V2 and response.producer_id < 0:
             self.fail(marked(ProtocolError("the broker gave no next epoch", api="EndTxn"), is_fatal=True))
         else:
             if response.producer_id >= 0:
                 self._outbox.identity.assign(response.producer_id, response.producer_epoch)
-            self._step = self._ended()
+            self._ended()
 
-    def _ended(self) -> Step | None:
-        """The transaction is over; returns what has to follow before the next one."""
+    def _ended(self) -> None:
+        """The transaction is over."""
         identity = self._outbox.identity
         was_v2 = self.is_v2
         self._look_at_version()
         needs_epoch = not was_v2 and (self.is_v2 or self._needs_epoch or identity.is_broken)
         self._forget_transaction()
         if needs_epoch:
+            if self._pending is not None:
+                self._pending.is_decided = self.state is S.COMMITTING
             self._move_to(S.INITIALIZING)
-            return InitStep(self._owner(), self._config.transaction_timeout_ms)
-        self._ready()
-        return None
+        else:
+            self._ready()
 
     def _ready(self) -> None:
         self._move_to(S.READY)
@@ -462,28 +392,18 @@ class TransactionManager:
         self._move_to(S.PREPARED)
         self._end_pending(None)
 
-    def _settle(self, step: Step, kind: Kind, error: KafkaError) -> None:
-        """A step has failed for good."""
-        self._step = None
+    def failed(self, step: Step, kind: Kind, error: KafkaError) -> None:
+        """It failed for good."""
         if kind is Kind.REFUSED:
             self._move_to(S.UNINITIALIZED)
             self._end_pending(marked(error))
         elif kind in (Kind.FENCED, Kind.FATAL) or (isinstance(step, EndStep) and not step.commit):
             # An abort that cannot be done leaves nothing to try.
-            self._fail_step(step, fatal(error, self.transactional_id, kind))
+            self.fail(fatal(error, self.transactional_id, kind))
         else:
             self._needs_epoch |= kind is Kind.NEW_EPOCH
             if self.state in _SENDING:
-                self._fail_step(step, abortable(error), is_fatal=False)
-
-    def _fail_step(self, step: Step, error: KafkaError, *, is_fatal: bool = True) -> None:
-        call = self._offset_calls.pop(step, None)
-        if call is not None:
-            call.end(error)
-        if is_fatal:
-            self.fail(error)
-        else:
-            self._to_abortable(error)
+                self._to_abortable(error)
 
     def _to_abortable(self, error: BaseException) -> None:
         self._move_to(S.ABORTABLE_ERROR, abortable(error))
@@ -492,15 +412,13 @@ class TransactionManager:
         self._end_pending(self.error)
 
     def _drop_steps(self, error: KafkaError | None) -> None:
-        """Do no more than what is begun: what may have added to the transaction is repeated until that is known."""
+        """Do no more than what is begun."""
         self._new.clear()
         self._waiting.clear()
-        step = self._step
-        if step is not None and not self._under_way and (isinstance(step, CommitOffsetsStep) or not step.attempts):
-            self._step = None
+        self._exchange.drop()
         for call in self._offset_calls.values():
             call.end(error)
-        self._offset_calls = {step: call for step, call in self._offset_calls.items() if step is self._step}
+        self._offset_calls.clear()
         self._on_change()
 
     # -- small parts

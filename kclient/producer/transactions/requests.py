@@ -41,8 +41,12 @@ class Step:
     Attributes:
         group_id: whose group's coordinator it goes to; None for that of the transaction.
         minimum_version, maximum_version: see `kclient.net.manager.Request`.
+        can_wait_for_ever: False for what is given up after delivery_timeout_ms.
         attempts: how often it was sent.
         retry_at: not before this time is it sent again.
+        first_due: when it could have been sent first; 0.0 before.
+        last_error: why the last attempt did not succeed.
+        lost: whether the answer to an attempt never came: it may have been carried out, or be yet.
     """
 
     api: Api
@@ -50,11 +54,15 @@ class Step:
     group_id: str | None = None
     minimum_version: int | None = None
     maximum_version: int | None = None
+    can_wait_for_ever: ClassVar[bool] = True
 
     def __init__(self, owner: Owner) -> None:
         self.owner = owner
         self.attempts = 0
         self.retry_at = 0.0
+        self.first_due = 0.0
+        self.last_error: KafkaError | None = None
+        self.lost = False
 
     def build(self, version: int) -> Message:
         """The message for a version."""
@@ -130,6 +138,7 @@ class AddOffsetsStep(Step):
 
     api = Api.ADD_OFFSETS
     request_type = AddOffsetsToTxnRequest
+    can_wait_for_ever = False
 
     def __init__(self, owner: Owner, added_group: str) -> None:
         super().__init__(owner)
@@ -150,6 +159,7 @@ class CommitOffsetsStep(Step):
 
     api = Api.COMMIT_OFFSETS
     request_type = TxnOffsetCommitRequest
+    can_wait_for_ever = False
 
     def __init__(
         self,

@@ -44,6 +44,7 @@ class PendingCall:
         call: which.
         done: whether the result is known; `error` is why it failed.
         seen: whether the application has got the result; until then the same call asks for it again.
+        is_decided: whether the transaction has ended as the call asked: what fails after that does not change it.
         prepared: what prepare_transaction returns.
     """
 
@@ -52,10 +53,11 @@ class PendingCall:
         self.done = False
         self.error: KafkaError | None = None
         self.seen = False
+        self.is_decided = False
         self.prepared: PreparedTransaction | None = None
 
     def end(self, error: KafkaError | None = None) -> None:
         """The result is known."""
         if not self.done:
-            self.error = error
+            self.error = None if self.is_decided else error
             self.done = True

@@ -10,7 +10,10 @@ from kclient.errors import (
     DisconnectedError,
     KafkaTimeoutError,
     NotCoordinatorError,
+    ProducerFencedError,
+    TransactionAbortableError,
     TransactionAbortedError,
+    UnknownTopicOrPartitionError,
     UnsupportedVersionError,
 )
 from kclient.net.manager import Request
@@ -449,3 +452,114 @@ def test_a_coordinator_that_moved_is_looked_up_again() -> None:
     model.now += 10
     assert names(model.poll()) == ["AddPartitionsToTxn"]
     assert model.lookups == 2
+
+
+def test_an_abort_does_not_wait_for_a_topic_that_is_gone() -> None:
+    """Its partition was not added, and never will be."""
+    model = TransactionModel(1, delivery_timeout_ms=31_000)
+    model.begin(b"a")
+    model.answer_step(model.one(), UnknownTopicOrPartitionError.code)
+    model.now += 31
+    model.poll()
+    assert model.state == "ABORTABLE_ERROR"
+    call = model.transactions.abort()
+    assert drive(model) == []
+    assert model.seen(call) is None
+
+
+def test_an_abort_drops_a_partition_that_is_refused_while_it_waits() -> None:
+    model = TransactionModel(1)
+    model.begin(b"a")
+    request = model.one()
+    call = model.transactions.abort()
+    model.answer_step(request, UnknownTopicOrPartitionError.code)
+    assert drive(model) == []
+    assert model.seen(call) is None
+
+
+def test_an_abort_asks_again_whether_a_partition_was_added_until_its_topic_is_gone() -> None:
+    model = TransactionModel(1)
+    model.begin(b"a")
+    model.one().on_error(DisconnectedError("gone"), model.now)
+    call = model.transactions.abort()
+    for code in (NotCoordinatorError.code, UnknownTopicOrPartitionError.code):
+        model.now += 10
+        request = model.one()
+        assert names([request]) == ["AddPartitionsToTxn"]
+        model.answer_step(request, code)
+    model.now += 10
+    assert drive(model) == []
+    assert model.seen(call) is None
+
+
+@pytest.mark.parametrize(("version", "expected"), [(1, ["EndTxn", "InitProducerId"]), (2, ["EndTxn"])])
+def test_an_abort_does_not_wait_for_a_group_s_coordinator_that_is_gone(version: int, expected: list[str]) -> None:
+    """With version 1 only a new epoch keeps the offsets, should they arrive yet, out of the next transaction."""
+    model = TransactionModel(version)
+    model.begin()
+    offsets = model.transactions.send_offsets(OFFSETS, GROUP)
+    if version == 1:
+        model.answer_step(model.one())
+    request = model.one()
+    call = model.transactions.abort()
+    request.on_error(DisconnectedError("gone"), model.now)
+    assert [name for name, _ in drive(model)] == expected
+    assert model.seen(call) is None
+    assert isinstance(offsets.error, TransactionAbortedError)
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_offsets_that_cannot_be_stored_cost_the_transaction(version: int) -> None:
+    """Nothing else would end the commit that waits for them, as when their topic is gone."""
+    model = TransactionModel(version, delivery_timeout_ms=31_000)
+    model.begin()
+    offsets = model.transactions.send_offsets(OFFSETS, GROUP)
+    if version == 1:
+        model.answer_step(model.one())
+    call = model.transactions.commit()
+    started = model.now
+    while not call.done:
+        for request in model.poll():
+            model.answer_step(request, UnknownTopicOrPartitionError.code)
+        assert model.now - started < 35
+        model.now += 0.5
+    assert model.now - started > 30
+    error = model.seen(call)
+    assert isinstance(error, TransactionAbortableError)
+    assert "UNKNOWN_TOPIC_OR_PARTITION" in str(error)
+    assert offsets.error is not None
+    aborted = model.transactions.abort()
+    drive(model)
+    assert model.seen(aborted) is None
+
+
+def test_offsets_of_a_group_without_a_coordinator_cost_the_transaction() -> None:
+    model = TransactionModel(delivery_timeout_ms=31_000)
+    model.begin()
+    model.lookup_code = 15
+    model.transactions.send_offsets(OFFSETS, GROUP)
+    call = model.transactions.commit()
+    started = model.now
+    while not call.done:
+        assert model.poll() == []
+        assert model.now < started + 32
+        model.now = min(model.deadline, started + 31)
+    error = model.seen(call)
+    assert isinstance(error, TransactionAbortableError)
+    assert "COORDINATOR_NOT_AVAILABLE" in str(error)
+
+
+def test_a_commit_is_one_though_its_producer_is_fenced_before_the_next_epoch() -> None:
+    model = TransactionModel(1)
+    model.begin(b"a")
+    model.nodes.version = 2
+    call = model.transactions.commit()
+    model.deliver_records()
+    model.answer_step(model.one())
+    bump = model.one()
+    assert bump.request_type is InitProducerIdRequest
+    assert not call.done
+    model.answer_step(bump, ProducerFencedError.code)
+    assert model.seen(call) is None
+    with pytest.raises(ProducerFencedError):
+        model.transactions.begin()

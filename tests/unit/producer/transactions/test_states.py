@@ -8,6 +8,7 @@ import pytest
 
 from kclient.errors import IllegalStateError, KafkaError, ProducerFencedError, TransactionAbortableError
 from kclient.producer.transactions.manager import TransactionManager
+from kclient.producer.transactions.seams import PendingCall
 from kclient.producer.transactions.states import ALLOWED, TRANSITIONS, TransactionCall, TransactionState
 from tests.unit.producer.transactions.model import GROUP, TransactionModel
 
@@ -134,3 +135,35 @@ def test_a_commit_whose_failure_nobody_waited_for_can_be_aborted() -> None:
     aborted = model.transactions.abort()
     model.poll()
     assert model.seen(aborted) is None
+
+
+@pytest.mark.parametrize("reached", [False, True])
+@pytest.mark.parametrize(
+    "call", [TransactionCall.INIT, TransactionCall.COMMIT, TransactionCall.ABORT, TransactionCall.PREPARE]
+)
+def test_a_call_that_was_interrupted_before_it_waited_may_be_made_again(
+    call: TransactionCall, reached: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ctrl-C can come at any moment: before the new state is reached, and after."""
+    model = TransactionModel(initialized=call is not TransactionCall.INIT)
+    if call is not TransactionCall.INIT:
+        model.begin(b"v")
+    interrupted = []
+
+    def interrupt(*_: object) -> None:
+        if not interrupted:
+            interrupted.append(True)
+            raise KeyboardInterrupt
+
+    name = "kclient.producer.transactions.manager.check_transition"
+    with monkeypatch.context() as patch:
+        if reached:
+            patch.setattr(model.transactions, "_on_open", interrupt)
+        else:
+            patch.setattr(name, interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            CALLS[call](model.transactions)
+    pending = CALLS[call](model.transactions)
+    assert isinstance(pending, PendingCall)
+    model.deliver()
+    assert model.seen(pending) is None

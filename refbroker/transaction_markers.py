@@ -22,6 +22,7 @@ from kclient.errors import (
     KafkaStorageError,
     NotCoordinatorError,
     NotLeaderOrFollowerError,
+    UnknownServerError,
     UnknownTopicOrPartitionError,
 )
 from kclient.records import ABORT, COMMIT, control_batch
@@ -56,12 +57,15 @@ def write_markers(
     Returns:
         What went wrong with each partition, None when its marker is stored: UNKNOWN_TOPIC_OR_PARTITION,
         NOT_LEADER_OR_FOLLOWER (also while the offsets of groups are being loaded), NOT_ENOUGH_REPLICAS,
-        INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED, KAFKA_STORAGE_ERROR, and what else a log may answer.
+        INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED, KAFKA_STORAGE_ERROR, and what else a log may answer;
+        UNKNOWN_SERVER_ERROR, as in Kafka, for a producer without id or epoch, which cannot have a transaction.
     """
     results: dict[TopicPartitionKey, KafkaError | None] = {}
     for topic, number in partitions:
         try:
             found = _online(broker, topic, number)
+            if producer_id < 0 or producer_epoch < 0:
+                raise UnknownServerError(f"there is no producer {producer_id} with epoch {producer_epoch}")
             if topic == OFFSETS_TOPIC:
                 _end_in_offsets(
                     broker, number, producer_id, producer_epoch, coordinator_epoch, commit, transaction_version

@@ -28,6 +28,7 @@ from tests.unit.broker.harness import Harness
 NONE, INVALID_TOPIC, NOT_ENOUGH_REPLICAS, OUT_OF_ORDER, INVALID_EPOCH = 0, 17, 19, 45, 47
 INVALID_TXN_STATE, INVALID_MAPPING, CONCURRENT, FENCED_COORDINATOR = 48, 49, 51, 52
 ID_NOT_AUTHORIZED, INVALID_RECORD, ABORTABLE = 53, 87, 120
+UNKNOWN_SERVER_ERROR, UNKNOWN_TOPIC_OR_PARTITION = -1, 3
 TRANSACTION = 1
 UNABLE = "Unable to verify the partition has been added to the transaction. Underlying error:"
 
@@ -179,6 +180,13 @@ async def test_what_clients_may_not_write(harness: Harness) -> None:
         for client, expected in (("anybody", INVALID_TOPIC), ("__admin_client", NONE)):
             answer = harness.send(produce_request(topic, data), 12, client_id=client)
             assert answer.responses[0].partition_responses[0].error_code == expected
+
+
+@pytest.mark.parametrize("whose", [{"producer_id": -1}, {"producer_epoch": -1}])
+async def test_nobody_has_no_markers(harness: Harness, whose: dict[str, int]) -> None:
+    one = producer(harness)
+    assert one.mark(("t", 0), ("none", 0), **whose) == [UNKNOWN_SERVER_ERROR, UNKNOWN_TOPIC_OR_PARTITION]
+    assert stable(harness) == (0, 0)
 
 
 async def test_transactional_records_need_one_transactional_id(harness: Harness) -> None:

@@ -351,8 +351,6 @@ cdef class Accumulator:
         cdef bint with_headers
         cdef TopicQueue queue
         cdef RecordFuture future
-        if not self.usable:
-            return None
         if topic is self.last_topic:
             queue = self.last_queue
         else:
@@ -441,7 +439,8 @@ cdef class Accumulator:
         cdef int32_t chosen
         placed.rolled = False
         while True:
-            if queue.retired:
+            # Looked at here, so that nothing is appended that the end of a transaction does not wait for.
+            if not self.usable or queue.retired:
                 return None
             if self.used + key_size + value_size + headers_size + RECORD_OVERHEAD > self.buffer_memory:
                 return None
@@ -506,7 +505,7 @@ cdef class Accumulator:
         cdef Placed placed
         for row in range(start, stop):
             queue = queues[number32(&rows.topics, row) if rows.topics.exists else 0]
-            if not self.usable or queue is None or PyList_GET_SIZE(queue.partitions) == 0:
+            if queue is None or PyList_GET_SIZE(queue.partitions) == 0:
                 return row
             key_size = binary(&rows.key, row, &key)
             value_size = binary(&rows.value, row, &value)

@@ -256,7 +256,7 @@ class Accumulator:
         key_size = -1 if key is None else len(key) if type(key) is bytes else -2
         value_size = -1 if value is None else len(value) if type(value) is bytes else -2
         size = key_size + value_size
-        if not self.usable or queue is None or not queue.partitions or key_size == -2 or value_size == -2:
+        if queue is None or not queue.partitions or key_size == -2 or value_size == -2:
             return None
         if headers:
             headers_size = plain_headers_size(headers)
@@ -299,7 +299,8 @@ class Accumulator:
         return future
 
     def _target(self, queue: TopicQueue, partition: int | None, size: int) -> PartitionQueue | None:
-        if queue.retired or self.used + size + RECORD_OVERHEAD > self.buffer_memory:
+        # Looked at here, so that nothing is appended that the end of a transaction does not wait for.
+        if not self.usable or queue.retired or self.used + size + RECORD_OVERHEAD > self.buffer_memory:
             return None
         number = queue.current_partition() if partition is None else partition
         return queue.partitions[number] if 0 <= number < len(queue.partitions) else None

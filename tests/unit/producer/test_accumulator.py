@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from kclient.producer import accumulator as pure
+from kclient.producer.batch import ProducerBatch
 from kclient.producer.partitioners import partition_for_key
 from tests.unit.producer.model import Model, implementations
 
@@ -166,6 +167,19 @@ def test_nothing_is_appended_once_it_is_not_usable(twin: Any) -> None:
     model = Model(twin)
     model.accumulator.usable = False
     assert model.accumulator.try_append("t", b"v") is None
+
+
+def test_a_send_that_was_overtaken_by_the_end_of_a_transaction_appends_nothing(twin: Any) -> None:
+    """Its record would be one of the next transaction."""
+
+    class Overtaken(Model):
+        def open_batch(self, queue: Any) -> ProducerBatch:
+            self.accumulator.usable = False
+            return super().open_batch(queue)
+
+    model = Overtaken(twin)
+    assert model.accumulator.try_append("t", b"late", partition=0) is None
+    assert model.topic.partitions[0].size() == 0
 
 
 def test_a_topic_in_use_is_not_forgotten(twin: Any) -> None:

@@ -62,17 +62,17 @@ class Transaction:
         if error is None:
             try:
                 self._producer.commit_transaction(self._timeout)
-            except KafkaError as failed:
-                self._abort(failed, self._timeout)
+            except BaseException as failed:
+                self._abort(failed)
                 raise
         else:
-            self._abort(error, self._timeout if isinstance(error, Exception) else EXIT_SECONDS)
+            self._abort(error)
 
-    def _abort(self, error: BaseException, timeout: float | None) -> None:
+    def _abort(self, error: BaseException) -> None:
         if self._state() not in _OPEN:
             return
         try:
-            self._producer.abort_transaction(timeout)
+            self._producer.abort_transaction(self._timeout if isinstance(error, Exception) else EXIT_SECONDS)
         except KafkaError as failed:
             error.add_note(f"while it was raised, the transaction could not be aborted: {failed}")
 

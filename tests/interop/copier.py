@@ -124,26 +124,30 @@ def confluent(address: str, instance: str, rng: random.Random) -> None:
         if error.fatal():
             fatal.append(error)
 
+    common: dict[str, Any] = {
+        "bootstrap.servers": address,
+        "reconnect.backoff.max.ms": 500,
+        # When it starts over from the bootstrap servers, librdkafka 2.16 goes on waiting for the group's coordinator at
+        # the connection that it has given up, and never commits offsets again.
+        "metadata.recovery.strategy": "none",
+        "log_level": 0,
+    }
     consumer = confluent_kafka.Consumer(
         {
+            **common,
             **MEMBER,
-            "bootstrap.servers": address,
             "group.id": GROUP,
             "group.instance.id": instance,
             "isolation.level": "read_committed",
             "enable.auto.commit": False,
             "error_cb": note_fatal,
-            "reconnect.backoff.max.ms": 500,
-            "log_level": 0,
         }
     )
     producer = confluent_kafka.Producer(
         {
-            "bootstrap.servers": address,
+            **common,
             "transactional.id": TRANSACTIONAL_ID,
             "transaction.timeout.ms": TRANSACTION_TIMEOUT_MS,
-            "reconnect.backoff.max.ms": 500,
-            "log_level": 0,
         }
     )
 

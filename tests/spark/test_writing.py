@@ -60,7 +60,8 @@ def test_many_rows_of_many_tasks_are_there_once(
 ) -> None:
     topic = make_topic(2)
     save(
-        spark.range(50_000, numPartitions=4).selectExpr("cast(id AS string) AS key", "binary(id) AS value"), topic=topic
+        spark.range(50_000, numPartitions=4).selectExpr("cast(id AS string) AS key", "binary(string(id)) AS value"),
+        topic=topic,
     )
     keys = sorted(int(record.key or b"") for record in consumed(topic))
     assert keys == list(range(50_000))

@@ -3,6 +3,8 @@
 
 PYTHON ?= python3
 VENV   ?= .venv
+# PySpark is large, so what needs it has an environment of its own.
+SPARKVENV ?= .venv-spark
 # How many processes share the tests: more than two cores need, since most tests wait rather than work.
 JOBS   ?= 4
 BIN    := $(VENV)/bin
@@ -12,7 +14,7 @@ PYTEST := $(BIN)/python -m pytest
 SOURCES := pyproject.toml setup.py $(shell find kclient -name '_*.pyx' -o -name '*.pxd')
 
 .DEFAULT_GOAL := help
-.PHONY: help demo examples test lint format types contracts check bench interop fuzz soak docs clean
+.PHONY: help demo examples test lint format types contracts check bench interop spark fuzz soak docs clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -50,6 +52,9 @@ interop: $(VENV)/.interop ## real Apache Kafka, its Java tools and other clients
 	@$(PYTEST) tests/integration --broker=kafka $(ARGS)
 	@$(PYTEST) tests/integration --broker=kafka3 $(ARGS)
 
+spark: $(SPARKVENV)/.spark ## PySpark's data source, in an environment with PySpark (needs java)
+	@$(SPARKVENV)/bin/python -m pytest tests/spark $(ARGS)
+
 fuzz: $(VENV)/.dev ## hypothesis for longer
 	@HYPOTHESIS_PROFILE=long $(PYTEST) tests/fuzz --timeout=3600 $(ARGS)
 
@@ -60,7 +65,7 @@ docs: $(VENV)/.dev ## check links, examples and generated tables (ARGS=--write r
 	@$(BIN)/python tools/check_docs.py $(ARGS)
 
 clean: ## remove the virtual environment and everything built
-	@rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	@rm -rf $(VENV) $(SPARKVENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	@find kclient refbroker tests -name '*.so' -delete -o -name '__pycache__' -prune -exec rm -rf {} +
 
 # The virtual environment grows by stamps: bare, with the project, then with what a target needs on top.
@@ -95,4 +100,10 @@ $(VENV)/.interop: $(VENV)/.dev
 $(VENV)/.bench: $(VENV)/.project
 	@echo "Installing the peers ..."
 	@$(PIP) $$($(BIN)/python tools/requirements.py bench)
+	@touch $@
+
+$(SPARKVENV)/.spark: $(SOURCES)
+	@$(MAKE) --no-print-directory VENV=$(SPARKVENV) $(SPARKVENV)/.project
+	@echo "Installing PySpark (some 450 MB) and what the tests need ..."
+	@$(SPARKVENV)/bin/python -m pip --disable-pip-version-check install --quiet $$($(SPARKVENV)/bin/python tools/requirements.py spark test)
 	@touch $@

@@ -14,8 +14,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kclient.spark.requirements import check_requirements
-
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -31,6 +29,8 @@ def register(spark: SparkSession) -> None:
     Raises:
         MissingRequirementError: PySpark is missing or older than 4.2, or pyarrow is missing.
     """
+    from kclient.spark.requirements import check_requirements
+
     check_requirements()
     from kclient.spark.source import KafkaSource
 

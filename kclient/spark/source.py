@@ -1,23 +1,22 @@
 """The data source as Spark sees it: a name, a schema, and who reads and writes.
 
-Spark pickles an instance and takes it to other processes, so it holds nothing but the options. Each method imports its
-room on use: a job that only writes does not load the reader.
+Spark pickles an instance and takes it to other processes, so it holds nothing but the options. Every session of a
+Python that has this package imports this module, also where Kafka plays no part; so each method imports what it needs.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from pyspark.sql.datasource import DataSource
-
-from kclient.spark.errors import told_shortly
-from kclient.spark.options import PREFIX, SERVERS, ReadOptions, WriteOptions
-from kclient.spark.requirements import check_requirements
-from kclient.spark.schema import ddl
 
 if TYPE_CHECKING:
     from pyspark.sql.datasource import DataSourceReader, DataSourceStreamWriter, DataSourceWriter
     from pyspark.sql.types import StructType
+
+    from kclient.spark.options import ReadOptions, WriteOptions
+
+    Options = TypeVar("Options", ReadOptions, WriteOptions)
 
 
 class KafkaSource(DataSource):  # type: ignore[misc]  # PySpark is not installed where types are checked
@@ -30,6 +29,8 @@ class KafkaSource(DataSource):  # type: ignore[misc]  # PySpark is not installed
 
     def schema(self) -> str:
         """The columns that a read has, as DDL."""
+        from kclient.spark.schema import ddl
+
         return ddl(self._read_options().columns)
 
     def reader(self, schema: StructType) -> DataSourceReader:
@@ -51,11 +52,20 @@ class KafkaSource(DataSource):  # type: ignore[misc]  # PySpark is not installed
         return StreamWriter(self._write_options(), schema)
 
     def _read_options(self) -> ReadOptions:
-        with told_shortly(self.options.get(PREFIX + SERVERS, "")):
-            check_requirements()
-            return ReadOptions.parse(self.options)
+        from kclient.spark.options import ReadOptions
+
+        return self._parsed(ReadOptions)
 
     def _write_options(self) -> WriteOptions:
+        from kclient.spark.options import WriteOptions
+
+        return self._parsed(WriteOptions)
+
+    def _parsed(self, kind: type[Options]) -> Options:
+        from kclient.spark.errors import told_shortly
+        from kclient.spark.options import PREFIX, SERVERS
+        from kclient.spark.requirements import check_requirements
+
         with told_shortly(self.options.get(PREFIX + SERVERS, "")):
             check_requirements()
-            return WriteOptions.parse(self.options)
+            return kind.parse(self.options)

@@ -58,6 +58,11 @@ class Driver:
         if self._asleep and self._may_wake.acquire(blocking=False):
             self._transport.wake()
 
+    @property
+    def wants_turn(self) -> bool:
+        """Whether somebody asked for a turn since the last one."""
+        return self._wanted
+
     def submit(self, function: Callable[[], None]) -> None:
         """Run a function on the network thread soon. Any thread."""
         self._submitted.append(function)

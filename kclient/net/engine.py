@@ -218,6 +218,11 @@ class Engine:
         if timeout > 0 and thread.is_alive():
             _log.warning("%s: the network thread did not stop within %g s", self.name, timeout)
 
+    @property
+    def wants_turn(self) -> bool:
+        """Whether somebody asked for a turn since the last one; for simulations."""
+        return self._driver.wants_turn
+
     def run_turn(self, longest: float) -> float:
         """Make one turn of the network thread in the caller's; for simulations, where no thread is started.
 

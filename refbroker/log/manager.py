@@ -10,7 +10,7 @@ import uuid
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
-from kclient.errors import KafkaError, KafkaStorageError, TopicExistsError, UnknownTopicOrPartitionError
+from kclient.errors import KafkaStorageError, TopicExistsError, UnknownTopicOrPartitionError
 from refbroker.clock import system_clock_ms
 from refbroker.log.checkpoints import random_uuid
 from refbroker.log.config import LogConfig
@@ -127,7 +127,7 @@ class LogManager:
             metadata = directories[0] if metadata_path is None else every[metadata_path.absolute()]
             opened = open_directories(directories, metadata, cluster_id, node_id, lambda: random_uuid(source))
             load_directories(opened, config)
-        except (OSError, KafkaError):
+        except BaseException:
             for directory in every.values():
                 directory.abandon()
             raise

@@ -47,7 +47,13 @@ class Later:
             take(self._message)
 
 
-Answer = Callable[[Message, int], Message | Later | None]
+class Gone:
+    """No answer, and no connection either: the broker's process has ended."""
+
+
+GONE = Gone()
+
+Answer = Callable[[Message, int], Message | Later | Gone | None]
 """What a broker does with a request at a version; None never answers."""
 
 
@@ -67,6 +73,8 @@ class Faults(NamedTuple):
     """Seconds that a late one takes; those after it on the same connection wait for it."""
     outlives: bool = True
     """Whether a request that is under way arrives even when its connection ends first."""
+    stalls: bool = False
+    """Whether nothing that comes after a lost message arrives either, as with TCP."""
 
 
 NO_FAULTS = Faults()
@@ -84,6 +92,8 @@ class SimChannel:
         self._closed = False
         self._next_arrival = 0.0
         self._busy = False
+        self._is_reset = False
+        self._has_stalled = False
         self._unread: deque[bytes] = deque()
 
     def deliver(self, kind: int, value: Any = None) -> None:
@@ -94,6 +104,7 @@ class SimChannel:
 
     def connect(self) -> None:
         simulation = self._simulation
+        simulation.channels.setdefault(self._host, []).append(self)
         if self._host not in simulation.brokers or simulation.happens(simulation.faults.refuse):
             refused = OSError(errno.ECONNREFUSED, os.strerror(errno.ECONNREFUSED))
             simulation.later(simulation.delay(), lambda: self.deliver(CLOSED, refused))
@@ -105,14 +116,28 @@ class SimChannel:
         simulation, faults = self._simulation, self._simulation.faults
         if simulation.happens(faults.cut_before):
             self._in_order(lambda: self.deliver(CLOSED, PeerClosed()))
-        elif not simulation.happens(faults.lose_request):
+        elif not self._loses(faults.lose_request):
             self._in_order(lambda: self._arrive(frame))
         return True
+
+    def _loses(self, chance: float) -> bool:
+        """Whether a message gets lost."""
+        lost = self._simulation.happens(chance)
+        self._has_stalled |= lost and self._simulation.faults.stalls
+        return lost or self._has_stalled
 
     def close(self) -> None:
         self._closed = True
 
+    def reset(self) -> None:
+        """The broker's end is gone; what is on its way there is lost."""
+        self._is_reset = True
+        if not self._closed:
+            self._simulation.later(self._simulation.delay(), lambda: self.deliver(CLOSED, PeerClosed()))
+
     def _arrive(self, frame: bytes) -> None:
+        if self._is_reset:
+            return
         if self._closed and not self._simulation.faults.outlives:
             return
         if self._busy:
@@ -127,6 +152,8 @@ class SimChannel:
         request = request_type(header.request_api_key).decode(body, header.request_api_version)
         simulation.requests += 1
         answer = answer_to(request, header.request_api_version)
+        if isinstance(answer, Gone):
+            return
         if not isinstance(answer, Later):
             self._answer(header, answer)
             return
@@ -145,7 +172,7 @@ class SimChannel:
         if simulation.happens(faults.cut_after):
             self._in_order(lambda: self.deliver(CLOSED, PeerClosed()))
             return
-        if answer is None or simulation.happens(faults.lose_answer):
+        if answer is None or self._loses(faults.lose_answer):
             return
         parts = encode_response(answer, header.request_api_version, header.correlation_id)
         data = b"".join(bytes(part) for part in parts)[4:]
@@ -196,13 +223,17 @@ class Simulation:
     Parameters:
         seed: repeats a run.
         faults: what goes wrong; may be changed while it runs.
+        wakes_all: whether every client makes a turn after each action; without that, what is done to a client has to
+            wake it, as the client's own calls do.
     """
 
-    def __init__(self, seed: int, faults: Faults = NO_FAULTS) -> None:
+    def __init__(self, seed: int, faults: Faults = NO_FAULTS, *, wakes_all: bool = True) -> None:
+        self._wakes_all = wakes_all
         self.random = random.Random(seed)
         self.faults = faults
         self.now = 1000.0
         self.brokers: dict[str, Answer] = {}
+        self.channels: dict[str, list[SimChannel]] = {}
         self.requests = 0
         self._actions: list[tuple[float, int, Callable[[], None]]] = []
         self._numbers = itertools.count()
@@ -222,27 +253,37 @@ class Simulation:
         self._clients = [client for client in self._clients if client[0] is not engine]
         self._due.pop(engine, None)
 
+    def end_broker(self, host: str) -> None:
+        """The process of a broker ends, and its connections with it; a new one may take its place."""
+        del self.brokers[host]
+        for channel in self.channels.pop(host, ()):
+            channel.reset()
+
     def run(self, seconds: float, *, until: Callable[[], bool] = lambda: False) -> None:
         """Let time pass, until a condition is met or for so many seconds of the simulation's clock."""
         end = self.now + seconds
         # What a test does to a client, before this or as an action, it does between turns; a real client would be
         # woken within `wait`.
-        self._due = dict.fromkeys(self._due, self.now)
+        self._wake_all()
         while not until():
             self._make_turns()
-            following = min(self._actions[0][0] if self._actions else NEVER, *self._due.values())
+            following = min((self._actions[0][0] if self._actions else NEVER, *self._due.values()))
             if following > end:
                 self.now = end
                 return
             self.now = max(self.now, following)
             while self._actions and self._actions[0][0] <= self.now:
                 heapq.heappop(self._actions)[2]()
-                self._due = dict.fromkeys(self._due, self.now)
+                self._wake_all()
+
+    def _wake_all(self) -> None:
+        if self._wakes_all:
+            self._due = dict.fromkeys(self._due, self.now)
 
     def _make_turns(self) -> None:
         for engine, transport in self._clients:
             for _ in range(1000):
-                if not (transport.inbox or transport.woken or self._due[engine] <= self.now):
+                if not (transport.inbox or transport.woken or engine.wants_turn or self._due[engine] <= self.now):
                     break
                 seconds = engine.run_turn(0.0)
                 # Below a microsecond, adding to the clock may round to nothing.
@@ -277,7 +318,7 @@ def with_api_versions(answer: Answer) -> Answer:
         for key in API_NAMES
     ]
 
-    def both(request: Message, version: int) -> Message | Later | None:
+    def both(request: Message, version: int) -> Message | Later | Gone | None:
         if isinstance(request, ApiVersionsRequest):
             return ApiVersionsResponse(api_keys=keys)
         return answer(request, version)

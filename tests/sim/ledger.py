@@ -1,0 +1,171 @@
+"""What transactions were begun, what was told of them, and whether what a reader of committed records sees fits.
+
+The model is simple: a transaction is a number of records and a range of the input that they were made of. What was
+told to be committed is there, whole and once; what was told to be aborted, or was never asked to be committed, is not;
+of the rest all is there or nothing. And what is there covers the input without gaps up to the committed offset.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from kclient.protocol.messages.fetch import FetchRequest
+from kclient.records import RecordCursor
+from tests.sim.transaction_broker import DATA, SimulatedBroker
+
+PARTITIONS = (0, 1)
+READ_COMMITTED = 1
+
+
+class Told(enum.Enum):
+    """What the application knows of a transaction."""
+
+    OPEN = "nobody asked to commit it"
+    UNKNOWN = "somebody asked to commit it"
+    COMMITTED = "committed"
+    ABORTED = "aborted"
+
+
+@dataclass
+class Entry:
+    """One transaction.
+
+    Attributes:
+        begin, end: of the input that it covers.
+        records: how many it has for each partition.
+    """
+
+    number: int
+    name: str
+    begin: int
+    end: int
+    records: dict[int, int] = field(default_factory=lambda: defaultdict(int))
+    told: Told = Told.OPEN
+
+    def value(self, partition: int) -> bytes:
+        """The next record for a partition."""
+        self.records[partition] += 1
+        return b"%d:%d" % (self.number, self.records[partition])
+
+
+class Seen(NamedTuple):
+    """A record that was read."""
+
+    offset: int
+    number: int
+    place: int
+
+
+class Ledger:
+    """All transactions of a run.
+
+    Attributes:
+        entries: by number.
+        stable: the last stable offset that was told last, by partition.
+    """
+
+    def __init__(self, broker: SimulatedBroker) -> None:
+        self.entries: list[Entry] = []
+        self.stable = dict.fromkeys(PARTITIONS, 0)
+        self.seen: dict[int, list[Seen]] = {number: [] for number in PARTITIONS}
+        self._positions = dict.fromkeys(PARTITIONS, 0)
+        self._broker = broker
+
+    def begin(self, name: str, begin: int, end: int) -> Entry:
+        """A transaction begins."""
+        self.entries.append(Entry(len(self.entries), name, begin, end))
+        return self.entries[-1]
+
+    def told(self, entry: Entry, what: Told) -> None:
+        """The application is told, or asks."""
+        final = (Told.COMMITTED, Told.ABORTED)
+        assert entry.told not in final or entry.told is what, f"{entry} is said to be {what.value} now"
+        entry.told = what
+
+    # Reading
+
+    def read(self) -> None:
+        """Read on as far as records are committed, when the broker is there."""
+        for partition in PARTITIONS:
+            self._positions[partition] = self._read(partition, self._positions[partition], self.seen[partition])
+
+    def _read(self, partition: int, position: int, seen: list[Seen]) -> int:
+        """Read to the last stable offset; a Fetch ends with a segment."""
+        while (end := self._fetch(partition, position, seen)) > position:
+            position = end
+        return position
+
+    def _fetch(self, partition: int, position: int, seen: list[Seen]) -> int:
+        wanted = FetchRequest.FetchPartition(partition=partition, fetch_offset=position, partition_max_bytes=1 << 20)
+        topic = FetchRequest.FetchTopic(topic=DATA, partitions=[wanted])
+        answer = self._broker.ask(FetchRequest(isolation_level=READ_COMMITTED, topics=[topic]), 12)
+        if answer is None:
+            return position
+        [found] = answer.responses[0].partitions
+        assert found.error_code == 0, f"{DATA}-{partition} cannot be read: {found.error_code}"
+        stable = found.last_stable_offset
+        before = self.stable[partition]
+        assert stable >= max(before, position), f"{DATA}-{partition} was stable up to {before}, and is up to {stable}"
+        self.stable[partition] = stable
+        aborted = [(one.producer_id, one.first_offset) for one in found.aborted_transactions or ()]
+        cursor = RecordCursor(found.records or b"", DATA, partition, position, aborted=aborted, read_committed=True)
+        while (record := cursor.next_record()) is not None:
+            assert record.offset < stable
+            number, place = map(int, (record.value or b"").split(b":"))
+            seen.append(Seen(record.offset, number, place))
+        return cursor.next_offset
+
+    # Checks
+
+    def check(self, committed: dict[str, int]) -> None:
+        """See that all fits, at the end of a run.
+
+        Parameters:
+            committed: the offset of each group; its name is that of the transactional id.
+        """
+        self.read()
+        for partition, seen in self.seen.items():
+            again: list[Seen] = []
+            end = self._read(partition, 0, again)
+            assert again == seen, f"{DATA}-{partition} was read as {seen}, and then as {again}"
+            assert end == self.stable[partition]
+        visible: dict[int, dict[int, int]] = defaultdict(dict)
+        for partition in PARTITIONS:
+            self._check_order(partition, visible)
+        for entry in self.entries:
+            found = visible.get(entry.number)
+            if entry.told in (Told.OPEN, Told.ABORTED):
+                assert not found, f"{entry} is visible: {found}"
+            elif entry.told is Told.COMMITTED:
+                assert dict(entry.records) == (found or {}), f"of {entry} there is {found}"
+            else:
+                assert found is None or dict(entry.records) == found, f"of {entry} there is {found}"
+        for name, offset in committed.items():
+            self._check_offsets(name, offset, visible)
+
+    def _check_order(self, partition: int, visible: dict[int, dict[int, int]]) -> None:
+        """Each transaction's records one after the other, and the transactions of one producer too."""
+        last: dict[str, int] = {}
+        for seen in self.seen[partition]:
+            entry = self.entries[seen.number]
+            before = visible[seen.number].get(partition, 0)
+            assert seen.place == before + 1, f"record {seen.place} of {entry} comes after {before} in {partition}"
+            visible[seen.number][partition] = seen.place
+            assert entry.begin >= last.get(entry.name, 0), f"{entry} comes after {last} in partition {partition}"
+            last[entry.name] = entry.begin
+
+    def _check_offsets(self, name: str, offset: int, visible: dict[int, dict[int, int]]) -> None:
+        """What is visible covers the input up to the committed offset, each of it once."""
+        counts = [
+            (entry.begin, entry.end)
+            for entry in self.entries
+            if entry.name == name and (entry.number in visible or entry.told is Told.COMMITTED)
+        ]
+        at = 0
+        for begin, end in sorted(counts):
+            assert begin == at, f"{name}: input {at} to {begin} is {'missing' if begin > at else 'doubled'}: {counts}"
+            at = end
+        assert at == offset, f"{name}: the input is covered up to {at}, and {offset} is committed: {counts}"

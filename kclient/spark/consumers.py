@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
 from kclient import Consumer
+from kclient.errors import KafkaTimeoutError
 from kclient.types import TopicPartition
 
 if TYPE_CHECKING:
@@ -119,14 +120,9 @@ class ConsumerCache:
             return chosen.consumer
 
     def _give_back(self, key: Key, consumer: Consumer) -> None:
-        assigned = consumer.assignment()
-        consumer.pause(*assigned)
-        place = None
-        if len(assigned) == 1:
-            (partition,) = assigned
-            place = (partition, consumer.position(partition))
+        consumer.pause(*consumer.assignment())
         with self._lock:
-            self._idle.append(_Idle(key, consumer, place, self._clock()))
+            self._idle.append(_Idle(key, consumer, _place(consumer), self._clock()))
             oldest = self._clock() - IDLE_SECONDS
             tired = [one for one in self._idle if one.since < oldest]
             self._idle = [one for one in self._idle if one.since >= oldest]
@@ -148,6 +144,18 @@ class ConsumerCache:
             idle, self._idle = self._idle, []
         for one in idle:
             one.consumer.close(timeout=0)
+
+
+def _place(consumer: Consumer) -> tuple[TopicPartition, int] | None:
+    """Where a consumer of one partition stands; None if that is not known."""
+    assigned = consumer.assignment()
+    if len(assigned) != 1:
+        return None
+    (partition,) = assigned
+    try:
+        return partition, consumer.position(partition, timeout=0)
+    except KafkaTimeoutError:
+        return None
 
 
 def _on(one: _Idle, partition: TopicPartition | None) -> bool:

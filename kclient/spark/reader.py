@@ -38,8 +38,9 @@ class BatchReader(DataSourceReader):  # type: ignore[misc]  # PySpark is not ins
     """
 
     def __init__(self, options: ReadOptions, schema: StructType) -> None:
-        self._options = options.for_batch()
-        check_schema(schema, options.columns)
+        with told_shortly(options.servers):
+            self._options = options.for_batch()
+            check_schema(schema, options.columns)
 
     def partitions(self) -> list[InputPartition]:
         """The tasks, each as the value of a partition.

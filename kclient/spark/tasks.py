@@ -81,7 +81,7 @@ class _Reading:
             except (OffsetOutOfRangeError, LogTruncationError):
                 self._skip_what_is_gone(position)
                 records = None
-            if records and records.next_offsets()[partition] > position:
+            if records:
                 batch = to_batch(records, partition, self._options.columns, self._end)
                 self._fit(batch)
                 if batch.num_rows:

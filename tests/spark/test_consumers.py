@@ -27,7 +27,8 @@ class FakeConsumer:
     def assignment(self) -> set[TopicPartition]:
         return set(self.partitions)
 
-    def position(self, partition: TopicPartition) -> int:
+    def position(self, partition: TopicPartition, timeout: float) -> int:
+        assert timeout == 0
         return self.partitions[partition]
 
     def pause(self, *partitions: TopicPartition) -> None:

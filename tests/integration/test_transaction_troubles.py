@@ -1,0 +1,170 @@
+"""Transactions in trouble: lost answers, calls that are cancelled or made from callbacks, topics that go, brokers that
+are down. A producer ends every transaction, or says that it cannot."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import anyio
+import pytest
+
+from kclient import Admin, AsyncProducer, ConsumerGroupMetadata, NewTopic, Producer, TopicPartition
+from kclient.errors import DeliveryError, IllegalStateError, KafkaTimeoutError, TransactionAbortableError
+from refbroker.testing import RefBroker
+from tests.integration.test_transactions import SAFE_DOWNGRADE, Cluster, committed
+
+pytestmark = pytest.mark.refbroker_only
+
+SECONDS = 30.0
+SETTINGS = {"auto.create.topics.enable": "false"}
+IMPATIENT = {"retry_backoff_ms": 5, "reconnect_backoff_ms": 5, "reconnect_backoff_max_ms": 50}
+
+
+@pytest.fixture(scope="module", params=[2, 1])
+def troubled(request: pytest.FixtureRequest) -> Iterator[RefBroker]:
+    """A broker to be troubled, in both versions of transactions."""
+    with RefBroker(settings=SETTINGS) as running:
+        if request.param == 1:
+            cluster = Cluster(running.bootstrap_servers)
+            cluster.set_version(1, SAFE_DOWNGRADE)
+            cluster.engine.close(5.0)
+        yield running
+
+
+@pytest.fixture
+def out(troubled: RefBroker, topic: str) -> str:
+    """A topic of three partitions on it."""
+    create(troubled, topic, partitions=3)
+    return topic
+
+
+@pytest.fixture
+def options(troubled: RefBroker, topic: str) -> dict[str, Any]:
+    """The options of the test's transactional producer."""
+    return {"bootstrap_servers": troubled.bootstrap_servers, "transactional_id": f"id-{topic}", **IMPATIENT}
+
+
+def create(broker: RefBroker, topic: str, partitions: int) -> None:
+    with Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
+        admin.create_topics([NewTopic(topic, num_partitions=partitions, replication_factor=1)])
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_connections_that_break_before_or_after_a_request_was_carried_out_change_nothing(
+    troubled: RefBroker, out: str, options: dict[str, Any], when: Any
+) -> None:
+    expected = []
+    tp, group = TopicPartition(out, 0), ConsumerGroupMetadata(f"group-{out}")
+    for api in ("InitProducerId", "AddPartitionsToTxn", "Produce", "AddOffsetsToTxn", "TxnOffsetCommit", "EndTxn"):
+        with Producer(**options) as producer, troubled.faults.cut(api, when=when, count=2):
+            producer.init_transactions()
+            for number in range(4):
+                value = f"{api}-{number}".encode()
+                producer.begin_transaction()
+                producer.send(out, value, partition=number % 3)
+                producer.send_offsets_to_transaction({tp: number}, group)
+                if number % 2:
+                    producer.abort_transaction()
+                else:
+                    producer.commit_transaction()
+                    expected.append(value)
+    assert committed(troubled.bootstrap_servers, out) == sorted(expected)
+
+
+def test_a_transaction_can_be_aborted_from_a_delivery_callback(
+    troubled: RefBroker, out: str, options: dict[str, Any]
+) -> None:
+    called: list[BaseException | None] = []
+    done = threading.Event()
+    with Producer(**options) as producer:
+        producer.init_transactions()
+        producer.begin_transaction()
+
+        def abort(_: Any, error: BaseException | None) -> None:
+            called.append(error)
+            producer.abort_transaction()
+            done.set()
+
+        producer.send(out, b"lost", on_delivery=abort)
+        assert done.wait(SECONDS)
+        assert called == [None]
+        with producer.transaction():
+            producer.send(out, b"kept")
+    assert committed(troubled.bootstrap_servers, out) == [b"kept"]
+
+
+@pytest.mark.parametrize("call", ["commit_transaction", "abort_transaction"])
+async def test_an_end_that_is_cancelled_goes_on_and_its_result_is_had_by_the_same_call(
+    troubled: RefBroker, out: str, options: dict[str, Any], call: str
+) -> None:
+    async with AsyncProducer(**options) as producer:
+        await producer.init_transactions()
+        await producer.begin_transaction()
+        await (await producer.send(out, b"first"))
+        with troubled.faults.delay("EndTxn", seconds=0.3):
+            with anyio.move_on_after(0.05) as scope:
+                await getattr(producer, call)()
+            assert scope.cancelled_caught
+            with pytest.raises(IllegalStateError, match=f"{call}.*call it again"):
+                await producer.begin_transaction()
+            await getattr(producer, call)()
+        async with producer.transaction():
+            await producer.send(out, b"second")
+    expected = [b"first", b"second"] if call == "commit_transaction" else [b"second"]
+    assert await anyio.to_thread.run_sync(committed, troubled.bootstrap_servers, out) == expected
+
+
+def test_a_topic_that_goes_in_the_middle_costs_the_transaction_and_no_more(
+    troubled: RefBroker, out: str, options: dict[str, Any]
+) -> None:
+    gone = f"{out}-gone"
+    create(troubled, gone, partitions=1)
+    with (
+        Admin(bootstrap_servers=troubled.bootstrap_servers) as admin,
+        Producer(**options, delivery_timeout_ms=700, request_timeout_ms=600, linger_ms=0) as producer,
+    ):
+        producer.init_transactions()
+        producer.begin_transaction()
+        producer.send(gone, b"a").result(SECONDS)
+        admin.delete_topics([gone])
+        producer.send(gone, b"b")
+        with pytest.raises(TransactionAbortableError):
+            producer.commit_transaction()
+        producer.abort_transaction()
+        producer.begin_transaction()
+        with pytest.raises(TransactionAbortableError, match="offsets"):
+            producer.send_offsets_to_transaction({TopicPartition(gone, 0): 1}, ConsumerGroupMetadata("g"))
+        producer.abort_transaction()
+        with producer.transaction():
+            producer.send(out, b"kept")
+    assert committed(troubled.bootstrap_servers, out) == [b"kept"]
+
+
+@pytest.mark.parametrize("state", ["initializing", "in a transaction", "committing", "aborting", "preparing"])
+def test_a_producer_closes_in_time_in_every_state_without_a_broker(state: str) -> None:
+    with RefBroker(settings=SETTINGS) as broker:
+        create(broker, "t", partitions=1)
+        producer = Producer(bootstrap_servers=broker.bootstrap_servers, transactional_id="tx", **IMPATIENT)
+        if state != "initializing":
+            producer.init_transactions()
+            producer.begin_transaction()
+            producer.send("t", b"v").result(SECONDS)
+    if state != "initializing":
+        producer.send("t", b"unsent")
+    calls = {
+        "initializing": producer.init_transactions,
+        "committing": producer.commit_transaction,
+        "aborting": producer.abort_transaction,
+        "preparing": producer.prepare_transaction,
+    }
+    if state in calls:
+        with pytest.raises(KafkaTimeoutError, match="goes on"):
+            calls[state](timeout=0.05)
+    started = time.monotonic()
+    with contextlib.suppress(DeliveryError):
+        producer.close(timeout=0.2)
+    assert time.monotonic() - started < 3.0

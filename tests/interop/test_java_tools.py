@@ -1,6 +1,6 @@
 """Apache Kafka's own command-line tools against the broker under test: each must do its work and say so.
 
-What needs transactions or security is not here.
+Transactions are in `test_java_transactions`; what needs security is not here.
 """
 
 from __future__ import annotations
@@ -414,15 +414,6 @@ def test_broker_logger_levels(java: JavaTools) -> None:
     assert "Completed updating config" in java.run(tool, *logger, "--alter", "--add-config", f"root={level}")
     refused = java.run(tool, *logger, "--alter", "--add-config", "root=LOUD")
     assert "not a supported log level" in refused, refused
-
-
-def test_txn_describe_producers(java: JavaTools, topic: str) -> None:
-    java.create_topic(topic)
-    java.produce(topic, keyed_lines(10), *KEYED_INPUT)
-    tool = f"{TOOLS}.TransactionsCommand"
-    output = java.run(tool, "describe-producers", "--topic", topic, "--partition", "0")
-    assert re.search(r"ProducerId\s+ProducerEpoch", output), output
-    assert re.search(r"^[0-9]+\s+[0-9]+\s", output, re.MULTILINE), output
 
 
 # The files

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import brokers, groups
+from benchmarks import brokers, groups, transactions
 from benchmarks.broker_load import (
     CONFLUENT,
     CONNECTIONS,
@@ -37,6 +37,7 @@ from benchmarks.broker_load import (
 )
 from kclient import __version__, records
 
+SECTIONS = "produce, consume, latency, transactions, refbroker, groups or start"
 HERE = Path(__file__).parent
 ROOT = HERE.parent
 
@@ -256,6 +257,27 @@ def many_groups(bench: Bench, brokers_under_test: list[BrokerUnderTest]) -> None
                 bench.add(title, "ms", best[figure], "while nobody joins", best["quiet_ms"])
 
 
+def transactional(bench: Bench, broker: str, bootstrap: str) -> None:
+    """Producing with transactions, each client beside itself without them, and then beside each other."""
+    found = transactions.measure(bootstrap, bench.fresh(bootstrap, 1), bench.count, bench.rounds)
+    for (client, with_them), results in found.items():
+        bench.raw += [
+            {"what": "transactions", "broker": broker, "client": client, "with": with_them, **one} for one in results
+        ]
+    rates = {key: max(one["rate"] for one in results) for key, results in found.items()}
+    shares = {}
+    for client in transactions.CLIENTS:
+        with_them, without = rates[client, True], rates[client, False]
+        shares[client] = 100 * with_them / without
+        bench.add(f"{client} with a commit every 100 ms, {broker}", "records/s", with_them, "without any", without)
+    for client in transactions.CLIENTS[1:]:
+        title = f"with a commit every 100 ms, {broker}"
+        bench.add(f"kclient {title}", "records/s", rates["kclient", True], client, rates[client, True])
+        bench.add(f"share of plain producing, {title}", "%", shares["kclient"], client, shares[client])
+    ours, theirs = (min(one["commit_ms"] for one in found[client, True]) for client in ("kclient", CONFLUENT))
+    bench.add(f"a commit of 100 ms of records, p50, {broker}", "ms", ours, CONFLUENT, theirs)
+
+
 def start(bench: Bench, directory: Path) -> None:
     figures = {
         name: brokers.start_and_idle(name, directory / f"start-{name.replace(' ', '-')}") for name in brokers.BROKERS
@@ -294,7 +316,7 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=2_000_000, help="records of each throughput measurement")
     parser.add_argument("--rounds", type=int, default=3, help="the best of so many counts")
     parser.add_argument("--quick", action="store_true", help="a smoke run: few records, one round, one partition")
-    parser.add_argument("--only", default="", help="a section: produce, consume, latency, refbroker, groups or start")
+    parser.add_argument("--only", default="", help=f"a section: {SECTIONS}")
     parser.add_argument("--all-peers", action="store_true", help="kafka-python and aiokafka as well")
     arguments = parser.parse_args()
     count, rounds = (50_000, 1) if arguments.quick else (arguments.count, arguments.rounds)
@@ -323,6 +345,8 @@ def main() -> None:
                         consume(bench, broker, bootstrap, partitions, peers if partitions == 1 else [])
                 if bench.wants("latency"):
                     latency(bench, broker, bootstrap)
+                if bench.wants("transactions"):
+                    transactional(bench, broker, bootstrap)
             if bench.wants("refbroker"):
                 both = [BrokerUnderTest("Apache Kafka", kafka, kafka_pid), BrokerUnderTest("refbroker", ref, ref_pid)]
                 broker_under_the_same_client(bench, both)

@@ -1,14 +1,14 @@
 """The decision: which batch of a query counts, and by which transactions. It is one committed offset of a group.
 
-The offset is the batch's number, for partition 0 of the decision topic. Its metadata is JSON with, in `transactions`, an
-entry for each task that wrote something: partition, lane, producer id and epoch in hexadecimal, `a.0.4e2f1.3`. A broker
-takes 4096 bytes of metadata per partition (`offset.metadata.max.bytes`), which is room for more than 200 tasks; what is
+The offset is the batch's number, for partition 0 of the decision topic. Its metadata is JSON with, in `transactions`,
+an entry for each task that wrote something: partition, lane, producer id and epoch in hexadecimal, `a.0.4e2f1.3`. A
+broker takes 4096 bytes of metadata per partition (`offset.metadata.max.bytes`), room for more than 200 tasks; what is
 longer goes on in the metadata of partitions 1, 2 and so on, with the same offset. All of them are one request, one
 record batch and one marker in one partition of `__consumer_offsets`, so a reader sees them change together.
 
-Brokers forget the offsets of a group without members after `offsets.retention.minutes` (seven days), and those of a topic
-when it is deleted. Only a query that died between its decision and Spark's own note of the batch, and stays away
-for longer than that, misses it.
+Brokers forget the offsets of a group without members after `offsets.retention.minutes` (seven days), and those of a
+topic when it is deleted. Only a query misses it that died between its decision and Spark's own note of the batch, and
+stays away for longer than that: it writes this batch again.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from collections.abc import Iterable
 import msgspec
 
 from kclient import Admin
-from kclient.errors import AdminError, KafkaError, KafkaTimeoutError, UnstableOffsetCommitError
+from kclient.errors import AdminError, KafkaTimeoutError, UnstableOffsetCommitError
 from kclient.spark.exactly_once.errors import ExactlyOnceError, OldCheckpointError, SupersededError
 from kclient.spark.exactly_once.settings import Settings
 from kclient.types import OffsetAndMetadata, PreparedTransaction, TopicPartition
@@ -29,7 +29,7 @@ MOST_METADATA = 4096
 MOST_PAST = 8
 """How many former runs are remembered."""
 
-PATIENCE = 1.0
+PATIENCE = 2.0
 """Seconds that a decision may take to become stable: it takes milliseconds, unless its driver died on the way."""
 
 _VERSION = 1
@@ -97,19 +97,15 @@ class _Head(msgspec.Struct, omit_defaults=True):
     transactions: str = ""
 
 
-def encode(decision: Decision, most: int = MOST_METADATA) -> list[str]:
-    """The metadata of partitions 0, 1, 2 ...
-
-    Parameters:
-        most: bytes of each.
-    """
+def encode(decision: Decision) -> list[str]:
+    """The metadata of partitions 0, 1, 2 ..."""
     texts = [f"{one.partition:x}.{one.lane:x}.{one.producer_id:x}.{one.epoch:x}" for one in decision.entries]
     head = _Head(_VERSION, decision.run, decision.tasks, len(texts) + 1, decision.past)
-    room = most - len(msgspec.json.encode(head)) - len(',"transactions":""')
+    room = MOST_METADATA - len(msgspec.json.encode(head)) - len(',"transactions":""')
     parts = [""]
     for text in texts:
         longer = f"{parts[-1]} {text}" if parts[-1] else text
-        if len(longer) <= (room if len(parts) == 1 else most):
+        if len(longer) <= (room if len(parts) == 1 else MOST_METADATA):
             parts[-1] = longer
         else:
             parts.append(text)
@@ -154,9 +150,7 @@ def read_decision(admin: Admin, settings: Settings) -> Decision | None:
     """
     try:
         committed = _committed(admin, settings, PATIENCE)
-    except (AdminError, KafkaTimeoutError) as error:
-        if not _is_unstable(error):
-            raise
+    except (UnstableOffsetCommitError, KafkaTimeoutError):
         admin.fence_producers(settings.driver_id)
         committed = _committed(admin, settings, None)
     # The topic that is named now need not be the one that was named then.
@@ -183,13 +177,7 @@ def _committed(
         raise error from None
 
 
-def _is_unstable(error: KafkaError) -> bool:
-    return isinstance(error, UnstableOffsetCommitError | KafkaTimeoutError)
-
-
-def _parts(
-    committed: dict[TopicPartition, OffsetAndMetadata | None], first: TopicPartition, batch: int
-) -> list[str]:
+def _parts(committed: dict[TopicPartition, OffsetAndMetadata | None], first: TopicPartition, batch: int) -> list[str]:
     head = committed[first]
     assert head is not None
     count = msgspec.json.decode(head.metadata, type=_Head).parts

@@ -54,7 +54,8 @@ class TransactionLostError(ExactlyOnceError, name="TRANSACTION_LOST"):
             f"rows of batch {batch} are missing: it was decided, and then the transaction of {_named(tasks)} was not "
             f"committed within its timeout ({reason}). The other tasks' rows are written. If the query's input gives "
             "the same rows to the same tasks when it is read again, set the option repeatableInput=true and start it "
-            "again: these tasks alone are written anew. Otherwise restore their rows by hand"
+            "again: these tasks alone are written anew. Otherwise restore their rows by hand, and go on with a new "
+            "checkpoint"
         )
         self.batch = batch
         self.tasks = tuple(tasks)

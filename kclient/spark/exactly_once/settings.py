@@ -6,9 +6,9 @@ A query has, all beginning with the same prefix, so that one prefixed ACL covers
     PREFIX-QUERY-driver                             the transactional id by which the driver decides
     PREFIX-QUERY-PARTITION-PARITY-LANE              those of the tasks
 
-PARITY is that of the batch. LANE is 0 unless another attempt of the task has a transaction open (`task`). So a query has
-about twice as many ids as tasks, and a restart brings no new ones; the brokers forget those that are not used after
-`transactional.id.expiration.ms`.
+PARITY is that of the batch. LANE is the number of the attempt, or the next on which nothing is open (`recovery`). So a
+query has about twice as many ids as tasks, and a restart brings no new ones; the brokers forget those that are not used
+after `transactional.id.expiration.ms`.
 """
 
 from __future__ import annotations

@@ -1,0 +1,205 @@
+"""Clients that live as long as the process: Spark makes its writers anew for each batch, but keeps the processes.
+
+A task's producer is kept once its transaction is prepared: the next `init_transactions` of that object is then one
+request, without a new connection. The driver's producer keeps its id over batches, which is what makes a decision one
+transaction and nothing else: as long as it is not fenced, nobody else has decided. Leaves out what is done with them.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from kclient import Admin, Producer
+from kclient.admin import ConfigResource
+from kclient.config import AdminConfig, dotted_name
+from kclient.errors import AdminError, InvalidTxnTimeoutError, KafkaError
+from kclient.spark.errors import OptionError
+from kclient.spark.exactly_once.settings import Settings
+
+TIMEOUT = "transaction.timeout.ms"
+MOST_IDLE = 8
+"""The most producers that wait for their next batch; each has a thread and connections."""
+
+DECISION_MS = 30_000
+"""How long the driver's transaction may take: what a driver that died leaves open is over by then at the latest."""
+
+ABORT_SECONDS = 5.0
+"""How long a task that failed tries to abort."""
+
+Options = dict[str, Any]
+_ADMINS = frozenset(dotted_name(AdminConfig, name) for name in AdminConfig.__struct_fields__)
+_Key = tuple[tuple[str, str], ...]
+
+
+def _open_producer(client: dict[str, str], **options: Any) -> Producer:
+    return Producer.from_properties(client, **options)
+
+
+def _open_admin(client: dict[str, str]) -> Admin:
+    return Admin.from_properties({name: value for name, value in client.items() if name in _ADMINS})
+
+
+class Clients:
+    """The clients of one process.
+
+    Parameters:
+        open_producer, open_admin: make one from options by Kafka's dotted names.
+    """
+
+    def __init__(
+        self,
+        open_producer: Callable[..., Producer] = _open_producer,
+        open_admin: Callable[[dict[str, str]], Admin] = _open_admin,
+    ) -> None:
+        self._open_producer = open_producer
+        self._open_admin = open_admin
+        self._lock = threading.RLock()
+        self._forget()
+
+    def _forget(self) -> None:
+        self._process = os.getpid()
+        self._admins: dict[_Key, Admin] = {}
+        self._idle: OrderedDict[tuple[_Key, str], Producer] = OrderedDict()
+        self._drivers: dict[tuple[_Key, str], Producer] = {}
+        self._timeouts: dict[_Key, int] = {}
+
+    @contextmanager
+    def _own(self) -> Iterator[None]:
+        """Hold the lock, over what belongs to this process: after a fork the parent's threads are not here."""
+        if self._process != os.getpid():
+            self._lock = threading.RLock()
+            self._forget()
+        with self._lock:
+            yield
+
+    def admin(self, settings: Settings) -> Admin:
+        """The process's admin client for these options."""
+        key = _key(settings)
+        with self._own():
+            if key not in self._admins:
+                self._admins[key] = self._open_admin(settings.client)
+            return self._admins[key]
+
+    @contextmanager
+    def task(self, settings: Settings, transactional_id: str) -> Iterator[Producer]:
+        """Lend a producer that has the id, for one transaction, which is prepared at the end.
+
+        If the user fails, it is closed, which aborts what is open.
+        """
+        key = (_key(settings), transactional_id)
+        with self._own():
+            producer = self._idle.pop(key, None)
+        if producer is None:
+            producer = self._open_producer(
+                settings.client, transactional_id=transactional_id, transaction_timeout_ms=self.timeout_ms(settings)
+            )
+        try:
+            yield producer
+        except BaseException as error:
+            _discard(producer, error)
+            raise
+        with self._own():
+            self._idle[key] = producer
+            tired = [self._idle.popitem(last=False)[1] for _ in range(len(self._idle) - MOST_IDLE)]
+        for one in tired:
+            one.close(0)
+
+    def driver(self, settings: Settings) -> Producer:
+        """The producer that decides for a query. When it is new it has fenced all before it."""
+        key = (_key(settings), settings.driver_id)
+        with self._own():
+            known = self._drivers.get(key)
+            if known is not None:
+                return known
+            producer = self._open_producer(
+                settings.client,
+                transactional_id=settings.driver_id,
+                transaction_timeout_ms=min(DECISION_MS, self.timeout_ms(settings)),
+            )
+            try:
+                producer.init_transactions()
+            except BaseException as error:
+                _discard(producer, error)
+                raise
+            self._drivers[key] = producer
+            return producer
+
+    def forget_driver(self, settings: Settings) -> None:
+        """Close the driver's producer, which was fenced or failed."""
+        with self._own():
+            producer = self._drivers.pop((_key(settings), settings.driver_id), None)
+        if producer is not None:
+            _discard(producer)
+
+    def timeout_ms(self, settings: Settings) -> int:
+        """How long the tasks' transactions may be open: what the user says, else the most that all brokers allow.
+
+        Raises:
+            OptionError: the brokers do not tell.
+        """
+        given = settings.client.get(TIMEOUT)
+        if given is not None:
+            return int(given)
+        key = _key(settings)
+        with self._own():
+            known = self._timeouts.get(key)
+        if known is None:
+            known = _longest_timeout(self.admin(settings))
+            with self._own():
+                self._timeouts[key] = known
+        return known
+
+    def close(self) -> None:
+        """Close all."""
+        with self._own():
+            producers = [*self._idle.values(), *self._drivers.values()]
+            admins = list(self._admins.values())
+            self._forget()
+        for producer in producers:
+            _discard(producer)
+        for admin in admins:
+            admin.close()
+
+
+def _key(settings: Settings) -> _Key:
+    return tuple(sorted(settings.client.items()))
+
+
+def _discard(producer: Producer, told: BaseException | None = None) -> None:
+    """Close without hiding why; a transaction that cannot be aborted now is aborted by its timeout."""
+    try:
+        producer.close(ABORT_SECONDS if told is None or isinstance(told, Exception) else 0)
+    except KafkaError as error:
+        if told is not None:
+            told.add_note(f"and its transaction may be open until its timeout: {error}")
+
+
+def _longest_timeout(admin: Admin) -> int:
+    brokers = [ConfigResource.broker(node) for node in admin.describe_cluster().brokers]
+    try:
+        found = admin.describe_configs(brokers)
+        return min(int(entries["transaction.max.timeout.ms"].value or "") for entries in found.values())
+    except (AdminError, KeyError, ValueError) as error:
+        raise OptionError(
+            f"the brokers do not tell their transaction.max.timeout.ms ({error}): allow DescribeConfigs on the "
+            f"cluster, or give the value with the option kafka.{TIMEOUT} (brokers have 900000 by default)"
+        ) from None
+
+
+def too_long(settings: Settings, error: InvalidTxnTimeoutError) -> OptionError:
+    """What to tell the user of a timeout that the brokers do not allow."""
+    return OptionError(
+        f"kafka.{TIMEOUT}={settings.client.get(TIMEOUT)} is more than the brokers' transaction.max.timeout.ms; without "
+        f"the option the longest that they allow is taken ({error})"
+    )
+
+
+CLIENTS = Clients()
+"""The clients of this process."""
+atexit.register(CLIENTS.close)

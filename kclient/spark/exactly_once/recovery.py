@@ -1,0 +1,204 @@
+"""Ends tasks' transactions: those of a decided batch are committed, all others of its parity aborted.
+
+To commit again what is committed is harmless, so a recovery asks nothing first and simply commits all. What the
+coordinator says when that is too late is explained in `kclient.admin.prepared_transactions`; here it is turned into
+what it means for the batch.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+
+from kclient import Admin
+from kclient.admin import TransactionDescription, TransactionState
+from kclient.errors import (
+    AdminError,
+    InvalidPidMappingError,
+    InvalidTxnStateError,
+    KafkaError,
+    ProducerFencedError,
+    TransactionalIdNotFoundError,
+)
+from kclient.spark.exactly_once.decision import Decision, Entry, read_decision
+from kclient.spark.exactly_once.errors import SupersededError, TransactionExpiredError, TransactionLostError
+from kclient.spark.exactly_once.settings import Settings
+from kclient.types import PreparedTransaction
+
+MOST_AT_ONCE = 16
+"""Transactions that are ended at the same time: each is a request that its coordinator writes to its log."""
+
+MARGIN = 0.1
+LONGEST_MARGIN_MS = 10_000
+"""What must be left of a transaction's timeout when its batch is decided: a tenth, but not more than this."""
+
+_TOO_LATE = (InvalidTxnStateError, ProducerFencedError, InvalidPidMappingError)
+_ABORTED = (TransactionState.PREPARE_ABORT, TransactionState.COMPLETE_ABORT)
+
+_log = logging.getLogger(__name__)
+
+
+def commit_all(admin: Admin, settings: Settings, decision: Decision, entries: Iterable[Entry] | None = None) -> None:
+    """Commit the transactions of a decided batch, or some of them; all that can be are, whatever becomes of others.
+
+    Raises:
+        TransactionLostError: some cannot be committed any more.
+        SupersededError: a later run has gone on with the query.
+        KafkaError: it is not known whether some are committed; doing it again helps.
+    """
+    chosen = decision.entries if entries is None else tuple(entries)
+    prepared = [entry.prepared(settings, decision.batch) for entry in chosen]
+    failed = _each(lambda one: admin.complete_transaction(one, commit=True), prepared)
+    unknown = [error for error in failed.values() if not isinstance(error, _TOO_LATE)]
+    if unknown:
+        raise unknown[0]
+    if not failed:
+        return
+    now = read_decision(admin, settings)
+    if now is not None and now.batch > decision.batch:
+        raise SupersededError(
+            f"batch {decision.batch} is finished by another run of the query, which is at batch {now.batch}"
+        )
+    lost = [(chosen[index].partition, prepared[index].transactional_id) for index in failed]
+    raise TransactionLostError(decision.batch, lost, str(next(iter(failed.values()))))
+
+
+def abort_each(admin: Admin, transactions: Iterable[PreparedTransaction]) -> None:
+    """Abort these very transactions, as far as they are open: whoever uses an id now is left alone.
+
+    Raises:
+        KafkaError: it is not known whether one is aborted; its timeout will do that.
+    """
+    failed = _each(lambda one: admin.complete_transaction(one, commit=False), list(transactions))
+    unknown = [error for error in failed.values() if not isinstance(error, _TOO_LATE)]
+    if unknown:
+        raise unknown[0]
+
+
+def is_aborted(admin: Admin, prepared: PreparedTransaction) -> bool:
+    """Whether a transaction is known to have been aborted, as against committed, or nobody knows.
+
+    An abort that was asked for raises the epoch from version 2 of transactions on, one by timeout always. An id is not
+    used for another batch before this one is done.
+    """
+    found = _describe(admin, [prepared.transactional_id]).get(prepared.transactional_id)
+    return (
+        found is not None
+        and found.state in _ABORTED
+        and found.producer_id == prepared.producer_id
+        and found.producer_epoch in (prepared.epoch, prepared.epoch + 1)
+    )
+
+
+def check_open(admin: Admin, settings: Settings, batch: int, entries: Iterable[Entry]) -> None:
+    """See that each transaction is open, and will be for as long as it takes to complete it.
+
+    Raises:
+        TransactionExpiredError: some are not.
+    """
+    wanted = {(prepared := entry.prepared(settings, batch)).transactional_id: (entry, prepared) for entry in entries}
+    found = _describe(admin, wanted)
+    now = time.time() * 1000
+    gone, reason = [], ""
+    for name, (entry, prepared) in wanted.items():
+        wrong = _what_is_wrong(prepared, found.get(name), now)
+        if wrong:
+            gone.append((entry.partition, name))
+            reason = reason or wrong
+    if gone:
+        raise TransactionExpiredError(batch, gone, reason)
+
+
+def _what_is_wrong(prepared: PreparedTransaction, found: TransactionDescription | None, now: float) -> str:
+    if found is None:
+        return "its coordinator does not know the transactional id"
+    if (found.producer_id, found.producer_epoch) != (prepared.producer_id, prepared.epoch) or (
+        found.state is not TransactionState.ONGOING
+    ):
+        return (
+            f"the id is {found.state.value} with producer id {found.producer_id}, epoch {found.producer_epoch}, and "
+            f"the task had {prepared.producer_id}, {prepared.epoch}; the timeout is {found.timeout_ms} ms"
+        )
+    # The start is by the coordinator's clock, so this is no more than a precaution: what it misses is told when it is
+    # completed.
+    left = (found.start_timestamp or 0) + found.timeout_ms - now
+    if left < min(LONGEST_MARGIN_MS, found.timeout_ms * MARGIN):
+        return f"{max(0, left):.0f} ms are left of its timeout of {found.timeout_ms} ms"
+    return ""
+
+
+def open_lane(admin: Admin, settings: Settings, batch: int, partition: int, first: int) -> int:
+    """The first lane, from this one on, on which no transaction is open.
+
+    What is open on the others may be that of an attempt that is about to be decided, and init_transactions would abort
+    it.
+    """
+    lane = first
+    while True:
+        name = settings.task_id(batch, partition, lane)
+        found = _describe(admin, [name]).get(name)
+        if found is None or found.state is not TransactionState.ONGOING:
+            return lane
+        lane += 1
+
+
+def sweep(admin: Admin, settings: Settings, decision: Decision) -> None:
+    """Abort what stale attempts of a decided batch left open: it holds up readers of committed records.
+
+    Only ids with the parity of the batch are looked at: those of the next batch may be in use by another run already.
+    Whatever stands in the way is logged, for the batch is written; the transactions' timeouts do the rest.
+    """
+    kept = {entry.prepared(settings, decision.batch) for entry in decision.entries}
+    try:
+        listed = admin.list_transactions(states=[TransactionState.ONGOING])
+        names = [name for name in listed if settings.is_task_of(name, decision.batch)]
+        found = _describe(admin, names).values()
+        stale = [
+            PreparedTransaction(each.transactional_id, each.producer_id, each.producer_epoch)
+            for each in found
+            if each.state is TransactionState.ONGOING
+        ]
+        abort_each(admin, [one for one in stale if one not in kept])
+    except KafkaError as error:
+        _log.warning(
+            "stale attempts of batch %d of %s may hold up readers of committed records until their timeout: %s",
+            decision.batch,
+            settings.group,
+            error,
+        )
+
+
+def _describe(admin: Admin, names: Iterable[str]) -> dict[str, TransactionDescription]:
+    """What is known of ids; those that no coordinator knows are left out."""
+    asked = list(names)
+    if not asked:
+        return {}
+    try:
+        return admin.describe_transactions(asked)
+    except AdminError as error:
+        for one in error.errors.values():
+            if not isinstance(one, TransactionalIdNotFoundError):
+                raise one from None
+        return dict(error.results)
+
+
+def _each(
+    call: Callable[[PreparedTransaction], None], transactions: list[PreparedTransaction]
+) -> dict[int, KafkaError]:
+    """Call for each, several at a time; the errors by index."""
+
+    def attempt(one: PreparedTransaction) -> KafkaError | None:
+        try:
+            call(one)
+        except KafkaError as error:
+            return error
+        return None
+
+    if len(transactions) < 2:
+        outcomes = [attempt(one) for one in transactions]
+    else:
+        with ThreadPoolExecutor(min(MOST_AT_ONCE, len(transactions))) as pool:
+            outcomes = list(pool.map(attempt, transactions))
+    return {index: error for index, error in enumerate(outcomes) if error is not None}

@@ -1,0 +1,104 @@
+"""A task's part: write its rows in a transaction of its own, which the driver ends. Pure Kafka: knows nothing of Spark.
+
+What it does depends on the decision, which it reads first:
+
+    the batch is not decided    it writes, on an id of the batch's parity
+    it is decided               it commits its own transaction once more, in case the driver died before that, and
+                                writes nothing
+    ... and its transaction is  it fails; or, if the user says that the input is repeatable, it writes its rows anew,
+    known to be aborted         and the driver puts that transaction in the place of the lost one
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
+from typing import TypeVar
+
+from kclient import Producer
+from kclient.errors import InvalidTxnTimeoutError
+from kclient.spark.exactly_once.clients import CLIENTS, Clients, too_long
+from kclient.spark.exactly_once.decision import Decision, Entry, read_decision
+from kclient.spark.exactly_once.errors import TransactionLostError
+from kclient.spark.exactly_once.recovery import commit_all, is_aborted, open_lane
+from kclient.spark.exactly_once.settings import Place, Settings, Written
+from kclient.types import PreparedTransaction
+
+T = TypeVar("T")
+
+
+def write_task(
+    settings: Settings,
+    place: Place,
+    rows: Iterable[T],
+    send: Callable[[Producer, Iterator[T]], object],
+    clients: Clients = CLIENTS,
+) -> Written:
+    """Write a task's rows, unless they are written already.
+
+    A task without rows asks Kafka for nothing but the decision.
+
+    Parameters:
+        rows: in pieces, each of one row at least; not touched if they are written already.
+        send: sends all pieces.
+        clients: of this process.
+
+    Returns:
+        What the driver's `commit` has to be given.
+
+    Raises:
+        ExactlyOnceError: this run may not write, or what it wrote before is lost.
+        OptionError: transaction.timeout.ms is more than the brokers allow.
+        KafkaError: the rows were not written; what was is aborted.
+    """
+    admin = clients.admin(settings)
+    decision = read_decision(admin, settings)
+    replaces, lane = None, place.attempt
+    if decision is not None:
+        decision.check_run(place.run, place.batch)
+        if decision.batch == place.batch:
+            lost = _recover(settings, decision, place.partition, clients)
+            if lost is None:
+                return Written(place, settings.query)
+            # The id of the lost transaction keeps what is known of it, until another is decided in its place.
+            replaces, lane = lost.prepared(settings, place.batch), max(place.attempt, lost.lane + 1)
+    pieces = iter(rows)
+    first = next(pieces, None)
+    if first is None:
+        return Written(place, settings.query, replaces=replaces)
+    lane = open_lane(admin, settings, place.batch, place.partition, lane)
+    name = settings.task_id(place.batch, place.partition, lane)
+    prepared = _write(settings, name, chain([first], pieces), send, clients)
+    return Written(place, settings.query, lane, prepared, replaces)
+
+
+def _recover(settings: Settings, decision: Decision, partition: int, clients: Clients) -> Entry | None:
+    """Commit the task's transaction of a decided batch; what has to be written anew."""
+    entry = decision.entry(partition)
+    if entry is None:
+        return None
+    admin = clients.admin(settings)
+    try:
+        commit_all(admin, settings, decision, [entry])
+    except TransactionLostError:
+        if settings.repeatable and is_aborted(admin, entry.prepared(settings, decision.batch)):
+            return entry
+        raise
+    return None
+
+
+def _write(
+    settings: Settings,
+    transactional_id: str,
+    pieces: Iterator[T],
+    send: Callable[[Producer, Iterator[T]], object],
+    clients: Clients,
+) -> PreparedTransaction:
+    with clients.task(settings, transactional_id) as producer:
+        try:
+            producer.init_transactions()
+        except InvalidTxnTimeoutError as error:
+            raise too_long(settings, error) from None
+        producer.begin_transaction()
+        send(producer, pieces)
+        return producer.prepare_transaction()

@@ -142,8 +142,8 @@ class TransactionCalls:
 
     def _too_late(self, call: TransactionCall, seconds: float) -> KafkaTimeoutError:
         assert self._manager is not None
-        cause = self._manager.coordinator_error()
-        why = f"; the coordinator could not be asked: {cause}" if cause is not None else ""
+        cause = self._manager.last_error()
+        why = f"; the last error was: {cause}" if cause is not None else ""
         error = KafkaTimeoutError(
             f"{call.value}() of the producer {self._manager.transactional_id!r} did not end within {seconds:g} s{why}; "
             "it goes on, and the same call waits for it again"

@@ -88,6 +88,14 @@ class Exchange:
         self._patience = config.delivery_timeout_ms / 1000
         self._throttled_until = 0.0
 
+    @property
+    def last_error(self) -> KafkaError | None:
+        """Why the present step did not succeed yet, or else why there is no coordinator of the transaction."""
+        step, coordinator = self.step, self.coordinator
+        if step is not None and step.last_error is not None:
+            return step.last_error
+        return coordinator.last_error if coordinator.node is None else None
+
     def retry_seconds(self, error: KafkaError, attempts: int) -> float:
         """How long to wait before something is sent again."""
         backoff = self._concurrent_backoff if isinstance(error, ConcurrentTransactionsError) else self._backoff

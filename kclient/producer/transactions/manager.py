@@ -10,8 +10,8 @@ drops what is not under way. Which version of transactions is spoken follows the
 first batch of a partition adds it to the transaction. With version 1 partitions are added by a request, and an epoch
 is asked for only where numbers were lost (KIP-360) or version 2 comes next.
 
-Leaves out how requests are sent and repeated (`exchange`), their messages (`requests`), the meaning of errors
-(`outcomes`) and how calls wait (`calls`).
+Leaves out what has to be added to a transaction (`contents`), how requests are sent and repeated (`exchange`), their
+messages (`requests`), the meaning of errors (`outcomes`) and how calls wait (`calls`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from __future__ import annotations
 import logging
 import random
 import threading
-from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -30,14 +29,12 @@ from kclient.errors import (
     ProtocolError,
     TransactionAbortableError,
     TransactionAbortedError,
-    UnknownTopicOrPartitionError,
 )
 from kclient.net.manager import NEVER, Request
+from kclient.producer.transactions.contents import Contents
 from kclient.producer.transactions.exchange import Exchange
 from kclient.producer.transactions.outcomes import Api, Kind, abortable, copied, fatal, kind_of, marked
 from kclient.producer.transactions.requests import (
-    AddOffsetsStep,
-    AddPartitionsStep,
     CommitOffsetsStep,
     EndStep,
     InitStep,
@@ -101,22 +98,12 @@ class TransactionManager:
         self._exchange = Exchange(config, nodes, self, self._lock, random=random)
         self.retry_seconds = self._exchange.retry_seconds
         self._pending: PendingCall | None = None
-        self._offset_calls: dict[Step, PendingCall] = {}
-        self._waiting: deque[Step] = deque()
-        self._forget_transaction()
+        self._contents = Contents()
         self._outbox: Outbox
 
     def attach(self, outbox: Outbox) -> None:
         """The sender it works with."""
         self._outbox = outbox
-
-    def _forget_transaction(self) -> None:
-        self._started = False
-        self._needs_epoch = False
-        self._new: dict[TopicPartition, None] = {}
-        self._partitions: set[TopicPartition] = set()
-        self._groups_added: set[str] = set()
-        self._waiting.clear()
 
     # -- calls (application threads)
 
@@ -152,8 +139,7 @@ class TransactionManager:
                 return call
             step = CommitOffsetsStep(self._owner(), offsets, group, is_v2=self.is_v2)
             self._exchange.coordinator_for(step).want()
-            self._offset_calls[step] = call
-            self._waiting.append(step)
+            self._contents.add_offsets(step, call)
             return call
 
     def prepare(self) -> PendingCall:
@@ -184,10 +170,9 @@ class TransactionManager:
                 return self.abort()
             return pending if self.state in (S.COMMITTING, S.ABORTING) else None
 
-    def coordinator_error(self) -> KafkaError | None:
-        """Why the coordinator was not known, the last time it was not."""
-        coordinator = self._exchange.coordinator
-        return coordinator.last_error if coordinator.node is None else None
+    def last_error(self) -> KafkaError | None:
+        """Why what is being done did not succeed yet; None while nothing failed."""
+        return self._exchange.last_error
 
     def _begin_end(self, call: TransactionCall, state: TransactionState) -> PendingCall:
         with self._lock:
@@ -242,20 +227,12 @@ class TransactionManager:
         with self._lock:
             if self.state not in _SENDING or isinstance(self._exchange.step, EndStep):
                 return False
-            if self.is_v2:
-                return True
-            tp = TopicPartition(topic, partition)
-            if tp in self._partitions:
-                return True
-            step = self._exchange.step
-            if not isinstance(step, AddPartitionsStep) or tp not in step.partitions:
-                self._new[tp] = None
-            return False
+            return self.is_v2 or self._contents.has(TopicPartition(topic, partition), self._exchange.step)
 
     def sending(self) -> None:
         """A Produce request is made."""
         if self.is_v2:
-            self._started = True
+            self._contents.started = True
 
     def batch_failed(self, error: BaseException) -> None:
         """A batch was given up: the transaction is not whole any more."""
@@ -296,20 +273,15 @@ class TransactionManager:
             owner = Owner(self.transactional_id, -1, -1) if is_call else self._owner()
             return InitStep(owner, self._config.transaction_timeout_ms)
         if self.state in _SENDING:
-            if self._new:
-                partitions, self._new = self._new, {}
-                return AddPartitionsStep(self._owner(), partitions)
-            if self._waiting:
-                step = self._waiting[0]
-                if not self.is_v2 and step.group_id is not None and step.group_id not in self._groups_added:
-                    return AddOffsetsStep(self._owner(), step.group_id)
-                return self._waiting.popleft()
+            step = self._contents.next_step(self._owner(), is_v2=self.is_v2)
+            if step is not None:
+                return step
         if self.state not in (S.PREPARING, S.COMMITTING, S.ABORTING) or not self._outbox.is_empty():
             return None
         if self.state is S.PREPARING:
             self._prepared()
             return None
-        if not self._started:
+        if not self._contents.started:
             # The coordinator knows of no transaction, and would refuse to end one.
             self._ended()
             return self.next_step()
@@ -317,21 +289,13 @@ class TransactionManager:
 
     def begun(self, step: Step) -> None:
         """It is sent, perhaps once more."""
-        if isinstance(step, CommitOffsetsStep):
-            # With version 2 this alone may have opened the transaction, even if its answer is lost.
-            self._started = True
+        self._contents.begun(step)
 
     def gives_up(self, step: Step) -> bool:
         """Whether a step that did not succeed yet is not repeated, since the transaction is to be aborted."""
         if self.state in _SENDING or isinstance(step, InitStep | EndStep):
             return False
-        if isinstance(step, CommitOffsetsStep):
-            # With version 1 an epoch keeps the offsets, should they arrive yet, out of the next transaction.
-            self._needs_epoch |= step.lost
-            return True
-        # What may have been added has to be known: the coordinator ends no transaction that it did not begin. That of
-        # a topic that is gone may be forgotten, as there is nothing in it.
-        return not step.lost or isinstance(step.last_error, UnknownTopicOrPartitionError)
+        return self._contents.gives_up(step)
 
     def done(self, step: Step, response: Any) -> None:
         """It succeeded."""
@@ -345,16 +309,8 @@ class TransactionManager:
                 response.producer_epoch,
             )
             self._ready()
-        elif isinstance(step, AddPartitionsStep):
-            self._started = True
-            self._partitions.update(step.partitions)
-        elif isinstance(step, AddOffsetsStep):
-            self._started = True
-            self._groups_added.add(step.added_group)
-        elif isinstance(step, CommitOffsetsStep):
-            call = self._offset_calls.pop(step, None)
-            if call is not None:
-                call.end()
+        elif not isinstance(step, EndStep):
+            self._contents.added(step)
             self._on_change()
         elif step.api is Api.END_V2 and response.producer_id < 0:
             self.fail(marked(ProtocolError("the broker gave no next epoch", api="EndTxn"), is_fatal=True))
@@ -368,8 +324,8 @@ class TransactionManager:
         identity = self._outbox.identity
         was_v2 = self.is_v2
         self._look_at_version()
-        needs_epoch = not was_v2 and (self.is_v2 or self._needs_epoch or identity.is_broken)
-        self._forget_transaction()
+        needs_epoch = not was_v2 and (self.is_v2 or self._contents.needs_epoch or identity.is_broken)
+        self._contents = Contents()
         if needs_epoch:
             if self._pending is not None:
                 self._pending.is_decided = self.state is S.COMMITTING
@@ -382,13 +338,13 @@ class TransactionManager:
         self._end_pending(None)
 
     def _prepared(self) -> None:
-        if not self._started:
+        if not self._contents.started:
             text = "nothing was sent in the transaction, so there is nothing to hand over: abort it"
             self._to_abortable(TransactionAbortableError(text))
             return
         assert self._pending is not None
         self._pending.prepared = PreparedTransaction(*self._owner())
-        self._forget_transaction()
+        self._contents = Contents()
         self._move_to(S.PREPARED)
         self._end_pending(None)
 
@@ -401,7 +357,7 @@ class TransactionManager:
             # An abort that cannot be done leaves nothing to try.
             self.fail(fatal(error, self.transactional_id, kind))
         else:
-            self._needs_epoch |= kind is Kind.NEW_EPOCH
+            self._contents.needs_epoch |= kind is Kind.NEW_EPOCH
             if self.state in _SENDING:
                 self._to_abortable(error)
 
@@ -413,12 +369,8 @@ class TransactionManager:
 
     def _drop_steps(self, error: KafkaError | None) -> None:
         """Do no more than what is begun."""
-        self._new.clear()
-        self._waiting.clear()
         self._exchange.drop()
-        for call in self._offset_calls.values():
-            call.end(error)
-        self._offset_calls.clear()
+        self._contents.drop(error)
         self._on_change()
 
     # -- small parts

@@ -161,6 +161,8 @@ class CommitOffsetsStep(Step):
     request_type = TxnOffsetCommitRequest
     can_wait_for_ever = False
 
+    group_id: str
+
     def __init__(
         self,
         owner: Owner,

@@ -563,3 +563,18 @@ def test_a_commit_is_one_though_its_producer_is_fenced_before_the_next_epoch() -
     assert model.seen(call) is None
     with pytest.raises(ProducerFencedError):
         model.transactions.begin()
+
+
+def test_what_a_call_waits_for_is_known() -> None:
+    model = TransactionModel(1)
+    assert model.transactions.last_error() is None
+    model.begin(b"a")
+    model.transactions.commit()
+    model.answer_step(model.one(), CONCURRENT_TRANSACTIONS)
+    error = model.transactions.last_error()
+    assert error is not None
+    assert error.code == CONCURRENT_TRANSACTIONS
+    model.now += 10
+    model.lookup_code = 15
+    model.one().on_error(DisconnectedError("gone"), model.now)
+    assert isinstance(model.transactions.last_error(), DisconnectedError)

@@ -1,0 +1,92 @@
+"""What belongs to one transaction: the partitions and groups that were added to it, and what is still to be added.
+
+With version 1 each partition and group is added by a request; with version 2 the first batch of a partition does so
+itself, and so do offsets. Leaves out the transaction's state (`manager`), and when a request is sent (`exchange`).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+from kclient.errors import KafkaError, UnknownTopicOrPartitionError
+from kclient.producer.transactions.requests import AddOffsetsStep, AddPartitionsStep, CommitOffsetsStep, Owner, Step
+from kclient.producer.transactions.seams import PendingCall
+from kclient.types import TopicPartition
+
+
+class Contents:
+    """What one transaction has.
+
+    Attributes:
+        started: whether the coordinator may know of the transaction: if not, there is nothing to end.
+        needs_epoch: whether something of it may yet arrive, which with version 1 only a new epoch keeps out of the
+            next transaction.
+    """
+
+    def __init__(self) -> None:
+        self.started = False
+        self.needs_epoch = False
+        self._new: dict[TopicPartition, None] = {}
+        self._partitions: set[TopicPartition] = set()
+        self._groups: set[str] = set()
+        self._offsets: deque[CommitOffsetsStep] = deque()
+        self._calls: dict[Step, PendingCall] = {}
+
+    def has(self, tp: TopicPartition, present: Step | None) -> bool:
+        """Whether a partition was added; if neither that nor the present step adds it, another one will."""
+        if tp in self._partitions:
+            return True
+        if not isinstance(present, AddPartitionsStep) or tp not in present.partitions:
+            self._new[tp] = None
+        return False
+
+    def add_offsets(self, step: CommitOffsetsStep, call: PendingCall) -> None:
+        """Offsets are to be stored, for a call that waits."""
+        self._calls[step] = call
+        self._offsets.append(step)
+
+    def next_step(self, owner: Owner, *, is_v2: bool) -> Step | None:
+        """What is to be added next."""
+        if self._new:
+            partitions, self._new = self._new, {}
+            return AddPartitionsStep(owner, partitions)
+        if not self._offsets:
+            return None
+        group = self._offsets[0].group_id
+        if not is_v2 and group not in self._groups:
+            return AddOffsetsStep(owner, group)
+        return self._offsets.popleft()
+
+    def begun(self, step: Step) -> None:
+        """A step is sent."""
+        if isinstance(step, CommitOffsetsStep):
+            # With version 2 this alone may have opened the transaction, even if its answer is lost.
+            self.started = True
+
+    def added(self, step: Step) -> None:
+        """A step succeeded."""
+        self.started = True
+        if isinstance(step, AddPartitionsStep):
+            self._partitions.update(step.partitions)
+        elif isinstance(step, AddOffsetsStep):
+            self._groups.add(step.added_group)
+        call = self._calls.pop(step, None)
+        if call is not None:
+            call.end()
+
+    def gives_up(self, step: Step) -> bool:
+        """Whether a step that did not succeed yet is not repeated when the transaction is to be aborted."""
+        if isinstance(step, CommitOffsetsStep):
+            self.needs_epoch |= step.lost
+            return True
+        # What may have been added has to be known: the coordinator ends no transaction that it did not begin. That of
+        # a topic that is gone may be forgotten, as there is nothing in it.
+        return not step.lost or isinstance(step.last_error, UnknownTopicOrPartitionError)
+
+    def drop(self, error: KafkaError | None) -> None:
+        """Add nothing more: the calls that wait for it fail."""
+        self._new.clear()
+        self._offsets.clear()
+        for call in self._calls.values():
+            call.end(error)
+        self._calls.clear()

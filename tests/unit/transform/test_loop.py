@@ -171,6 +171,13 @@ def test_a_fenced_producer_ends_the_loop(step: str) -> None:
     whole(world)
 
 
+def test_an_error_that_passes_as_a_rule_ends_the_loop_when_it_is_fatal() -> None:
+    world = World(5, faults={"commit_transaction": [fatal(InvalidTxnStateError())]})
+    with pytest.raises(InvalidTxnStateError):
+        run(loop_of(world, same))
+    whole(world)
+
+
 @pytest.mark.parametrize("kind", [KeyboardInterrupt, SystemExit])
 @pytest.mark.parametrize(
     ("step", "outcome"),

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import random
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from typing import Any
@@ -33,6 +34,8 @@ PLAYS = int(os.environ.get("KCLIENT_TRANSACTION_PLAYS", "4"))
 STEPS = 60
 RECENT = 4
 SPECIAL_TIMES = (-1, -2, -3, -4)
+# Of all records: behind old ones Kafka begins a segment for a marker even if it then refuses that.
+NOW_MS = time.time_ns() // 1_000_000
 
 
 class ChancePlay(TransactionPlay):
@@ -96,7 +99,7 @@ class ChancePlay(TransactionPlay):
     # Steps
 
     def send(self, producer: RawProducer, partition: int) -> None:
-        producer.send(self.topic, partition=partition)
+        producer.send(self.topic, partition=partition, timestamp=NOW_MS)
 
     def send_something_else(self, producer: RawProducer, partition: int) -> None:
         producer.send(
@@ -106,6 +109,7 @@ class ChancePlay(TransactionPlay):
             version=self.rng.choice((9, 10, 11, 12)),
             producer_epoch=self.epoch_near(producer),
             is_transactional=self.rng.random() < 0.7,
+            timestamp=NOW_MS,
         )
 
     def add(self, producer: RawProducer, partition: int) -> None:
@@ -147,13 +151,9 @@ class ChancePlay(TransactionPlay):
         )
 
     def mark_it(self, producer: RawProducer, partition: int) -> None:
-        producer.mark(
-            (self.topic, partition),
-            commit=self.rng.random() < 0.5,
-            producer_epoch=self.epoch_near(producer),
-            coordinator_epoch=self.rng.choice((0, 0, 1)),
-            transaction_version=self.rng.choice((0, 1, 2)),
-        )
+        # With a later epoch, of producer or coordinator, the marker of the real coordinator would be refused for ever.
+        version = self.rng.choice((0, 1, 2))
+        producer.mark((self.topic, partition), commit=self.rng.random() < 0.5, transaction_version=version)
 
     def delete_records(self, producer: RawProducer, partition: int) -> None:
         kind = DeleteRecordsRequest

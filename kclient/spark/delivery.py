@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import msgspec
 
 from kclient.errors import DeliveryError
-from kclient.spark.errors import OptionError, SourceError, told_shortly
+from kclient.spark.errors import SourceError, told_shortly
 from kclient.spark.options import WriteOptions
 from kclient.spark.producers import borrow
 from kclient.spark.record_columns import RecordColumns
@@ -28,8 +28,12 @@ if TYPE_CHECKING:
 class Delivery(Protocol):
     """One way to deliver; what it is made with can be pickled."""
 
-    def write(self, batches: Iterator[pyarrow.RecordBatch]) -> Any:
-        """Write the rows of one task, in an executor; returns what the driver has to know, which is pickled."""
+    def write(self, batches: Iterator[pyarrow.RecordBatch], context: Any) -> Any:
+        """Write the rows of one task, in an executor; returns what the driver has to know, which is pickled.
+
+        Parameters:
+            context: PySpark's TaskContext.
+        """
 
     def commit(self, written: Sequence[Any], batch_id: int) -> None:
         """All tasks of a micro-batch have written: what each returned. In the driver."""
@@ -38,15 +42,19 @@ class Delivery(Protocol):
         """Tasks of a micro-batch failed, or the commit did; None for those of which nothing is known. In the driver."""
 
 
-def choose_delivery(options: WriteOptions, columns: RecordColumns) -> Delivery:
-    """The way that the options of a stream ask for.
+def choose_delivery(options: WriteOptions, columns: RecordColumns, *, is_stream: bool = True) -> Delivery:
+    """The way that the options ask for.
 
     Raises:
-        OptionError: there is no such way.
+        OptionError: what it needs is missing.
     """
-    if options.delivery != "at_least_once":
-        raise OptionError(f"delivery={options.delivery} is not to be had here; at_least_once is")
-    return AtLeastOnce(options=options, columns=columns)
+    if options.delivery == "at_least_once":
+        return AtLeastOnce(options=options, columns=columns)
+    # It is made on this module.
+    from kclient.spark.exactly_once.delivery import ExactlyOnce
+
+    made = ExactlyOnce.of_stream if is_stream else ExactlyOnce.of_write
+    return made(options, columns)
 
 
 class AtLeastOnce(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,7 +68,7 @@ class AtLeastOnce(msgspec.Struct, frozen=True, kw_only=True):
     options: WriteOptions
     columns: RecordColumns
 
-    def write(self, batches: Iterator[pyarrow.RecordBatch]) -> int:
+    def write(self, batches: Iterator[pyarrow.RecordBatch], context: Any = None) -> int:
         """Returns how many rows were delivered."""
         with told_shortly(self.options.servers), borrow(self.options) as producer:
             return send_batches(producer, batches, self.columns)

@@ -2,7 +2,7 @@
 
 Spark hands options over as text and without regard to case. What begins with `kafka.` goes to the client, by Kafka's
 own dotted names. An option that does not exist is an error that names the nearest one. The few that are of this source
-alone are `columns`, `commitOffsetsToGroup` and `delivery`.
+alone are `columns`, `commitOffsetsToGroup`, and `delivery` with the options of `exactly_once`.
 """
 
 from __future__ import annotations
@@ -110,12 +110,20 @@ class WriteOptions(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         client: options of the producers, by Kafka's dotted names; with `bootstrap.servers`.
         topic: the topic of all rows; None takes it from the column `topic`.
-        delivery: `at_least_once` or `exactly_once`.
+        delivery: `at_least_once` or `exactly_once`; what follows is for the latter (`exactly_once`).
+        decision_topic: an existing topic for which the query commits an offset per batch; None takes `topic`.
+        transactional_id_prefix: what its group and transactional ids begin with; None for the default.
+        repeatable_input: whether a batch that is read again gives the same rows to the same tasks.
+        write_id: of a write that is no stream, by which it is known when it is repeated; None draws one.
     """
 
     client: dict[str, str]
     topic: str | None = None
     delivery: str = "at_least_once"
+    decision_topic: str | None = None
+    transactional_id_prefix: str | None = None
+    repeatable_input: bool = False
+    write_id: str | None = None
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> WriteOptions:
@@ -246,6 +254,10 @@ _READ = _table(
 _WRITE = _table(
     _Known("topic", "topic", _name),
     _Known("delivery", "delivery", _choice("at_least_once", "exactly_once")),
+    _Known("decisionTopic", "decision_topic", _name),
+    _Known("transactionalIdPrefix", "transactional_id_prefix", _name),
+    _Known("repeatableInput", "repeatable_input", _flag),
+    _Known("writeId", "write_id", _name),
 )
 _OF_SPARK = frozenset({"checkpointlocation", "queryname", "outputmode"})
 """What Spark itself puts among the options of a stream's sink."""

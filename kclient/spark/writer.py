@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
-from kclient.spark.delivery import AtLeastOnce, choose_delivery
-from kclient.spark.errors import OptionError
+from kclient.spark.delivery import choose_delivery
 from kclient.spark.record_columns import RecordColumns
 
 if TYPE_CHECKING:
@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from kclient.spark.options import WriteOptions
+
+
+ONLY_BATCH = 0
+"""What a write that is no stream counts as."""
 
 
 @dataclass(frozen=True)
@@ -35,25 +39,31 @@ class TaskWritten(WriterCommitMessage):  # type: ignore[misc]  # PySpark is not 
 
 
 class BatchWriter(DataSourceArrowWriter):  # type: ignore[misc]
-    """Writes the rows of `df.write`, at least once.
+    """Writes the rows of `df.write`, as the option `delivery` says.
 
     Parameters:
-        options: where to.
+        options: where to, and how.
         schema: the columns of the rows.
 
     Raises:
-        OptionError: exactly once is asked for, which only a stream can have: it knows which batch it repeats.
+        OptionError: what the delivery needs is missing.
         SourceError: the columns cannot be written.
     """
 
     def __init__(self, options: WriteOptions, schema: StructType) -> None:
-        if options.delivery != "at_least_once":
-            raise OptionError("only a stream can be delivered exactly once; df.write delivers at least once")
-        self._delivery = AtLeastOnce(options=options, columns=_columns(options, schema))
+        self._delivery = choose_delivery(options, _columns(options, schema), is_stream=False)
 
     def write(self, iterator: Iterator[pyarrow.RecordBatch]) -> TaskWritten:
         """Write the rows of one task."""
-        return TaskWritten(self._delivery.write(iterator))
+        return TaskWritten(self._delivery.write(iterator, TaskContext.get()))
+
+    def commit(self, messages: list[TaskWritten | None]) -> None:
+        """All tasks have written."""
+        self._delivery.commit(_told(messages), ONLY_BATCH)
+
+    def abort(self, messages: list[TaskWritten | None]) -> None:
+        """Tasks failed, or the commit did."""
+        self._delivery.abort(_told(messages), ONLY_BATCH)
 
 
 class StreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
@@ -72,15 +82,19 @@ class StreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
 
     def write(self, iterator: Iterator[pyarrow.RecordBatch]) -> TaskWritten:
         """Write the rows of one task."""
-        return TaskWritten(self._delivery.write(iterator))
+        return TaskWritten(self._delivery.write(iterator, TaskContext.get()))
 
     def commit(self, messages: list[TaskWritten | None], batchId: int) -> None:
         """All tasks of a micro-batch have written."""
-        self._delivery.commit([message and message.written for message in messages], batchId)
+        self._delivery.commit(_told(messages), batchId)
 
     def abort(self, messages: list[TaskWritten | None], batchId: int) -> None:
         """Tasks of a micro-batch failed, or its commit did."""
-        self._delivery.abort([message and message.written for message in messages], batchId)
+        self._delivery.abort(_told(messages), batchId)
+
+
+def _told(messages: list[TaskWritten | None]) -> list[Any]:
+    return [message and message.written for message in messages]
 
 
 def _columns(options: WriteOptions, schema: StructType) -> RecordColumns:

@@ -96,7 +96,7 @@ def test_what_was_read_is_written_as_it_is(
         ("SELECT 'k' AS key", {"topic": "t"}, "the rows have no column value"),
         ("SELECT 'v' AS value", {}, "no topic: set the option topic, or add a column topic"),
         ("SELECT 'v' AS value", {"topik": "t"}, "there is no option 'topik'; did you mean topic?"),
-        ("SELECT 'v' AS value", {"topic": "t", "delivery": "exactly_once"}, "only a stream can be delivered exactly"),
+        ("SELECT 'v' AS value, 't' AS topic", {"delivery": "exactly_once"}, "needs a topic for that: the option topic"),
         ("SELECT 'v' AS value, cast(null AS string) AS topic", {}, "the topic of a row is null"),
     ],
 )

@@ -1,0 +1,162 @@
+"""`delivery=exactly_once`: hands a task's rows, and Spark's verdict on a batch, to the protocol of this package.
+
+Where a task runs is known from its context: the query's id and the batch's number, which survive a restart from the
+checkpoint, and the run's, which does not, are local properties that Spark sets on the jobs of a stream. Commit and
+abort run where there is no context, and know from what the tasks returned. A write that is no stream is a query of one
+batch, whose id is the option `writeId`, or drawn for it.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Protocol, Self
+
+import msgspec
+
+from kclient.spark.delivery import send_batches
+from kclient.spark.errors import OptionError, told_shortly
+from kclient.spark.exactly_once.driver import abort, commit
+from kclient.spark.exactly_once.errors import ExactlyOnceError
+from kclient.spark.exactly_once.settings import PREFIX, Place, Settings, Written
+from kclient.spark.exactly_once.task import write_task
+from kclient.spark.options import WriteOptions
+from kclient.spark.producers import DEFAULTS
+from kclient.spark.record_columns import RecordColumns
+
+if TYPE_CHECKING:
+    import pyarrow
+
+    from kclient import Producer
+
+QUERY = "sql.streaming.queryId"
+BATCH = "streaming.sql.batchId"
+RUN = "spark.jobGroup.id"
+"""Local properties of a stream's jobs; Spark makes the run's id the group of its jobs, so that it can cancel them."""
+
+SPECULATION = "spark.speculation"
+"""The configuration of the session comes with each job as local properties."""
+
+RUN_DIGITS = 8
+"""Of a run's id, so that a decision has room for several."""
+
+
+class TaskContext(Protocol):
+    """What is needed of PySpark's."""
+
+    def partitionId(self) -> int: ...
+
+    def attemptNumber(self) -> int: ...
+
+    def getLocalProperty(self, key: str) -> str | None: ...
+
+
+class ExactlyOnce(msgspec.Struct, frozen=True, kw_only=True):
+    """Every row is delivered once, as far as readers of committed records see.
+
+    Attributes:
+        options: where to.
+        columns: what is written.
+        single: of a write that is no stream: its id, and one of this very attempt at it; None for a stream.
+    """
+
+    options: WriteOptions
+    columns: RecordColumns
+    single: tuple[str, str] | None = None
+
+    @classmethod
+    def of_stream(cls, options: WriteOptions, columns: RecordColumns) -> Self:
+        """For the micro-batches of a stream.
+
+        Raises:
+            OptionError: options are missing or do not belong to a stream.
+        """
+        if options.write_id is not None:
+            raise OptionError("writeId is for a write that is no stream: a stream has an id, in its checkpoint")
+        _check(options)
+        return cls(options=options, columns=columns)
+
+    @classmethod
+    def of_write(cls, options: WriteOptions, columns: RecordColumns) -> Self:
+        """For one write that is no stream.
+
+        Raises:
+            OptionError: options are missing.
+        """
+        _check(options)
+        drawn = uuid.uuid4()
+        return cls(options=options, columns=columns, single=(options.write_id or str(drawn), drawn.hex[:RUN_DIGITS]))
+
+    def write(self, batches: Iterator[pyarrow.RecordBatch], context: TaskContext) -> Written:
+        """Write the rows of one task, unless they are written already."""
+        if (context.getLocalProperty(SPECULATION) or "").lower() == "true":
+            raise OptionError(
+                "delivery=exactly_once does not go with spark.speculation=true: each speculative attempt leaves a "
+                "transaction open that holds up readers. Set it to false"
+            )
+        query, place = self._place(context)
+        rows = (batch for batch in batches if batch.num_rows)
+
+        def send(producer: Producer, pieces: Iterator[pyarrow.RecordBatch]) -> object:
+            return send_batches(producer, pieces, self.columns)
+
+        with told_shortly(self.options.servers):
+            return write_task(self._settings(query), place, rows, send)
+
+    def commit(self, written: Sequence[Written | None], batch_id: int) -> None:
+        """Make the batch count; when it returns, that is done."""
+        known = [one for one in written if one is not None]
+        if not known:
+            return
+        if len(known) < len(written):
+            raise ExactlyOnceError(f"batch {batch_id} is not committed: {len(written) - len(known)} tasks told nothing")
+        with told_shortly(self.options.servers):
+            commit(self._settings(known[0].query), batch_id, known)
+
+    def abort(self, written: Sequence[Written | None], batch_id: int) -> None:
+        """Give the batch up, or finish it if it counts already; tasks that told nothing have aborted by themselves."""
+        known = [one for one in written if one is not None]
+        if not known:
+            return
+        with told_shortly(self.options.servers):
+            abort(self._settings(known[0].query), batch_id, written)
+
+    def _place(self, context: TaskContext) -> tuple[str, Place]:
+        """The query's id, and which of its tasks this is."""
+        partition, attempt = context.partitionId(), context.attemptNumber()
+        if self.single is not None:
+            query, run = self.single
+            return query, Place(0, run, partition, attempt)
+        found = {name: context.getLocalProperty(name) for name in (QUERY, BATCH, RUN)}
+        missing = [name for name, value in found.items() if not value]
+        if missing:
+            raise ExactlyOnceError(
+                f"this task does not know which batch it writes: Spark did not set {' and '.join(missing)}. "
+                "delivery=exactly_once needs a stream in micro-batches, with Spark 4.2 or newer"
+            )
+        run = str(found[RUN]).replace("-", "")[:RUN_DIGITS]
+        return str(found[QUERY]), Place(int(str(found[BATCH])), run, partition, attempt)
+
+    def _settings(self, query: str) -> Settings:
+        options = self.options
+        topic = options.decision_topic or options.topic
+        assert topic is not None
+        return Settings(
+            client={**DEFAULTS, **options.client},
+            query=query,
+            decision_topic=topic,
+            repeatable=options.repeatable_input,
+            prefix=options.transactional_id_prefix or PREFIX,
+        )
+
+
+def _check(options: WriteOptions) -> None:
+    if options.decision_topic is None and options.topic is None:
+        raise OptionError(
+            "delivery=exactly_once commits an offset for each batch, and needs a topic for that: the option topic, or, "
+            "where rows have a column of topics, decisionTopic, which names an existing topic. Nothing is written to it"
+        )
+    unsafe: Mapping[str, str] = {"enable.idempotence": "false", "acks": "0", "retries": "0"}
+    for name, value in unsafe.items():
+        if options.client.get(name, "").strip().lower() == value:
+            raise OptionError(f"kafka.{name}={value} does not go with delivery=exactly_once")

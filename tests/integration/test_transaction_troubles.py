@@ -4,6 +4,8 @@ are down. A producer ends every transaction, or says that it cannot."""
 from __future__ import annotations
 
 import contextlib
+import os
+import signal
 import threading
 import time
 from collections.abc import Iterator
@@ -14,6 +16,7 @@ import pytest
 
 from kclient import Admin, AsyncProducer, ConsumerGroupMetadata, NewTopic, Producer, TopicPartition
 from kclient.errors import DeliveryError, IllegalStateError, KafkaTimeoutError, TransactionAbortableError
+from refbroker.faults import Fault
 from refbroker.testing import RefBroker
 from tests.integration.test_transactions import SAFE_DOWNGRADE, Cluster, committed
 
@@ -105,17 +108,48 @@ async def test_an_end_that_is_cancelled_goes_on_and_its_result_is_had_by_the_sam
         await producer.init_transactions()
         await producer.begin_transaction()
         await (await producer.send(out, b"first"))
-        with troubled.faults.delay("EndTxn", seconds=0.3):
+        with troubled.faults.delay("EndTxn"):
             with anyio.move_on_after(0.05) as scope:
                 await getattr(producer, call)()
             assert scope.cancelled_caught
             with pytest.raises(IllegalStateError, match=f"{call}.*call it again"):
                 await producer.begin_transaction()
-            await getattr(producer, call)()
+        await getattr(producer, call)()
         async with producer.transaction():
             await producer.send(out, b"second")
     expected = [b"first", b"second"] if call == "commit_transaction" else [b"second"]
     assert await anyio.to_thread.run_sync(committed, troubled.bootstrap_servers, out) == expected
+
+
+def test_ctrl_c_in_a_commit_leaves_its_result_to_the_same_call(
+    troubled: RefBroker, out: str, options: dict[str, Any]
+) -> None:
+    def commit() -> None:
+        with producer.transaction():
+            producer.send(out, b"first")
+
+    def interrupt(fault: Fault) -> None:
+        fault.wait()
+        os.kill(os.getpid(), signal.SIGINT)
+
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with Producer(**options) as producer:
+            producer.init_transactions()
+            with troubled.faults.delay("EndTxn") as fault:
+                thread = threading.Thread(target=interrupt, args=(fault,))
+                thread.start()
+                with pytest.raises(KeyboardInterrupt):
+                    commit()
+                thread.join()
+                with pytest.raises(IllegalStateError, match=r"commit_transaction\(\).*call it again"):
+                    producer.begin_transaction()
+            producer.commit_transaction()
+            with producer.transaction():
+                producer.send(out, b"second")
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert committed(troubled.bootstrap_servers, out) == [b"first", b"second"]
 
 
 def test_a_topic_that_goes_in_the_middle_costs_the_transaction_and_no_more(

@@ -81,8 +81,12 @@ def transform(admin: Admin, servers: str, source: str, target: str, total: int, 
 def read_delays(servers: str, target: str) -> Delays:
     """What counts, as a reader of committed records sees it."""
     delays = Delays()
-    options = {"isolation_level": "read_committed", "auto_offset_reset": "earliest"}
-    with Consumer(bootstrap_servers=servers, **options) as consumer:
+    with Consumer(
+        bootstrap_servers=servers,
+        isolation_level="read_committed",
+        auto_offset_reset="earliest",
+        allow_auto_create_topics=False,  # the topics are deleted next, and are to stay so
+    ) as consumer:
         partitions = [TopicPartition(target, number) for number in range(PARTITIONS)]
         consumer.assign(partitions)
         ends = consumer.end_offsets(partitions)

@@ -12,12 +12,11 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from kclient.protocol.messages.fetch import FetchRequest
-from kclient.records import RecordCursor
-from tests.sim.transaction_broker import DATA, SimulatedBroker
+from kclient.types import ConsumerRecord
+from tests.sim.committed_reader import CommittedReader
+from tests.sim.transaction_broker import SimulatedBroker
 
 PARTITIONS = (0, 1)
-READ_COMMITTED = 1
 
 
 class Told(enum.Enum):
@@ -64,14 +63,13 @@ class Ledger:
 
     Attributes:
         entries: by number.
-        stable: the last stable offset that was told last, by partition.
+        seen: what was read, by partition.
     """
 
     def __init__(self, broker: SimulatedBroker) -> None:
         self.entries: list[Entry] = []
-        self.stable = dict.fromkeys(PARTITIONS, 0)
         self.seen: dict[int, list[Seen]] = {number: [] for number in PARTITIONS}
-        self._positions = dict.fromkeys(PARTITIONS, 0)
+        self._readers = {number: CommittedReader(broker, number) for number in PARTITIONS}
         self._broker = broker
 
     def begin(self, name: str, begin: int, end: int) -> Entry:
@@ -89,34 +87,8 @@ class Ledger:
 
     def read(self) -> None:
         """Read on as far as records are committed, when the broker is there."""
-        for partition in PARTITIONS:
-            self._positions[partition] = self._read(partition, self._positions[partition], self.seen[partition])
-
-    def _read(self, partition: int, position: int, seen: list[Seen]) -> int:
-        """Read to the last stable offset; a Fetch ends with a segment."""
-        while (end := self._fetch(partition, position, seen)) > position:
-            position = end
-        return position
-
-    def _fetch(self, partition: int, position: int, seen: list[Seen]) -> int:
-        wanted = FetchRequest.FetchPartition(partition=partition, fetch_offset=position, partition_max_bytes=1 << 20)
-        topic = FetchRequest.FetchTopic(topic=DATA, partitions=[wanted])
-        answer = self._broker.ask(FetchRequest(isolation_level=READ_COMMITTED, topics=[topic]), 12)
-        if answer is None:
-            return position
-        [found] = answer.responses[0].partitions
-        assert found.error_code == 0, f"{DATA}-{partition} cannot be read: {found.error_code}"
-        stable = found.last_stable_offset
-        before = self.stable[partition]
-        assert stable >= max(before, position), f"{DATA}-{partition} was stable up to {before}, and is up to {stable}"
-        self.stable[partition] = stable
-        aborted = [(one.producer_id, one.first_offset) for one in found.aborted_transactions or ()]
-        cursor = RecordCursor(found.records or b"", DATA, partition, position, aborted=aborted, read_committed=True)
-        while (record := cursor.next_record()) is not None:
-            assert record.offset < stable
-            number, place = map(int, (record.value or b"").split(b":"))
-            seen.append(Seen(record.offset, number, place))
-        return cursor.next_offset
+        for partition, reader in self._readers.items():
+            self.seen[partition] += map(_seen, reader.read())
 
     # Checks
 
@@ -128,10 +100,10 @@ class Ledger:
         """
         self.read()
         for partition, seen in self.seen.items():
-            again: list[Seen] = []
-            end = self._read(partition, 0, again)
-            assert again == seen, f"{DATA}-{partition} was read as {seen}, and then as {again}"
-            assert end == self.stable[partition]
+            reader = CommittedReader(self._broker, partition)
+            again = list(map(_seen, reader.read()))
+            assert again == seen, f"partition {partition} was read as {seen}, and then as {again}"
+            assert reader.position == reader.stable == self._readers[partition].stable
         visible: dict[int, dict[int, int]] = defaultdict(dict)
         for partition in PARTITIONS:
             self._check_order(partition, visible)
@@ -169,3 +141,8 @@ class Ledger:
             assert begin == at, f"{name}: input {at} to {begin} is {'missing' if begin > at else 'doubled'}: {counts}"
             at = end
         assert at == offset, f"{name}: the input is covered up to {at}, and {offset} is committed: {counts}"
+
+
+def _seen(record: ConsumerRecord) -> Seen:
+    number, place = map(int, (record.value or b"").split(b":"))
+    return Seen(record.offset, number, place)

@@ -48,7 +48,7 @@ class Later:
 
 
 class Gone:
-    """No answer, and no connection either: the broker's process has ended."""
+    """No answer, and no connection any more either."""
 
 
 GONE = Gone()
@@ -153,6 +153,7 @@ class SimChannel:
         simulation.requests += 1
         answer = answer_to(request, header.request_api_version)
         if isinstance(answer, Gone):
+            self.reset()
             return
         if not isinstance(answer, Later):
             self._answer(header, answer)

@@ -139,19 +139,37 @@ class SimulatedBroker(TransactionHarness):
         self.simulation.brokers[HOST] = self.answer
         self._load_at = self.simulation.now + self.simulation.random.choice((0.0, 0.0, 0.3, 2.0))
 
+    def _leave(self) -> None:
+        self.is_up = False
+        self.simulation.end_broker(HOST)
+        for task in self._tasks:
+            task.cancel()
+        self._tasks.clear()
+        self._forget()
+
     def _go_down(self) -> None:
         assert self.disk.dead
         if self.is_up:
-            self.is_up = False
-            self.simulation.end_broker(HOST)
-            for task in self._tasks:
-                task.cancel()
-            self._tasks.clear()
-            self._forget()
+            self._leave()
         self.broker.logs.abandon()
+        self._lose()
+        self._start_at = self.simulation.now + self.simulation.uniform((0.01, 1.5))
+
+    def _lose(self) -> None:
+        """Nothing but what a killed process, or a power failure, leaves."""
         self.disk.revive()
         if isinstance(self.disk, KillingDisk):
             self.disk.lose_unflushed(self.simulation.random.randrange(1 << 30))
+
+    def stop(self) -> None:
+        """Stop it in order, unless it is killed in the midst of that; it starts again soon."""
+        if not self.is_up:
+            return
+        self._leave()
+        try:
+            self.broker.logs.close(self.broker.broker_epoch)
+        except KilledError:
+            self._go_down()
         self._start_at = self.simulation.now + self.simulation.uniform((0.01, 1.5))
 
     def _start(self) -> None:
@@ -161,9 +179,7 @@ class SimulatedBroker(TransactionHarness):
             self.open()
         except KilledError:
             self._start_at = self.simulation.now + 0.1
-            self.disk.revive()
-            if isinstance(self.disk, KillingDisk):
-                self.disk.lose_unflushed(self.simulation.random.randrange(1 << 30))
+            self._lose()
             return
         self.starts += 1
         self._go_up()

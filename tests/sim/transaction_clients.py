@@ -40,8 +40,8 @@ OPTIONS: dict[str, Any] = {
     "request_timeout_ms": 1_000,
     "retry_backoff_ms": 20,
     "retry_backoff_max_ms": 200,
-    "reconnect_backoff_ms": 20,
-    "reconnect_backoff_max_ms": 200,
+    "reconnect_backoff_ms": 50,
+    "reconnect_backoff_max_ms": 500,
     "socket_connection_setup_timeout_ms": 1_000,
 }
 
@@ -78,7 +78,7 @@ class Outlet:
 
 
 class SimulatedProducer:
-    """One transactional producer.
+    """One producer, which is not transactional.
 
     Parameters:
         wake: called when a program that waits should look again.
@@ -101,11 +101,8 @@ class SimulatedProducer:
             ignore_keys=False,
             seed=1,
         )
-        self.accumulator.usable = False
         numbers = random.Random(simulation.random.random())
-        self.transactions = TransactionManager(
-            config, self.engine.nodes, on_change=wake, on_open=self._opened, random=numbers
-        )
+        self._transactional = config.transactional_id is not None
         self.fatal: KafkaError | None = None
         self.sender = Sender(
             config,
@@ -116,11 +113,14 @@ class SimulatedProducer:
             on_fatal=self._failed,
             measures=Measures(self.engine.metrics),
             random=numbers,
-            transactions=self.transactions,
+            transactions=self._make_transactions(wake, numbers),
         )
         self.engine.add(self.sender)
         self.engine.metadata.add_listener(self._heard)
         self.engine.metadata.add_topic(DATA)
+
+    def _make_transactions(self, wake: Callable[[], None], numbers: random.Random) -> TransactionManager | None:
+        return None
 
     def _open_batch(self, queue: Any) -> ProducerBatch:
         now = self.simulation.now
@@ -128,10 +128,7 @@ class SimulatedProducer:
 
     def _new_batch(self, queue: Any, created: float, deadline: float, limit: int) -> ProducerBatch:
         builder = BatchBuilder(self.config.compression_type, max_bytes=limit)
-        return ProducerBatch(queue, builder, created, deadline, self._outlet, True)
-
-    def _opened(self, is_open: bool) -> None:
-        self.accumulator.usable = is_open
+        return ProducerBatch(queue, builder, created, deadline, self._outlet, self._transactional)
 
     def _failed(self, error: KafkaError) -> None:
         self.fatal = error
@@ -144,16 +141,44 @@ class SimulatedProducer:
                 queue.offer([one.partition for one in info.partitions])
 
     def send(self, value: bytes, partition: int) -> Any:
+        """The record's future."""
+        future = self.accumulator.try_append(DATA, value, partition=partition, timestamp=1)
+        assert future is not None, "a record was refused"
+        return future
+
+    def drop(self) -> None:
+        """As when the process is killed."""
+        self.simulation.drop(self.engine)
+
+
+class TransactionalProducer(SimulatedProducer):
+    """One transactional producer.
+
+    Attributes:
+        transactions: its transaction manager.
+    """
+
+    transactions: TransactionManager
+
+    def _make_transactions(self, wake: Callable[[], None], numbers: random.Random) -> TransactionManager:
+        self.accumulator.usable = False
+        self.transactions = TransactionManager(
+            self.config, self.engine.nodes, on_change=wake, on_open=self._opened, random=numbers
+        )
+        return self.transactions
+
+    def _opened(self, is_open: bool) -> None:
+        self.accumulator.usable = is_open
+
+    def send(self, value: bytes, partition: int) -> Any:
         """The record's future.
 
         Raises:
             KafkaError: the transaction does not take any more.
         """
-        future = self.accumulator.try_append(DATA, value, partition=partition, timestamp=1)
-        if future is None:
+        if not self.accumulator.usable:
             self.transactions.check_send()
-            raise AssertionError("a record was refused in an open transaction")
-        return future
+        return super().send(value, partition)
 
     def call(self, make: Callable[[], PendingCall], seconds: float = CALL_SECONDS) -> Program:
         """Make a call and wait for it, as `TransactionCalls` does; returns it.
@@ -187,10 +212,6 @@ class SimulatedProducer:
             elif not answer.done():
                 answer.cancel()
             yield Wait(never, self.simulation.now + 0.05)
-
-    def drop(self) -> None:
-        """As when the process is killed."""
-        self.simulation.drop(self.engine)
 
 
 class SimulatedAdmin(AdminCore):

@@ -16,9 +16,9 @@ from kclient.types import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartiti
 from tests.sim.ledger import Entry, Ledger, Told
 from tests.sim.network import NO_FAULTS, Faults, Simulation
 from tests.sim.transaction_broker import DATA, SimulatedBroker
-from tests.sim.transaction_clients import Program, SimulatedAdmin, SimulatedProducer, Wait, never
+from tests.sim.transaction_clients import Program, SimulatedAdmin, TransactionalProducer, Wait, never
 
-STEP = 0.2
+STEP = 0.5
 """Seconds that the network goes on for, at most, before the broker's event loop takes some turns."""
 ACTIVE = 25.0
 """Seconds after which the programs stop, if they have not made their transactions before."""
@@ -55,7 +55,7 @@ class Application:
         self._is_due = False
         self._wait: Wait | None = None
         simulation = run.simulation
-        self.producer = SimulatedProducer(
+        self.producer = TransactionalProducer(
             simulation,
             self.wake,
             transactional_id=name,
@@ -121,7 +121,7 @@ class Application:
     def _work(self, position: int) -> Program:
         """Some transactions, until one of them does not end well."""
         while not self.run.is_over:
-            end = position + self.run.simulation.random.randint(1, 4)
+            end = position + self.run.simulation.random.randint(0, 4)
             entry = self.run.ledger.begin(self.name, position, end)
             try:
                 committed = yield from self._transact(entry)
@@ -146,7 +146,9 @@ class Application:
             for _ in range(rng.choice((1, 2, 5))):
                 partition = rng.randrange(2)
                 self.producer.send(entry.value(partition), partition)
-            yield from self._pause(rng.choice((0.0, 0.002, 0.02, rng.random(), 9.0 if rng.random() < 0.1 else 0.0)))
+            yield from self._pause(rng.choice((0.0, 0.0, 0.002, 0.02, rng.random())))
+            if not self.run.calm and rng.random() < 0.02:
+                yield from self._pause(TIMEOUT_MS / 1000 + 3)
         if not first_offsets:
             yield from self._send_offsets(entry)
         how = rng.random()
@@ -163,13 +165,14 @@ class Application:
         return True
 
     def _send_offsets(self, entry: Entry) -> Program:
+        if entry.end == entry.begin:
+            return
         offsets = {TopicPartition(DATA, 0): OffsetAndMetadata(entry.end)}
         group = ConsumerGroupMetadata(self.name)
         try:
             yield from self.producer.call(lambda: self.transactions.send_offsets(offsets, group))
         except KafkaTimeoutError:
-            # It goes on, and the commit waits for it.
-            return
+            return  # it goes on, and the commit waits for it
 
     def _pause(self, seconds: float) -> Program:
         if seconds:
@@ -217,6 +220,7 @@ class Run:
         seed: repeats it.
         version: of transactions.
         power: whether kills of the broker are power failures.
+        calm: nothing fails, nobody is killed, and no transaction takes too long.
 
     Attributes:
         is_over: whether programs stop when their transaction has ended.
@@ -224,14 +228,15 @@ class Run:
         committed, handed_over: how many transactions were committed, or ended elsewhere.
     """
 
-    def __init__(self, seed: int, directory: Path, *, version: int, power: bool) -> None:
+    def __init__(self, seed: int, directory: Path, *, version: int, power: bool = False, calm: bool = False) -> None:
+        self.calm = calm
         self.simulation = simulation = Simulation(seed, wakes_all=False)
         self.broker = SimulatedBroker(simulation, directory, version=version, power=power)
         self.ledger = Ledger(self.broker)
         self.ends: Counter[str] = Counter()
         self.committed = self.handed_over = 0
         self.is_over = False
-        self.storm = (STORM if version >= 2 else IN_ORDER) if simulation.happens(0.8) else NO_FAULTS
+        self.storm = NO_FAULTS if calm else STORM if version >= 2 else IN_ORDER
         self.wanted = simulation.random.randint(2, 7)
         self.names = ["a", "b"][: simulation.random.choice((1, 1, 2))]
         if simulation.happens(0.25):
@@ -253,7 +258,8 @@ class Run:
         end = simulation.now + ACTIVE
         while simulation.now < end and self.committed + self.handed_over < self.wanted:
             await self._pass(simulation.random.random())
-            self._disturb()
+            if not self.calm:
+                self._disturb()
             self.ledger.read()
         await self._come_to_rest()
         await self._check()
@@ -280,6 +286,8 @@ class Run:
             mine[0].die()
         elif happened < 0.62 and len(self.alive) < 12:
             self.alive.append(Application(self, name))
+        elif happened < 0.7:
+            self.broker.stop()
         self.alive = [one for one in self.alive if not one.ended]
         for name in self.names:
             if not any(one.name == name for one in self.alive):
@@ -291,6 +299,9 @@ class Run:
         simulation.faults = NO_FAULTS
         broker.disk.spare()
         self.is_over = True
+        if not self.calm and simulation.happens(0.3):
+            for one in self.alive:
+                one.die()
         await self._pass(QUIET, until=lambda: all(one.ended for one in self.alive))
         for one in self.alive:
             assert one.ended, f"{one.name} waits for ever: {one.transactions.state}, {one.transactions.error!r}"

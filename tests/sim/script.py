@@ -1,0 +1,141 @@
+"""A broker, its network and a few producers under a script: which messages get lost is told, and nothing else does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kclient.errors import KafkaError
+from kclient.protocol import Message
+from kclient.protocol.messages.produce import ProduceRequest
+from kclient.records import read_batches
+from tests.sim.committed_reader import CommittedReader
+from tests.sim.ledger import PARTITIONS
+from tests.sim.network import GONE, Gone, Later, Simulation
+from tests.sim.transaction_broker import DATA, HOST, SimulatedBroker
+from tests.sim.transaction_clients import Program, SimulatedProducer, TransactionalProducer
+
+LONG = 60.0
+"""Seconds within which everything ends that does at all."""
+
+
+@dataclass
+class Loss:
+    """A request that gets lost, and its connection with it.
+
+    Attributes:
+        fits: which; it strikes once.
+        carried_out: whether it is the answer that gets lost.
+        late: seconds after which the request is carried out all the same; None for never.
+    """
+
+    fits: Callable[[Message], bool]
+    carried_out: bool = False
+    late: float | None = None
+
+
+class Script:
+    """A simulation in which nothing fails but what the test says.
+
+    Attributes:
+        losses: to come.
+    """
+
+    def __init__(self, path: Path, *, version: int = 2) -> None:
+        self.simulation = Simulation(1, wakes_all=False)
+        self.broker = SimulatedBroker(self.simulation, path, version=version, power=False)
+        self.simulation.brokers[HOST] = self._answer
+        self.losses: list[Loss] = []
+
+    def _answer(self, request: Message, version: int) -> Message | Later | Gone | None:
+        loss = next((loss for loss in self.losses if loss.fits(request)), None)
+        if loss is None:
+            return self.broker.answer(request, version)
+        self.losses.remove(loss)
+        if loss.carried_out:
+            self.broker.answer(request, version)
+        elif loss.late is not None:
+            self.simulation.later(loss.late, lambda: self.broker.answer(request, version))
+        return GONE
+
+    def lose(self, kind: type[Message], **how: Any) -> None:
+        """Let the next request of a kind get lost, or its answer; see `Loss`."""
+        self.losses.append(Loss(lambda request: isinstance(request, kind), **how))
+
+    def lose_value(self, value: bytes, **how: Any) -> None:
+        """Let the next Produce request that carries a value get lost, or its answer."""
+        self.losses.append(
+            Loss(lambda request: isinstance(request, ProduceRequest) and value in values(request), **how)
+        )
+
+    # Clients
+
+    async def producer(self, **options: Any) -> SimulatedProducer:
+        """An idempotent producer that knows the topic."""
+        made = SimulatedProducer(self.simulation, lambda: None, **options)
+        await self.pass_time(LONG, until=lambda: DATA in made.accumulator.topics)
+        return made
+
+    async def transactional(self, name: str = "x", **options: Any) -> TransactionalProducer:
+        """A transactional producer that is initialized."""
+        made = TransactionalProducer(self.simulation, lambda: None, transactional_id=name, **options)
+        await self.do(made.call(made.transactions.initialize, LONG))
+        assert DATA in made.accumulator.topics
+        return made
+
+    async def do(self, program: Program) -> Any:
+        """What a program comes to."""
+        try:
+            while True:
+                wait = next(program)
+                await self.pass_time(wait.deadline - self.simulation.now, until=wait.condition)
+        except StopIteration as stop:
+            return stop.value
+
+    async def settled(self, *futures: Any) -> list[KafkaError | None]:
+        """Of each record the error, or None."""
+        await self.pass_time(LONG, until=lambda: all(future.done() for future in futures))
+        return [future.exception(0) for future in futures]
+
+    async def pass_time(self, seconds: float, until: Callable[[], bool] = lambda: False) -> None:
+        """Let time pass."""
+        simulation, broker = self.simulation, self.broker
+        end = simulation.now + seconds
+        while simulation.now < end and not until():
+            await broker.take_turns()
+            simulation.run(min(0.2, end - simulation.now), until=lambda: broker.wants_turns or until())
+
+    # What is there
+
+    def stored(self, partition: int = 0) -> list[bytes]:
+        """The values in a log, from its start."""
+        log = self.broker.log(DATA, partition)
+        found: list[bytes] = []
+        at = log.log_start_offset
+        while at < log.log_end_offset:
+            batches = list(read_batches(log.read(at, 1 << 20).records.read()))
+            found += [record.value or b"" for one in batches if not one.is_control for record in one.records()]
+            at = batches[-1].next_offset
+        return found
+
+    def committed(self) -> list[bytes]:
+        """The values that a reader of committed records sees, of all partitions."""
+        readers = [CommittedReader(self.broker, partition) for partition in PARTITIONS]
+        return [record.value or b"" for reader in readers for record in reader.read()]
+
+    def close(self) -> None:
+        """Let go of everything."""
+        self.broker.shut()
+
+
+def values(request: ProduceRequest) -> list[bytes]:
+    """The values that a request carries."""
+    return [
+        record.value or b""
+        for topic in request.topic_data
+        for data in topic.partition_data
+        for batch in read_batches(data.records or b"")
+        for record in batch.records()
+    ]

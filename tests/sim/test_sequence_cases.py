@@ -1,0 +1,189 @@
+"""Batches that are repeated, lost or given up, and logs that forget them: nothing is doubled, and the order is kept.
+
+One producer and one refbroker, with nothing that fails but what a test names. The same for an idempotent producer and
+for a transactional one in both versions of transactions, whose transaction is aborted where a record is lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from kclient.errors import KafkaError, KafkaTimeoutError
+from kclient.protocol.messages.produce import ProduceRequest
+from refbroker.control.elections import elect
+from tests.sim.script import Script
+from tests.sim.transaction_broker import DATA
+from tests.sim.transaction_clients import SimulatedProducer, TransactionalProducer
+
+DAY_MS = 24 * 60 * 60 * 1000
+VALUES = [b"a", b"b", b"c", b"d", b"e"]
+
+
+class Case:
+    """A producer, and what it does in the same way whether it is transactional or not."""
+
+    def __init__(self, script: Script, producer: SimulatedProducer) -> None:
+        self.script = script
+        self.producer = producer
+        self.is_transactional = isinstance(producer, TransactionalProducer)
+
+    @property
+    def transactions(self) -> Any:
+        assert isinstance(self.producer, TransactionalProducer)
+        return self.producer.transactions
+
+    def begin(self) -> None:
+        if self.is_transactional:
+            self.transactions.begin()
+
+    async def end(self) -> None:
+        """Commit."""
+        if self.is_transactional:
+            await self.script.do(self.producer.call(self.transactions.commit))  # type: ignore[attr-defined]
+
+    async def abort(self) -> None:
+        await self.script.do(self.producer.call(self.transactions.abort))  # type: ignore[attr-defined]
+
+    async def send(self, *values: bytes, apart: float = 0.0) -> list[Any]:
+        """A batch of each value, so many seconds apart."""
+        futures = []
+        for value in values:
+            futures.append(self.producer.send(value, 0))
+            self.producer.engine.wakeup()
+            await self.script.pass_time(apart or 0.001)
+        return futures
+
+    async def write(self, *values: bytes) -> list[int]:
+        """Have values written and committed; their offsets."""
+        self.begin()
+        futures = await self.send(*values)
+        assert await self.script.settled(*futures) == [None] * len(values)
+        await self.end()
+        return [future.result(0).offset for future in futures]
+
+
+@pytest_asyncio.fixture(params=["idempotent", "version 1", "version 2"])
+async def case(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Case]:
+    version = 1 if request.param == "version 1" else 2
+    script = Script(tmp_path / "data", version=version)
+    options = {"linger_ms": 0, "delivery_timeout_ms": 2_000, "request_timeout_ms": 1_000}
+    if request.param == "idempotent":
+        yield Case(script, await script.producer(**options))
+    else:
+        yield Case(script, await script.transactional(**options))
+    script.close()
+
+
+@pytest.mark.parametrize("carried_out", [True, False], ids=["stored", "not stored"])
+@pytest.mark.parametrize("lost", VALUES, ids=bytes.decode)
+async def test_a_batch_whose_answer_is_lost_is_written_once(case: Case, lost: bytes, carried_out: bool) -> None:
+    case.script.lose_value(lost, carried_out=carried_out)
+    offsets = await case.write(*VALUES)
+    assert not case.script.losses
+    assert case.script.stored() == VALUES
+    assert offsets == list(range(len(VALUES)))
+    assert case.script.committed() == VALUES
+
+
+async def test_batches_are_written_once_though_each_answer_is_lost_and_the_broker_is_killed(case: Case) -> None:
+    for value in VALUES:
+        case.script.lose_value(value, carried_out=True)
+    case.begin()
+    futures = await case.send(*VALUES)
+    await case.script.broker.crash()
+    assert await case.script.settled(*futures) == [None] * len(VALUES)
+    await case.end()
+    assert case.script.stored() == VALUES
+
+
+@pytest.mark.parametrize("carried_out", [True, False], ids=["stored", "not stored"])
+@pytest.mark.parametrize("new_leader", [False, True], ids=["same leader", "new leader epoch"])
+async def test_a_batch_in_the_middle_of_five_expires(case: Case, carried_out: bool, new_leader: bool) -> None:
+    """What comes behind it goes on, or with a transaction is aborted; and so does what comes afterwards."""
+    script = case.script
+    # The first time it may be stored; from then on nothing gets through until it has expired.
+    script.lose_value(b"c", carried_out=carried_out)
+    for _ in range(100):
+        script.lose_value(b"c")
+    case.begin()
+    # Later batches have later deadlines.
+    futures = await case.send(*VALUES, apart=0.3)
+    await script.pass_time(10.0, until=futures[2].done)
+    script.losses.clear()
+    if new_leader:
+        elect(script.broker.broker, DATA, 0)
+        script.lose(ProduceRequest)
+    errors = await script.settled(*futures)
+    assert [error is None for error in errors[:3]] == [True, True, False]
+    assert isinstance(errors[2], KafkaTimeoutError)
+    if case.is_transactional:
+        assert None not in errors[3:]
+        with pytest.raises(KafkaError) as raised:
+            await case.end()
+        assert raised.value.abortable
+        await case.abort()
+        assert script.committed() == []
+    else:
+        assert errors[3:] == [None, None]
+        assert script.stored() == [value for value in VALUES if carried_out or value != b"c"]
+    before = script.stored()
+    await case.write(b"f", b"g")
+    assert script.stored() == [*before, b"f", b"g"]
+    assert script.committed()[-2:] == [b"f", b"g"]
+    assert not script.broker.unstable()
+
+
+async def test_a_new_leader_epoch_changes_nothing(case: Case) -> None:
+    case.begin()
+    futures = await case.send(b"a", b"b")
+    case.script.lose_value(b"c", carried_out=True)
+    futures += await case.send(b"c")
+    elect(case.script.broker.broker, DATA, 0)
+    futures += await case.send(b"d", b"e")
+    assert await case.script.settled(*futures) == [None] * 5
+    await case.end()
+    assert case.script.stored() == VALUES
+
+
+async def test_a_producer_that_the_log_has_forgotten_goes_on(case: Case) -> None:
+    broker = case.script.broker
+    await case.write(b"a", b"b")
+    broker.clock.step(DAY_MS)
+    broker.broker.logs.remove_expired_producers(broker.clock())
+    assert broker.log(DATA).number_of_producers == 0
+    case.script.lose_value(b"d", carried_out=True)
+    await case.write(b"c", b"d", b"e")
+    assert case.script.stored() == VALUES
+
+
+@pytest.mark.parametrize("restarts", [False, True], ids=["still known", "after a kill"])
+async def test_a_producer_whose_records_were_deleted_goes_on(case: Case, restarts: bool) -> None:
+    broker = case.script.broker
+    await case.write(b"a", b"b")
+    log = broker.log(DATA)
+    log.roll()
+    log.delete_records(log.high_watermark)
+    log.delete_segments(list(log.segments)[:-1], "they lie before the log start")
+    if restarts:
+        await broker.crash()
+    case.script.lose_value(b"d", carried_out=True)
+    offsets = await case.write(b"c", b"d", b"e")
+    assert case.script.stored() == [b"c", b"d", b"e"]
+    assert offsets == list(range(broker.log(DATA).log_start_offset, offsets[-1] + 1))
+
+
+async def test_records_deleted_in_the_midst_of_a_transaction_do_not_hold_its_end(case: Case) -> None:
+    broker = case.script.broker
+    case.begin()
+    assert await case.script.settled(*await case.send(b"a", b"b")) == [None, None]
+    log = broker.log(DATA)
+    log.delete_records(min(log.high_watermark, 1))
+    assert await case.script.settled(*await case.send(b"c")) == [None]
+    await case.end()
+    assert not broker.unstable()
+    assert case.script.committed() == [b"b", b"c"]

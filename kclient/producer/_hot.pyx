@@ -1,9 +1,10 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
 """The compiled twin of `accumulator` and of `future.RecordFuture`: what `send` does for every record.
 
-One call appends a record and returns its future; another appends rows of Arrow data. The GIL is the lock: between looking at a queue and having
-counted the record no Python code runs and nothing is allocated that could start the garbage collector, so no
-other thread comes in between. Encoding headers makes a list, so the collector is told to wait meanwhile.
+One call appends a record and returns its future; another appends rows of Arrow data. The GIL is the lock: between
+looking at a queue and having counted the record no Python code runs and nothing is allocated that could start the
+garbage collector, so no other thread comes in between. Encoding headers makes a list, so the collector is told to wait
+meanwhile.
 """
 
 cimport cython
@@ -76,9 +77,19 @@ cdef enum:
     HEADER_OVERHEAD = 10
     HANDOVER_BYTES = 65536
 
-# A record in its batch: its index, what it added in bytes, and whether another batch was full before it.
-cdef struct Placed:
-    int index
+# A record on its way into a batch: what it consists of (-1 is the size of null, and a partition that the queue chooses;
+# headers, if not NULL, are encoded already; their size is the most they take), then its index there, what it added in
+# bytes, and whether another batch was full before it.
+cdef struct Draft:
+    const char* key
+    Py_ssize_t key_size
+    const char* value
+    Py_ssize_t value_size
+    const char* headers
+    Py_ssize_t headers_size
+    int64_t when
+    int32_t partition
+    int32_t index
     Py_ssize_t grown
     bint rolled
 
@@ -342,15 +353,9 @@ cdef class Accumulator:
         object on_delivery,
     ):
         cdef PyObject* found
-        cdef const char* key_data = NULL
-        cdef const char* value_data = NULL
-        cdef Py_ssize_t key_size = -1, value_size = -1
-        cdef int64_t when
-        cdef Py_ssize_t headers_size = 0
-        cdef int32_t number = -1
+        cdef Draft draft
         cdef bint with_headers
         cdef TopicQueue queue
-        cdef RecordFuture future
         if topic is self.last_topic:
             queue = self.last_queue
         else:
@@ -362,89 +367,91 @@ cdef class Accumulator:
             queue = <TopicQueue>found
             self.last_topic = topic
             self.last_queue = queue
+        draft.key = draft.value = draft.headers = NULL
+        draft.key_size = draft.value_size = -1
+        draft.headers_size = 0
+        draft.partition = -1
         if PyBytes_CheckExact(value):
-            value_data = PyBytes_AS_STRING(value)
-            value_size = PyBytes_GET_SIZE(value)
+            draft.value = PyBytes_AS_STRING(value)
+            draft.value_size = PyBytes_GET_SIZE(value)
         elif value is not None:
             return None
         if PyBytes_CheckExact(key):
-            key_data = PyBytes_AS_STRING(key)
-            key_size = PyBytes_GET_SIZE(key)
+            draft.key = PyBytes_AS_STRING(key)
+            draft.key_size = PyBytes_GET_SIZE(key)
         elif key is not None:
             return None
         with_headers = not (headers is None or (PyTuple_CheckExact(headers) and PyTuple_GET_SIZE(headers) == 0))
         if with_headers:
-            headers_size = plain_headers_size(headers)
-            if headers_size < 0:
+            draft.headers_size = plain_headers_size(headers)
+            if draft.headers_size < 0:
                 return None
-        if key_size + value_size + headers_size > self.largest or PyList_GET_SIZE(queue.partitions) == 0:
+        if (
+            draft.key_size + draft.value_size + draft.headers_size > self.largest
+            or PyList_GET_SIZE(queue.partitions) == 0
+        ):
             return None
         if on_delivery is not None and not PyCallable_Check(on_delivery):
             return None
         if timestamp is None:
-            when = kclient_recent_ms()
+            draft.when = kclient_recent_ms()
         elif PyLong_CheckExact(timestamp):
-            when = timestamp
-            if when < 0:
+            draft.when = timestamp
+            if draft.when < 0:
                 return None
         else:
             return None
         if partition is not None:
             if not PyLong_CheckExact(partition):
                 return None
-            number = partition
-            if number < 0:
+            draft.partition = partition
+            if draft.partition < 0:
                 return None
-        elif key_size >= 0 and not self.ignore_keys:
-            number = (murmur2_c(key_data, key_size) & 0x7FFFFFFF) % <uint32_t>PyList_GET_SIZE(queue.partitions)
-        return self.put(
-            queue, number, when, key_data, key_size, value_data, value_size, headers if with_headers else None,
-            headers_size, on_delivery,
-        )
+        else:
+            self.choose_by_key(queue, &draft)
+        return self.put(queue, &draft, headers if with_headers else None, on_delivery)
 
-    cdef RecordFuture put(
-        self, TopicQueue queue, int32_t number, int64_t when, const char* key, Py_ssize_t key_size, const char* value,
-        Py_ssize_t value_size, object headers, Py_ssize_t headers_size, object on_delivery,
-    ):
+    cdef inline void choose_by_key(self, TopicQueue queue, Draft* draft) noexcept:
+        if draft.key_size >= 0 and not self.ignore_keys:
+            draft.partition = (murmur2_c(draft.key, draft.key_size) & 0x7FFFFFFF) % <uint32_t>PyList_GET_SIZE(
+                queue.partitions
+            )
+
+    cdef RecordFuture put(self, TopicQueue queue, Draft* draft, object headers, object on_delivery):
         cdef list deliveries
         cdef RecordFuture future
-        cdef Placed placed
-        cdef PartitionQueue target = self.place(
-            queue, number, when, key, key_size, value, value_size, headers, NULL, headers_size, &placed
-        )
+        cdef PartitionQueue target = self.place(queue, draft, headers)
         if target is None:
             return None
         future = RecordFuture.__new__(RecordFuture)
         future.batch = target.batch
-        future.index = placed.index
-        future.timestamp = when
-        future.key_size = <int32_t>key_size
-        future.value_size = <int32_t>value_size
+        future.index = draft.index
+        future.timestamp = draft.when
+        future.key_size = <int32_t>draft.key_size
+        future.value_size = <int32_t>draft.value_size
         if on_delivery is not None:
             # Two items rather than a tuple of them: see the module on what may be allocated here.
             deliveries = future.batch.deliveries
             deliveries.append(future)
             deliveries.append(on_delivery)
-        self.follow(future.batch, &placed)
+        self.follow(future.batch, draft)
         return future
 
-    cdef inline PartitionQueue place(
-        self, TopicQueue queue, int32_t number, int64_t when, const char* key, Py_ssize_t key_size, const char* value,
-        Py_ssize_t value_size, object headers, const char* encoded, Py_ssize_t headers_size, Placed* placed,
-    ):
+    cdef PartitionQueue place(self, TopicQueue queue, Draft* draft, object headers):
         """Append to the open batch of a partition and count it; None if something stands in the way."""
         cdef PartitionQueue target
         cdef object spare = None
-        cdef Py_ssize_t before
+        cdef Py_ssize_t before, size
         cdef int32_t chosen
-        placed.rolled = False
+        draft.rolled = False
         while True:
             # Looked at here, so that nothing is appended that the end of a transaction does not wait for.
             if not self.usable or queue.retired:
                 return None
-            if self.used + key_size + value_size + headers_size + RECORD_OVERHEAD > self.buffer_memory:
+            size = draft.key_size + draft.value_size + draft.headers_size + RECORD_OVERHEAD
+            if self.used + size > self.buffer_memory:
                 return None
-            chosen = queue.current_partition() if number < 0 else number
+            chosen = queue.current_partition() if draft.partition < 0 else draft.partition
             if chosen >= PyList_GET_SIZE(queue.partitions):
                 return None
             target = <PartitionQueue>PyList_GET_ITEM(queue.partitions, chosen)
@@ -456,31 +463,38 @@ cdef class Accumulator:
                 target.batch = spare
                 self.used += BATCH_OVERHEAD
             before = target.builder.size
-            if encoded != NULL:
-                placed.index = target.builder.put(when, key, key_size, value, value_size, encoded, headers_size)
+            if draft.headers != NULL:
+                draft.index = target.builder.put(
+                    draft.when, draft.key, draft.key_size, draft.value, draft.value_size, draft.headers,
+                    draft.headers_size,
+                )
             elif headers is None:
-                placed.index = target.builder.append_c(when, key, key_size, value, value_size, None)
+                draft.index = target.builder.append_c(
+                    draft.when, draft.key, draft.key_size, draft.value, draft.value_size, None
+                )
             else:
-                placed.index = put_with_headers(target.builder, when, key, key_size, value, value_size, headers)
-            if placed.index >= 0:
+                draft.index = put_with_headers(
+                    target.builder, draft.when, draft.key, draft.key_size, draft.value, draft.value_size, headers
+                )
+            if draft.index >= 0:
                 break
             target.roll()
-            placed.rolled = True
-        placed.grown = target.builder.size - before
-        self.used += placed.grown
-        if number < 0:
-            queue.sticky_bytes += placed.grown
+            draft.rolled = True
+        draft.grown = target.builder.size - before
+        self.used += draft.grown
+        if draft.partition < 0:
+            queue.sticky_bytes += draft.grown
         if not target.active:
             target.active = True
             self.fresh.append(target)
         return target
 
-    cdef inline int follow(self, object batch, Placed* placed) except -1:
+    cdef inline int follow(self, object batch, Draft* draft) except -1:
         """What comes after an append: the network thread is woken, and let in."""
-        if placed.index == 0 or placed.rolled:
-            if placed.rolled or batch.created + self.linger < self.sleeping_until:
+        if draft.index == 0 or draft.rolled:
+            if draft.rolled or batch.created + self.linger < self.sleeping_until:
                 self.wake()
-        self.since_handover += placed.grown
+        self.since_handover += draft.grown
         if self.since_handover >= HANDOVER_BYTES:
             self.since_handover = 0
             step_aside()
@@ -493,45 +507,39 @@ cdef class Accumulator:
         cdef list batches = placement.batches
         cdef list firsts = placement.firsts
         cdef list queues = [self.topics.get(name) for name in rows.names]
-        cdef const char* key = NULL
-        cdef const char* value = NULL
-        cdef const char* encoded = NULL
-        cdef Py_ssize_t key_size, value_size, headers_size, row
-        cdef int32_t number
-        cdef int64_t when
+        cdef Py_ssize_t row
         cdef object batch
         cdef TopicQueue queue
         cdef PartitionQueue target
-        cdef Placed placed
+        cdef Draft draft
+        draft.key = draft.value = NULL
         for row in range(start, stop):
             queue = queues[number32(&rows.topics, row) if rows.topics.exists else 0]
             if queue is None or PyList_GET_SIZE(queue.partitions) == 0:
                 return row
-            key_size = binary(&rows.key, row, &key)
-            value_size = binary(&rows.value, row, &value)
-            headers_size = rows.encoded_headers(row, &encoded)
-            if key_size + value_size + headers_size > self.largest:
+            draft.key_size = binary(&rows.key, row, &draft.key)
+            draft.value_size = binary(&rows.value, row, &draft.value)
+            draft.headers_size = rows.encoded_headers(row, &draft.headers)
+            if draft.key_size + draft.value_size + draft.headers_size > self.largest:
                 return row
-            when = number64(&rows.timestamps, row)
-            if when < 0:
-                when = kclient_recent_ms()
-            number = number32(&rows.partitions, row)
-            if number < 0 and key_size >= 0 and not self.ignore_keys:
-                number = (murmur2_c(key, key_size) & 0x7FFFFFFF) % <uint32_t>PyList_GET_SIZE(queue.partitions)
-            target = self.place(
-                queue, number, when, key, key_size, value, value_size, None, encoded, headers_size, &placed
-            )
+            draft.when = number64(&rows.timestamps, row)
+            if draft.when < 0:
+                draft.when = kclient_recent_ms()
+            draft.partition = number32(&rows.partitions, row)
+            if draft.partition < 0:
+                self.choose_by_key(queue, &draft)
+            target = self.place(queue, &draft, None)
             if target is None:
                 return row
             batch = target.batch
-            if target.ticket != ticket or target.next_index != placed.index:
+            if target.ticket != ticket or target.next_index != draft.index:
                 target.ticket = ticket
                 target.run = <int32_t>PyList_GET_SIZE(batches)
                 batches.append(batch)
-                firsts.append(placed.index)
-            target.next_index = placed.index + 1
+                firsts.append(draft.index)
+            target.next_index = draft.index + 1
             runs[row] = target.run
-            self.follow(batch, &placed)
+            self.follow(batch, &draft)
         return stop
 
     def add_topic(self, str topic, partitions):

@@ -35,6 +35,8 @@ SETTINGS = {
     "transaction.state.log.num.partitions": "4",
     "auto.create.topics.enable": "false",
 }
+BETWEEN = 0.1
+"""Seconds after which whoever is waited for gets some more records."""
 EVERY_TENTH, FIRST_OF_THEM = 10, 3
 """Rounds in which the broker is killed as well."""
 
@@ -211,10 +213,14 @@ class Play:
         self._feed_until(feeder, lambda: process.is_fenced() or process.said()["committed"] >= wanted)
 
     def _feed_until(self, feeder: Producer, condition: Callable[[], bool]) -> None:
-        """Nobody shall wait for want of records."""
+        """Nobody shall wait for want of records, nor have so many that the last one is not done in time."""
+        due = time.monotonic()
 
         def fed() -> bool:
-            self._feed(feeder, PARTITIONS)
+            nonlocal due
+            if time.monotonic() >= due:
+                self._feed(feeder, PARTITIONS)
+                due += BETWEEN
             return condition()
 
         wait_until(fed, SECONDS)

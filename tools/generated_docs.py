@@ -8,8 +8,12 @@ import inspect
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 
+import msgspec
+
 from kclient import config, errors
 from kclient.protocol import API_NAMES
+from kclient.spark.option_table import READ, WRITE, Known
+from kclient.spark.options import ReadOptions, WriteOptions
 from refbroker.handlers.registry import APIS
 from refbroker.metrics.table import METRICS
 from refbroker.settings import Setting, broker_settings, topic_settings
@@ -46,6 +50,16 @@ def _options(of: type[config.ClientConfig], without: type[config.ClientConfig] |
             continue
         rows.append((f"`{name}`", f"`{default!r}`", _limits(option), option.doc))
     return _table(("option", "default", "range, unit", "what it does"), rows)
+
+
+def _spark_options(known: Mapping[str, Known], of: type[msgspec.Struct]) -> str:
+    defaults = {field.name: field.default for field in msgspec.structs.fields(of)}
+    rows = []
+    for one in known.values():
+        default = defaults.get(one.field)
+        has_default = isinstance(default, bool | int | str)
+        rows.append((f"`{one.name}`", f"`{str(default).lower()}`" if has_default else "", one.doc))
+    return _table(("option", "default", "what it does"), rows)
 
 
 def _broker_settings(settings: Callable[[], Mapping[str, Setting]], *, topic: bool) -> str:
@@ -188,6 +202,8 @@ PARTS: dict[str, Callable[[], str]] = {
     "producer options": partial(_options, config.ProducerConfig, without=config.ClientConfig),
     "consumer options": partial(_options, config.ConsumerConfig, without=config.ClientConfig),
     "admin options": partial(_options, config.AdminConfig, without=config.ClientConfig),
+    "Spark read options": partial(_spark_options, READ, ReadOptions),
+    "Spark write options": partial(_spark_options, WRITE, WriteOptions),
     "metrics": _metrics,
     "own errors": _own_errors,
     "broker errors": _broker_errors,

@@ -8,17 +8,17 @@ alone are `columns`, `commitOffsetsToGroup`, and `delivery` with the options of 
 from __future__ import annotations
 
 import difflib
-import re
-from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from typing import Any
 
 import msgspec
 
 from kclient.config import ClientConfig, ConsumerConfig, ProducerConfig
 from kclient.errors import ConfigError
 from kclient.spark.errors import OptionError
-from kclient.spark.offsets import EARLIEST, LATEST, Bound, Kind, parse_bound, parse_by_partition
-from kclient.spark.schema import HEADERS, default_columns, parse_columns
+from kclient.spark.offsets import EARLIEST, LATEST, Bound, Kind
+from kclient.spark.option_table import DECIDED_HERE, OF_SPARK, READ, WRITE, Known
+from kclient.spark.schema import HEADERS, default_columns
 
 SERVERS = "bootstrap.servers"
 GROUP = "group.id"
@@ -66,7 +66,7 @@ class ReadOptions(msgspec.Struct, frozen=True, kw_only=True):
         Raises:
             OptionError: an option does not exist, has a value it cannot have, or contradicts another one.
         """
-        given, client = _read(options, _READ, ConsumerConfig)
+        given, client = _read(options, READ, ConsumerConfig)
         if sum(given.get(name) is not None for name in ("subscribe", "subscribe_pattern", "assign")) != 1:
             raise OptionError("say what to read with one of subscribe, subscribePattern and assign, and only one")
         _name_clients(client, given.pop("group_id_prefix", None))
@@ -132,7 +132,7 @@ class WriteOptions(msgspec.Struct, frozen=True, kw_only=True):
         Raises:
             OptionError: an option does not exist or has a value it cannot have.
         """
-        given, client = _read(options, _WRITE, ProducerConfig)
+        given, client = _read(options, WRITE, ProducerConfig)
         return cls(client=client, **given)
 
     @property
@@ -141,143 +141,8 @@ class WriteOptions(msgspec.Struct, frozen=True, kw_only=True):
         return self.client[SERVERS]
 
 
-# -- values
-
-
-def _names(option: str, text: str) -> tuple[str, ...]:
-    names = tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
-    if not names:
-        raise OptionError(f"{option} must name topics, separated by commas, not {text!r}")
-    return names
-
-
-def _name(option: str, text: str) -> str:
-    if not text.strip():
-        raise OptionError(f"{option} must not be empty")
-    return text.strip()
-
-
-def _pattern(option: str, text: str) -> str:
-    try:
-        re.compile(text)
-    except re.error as error:
-        raise OptionError(f"{option} must be a regular expression, and {text!r} is none: {error}") from None
-    return text
-
-
-def _partitions(option: str, text: str) -> dict[str, list[int]]:
-    try:
-        found = msgspec.json.decode(text, type=dict[str, list[int]])
-    except msgspec.DecodeError:
-        found = {}
-    if not found or not all(found.values()) or any(number < 0 for numbers in found.values() for number in numbers):
-        raise OptionError(f'{option} must be JSON such as {{"topic": [0, 1]}}, not {text!r}')
-    return found
-
-
-def _count(option: str, text: str) -> int:
-    if not text.strip().isdecimal() or int(text) == 0:
-        raise OptionError(f"{option} must be a whole number above 0, not {text!r}")
-    return int(text)
-
-
-def _from_zero(option: str, text: str) -> int:
-    if not text.strip().isdecimal():
-        raise OptionError(f"{option} must be a whole number from 0, not {text!r}")
-    return int(text)
-
-
-def _flag(option: str, text: str) -> bool:
-    if text.strip().lower() not in ("true", "false"):
-        raise OptionError(f"{option} must be true or false, not {text!r}")
-    return text.strip().lower() == "true"
-
-
-_UNITS = {"us": 0.001, "ms": 1, "": 1, "s": 1_000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
-
-
-def _duration(option: str, text: str) -> int:
-    match = re.fullmatch(r"(\d+)\s*([a-z]*)", text.strip().lower())
-    if match is None or match[2] not in _UNITS:
-        raise OptionError(f"{option} must be a duration such as 500ms, 30s or 15m, not {text!r}")
-    return int(int(match[1]) * _UNITS[match[2]])
-
-
-def _choice(*choices: str) -> Callable[[str, str], str]:
-    def parse(option: str, text: str) -> str:
-        if text.strip().lower() not in choices:
-            raise OptionError(f"{option} must be {' or '.join(choices)}, not {text!r}")
-        return text.strip().lower()
-
-    return parse
-
-
-# -- names
-
-
-class _Known(NamedTuple):
-    name: str
-    field: str
-    parse: Callable[[str, str], Any]
-
-
-def _table(*known: _Known) -> dict[str, _Known]:
-    return {one.name.lower(): one for one in known}
-
-
-_READ = _table(
-    _Known("subscribe", "subscribe", _names),
-    _Known("subscribePattern", "subscribe_pattern", _pattern),
-    _Known("assign", "assign", _partitions),
-    _Known("startingOffsets", "starting_offsets", parse_bound),
-    _Known("startingOffsetsByTimestamp", "starting_times", parse_by_partition),
-    _Known("startingTimestamp", "starting_time", _from_zero),
-    _Known("startingOffsetsByTimestampStrategy", "starting_strategy", _choice("error", "latest")),
-    _Known("endingOffsets", "ending_offsets", parse_bound),
-    _Known("endingOffsetsByTimestamp", "ending_times", parse_by_partition),
-    _Known("endingTimestamp", "ending_time", _from_zero),
-    _Known("minPartitions", "min_partitions", _count),
-    _Known("maxRecordsPerPartition", "max_records_per_partition", _count),
-    _Known("failOnDataLoss", "fail_on_data_loss", _flag),
-    _Known("includeHeaders", "include_headers", _flag),
-    _Known("columns", "columns", lambda option, text: parse_columns(text)),
-    _Known("groupIdPrefix", "group_id_prefix", _name),
-    _Known("kafkaConsumer.pollTimeoutMs", "poll_timeout_ms", _count),
-    # The client repeats what may succeed by itself, for default.api.timeout.ms.
-    _Known("fetchOffset.numRetries", "fetch_retries", _from_zero),
-    _Known("fetchOffset.retryIntervalMs", "fetch_interval", _from_zero),
-    _Known("maxOffsetsPerTrigger", "max_offsets_per_trigger", _count),
-    _Known("minOffsetsPerTrigger", "min_offsets_per_trigger", _count),
-    _Known("maxTriggerDelay", "max_trigger_delay_ms", _duration),
-    _Known("commitOffsetsToGroup", "commit_offsets_to_group", _name),
-)
-_WRITE = _table(
-    _Known("topic", "topic", _name),
-    _Known("delivery", "delivery", _choice("at_least_once", "exactly_once")),
-    _Known("decisionTopic", "decision_topic", _name),
-    _Known("transactionalIdPrefix", "transactional_id_prefix", _name),
-    _Known("repeatableInput", "repeatable_input", _flag),
-    _Known("writeId", "write_id", _name),
-)
-_OF_SPARK = frozenset({"checkpointlocation", "queryname", "outputmode"})
-"""What Spark itself puts among the options of a stream's sink."""
-
-_DECIDED_HERE = {
-    "auto.offset.reset": "startingOffsets says where to start",
-    "enable.auto.commit": "a stream keeps its offsets in its checkpoint, and commitOffsetsToGroup shows them",
-    "allow.auto.create.topics": "a topic that is read must exist",
-    "key.deserializer": "keys are binary; cast or decode the column",
-    "value.deserializer": "values are binary; cast or decode the column",
-    "key.serializer": "keys are binary or strings; cast or encode the column",
-    "value.serializer": "values are binary or strings; cast or encode the column",
-    "interceptor.classes": "records go from Arrow's buffers into batches, and back",
-    "group.instance.id": "Spark divides the partitions, not a group",
-    "transactional.id": "delivery=exactly_once makes the transactions",
-}
-
-
 def _read(
-    options: Mapping[str, str], table: Mapping[str, _Known], config: type[ClientConfig]
+    options: Mapping[str, str], table: Mapping[str, Known], config: type[ClientConfig]
 ) -> tuple[dict[str, Any], dict[str, str]]:
     """Parsed options by field, and those of the client."""
     given: dict[str, Any] = {}
@@ -289,14 +154,14 @@ def _read(
         elif low in table:
             known = table[low]
             given[known.field] = known.parse(known.name, text)
-        elif low not in _OF_SPARK or table is not _WRITE:
+        elif low not in OF_SPARK or table is not WRITE:
             raise OptionError(_unknown(name, table))
     _check_client(client, config)
     return given, client
 
 
 def _check_client(client: Mapping[str, str], config: type[ClientConfig]) -> None:
-    for name, instead in _DECIDED_HERE.items():
+    for name, instead in DECIDED_HERE.items():
         if name in client:
             raise OptionError(f"{PREFIX}{name} cannot be set: {instead}")
     if not client.get(SERVERS, "").strip():
@@ -307,13 +172,13 @@ def _check_client(client: Mapping[str, str], config: type[ClientConfig]) -> None
         raise OptionError(f"{PREFIX}*: {error.message}") from None
 
 
-def _unknown(name: str, table: Mapping[str, _Known]) -> str:
+def _unknown(name: str, table: Mapping[str, Known]) -> str:
     low = name.lower()
     if low == "path":
         return "load() and save() take no path here: subscribe names what to read, topic what to write to"
-    other = _WRITE if table is _READ else _READ
+    other = WRITE if table is READ else READ
     if low in other:
-        return f"{other[low].name} is an option for {'writing' if table is _READ else 'reading'}"
+        return f"{other[low].name} is an option for {'writing' if table is READ else 'reading'}"
     names = {**{key: known.name for key, known in table.items()}, f"{PREFIX}{SERVERS}": f"{PREFIX}{SERVERS}"}
     nearest = difflib.get_close_matches(low, names, n=1, cutoff=0.6)
     hint = f"; did you mean {names[nearest[0]]}?" if nearest else f"; there are {', '.join(names.values())}, {PREFIX}*"

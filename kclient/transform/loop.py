@@ -94,6 +94,15 @@ class Phase(enum.Enum):
     ABORTING = "its abort was asked for"
 
 
+TRANSITIONS: dict[Phase, frozenset[Phase]] = {
+    Phase.NONE: frozenset({Phase.OPEN}),
+    Phase.OPEN: frozenset({Phase.COMMITTING, Phase.ABORTING}),
+    Phase.COMMITTING: frozenset({Phase.NONE, Phase.COMMITTING, Phase.ABORTING}),
+    Phase.ABORTING: frozenset({Phase.NONE, Phase.ABORTING}),
+}
+"""An end that did not come about may be asked for again, and a commit that failed is followed by an abort."""
+
+
 class Loop:
     """The loop of one consumer and one producer.
 
@@ -230,7 +239,7 @@ class Loop:
                     yield from self._commit()
                 if self._phase is Phase.NONE:
                     yield self._producer.begin_transaction()
-                    self._phase = Phase.OPEN
+                    self._move_to(Phase.OPEN)
                     self._batch.started = self._clock()
                 made = yield from self._apply(record)
                 yield from self._send(record, made)
@@ -262,18 +271,23 @@ class Loop:
 
     # -- how a batch ends
 
+    def _move_to(self, phase: Phase) -> None:
+        if phase not in TRANSITIONS[self._phase]:
+            raise IllegalStateError(f"a transaction cannot go from {self._phase.name} to {phase.name}")
+        self._phase = phase
+
     def _commit(self) -> Steps[None]:
         batch, began = self._batch, self._clock()
         try:
             yield self._producer.send_offsets_to_transaction(batch.offsets, self._consumer.group_metadata())
         except KafkaTimeoutError as error:
             _log.warning("%s", error)  # it goes on, and the commit waits for it
-        self._phase = Phase.COMMITTING
+        self._move_to(Phase.COMMITTING)
         yield from self._patiently(self._producer.commit_transaction)
         self._committed(batch, began)
 
     def _committed(self, batch: Batch, began: float) -> None:
-        self._phase = Phase.NONE
+        self._move_to(Phase.NONE)
         self.measures.committed(batch, began, self._clock())
         self._places.update((tp, committed.offset) for tp, committed in batch.offsets.items())
         self._batch = self._new_batch()
@@ -281,9 +295,9 @@ class Loop:
 
     def _abort(self) -> Steps[None]:
         if self._phase is not Phase.NONE:
-            self._phase = Phase.ABORTING
+            self._move_to(Phase.ABORTING)
             yield from self._patiently(self._producer.abort_transaction)
-            self._phase = Phase.NONE
+            self._move_to(Phase.NONE)
             self.measures.aborted(self._batch)
         self._batch = self._new_batch()
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import random
 import sys
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -161,9 +162,19 @@ def confluent(address: str, instance: str, rng: random.Random) -> None:
                 if not failed.args[0].retriable():
                     raise
 
+    def seek(place: TopicPartition) -> None:
+        while True:
+            try:
+                return consumer.seek(place)
+            except KafkaException as failed:
+                # It has been assigned, but librdkafka does not fetch from it yet.
+                if failed.args[0].code() != kinds._STATE:
+                    raise
+                time.sleep(0.01)
+
     def go_back() -> None:
         for committed in consumer.committed(consumer.assignment(), 60):
-            consumer.seek(TopicPartition(SOURCE, committed.partition, max(committed.offset, 0)))
+            seek(TopicPartition(SOURCE, committed.partition, max(committed.offset, 0)))
 
     def copy() -> None:
         messages = consumer.consume(rng.randint(1, LARGEST), 0.05)

@@ -12,7 +12,16 @@ from typing import Any
 
 from kclient.config import ConsumerConfig
 from kclient.consumer import RebalanceListener
-from kclient.errors import IllegalStateError, KafkaError
+from kclient.errors import (
+    IllegalGenerationError,
+    IllegalStateError,
+    InvalidTxnStateError,
+    KafkaError,
+    OutOfOrderSequenceError,
+    TransactionAbortableError,
+    UnknownMemberIdError,
+)
+from kclient.producer import ProducerRecord
 from kclient.transform.driving import drive, drive_async, then, then_async
 from kclient.transform.loop import Loop
 from kclient.types import ConsumerGroupMetadata, ConsumerRecord, OffsetAndMetadata, TopicPartition
@@ -20,6 +29,7 @@ from kclient.types import ConsumerGroupMetadata, ConsumerRecord, OffsetAndMetada
 Fault = BaseException | Callable[[], None] | None
 """What a call raises, does first, or (None) not at all."""
 IDENTITY = ConsumerGroupMetadata("g", 1, "m")
+FIRST = TopicPartition("in", 0)
 
 
 class After:
@@ -241,6 +251,30 @@ def abortable(error: KafkaError) -> KafkaError:
 def fatal(error: KafkaError) -> KafkaError:
     error.abortable, error.fatal, error.retriable = False, True, False
     return error
+
+
+def same(record: ConsumerRecord) -> ProducerRecord:
+    """The function that changes nothing."""
+    return ProducerRecord("out", name(record))
+
+
+def whole(world: World) -> None:
+    """See that nothing is open, and what counts is what the group has committed; who goes on reads the rest."""
+    assert world.state in ("ready", "uninitialized", "dead")
+    assert sorted(world.results) == world.counted
+    for tp in world.owned:
+        assert world.position[tp] == (world.group[tp].offset if tp in world.group else 0), tp
+    assert type(world.listener) is RebalanceListener
+
+
+PASSING: list[KafkaError] = [
+    abortable(TransactionAbortableError()),
+    abortable(IllegalGenerationError()),
+    abortable(UnknownMemberIdError()),
+    abortable(OutOfOrderSequenceError()),
+    abortable(InvalidTxnStateError()),
+]
+"""Errors after which the loop reads the same records again."""
 
 
 def _raise(error: BaseException) -> None:

@@ -4,13 +4,12 @@ stays open."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Collection, Iterator
 from typing import Any
 
 import anyio
 import pytest
 
-from kclient import ConsumerRecord, ProducerRecord, RebalanceListener, TopicPartition
+from kclient import ConsumerRecord, ProducerRecord
 from kclient.errors import (
     ClosedError,
     CommitFailedError,
@@ -18,23 +17,21 @@ from kclient.errors import (
     CorruptRecordError,
     GroupAuthorizationError,
     IllegalGenerationError,
+    IllegalStateError,
     InvalidTxnStateError,
     KafkaError,
     KafkaTimeoutError,
-    MaxPollExceeded,
-    OutOfOrderSequenceError,
     ProducerFencedError,
     RecordTooLargeError,
-    SerializationError,
     TopicAuthorizationError,
     TransactionAbortableError,
     TransformError,
-    UnknownMemberIdError,
     WakeupError,
 )
 from kclient.transform import loop as loop_module
 from tests.unit.transform.model import (
     ASYNC,
+    PASSING,
     After,
     World,
     abortable,
@@ -43,31 +40,9 @@ from tests.unit.transform.model import (
     name,
     run,
     run_async,
+    same,
+    whole,
 )
-
-FIRST = TopicPartition("in", 0)
-
-
-def same(record: ConsumerRecord) -> ProducerRecord:
-    return ProducerRecord("out", name(record))
-
-
-def whole(world: World) -> None:
-    """Nothing is open, and what counts is what the group has committed; who goes on reads the rest."""
-    assert world.state in ("ready", "uninitialized", "dead")
-    assert sorted(world.results) == world.counted
-    for tp in world.owned:
-        assert world.position[tp] == (world.group[tp].offset if tp in world.group else 0), tp
-    assert type(world.listener) is RebalanceListener
-
-
-PASSING: list[KafkaError] = [
-    abortable(TransactionAbortableError()),
-    abortable(IllegalGenerationError()),
-    abortable(UnknownMemberIdError()),
-    abortable(OutOfOrderSequenceError()),
-    abortable(InvalidTxnStateError()),
-]
 
 
 @pytest.mark.parametrize("error", PASSING, ids=lambda error: error.name)
@@ -231,271 +206,6 @@ async def test_a_task_that_is_cancelled_aborts_its_transaction() -> None:
     assert world.calls[-1] == "abort_transaction"
 
 
-# -- the function
-
-
-def double(record: ConsumerRecord) -> list[ProducerRecord]:
-    return [same(record), same(record)]
-
-
-def generate(record: ConsumerRecord) -> Iterator[ProducerRecord]:
-    yield same(record)
-    yield same(record)
-
-
-async def double_later(record: ConsumerRecord) -> list[ProducerRecord]:
-    return double(record)
-
-
-async def generate_later(record: ConsumerRecord) -> AsyncIterator[ProducerRecord]:
-    yield same(record)
-    yield same(record)
-
-
-@pytest.mark.parametrize("function", [double, generate])
-def test_a_record_may_become_several(function: Any) -> None:
-    world = World(3)
-    world.enough = 12
-    run(loop_of(world, function))
-    assert sorted(world.results) == sorted(world.everything * 2)
-
-
-@pytest.mark.parametrize("function", [double, generate, double_later, generate_later])
-async def test_on_the_async_face_functions_may_be_of_either_kind(function: Any) -> None:
-    world = World(3)
-    world.enough = 12
-    await run_async(loop_of(world, function, **ASYNC))
-    assert sorted(world.results) == sorted(world.everything * 2)
-
-
-def test_a_record_may_become_nothing_and_is_committed_all_the_same() -> None:
-    world = World(5)
-    world.enough = 5
-    run(loop_of(world, lambda record: same(record) if record.partition else None))
-    assert {tp.partition: committed.offset for tp, committed in world.group.items()} == {0: 5, 1: 5}
-    assert world.group[FIRST].leader_epoch == 7
-
-
-def fails(record: ConsumerRecord) -> ProducerRecord:
-    if name(record) == "1-2":
-        raise ZeroDivisionError("a poison record")
-    return same(record)
-
-
-async def fails_later(record: ConsumerRecord) -> ProducerRecord:
-    return fails(record)
-
-
-def fails_half_way(record: ConsumerRecord) -> Iterator[ProducerRecord]:
-    yield same(record)
-    yield fails(record)
-
-
-@pytest.mark.parametrize("function", [fails, fails_half_way])
-def test_a_poison_record_ends_the_loop_and_is_named(function: Any) -> None:
-    world = World(5)
-    loop = loop_of(world, function)
-    with pytest.raises(TransformError, match="ZeroDivisionError: a poison record") as raised:
-        run(loop)
-    assert (raised.value.topic, raised.value.partition, raised.value.offset) == ("in", 1, 2)
-    assert isinstance(raised.value.__cause__, ZeroDivisionError)
-    assert "1-2" not in world.results
-    assert world.state == "ready"
-    assert world.position[TopicPartition("in", 1)] <= 2
-
-
-async def test_a_poison_record_of_a_coroutine_function_is_named_as_well() -> None:
-    with pytest.raises(TransformError) as raised:
-        await run_async(loop_of(World(5), fails_later, **ASYNC))
-    assert (raised.value.partition, raised.value.offset) == (1, 2)
-
-
-def test_after_a_poison_record_the_loop_may_run_again() -> None:
-    world = World(5)
-    poison = {"1-2"}
-
-    def once(record: ConsumerRecord) -> ProducerRecord:
-        if name(record) in poison:
-            poison.clear()
-            raise ValueError(record)
-        return same(record)
-
-    loop = loop_of(world, once)
-    with pytest.raises(TransformError):
-        run(loop)
-    run(loop)
-    assert sorted(world.results) == world.everything
-    whole(world)
-
-
-def skip(record: ConsumerRecord, error: Exception) -> None:
-    assert isinstance(error, ZeroDivisionError)
-
-
-def bury(record: ConsumerRecord, error: Exception) -> ProducerRecord:
-    return ProducerRecord("dead-letters", f"dead {name(record)}")
-
-
-@pytest.mark.parametrize(("on_error", "instead"), [(skip, []), (bury, ["dead 1-2"])])
-@pytest.mark.parametrize("function", [fails, fails_half_way])
-def test_on_error_may_skip_a_record_or_send_it_elsewhere(function: Any, on_error: Any, instead: list[str]) -> None:
-    world = World(5)
-    per_record = 2 if function is fails_half_way else 1
-    world.enough = 9 * per_record + len(instead)
-    run(loop_of(world, function, on_error))
-    good = [one for one in world.everything if one != "1-2"]
-    assert sorted(world.results) == sorted(good * per_record + instead)
-    assert {committed.offset for committed in world.group.values()} == {5}
-
-
-def test_what_on_error_raises_ends_the_loop() -> None:
-    def refuse(record: ConsumerRecord, error: Exception) -> None:
-        raise LookupError("not this one") from error
-
-    with pytest.raises(TransformError, match="not this one") as raised:
-        run(loop_of(World(5), fails, refuse))
-    assert isinstance(raised.value.__cause__, LookupError)
-
-
-def test_an_error_of_kafka_in_the_function_is_the_functions() -> None:
-    def asks_another_cluster(record: ConsumerRecord) -> None:
-        raise KafkaTimeoutError("the other cluster is slow")
-
-    with pytest.raises(TransformError, match="the other cluster"):
-        run(loop_of(World(5), asks_another_cluster))
-
-
-@pytest.mark.parametrize("returned", [b"bytes", 42, [b"bytes"], "text"])
-def test_results_that_are_no_records_are_refused(returned: Any) -> None:
-    with pytest.raises(TransformError, match="ProducerRecord"):
-        run(loop_of(World(1), lambda record: returned))
-
-
-def test_a_coroutine_function_needs_the_async_face() -> None:
-    with pytest.raises(TransformError, match="AsyncTransform"):
-        run(loop_of(World(1), double_later))
-
-
-@pytest.mark.parametrize("error", [SerializationError("no bytes"), RecordTooLargeError(), TypeError()], ids=repr)
-def test_results_that_cannot_be_sent_name_their_record(error: Exception) -> None:
-    world = World(5, faults={"send": [None, error]})
-    with pytest.raises(TransformError) as raised:
-        run(loop_of(world, same))
-    assert (raised.value.partition, raised.value.offset) == (0, 1)
-    assert raised.value.__cause__ is error
-    whole(world)
-
-
-# -- partitions that come and go
-
-
-class Hears(RebalanceListener):
-    def __init__(self, world: World) -> None:
-        self.world = world
-        self.heard: list[tuple[str, str, int]] = []
-
-    def on_revoked(self, partitions: Collection[TopicPartition]) -> None:
-        self.heard.append(("revoked", self.world.state, len(self.world.results)))
-
-    def on_lost(self, partitions: Collection[TopicPartition]) -> None:
-        self.heard.append(("lost", self.world.state, len(self.world.results)))
-
-
-def test_a_batch_is_committed_before_a_partition_of_it_goes() -> None:
-    world = World(2)
-    listener = world.listener = Hears(world)
-    world.faults["poll"] = [None, lambda: world.give_up([FIRST])]
-    run(loop_of(world, same, max_records=100))
-    # The application hears of it when everything of the batch counts.
-    assert listener.heard == [("revoked", "ready", 4)]
-    assert sorted(world.results) == world.everything
-    assert world.listener is listener
-
-
-@pytest.mark.parametrize("error", PASSING, ids=lambda error: error.name)
-def test_a_batch_that_cannot_be_committed_before_a_partition_goes_is_aborted(error: KafkaError) -> None:
-    world = World(2)
-    world.faults["poll"] = [None, lambda: world.give_up([FIRST])]
-    world.faults["commit_transaction"] = [error]
-    world.enough = 2
-    run(loop_of(world, same, max_records=100))
-    assert world.results == ["1-0", "1-1"], "the other partition is read again, this one by somebody else"
-    assert FIRST not in world.group
-    whole(world)
-
-
-def test_a_batch_is_aborted_when_its_partitions_are_lost() -> None:
-    world = World(2)
-    listener = world.listener = Hears(world)
-
-    def lose() -> None:
-        world.give_up(world.owned, lost=True)
-        world.get(world.log)
-        raise MaxPollExceeded(1)
-
-    world.faults["poll"] = [None, lose]
-    run(loop_of(world, same, max_records=100))
-    assert listener.heard == [("lost", "open", 0)]
-    assert world.calls.count("abort_transaction") == 1
-    assert sorted(world.results) == world.everything
-
-
-def test_partitions_that_come_back_in_the_same_poll_are_not_taken_for_kept() -> None:
-    world = World(2)
-
-    def lose() -> None:
-        world.give_up(world.owned, lost=True)
-        world.get(world.log)
-
-    world.faults["poll"] = [None, lose]
-    run(loop_of(world, same, max_records=100))
-    assert world.calls.count("abort_transaction") == 1
-    assert sorted(world.results) == world.everything
-
-
-def test_losing_partitions_between_two_batches_aborts_nothing() -> None:
-    world = World(2)
-    world.faults["poll"] = [lambda: world.give_up([FIRST], lost=True)]
-    world.enough = 2
-    run(loop_of(world, same))
-    assert "abort_transaction" not in world.calls
-
-
-async def test_the_async_face_commits_before_a_coroutine_listener_hears() -> None:
-    world = World(2)
-    heard: list[tuple[str, int]] = []
-
-    class Later(RebalanceListener):
-        async def on_revoked(self, partitions: Collection[TopicPartition]) -> None:
-            await asyncio.sleep(0)
-            heard.append((world.state, len(world.results)))
-
-    world.listener = Later()
-    loop = loop_of(world, same, max_records=100, **ASYNC)
-    told: list[Any] = []
-    world.faults["poll"] = [None, lambda: told.append(world.give_up([FIRST]))]
-    client = loop._consumer
-    poll = client.poll
-
-    async def poll_and_tell(*arguments: Any) -> Any:
-        found = await poll(*arguments)
-        while told:  # AsyncConsumer awaits its listener in the middle of a poll
-            await told.pop()
-        return found
-
-    object.__setattr__(client, "poll", poll_and_tell)
-    await run_async(loop)
-    assert heard == [("ready", 4)]
-
-
-def test_the_listeners_own_error_ends_the_loop() -> None:
-    world = World(2)
-    world.faults["poll"] = [None, ZeroDivisionError()]
-    with pytest.raises(ZeroDivisionError):
-        run(loop_of(world, same, max_records=100))
-    whole(world)
-
-
 # -- when
 
 
@@ -603,3 +313,10 @@ def test_it_counts_what_it_does() -> None:
     assert found["transform_records_aborted_total"] == 3
     assert found["transform_batch_size_max"] == 3
     assert found["transform_batch_latency_avg"] >= found["transform_commit_latency_avg"] > 0
+
+
+def test_a_phase_that_the_table_does_not_allow_is_an_error() -> None:
+    assert loop_module.TRANSITIONS.keys() == set(loop_module.Phase)
+    loop = loop_of(World(1), same)
+    with pytest.raises(IllegalStateError, match="from NONE to COMMITTING"):
+        loop._move_to(loop_module.Phase.COMMITTING)

@@ -2,125 +2,22 @@
 
 from __future__ import annotations
 
-import random
 from concurrent.futures import Future
-from typing import Any
-from uuid import UUID
 
 import pytest
 
 from kclient import errors
-from kclient.config import ConsumerConfig
-from kclient.consumer.group.consumer_heartbeat import Held, Interest
-from kclient.consumer.group.consumer_member import ConsumerMember
-from kclient.consumer.group.consumer_states import CONSUMER_TRANSITIONS, HEARTBEATS, IN_GROUP, ConsumerState
-from kclient.consumer.group.events import Event, Failed, Rejoin, Target
-from kclient.consumer.group.poll_interval import PollInterval
+from kclient.consumer.group.consumer_heartbeat import Held
+from kclient.consumer.group.consumer_states import CONSUMER_TRANSITIONS, HEARTBEATS, IN_GROUP
+from kclient.consumer.group.events import Failed, Rejoin, Target
 from kclient.errors import (
     DisconnectedError,
     IllegalStateError,
     KafkaError,
-    MaxPollExceeded,
     NotKafkaError,
     UnsupportedVersionError,
 )
-from kclient.metrics import Metrics
-from kclient.net.manager import NEVER, Request
-from kclient.protocol.messages.consumer_group_heartbeat import (
-    ConsumerGroupHeartbeatRequest,
-    ConsumerGroupHeartbeatResponse,
-)
-from tests.unit.consumer.group.test_member import FakeCoordinator
-
-State = ConsumerState
-T, U = UUID(int=1), UUID(int=2)
-
-
-class Case:
-    """A member, its coordinator, and the time."""
-
-    def __init__(self, **options: Any) -> None:
-        config = ConsumerConfig(group_id="g", group_protocol="consumer", **options)
-        self.now = 100.0
-        self.coordinator = FakeCoordinator()
-        self.events: list[Event] = []
-        self.interval = PollInterval(config.max_poll_interval_ms, lambda: None)
-        self.member = ConsumerMember(
-            config,
-            self.coordinator,  # type: ignore[arg-type]
-            random=random.Random(1),
-            on_event=self.events.append,
-            poll_interval=self.interval,
-            metrics=Metrics("c"),
-        )
-
-    @property
-    def state(self) -> ConsumerState:
-        return self.member.state
-
-    def subscribe(self, *topics: str, regex: str | None = None, holding: int | None = None) -> None:
-        self.member.subscribe(1, Interest(topics, regex), holding)
-
-    def sent(self) -> Request | None:
-        requests = self.member.poll(self.now).requests
-        assert len(requests) <= 1
-        return requests[0] if requests else None
-
-    def next(self) -> tuple[Request, Any]:
-        """The next heartbeat, however long it takes."""
-        for _ in range(100):
-            poll = self.member.poll(self.now)
-            if poll.requests:
-                (request,) = poll.requests
-                message: Any = request.build(ConsumerGroupHeartbeatRequest.max_version)
-                return request, message
-            assert poll.deadline != NEVER, f"nothing is ever sent in {self.state}"
-            self.now = max(self.now, poll.deadline)
-        raise AssertionError("nothing was sent")
-
-    def answer(
-        self,
-        error: int = 0,
-        *,
-        epoch: int = 1,
-        assigned: dict[UUID, list[int]] | None = None,
-        request: Request | None = None,
-        text: str | None = None,
-    ) -> Any:
-        """Answer the next heartbeat; its message."""
-        message = None
-        if request is None:
-            request, message = self.next()
-        kind = ConsumerGroupHeartbeatResponse
-        assignment = None
-        if assigned is not None:
-            topics = [kind.TopicPartitions(topic_id=one, partitions=numbers) for one, numbers in assigned.items()]
-            assignment = kind.Assignment(topic_partitions=topics)
-        response = kind(
-            error_code=error,
-            error_message=text,
-            member_id=message.member_id if message is not None else None,
-            member_epoch=epoch if not error else 0,
-            heartbeat_interval_ms=3_000,
-            assignment=assignment,
-        )
-        request.on_response(response, self.now)
-        return message
-
-    def reconcile(self, target: int = 1, **partitions: Any) -> None:
-        event = self.events[-1]
-        assert isinstance(event, Target)
-        assert event.target == target
-        self.member.reconciled(event.membership, Held(event.target, event.partitions), self.now)
-
-    def stable(self) -> Case:
-        self.subscribe("t")
-        self.answer(assigned={T: [0, 1]})
-        self.reconcile()
-        self.answer()
-        assert self.state is State.STABLE
-        self.events.clear()
-        return self
+from tests.unit.consumer.group.consumer_case import Case, State, T, U
 
 
 def test_every_state_is_in_the_table_and_leads_back_to_unsubscribed() -> None:
@@ -453,109 +350,6 @@ def test_why_there_is_no_coordinator_is_told_once_and_again_when_the_owner_has_r
     case.coordinator.fatal_error = errors.GroupAuthorizationError("no")
     case.sent()
     assert len(case.events) == 2
-
-
-@pytest.mark.parametrize(
-    ("instance_id", "tell", "epoch"), [(None, True, -1), (None, False, None), ("i", False, -2), ("i", True, -1)]
-)
-def test_how_a_member_leaves(instance_id: str | None, tell: bool, epoch: int | None) -> None:
-    case = Case(group_instance_id=instance_id).stable()
-    case.member.prepare_leaving()
-    assert case.state is State.PREPARE_LEAVING
-    assert case.member.generation_now() is not None, "it can still commit"
-    case.answer(epoch=5, assigned={T: [7]})
-    assert not case.events, "it takes nothing new"
-    done: Future[None] = Future()
-    requests = case.member.leave(done, tell=tell, reason="")
-    if epoch is None:
-        assert not requests
-    else:
-        (request,) = requests
-        message: Any = request.build(1)
-        assert (message.member_epoch, message.instance_id, message.topic_partitions) == (epoch, instance_id, None)
-        assert case.state is State.LEAVING
-        assert case.sent() is None
-        assert not done.done()
-        case.answer(request=request, epoch=epoch)
-    assert done.done()
-    assert case.state is State.UNSUBSCRIBED
-    assert case.member.generation_now() is None
-
-
-@pytest.mark.parametrize("how", ["error", "lost"])
-def test_leaving_is_over_whatever_comes_of_it(how: str) -> None:
-    case = Case().stable()
-    done: Future[None] = Future()
-    (request,) = case.member.leave(done, tell=True, reason="")
-    case.subscribe("u")
-    assert case.sent() is None
-    if how == "error":
-        case.answer(errors.NotCoordinatorError.code, request=request)
-    else:
-        request.on_error(DisconnectedError("gone"), case.now)
-    assert done.done()
-    assert case.next()[1].subscribed_topic_names == ["u"]
-    assert not case.events
-
-
-@pytest.mark.parametrize("asked", [False, True])
-def test_nobody_is_told_by_a_member_that_never_asked_or_has_no_coordinator(asked: bool) -> None:
-    case = Case()
-    case.subscribe("t")
-    case.coordinator.node = 1 if asked else None
-    assert (case.sent() is not None) is asked
-    case.coordinator.node = None if asked else 1
-    done: Future[None] = Future()
-    assert case.member.leave(done, tell=True, reason="") == []
-    assert done.done()
-    assert case.state is State.UNSUBSCRIBED
-
-
-def test_member_that_is_fenced_while_it_prepares_to_leave_has_left() -> None:
-    case = Case().stable()
-    case.member.prepare_leaving()
-    case.answer(errors.UnknownMemberIdError.code)
-    assert case.state is State.UNSUBSCRIBED
-    assert case.member.membership == 1
-    assert not case.events
-    done: Future[None] = Future()
-    assert case.member.leave(done, tell=True, reason="") == []
-    assert done.done()
-
-
-@pytest.mark.parametrize(("instance_id", "epoch"), [(None, -1), ("i", -2)])
-def test_member_whose_application_is_too_slow_leaves_and_joins_with_its_next_call(
-    instance_id: str | None, epoch: int
-) -> None:
-    case = Case(max_poll_interval_ms=10_000, group_instance_id=instance_id).stable()
-    case.interval.polled(case.now)
-    case.now += 9.9
-    case.answer()
-    case.now += 0.2
-    request, message = case.next()
-    assert message.member_epoch == epoch
-    assert case.state is State.STALE
-    (event,) = case.events
-    assert isinstance(event, Rejoin)
-    assert event.lost
-    assert isinstance(event.error, MaxPollExceeded)
-    assert case.sent() is None
-    case.interval.polled(case.now)
-    case.subscribe("t")
-    assert case.state is State.JOINING
-    case.answer(errors.UnknownMemberIdError.code, request=request)
-    assert case.state is State.JOINING, "how leaving went is of no concern any more"
-    assert case.next()[1].member_epoch == 0
-
-
-def test_slow_application_is_noticed_without_a_coordinator_and_while_a_heartbeat_is_out() -> None:
-    case = Case(max_poll_interval_ms=10_000).stable()
-    case.interval.polled(case.now)
-    case.next()
-    case.coordinator.node = None
-    case.now += 11.0
-    assert case.sent() is None
-    assert case.state is State.STALE
 
 
 def test_refused_offsets_make_the_next_heartbeat_due() -> None:

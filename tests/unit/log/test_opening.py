@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import shutil
 import uuid
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from kclient.errors import InconsistentClusterIdError, KafkaStorageError
-from refbroker.log import LogManager
+from refbroker.log import Files, LogManager
+from refbroker.log.files import BytesLike, OpenFile
 from refbroker.log.log_names import LogKind, log_name, parse_log_name
 from refbroker.simulated_disk import SimulatedDisk
 from tests.unit.log.stores import TOPIC_ID, append, read_all
@@ -244,3 +246,16 @@ def test_names_fit_into_a_directory(kind: LogKind) -> None:
 @pytest.mark.parametrize("name", ["photos", "remote-log-index-cache", "orders", "orders-x", "-0", "orders-0.-delete"])
 def test_other_names_are_no_logs(name: str) -> None:
     assert parse_log_name(name) is None
+
+
+class InterruptedFiles(Files):
+    """Ctrl-C comes as soon as something is written."""
+
+    def pwrite(self, file: OpenFile, parts: Sequence[BytesLike], position: int) -> int:
+        raise KeyboardInterrupt
+
+
+def test_an_interrupted_start_lets_go_of_the_directories(tmp_path: Path) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        LogManager.open([tmp_path], "cluster", 1, files=InterruptedFiles())
+    open_and_close([tmp_path])

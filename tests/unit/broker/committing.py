@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 from uuid import UUID
 
-from kclient.errors import CoordinatorLoadInProgressError
 from kclient.protocol import Message
 from kclient.protocol.consumer_protocol import ConsumerProtocolSubscription
 from kclient.protocol.log_records import encode_versioned
@@ -38,25 +36,6 @@ class GroupHarness(Harness):
         super().__init__(directory, files=files, **{**defaults, **settings})
         answer = self.send(FindCoordinatorRequest(coordinator_keys=["g"]), 4)
         assert answer.coordinators[0].error_code == 0
-
-    async def restarted(self, *, clean: bool = True) -> None:
-        """Start anew, and wait until everything is loaded."""
-        self.restart(clean=clean)
-        await self.loaded()
-
-    async def loaded(self) -> None:
-        while True:
-            try:
-                self.broker.groups.runtime.machines()
-            except CoordinatorLoadInProgressError:
-                await asyncio.sleep(0.001)
-            else:
-                break
-        await turns()
-
-    async def pass_time(self, ms: int) -> None:
-        self.clock.step(ms)
-        await turns()
 
     @property
     def offsets_log(self) -> PartitionLog:
@@ -207,9 +186,3 @@ class GroupHarness(Harness):
 
     def leave(self, member: str, group: str = "g") -> None:
         assert self.send(LeaveGroupRequest(group_id=group, member_id=member), 2).error_code == 0
-
-
-async def turns(count: int = 20) -> None:
-    """Let everything that is due be done; nothing here waits for anything but the loop."""
-    for _ in range(count):
-        await asyncio.sleep(0)

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
 
+from kclient.errors import CoordinatorLoadInProgressError
 from kclient.protocol import Message
 from kclient.protocol.frames import decode_response_header, encode_request
 from kclient.protocol.messages.create_topics import CreateTopicsRequest
@@ -49,6 +50,28 @@ class Harness:
         self._forget()
         self.broker.logs.close() if clean else self.broker.logs.abandon()
         self.open()
+
+    async def restarted(self, *, clean: bool = True) -> None:
+        """Start anew, and wait until the coordinators have read their logs."""
+        self.restart(clean=clean)
+        await self.loaded()
+
+    async def loaded(self) -> None:
+        """Wait until the coordinators have read their logs."""
+        while True:
+            try:
+                self.broker.groups.runtime.machines()
+                self.broker.transactions.runtime.machines()
+            except CoordinatorLoadInProgressError:
+                await asyncio.sleep(0.001)
+            else:
+                break
+        await turns()
+
+    async def pass_time(self, ms: int) -> None:
+        """Let time go by, and everything that is due then be done."""
+        self.clock.step(ms)
+        await turns()
 
     def close(self) -> None:
         self.broker.delayed_fetches.close()
@@ -138,3 +161,9 @@ def batch(*values: bytes, timestamp: int = 1_700_000_000_000, **header: int) -> 
     for value in values:
         builder.append(timestamp, b"key", value)
     return bytes(builder.build(**header))
+
+
+async def turns(count: int = 20) -> None:
+    """Let everything that is due be done; nothing here waits for anything but the loop."""
+    for _ in range(count):
+        await asyncio.sleep(0)

@@ -78,12 +78,6 @@ def heartbeat(harness: Harness, member: str, generation: int, version: int = 4) 
     return int(harness.send(request, version).error_code)
 
 
-async def loaded(harness: Harness) -> None:
-    """Wait until every partition is loaded."""
-    runtime = harness.broker.groups.runtime
-    await asyncio.gather(*(shard.loading for shard in runtime._shards.values() if shard.loading is not None))
-
-
 # FindCoordinator
 
 
@@ -232,7 +226,7 @@ async def test_members_go_on_after_a_restart(groups: Harness, clean: bool) -> No
     member, generation = await become_member(groups)
     await assign(groups, member, generation)
     groups.restart(clean=clean)
-    await loaded(groups)
+    await groups.loaded()
     assert heartbeat(groups, member, generation) == 0
     assert await assign(groups, member, generation) == b"all"
     groups.clock.step(SESSION_MS - 1)
@@ -247,7 +241,7 @@ async def test_a_generation_without_assignment_is_not_there_after_a_restart(grou
     await assign(groups, member, generation)
     assert (await groups.send(join_request(member), 9)).generation_id == 2
     groups.restart(clean=False)
-    await loaded(groups)
+    await groups.loaded()
     assert heartbeat(groups, member, 2) == ILLEGAL_GENERATION
     assert heartbeat(groups, member, 1) == 0
 
@@ -260,7 +254,7 @@ async def test_while_a_group_is_loaded_members_are_told_to_wait_and_heartbeats_a
     assert (await groups.send(join_request(member), 9)).error_code == LOADING
     leave = LeaveGroupRequest(group_id="g", members=[LeaveGroupRequest.MemberIdentity(member_id=member)])
     assert groups.send(leave, 5).error_code == LOADING
-    await loaded(groups)
+    await groups.loaded()
     assert heartbeat(groups, member, 17) == ILLEGAL_GENERATION
 
 
@@ -271,7 +265,7 @@ async def test_who_waits_when_the_leader_of_the_partition_changes_has_to_find_it
     waiting = groups.send(join_request(told.member_id), 9)
     elect(groups.broker, TOPIC, groups.broker.groups.topic.partition_for("g"))
     assert (await waiting).error_code == NOT_COORDINATOR
-    await loaded(groups)
+    await groups.loaded()
     assert heartbeat(groups, member, generation) == 0
     assert heartbeat(groups, told.member_id, generation) == UNKNOWN_MEMBER
 

@@ -16,8 +16,8 @@ from kclient.protocol.messages.records.consumer_offsets import (
 )
 from refbroker.coordinators.records import CoordinatorRecord
 from refbroker.coordinators.runtime import CoordinatorResult
-from tests.unit.broker.committing import GroupHarness, turns
-from tests.unit.broker.harness import START_MS
+from tests.unit.broker.committing import GroupHarness
+from tests.unit.broker.harness import START_MS, turns
 
 MINUTE = 60_000
 CHECK_MS = 5_000

@@ -9,8 +9,7 @@ import pytest
 from kclient.protocol.messages.describe_configs import DescribeConfigsRequest
 from kclient.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
 from tests.raw_producer import RawProducer
-from tests.unit.broker.committing import turns
-from tests.unit.broker.harness import Harness
+from tests.unit.broker.harness import Harness, turns
 
 BROKER, SET = 4, 0
 EXPIRATION, INTERVAL = "producer.id.expiration.ms", "producer.id.expiration.check.interval.ms"

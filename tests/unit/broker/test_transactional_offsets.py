@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,6 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from kclient.errors import CoordinatorLoadInProgressError
 from kclient.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from kclient.protocol.messages.delete_topics import DeleteTopicsRequest
 from kclient.protocol.messages.find_coordinator import FindCoordinatorRequest
@@ -52,18 +50,6 @@ def found(groups: GroupHarness, *, stable: bool = True) -> tuple[int, int]:
     return one[0], one[3]
 
 
-async def restarted(groups: GroupHarness) -> None:
-    groups.restart(clean=False)
-    while True:
-        try:
-            groups.broker.groups.runtime.machines()
-            groups.broker.transactions.runtime.machines()
-        except CoordinatorLoadInProgressError:
-            await asyncio.sleep(0.001)
-        else:
-            return
-
-
 @pytest.mark.parametrize("transactions", [1, 2])
 @pytest.mark.parametrize("crash", [False, True])
 async def test_they_count_with_the_end_of_the_transaction(groups: GroupHarness, transactions: int, crash: bool) -> None:
@@ -77,12 +63,12 @@ async def test_they_count_with_the_end_of_the_transaction(groups: GroupHarness, 
         assert one.commit_offsets("g", {PLACE: offset}) == [NONE]
         assert (found(groups), found(groups, stable=False)) == ((-1, UNSTABLE), (before, NONE))
         if crash:
-            await restarted(groups)
+            await groups.restarted(clean=False)
             assert (found(groups), found(groups, stable=False)) == ((-1, UNSTABLE), (before, NONE))
         assert one.end(commit=commit).error_code == NONE
         assert found(groups) == (offset if commit else before, NONE)
         if crash:
-            await restarted(groups)
+            await groups.restarted(clean=False)
             assert found(groups) == (offset if commit else before, NONE)
 
 
@@ -241,7 +227,7 @@ async def test_what_is_deleted_is_not_brought_back_by_the_transaction(groups: Gr
     assert groups.delete_groups("g") == {"g": NONE}
     one.end(commit=True)
     assert groups.committed() == {}
-    await restarted(groups)
+    await groups.restarted(clean=False)
     assert groups.committed() == {}
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,6 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from kclient.errors import CoordinatorLoadInProgressError
 from kclient.protocol.messages.fetch import FetchRequest
 from kclient.protocol.messages.find_coordinator import FindCoordinatorRequest
 from kclient.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
@@ -22,8 +20,8 @@ from refbroker.metrics import table
 from refbroker.metrics.collect import collect
 from refbroker.metrics.exposition import as_dict
 from tests.raw_producer import RawProducer, produce_request
-from tests.unit.broker.committing import GroupHarness, turns
-from tests.unit.broker.harness import Harness
+from tests.unit.broker.committing import GroupHarness
+from tests.unit.broker.harness import Harness, turns
 
 NONE, INVALID_TOPIC, NOT_ENOUGH_REPLICAS, OUT_OF_ORDER, INVALID_EPOCH = 0, 17, 19, 45, 47
 INVALID_TXN_STATE, INVALID_MAPPING, CONCURRENT, FENCED_COORDINATOR = 48, 49, 51, 52
@@ -141,31 +139,17 @@ async def test_a_restart_knows_what_is_open_and_what_was_aborted(harness: Harnes
     assert log is not None
     log.roll()
     two.send("t", b"open in the next segment")
-    harness.restart(clean=not crash)
-    await loaded(harness)
+    await harness.restarted(clean=not crash)
     assert (read(harness), stable(harness)) == (before[0], (9, 11))
     assert two.send("t").error_code == NONE
     assert two.end(commit=False).error_code == NONE
     for again in (False, True):
         if again:
-            harness.restart(clean=not crash)
-            await loaded(harness)
+            await harness.restarted(clean=not crash)
         assert stable(harness) == (13, 13)
         # Of a segment whose transaction was aborted in the next one the readers are told, too.
         assert read(harness, offset=9) == ([9], [(two.producer_id, 9)])
         assert read(harness, offset=10) == ([10, 11, 12], [(two.producer_id, 9)])
-
-
-async def loaded(harness: Harness) -> None:
-    """Wait until the coordinators have read their logs."""
-    while True:
-        try:
-            harness.broker.groups.runtime.machines()
-            harness.broker.transactions.runtime.machines()
-        except CoordinatorLoadInProgressError:
-            await asyncio.sleep(0.001)
-        else:
-            return
 
 
 async def test_what_clients_may_not_write(harness: Harness) -> None:
@@ -232,7 +216,7 @@ async def test_without_its_coordinator_a_producer_is_told_to_try_again(harness: 
     )
     # Meanwhile nothing gets in before it.
     assert one.send("t", partition=1, sequence=1).error_code == NOT_ENOUGH_REPLICAS
-    await loaded(harness)
+    await harness.loaded()
     assert one.send("t", partition=1, sequence=1).error_code == OUT_OF_ORDER
     assert one.send("t", partition=1).error_code == NONE
 

@@ -81,7 +81,7 @@ async def test_a_new_producer_fences_the_one_that_comes_back(broker: Transaction
 async def test_a_repeated_request_is_not_known_after_a_restart(broker: TransactionHarness) -> None:
     who = broker.identity()
     broker.init(who)
-    await broker.crash()
+    await broker.restarted(clean=False)
     assert broker.init(who)[0] == FENCED, "as in Kafka, whose records do not have the epoch before either"
 
 
@@ -133,7 +133,7 @@ async def test_the_next_producer_id_of_a_prepared_transaction_outlives_a_crash(b
     broker2.begin(who)
     broker2.hold_markers()
     assert broker2.end(who, commit=True) == (0, (1, 0))
-    await broker2.crash()
+    await broker2.restarted(clean=False)
     broker2.release_markers()
     await broker2.pass_time(100)
     state = broker2.state()

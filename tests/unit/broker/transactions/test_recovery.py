@@ -67,7 +67,7 @@ async def until_answered(broker: TransactionHarness, request: Callable[[], Any])
         try:
             answer = request()
         except KilledError:
-            await broker.crash()
+            await broker.restarted(clean=False)
             continue
         code = answer[0] if isinstance(answer, tuple | list) else answer
         if code != CONCURRENT:
@@ -181,7 +181,7 @@ async def test_a_decided_transaction_ends_without_its_producer(
     killer.install(monkeypatch)
     with pytest.raises(KilledError):
         broker.end(who, commit=commit)
-    await broker.crash()
+    await broker.restarted(clean=False)
     await broker.pass_time(100)
     if at == 1 and not after:
         assert broker.state().state is TransactionState.ONGOING, "nothing was decided"
@@ -201,7 +201,7 @@ async def test_everything_is_there_again_after_a_restart(broker: TransactionHarn
     broker.end(second, commit=True, name="b")
     broker.identity("c")
     before = dict(broker.shard.transactions)
-    await broker.crash()
+    await broker.restarted(clean=False)
     found = broker.shard.transactions
     assert {name: one.state for name, one in found.items()} == {name: one.state for name, one in before.items()}
     assert {name: one.partitions for name, one in found.items()} == {
@@ -215,7 +215,7 @@ async def test_markers_that_waited_go_on_after_a_restart(broker: TransactionHarn
     broker.begin(who)
     broker.hold_markers()
     broker.end(who, commit=True)
-    await broker.crash()
+    await broker.restarted(clean=False)
     assert broker.state().state.title == "PrepareCommit"
     assert len(broker.markers(1)) == 2, "nobody remembers that it was there"
     broker.release_markers()

@@ -64,7 +64,7 @@ async def test_an_abort_that_cannot_be_written_is_tried_again(broker: Transactio
 async def test_the_time_goes_on_after_a_restart(broker: TransactionHarness) -> None:
     broker.begin(broker.identity(timeout_ms=1000))
     broker.clock.step(700)
-    await broker.crash()
+    await broker.restarted(clean=False)
     broker.clock.hold(broker.state().start_timestamp_ms + 1001)
     broker.broker.transactions.abort_timed_out()
     assert broker.state().state.title == "CompleteAbort"
@@ -87,7 +87,7 @@ async def test_an_id_that_nobody_uses_goes_after_a_week(broker: TransactionHarne
     broker.broker.transactions.expire()
     assert broker.shard.transactions == {}
     assert broker.records()[-1] == (ID, None)
-    await broker.crash()
+    await broker.restarted(clean=False)
     assert broker.shard.transactions == {}
     assert broker.identity() != who, "it begins with another producer id"
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from kclient.errors import CoordinatorLoadInProgressError
 from kclient.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from kclient.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
 from kclient.protocol.messages.end_txn import EndTxnRequest
@@ -50,26 +48,6 @@ class TransactionHarness(Harness):
     def finalize(self, version: int) -> None:
         """Give `transaction.version` a level."""
         self.broker.metadata.append([FeatureLevelRecord(name="transaction.version", feature_level=version)])
-
-    async def crash(self) -> None:
-        """Start anew from what was written, and wait until everything is loaded."""
-        self.restart(clean=False)
-        await self.loaded()
-
-    async def loaded(self) -> None:
-        while True:
-            try:
-                self.broker.transactions.runtime.machines()
-                self.broker.groups.runtime.machines()
-            except CoordinatorLoadInProgressError:
-                await asyncio.sleep(0.001)
-            else:
-                return
-
-    async def pass_time(self, ms: int) -> None:
-        self.clock.step(ms)
-        for _ in range(5):
-            await asyncio.sleep(0)
 
     def hold_markers(self) -> None:
         """Let no marker be written into the first partition of the topic: too few replicas are in sync."""

@@ -1,0 +1,64 @@
+"""A Spark application that copies lines of text files to a topic, exactly once, to the end of what is there.
+
+Run as a program it is killed by the test (`test_exactly_once`); the rest of the test runs the same query in its own
+session.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from tests.spark.crashing import PLAN, CrashingSource
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+class Job(msgspec.Struct):
+    """What is copied.
+
+    Attributes:
+        folder: has the files, the checkpoint and the plan.
+        tasks: how many each batch has; each file is a batch.
+        options: of the sink.
+        configs: of the session, where there is none yet.
+    """
+
+    folder: str
+    tasks: int
+    options: dict[str, str]
+    configs: dict[str, str] = {}
+
+    @property
+    def plan(self) -> Path:
+        return Path(self.folder, "plan")
+
+    @property
+    def input(self) -> Path:
+        return Path(self.folder, "input")
+
+    def run(self, spark: SparkSession) -> None:
+        """Copy all that is there; raises what the query ended with."""
+        spark.dataSource.register(CrashingSource)
+        lines = spark.readStream.option("maxFilesPerTrigger", 1).text(str(self.input)).repartition(self.tasks)
+        writer = lines.writeStream.format("kclient_crashing").options(**self.options).option(PLAN, str(self.plan))
+        query = writer.option("checkpointLocation", f"{self.folder}/checkpoint").trigger(availableNow=True).start()
+        query.awaitTermination()
+
+
+def main() -> None:
+    from pyspark.sql import SparkSession
+
+    job = msgspec.json.decode(sys.argv[1], type=Job)
+    builder = SparkSession.builder.master("local[2]")
+    for name, value in job.configs.items():
+        builder = builder.config(name, value)
+    job.run(builder.getOrCreate())
+
+
+if __name__ == "__main__":
+    main()

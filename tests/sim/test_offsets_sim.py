@@ -2,8 +2,9 @@
 more than what was processed.
 
 Three consumers share partitions that are dealt anew from time to time, in order or not; the coordinator moves between
-two brokers, and loads. The network delays a request for less than the client waits for its answer: a coordinator that
-carries out a commit after its client gave it up and sent a newer one could not be told from one that works.
+two brokers, and loads. The network delays a request for less than the client waits for its answer, and what is late
+ends with its connection: a coordinator that carries out a commit after its client gave it up and sent a newer one could
+not be told from one that works, since nothing in the protocol orders the requests of two connections.
 """
 
 from __future__ import annotations
@@ -51,6 +52,7 @@ STORMY = Faults(
     cut_after=0.05,
     late=0.1,
     late_delay=(0.5, 4.0),
+    outlives=False,
 )
 
 

@@ -40,7 +40,7 @@ from refbroker.log.reading import find_aborted, find_max_timestamp, find_range, 
 from refbroker.log.recovery import LoadedLog
 from refbroker.log.segment import Segment
 from refbroker.log.segment_changes import SegmentChanges
-from refbroker.log.validation import Origin, Stamper, check_records
+from refbroker.log.validation import Origin, StampedBatch, Stamper, check_records
 
 logger = logging.getLogger(__name__)
 
@@ -230,29 +230,31 @@ class PartitionLog:
                 self._producers, batches, origin, verified=verified, transaction_version=transaction_version
             )
         with self._guard("append"):
-            self._unsynced.sync_topic_id()
-            for batch in batches:
-                if batch.leader_epoch != self.epochs.latest_epoch:
-                    self.epochs.assign(batch.leader_epoch, batch.base_offset)
-            if self._changes.is_due(batches, size, now_ms):
-                self._roll_at(first.base_offset)
-            self._written = True
-            segment = self.segments.active
-            segment.append(batches)
-            appended_from = segment.size - size
-            self.log_end_offset = last.last_offset + 1
-            update_producers(self._producers, batches, segment, appended_from)
-            if self.high_watermark_follows_end:
-                self.high_watermark = self.log_end_offset
-            unstable = self._producers.first_unstable_offset(self.high_watermark)
-            if unstable != self._unstable_offset:
-                self._unstable_offset, self._unstable_since_ms = unstable, now_ms
-            if self.unflushed_records >= self.config.flush_messages:
-                self.flush()
+            self._write(batches, size, now_ms)
         append_time = last.max_timestamp if self.config.log_append_time else -1
         for callback in self.on_append:
             callback(self)
         return AppendResult(first.base_offset, last.last_offset, append_time, self.log_start_offset)
+
+    def _write(self, batches: Sequence[StampedBatch], size: int, now_ms: int) -> None:
+        self._unsynced.sync_topic_id()
+        for batch in batches:
+            if batch.leader_epoch != self.epochs.latest_epoch:
+                self.epochs.assign(batch.leader_epoch, batch.base_offset)
+        if self._changes.is_due(batches, size, now_ms):
+            self._roll_at(batches[0].base_offset)
+        self._written = True
+        segment = self.segments.active
+        segment.append(batches)
+        self.log_end_offset = batches[-1].last_offset + 1
+        update_producers(self._producers, batches, segment, segment.size - size)
+        if self.high_watermark_follows_end:
+            self.high_watermark = self.log_end_offset
+        unstable = self._producers.first_unstable_offset(self.high_watermark)
+        if unstable != self._unstable_offset:
+            self._unstable_offset, self._unstable_since_ms = unstable, now_ms
+        if self.unflushed_records >= self.config.flush_messages:
+            self.flush()
 
     def begin_verification(
         self, producer_id: int, producer_epoch: int, sequence: int, *, supports_epoch_bump: bool

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+
 from kclient.config import ConsumerConfig, ProducerConfig
 from kclient.consumer import AsyncConsumer, Consumer
 from kclient.errors import ConfigError
@@ -22,6 +24,27 @@ def check_faces(consumer: object, producer: object, *, are_async: bool) -> None:
         "Transform takes a Consumer and a Producer, AsyncTransform an AsyncConsumer and an AsyncProducer, not "
         f"{consumer!r} and {producer!r}"
     )
+
+
+def check_functions(*functions: object, awaits: bool) -> None:
+    """Check what the loop is to call, before it has read anything.
+
+    Parameters:
+        functions: the function of a record and the one of errors; None where there is none.
+        awaits: whether they may be coroutine functions.
+
+    Raises:
+        TypeError: one cannot be called, or would have to be awaited.
+    """
+    for function in functions:
+        if function is None:
+            continue
+        if not callable(function):
+            raise TypeError(f"a transform calls a function of one record, not {function!r}")
+        if not awaits and (inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function)):
+            raise TypeError(
+                f"{function!r} would have to be awaited, which AsyncTransform does; Transform takes plain functions"
+            )
 
 
 def check_clients(consumer: ConsumerConfig, producer: ProducerConfig, *, allow_read_uncommitted: bool) -> None:

@@ -11,7 +11,7 @@ import anyio
 
 from kclient.consumer import AsyncConsumer, Consumer
 from kclient.producer import AsyncProducer, Producer
-from kclient.transform.checks import check_clients, check_faces, check_limits
+from kclient.transform.checks import check_clients, check_faces, check_functions, check_limits
 from kclient.transform.driving import drive, drive_async, then, then_async
 from kclient.transform.functions import AsyncFunction, AsyncOnError, Function, OnError
 from kclient.transform.loop import Loop
@@ -60,6 +60,7 @@ class Transform:
         allow_read_uncommitted: bool = False,
     ) -> None:
         check_faces(consumer, producer, are_async=False)
+        check_functions(function, on_error, awaits=False)
         check_clients(consumer.config, producer.config, allow_read_uncommitted=allow_read_uncommitted)
         check_limits(max_records, max_seconds, producer.config)
         self._loop = Loop(
@@ -122,6 +123,7 @@ class AsyncTransform:
         allow_read_uncommitted: bool = False,
     ) -> None:
         check_faces(consumer, producer, are_async=True)
+        check_functions(function, on_error, awaits=True)
         check_clients(consumer.config, producer.config, allow_read_uncommitted=allow_read_uncommitted)
         check_limits(max_records, max_seconds, producer.config)
         self._loop = Loop(

@@ -48,7 +48,7 @@ def results(returned: Any, *, awaits: bool) -> Steps[tuple[ProducerRecord, ...]]
     if inspect.iscoroutine(returned):
         returned.close()
         raise TypeError("the function is a coroutine function, which AsyncTransform alone awaits")
-    if not isinstance(returned, Iterable):
+    if not isinstance(returned, Iterable) or isinstance(returned, str | bytes | bytearray):
         raise TypeError(f"the function returns None, a ProducerRecord or several, not {returned!r}")
     several = tuple(returned)
     for one in several:

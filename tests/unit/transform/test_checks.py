@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from functools import partial
 from types import ModuleType
 from typing import Any
 
 import pytest
 
 import kclient
+from kclient import ProducerRecord
 from kclient.config import ConsumerConfig, ProducerConfig
 from kclient.errors import ConfigError
 from kclient.transform import transform
-from kclient.transform.checks import check_clients, check_faces, check_limits
+from kclient.transform.checks import check_clients, check_faces, check_functions, check_limits
 
 READS = {"group_id": "g", "enable_auto_commit": False, "isolation_level": "read_committed"}
 WRITES = {"transactional_id": "t"}
@@ -60,6 +63,27 @@ def test_limits_that_no_batch_can_keep_are_refused(records: int, seconds: float,
 def test_clients_of_another_kind_are_refused(are_async: bool) -> None:
     with pytest.raises(TypeError, match="AsyncTransform"):
         check_faces(object(), object(), are_async=are_async)
+
+
+async def coroutine(record: object) -> None: ...
+
+
+async def asynchronous_generator(record: object) -> AsyncIterator[ProducerRecord]:
+    yield ProducerRecord("out", b"")
+
+
+@pytest.mark.parametrize("function", [coroutine, asynchronous_generator, partial(coroutine)])
+def test_what_would_have_to_be_awaited_is_refused_before_anything_is_read(function: object) -> None:
+    check_functions(function, None, awaits=True)
+    with pytest.raises(TypeError, match="AsyncTransform"):
+        check_functions(function, None, awaits=False)
+    with pytest.raises(TypeError, match="AsyncTransform"):
+        check_functions(print, function, awaits=False)
+
+
+def test_what_cannot_be_called_is_refused() -> None:
+    with pytest.raises(TypeError, match="a function of one record, not 'out'"):
+        check_functions("out", awaits=False)
 
 
 def test_the_module_and_its_function_have_one_name_and_do_not_shadow_each_other() -> None:

@@ -158,15 +158,18 @@ def test_an_error_of_kafka_in_the_function_is_the_functions() -> None:
         run(loop_of(World(5), asks_another_cluster))
 
 
-@pytest.mark.parametrize("returned", [b"bytes", 42, [b"bytes"], "text"])
-def test_results_that_are_no_records_are_refused(returned: Any) -> None:
-    with pytest.raises(TransformError, match="ProducerRecord"):
+@pytest.mark.parametrize(
+    ("returned", "named"),
+    [(b"bytes", "not b'bytes'"), (42, "not 42"), ("text", "not 'text'"), ([b"bytes"], "there is b'bytes' among them")],
+)
+def test_results_that_are_no_records_are_refused(returned: Any, named: str) -> None:
+    with pytest.raises(TransformError, match=f"ProducerRecord.*{named}"):
         run(loop_of(World(1), lambda record: returned))
 
 
-def test_a_coroutine_function_needs_the_async_face() -> None:
+def test_what_turns_out_to_be_a_coroutine_needs_the_async_face() -> None:
     with pytest.raises(TransformError, match="AsyncTransform"):
-        run(loop_of(World(1), double_later))
+        run(loop_of(World(1), lambda record: double_later(record)))
 
 
 @pytest.mark.parametrize("error", [SerializationError("no bytes"), RecordTooLargeError(), TypeError()], ids=repr)

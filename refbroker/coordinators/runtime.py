@@ -37,11 +37,11 @@ from kclient.errors import (
 )
 from kclient.protocol import Message
 from kclient.protocol.messages.records.metadata_log import PartitionChangeRecord, PartitionRecord, RemoveTopicRecord
-from kclient.records import ABORT, COMMIT, BatchBuilder, control_batch
+from kclient.records import BatchBuilder
 from refbroker.coordinators.loading import load
 from refbroker.coordinators.records import CoordinatorRecord
 from refbroker.coordinators.timers import ClockTimers
-from refbroker.log import Origin, PartitionLog
+from refbroker.log import Origin, PartitionLog, TransactionMarker
 
 if TYPE_CHECKING:
     from refbroker.broker import Broker
@@ -386,43 +386,16 @@ class CoordinatorRuntime(Generic[S]):
                     shard.machine.replay(record.key, record.value, producer_id, offset)
             del rest[:taken]
 
-    def end_transaction(
-        self,
-        partition: int,
-        *,
-        producer_id: int,
-        producer_epoch: int,
-        coordinator_epoch: int,
-        commit: bool,
-        transaction_version: int,
-    ) -> None:
+    def end_transaction(self, partition: int, marker: TransactionMarker) -> None:
         """Write the marker of a transaction, and let what the transaction wrote count or be forgotten.
-
-        Parameters:
-            coordinator_epoch: of the transaction's coordinator.
-            transaction_version: of the transaction; see `producer_state`.
 
         Raises:
             CoordinatorLoadInProgressError, NotCoordinatorError: as `machine` does.
             KafkaError: the marker could not be stored.
         """
         shard = self._active(partition)
-        now = self.now()
-        marker = control_batch(
-            COMMIT if commit else ABORT,
-            producer_id=producer_id,
-            producer_epoch=producer_epoch,
-            coordinator_epoch=coordinator_epoch,
-            timestamp=now,
-        )
-        shard.log.append(
-            marker,
-            leader_epoch=shard.leader_epoch,
-            origin=Origin.COORDINATOR,
-            now_ms=now,
-            transaction_version=transaction_version,
-        )
-        shard.machine.end_transaction(producer_id, committed=commit)
+        marker.append_to(shard.log, leader_epoch=shard.leader_epoch, now_ms=self.now())
+        shard.machine.end_transaction(marker.producer_id, committed=marker.commit)
 
 
 def coordinator_error(error: KafkaError) -> KafkaError:

@@ -12,6 +12,7 @@ from __future__ import annotations
 from kclient.protocol.messages.write_txn_markers import WriteTxnMarkersRequest, WriteTxnMarkersResponse
 from refbroker.dispatch import Context
 from refbroker.handlers.answers import NONE, code_of
+from refbroker.log import TransactionMarker
 from refbroker.log.checkpoints import TopicPartitionKey
 from refbroker.transaction_markers import write_markers
 
@@ -23,17 +24,17 @@ PartitionResult = WriteTxnMarkersResponse.WritableTxnMarkerPartitionResult
 def handle(context: Context, request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:
     """Carry out a WriteTxnMarkers request."""
     codes: dict[int, dict[TopicPartitionKey, int]] = {}
-    for marker in request.markers:
-        results = write_markers(
-            context.broker,
-            marker.producer_id,
-            marker.producer_epoch,
-            marker.coordinator_epoch,
-            commit=marker.transaction_result,
-            partitions=[(topic.name, number) for topic in marker.topics for number in topic.partition_indexes],
-            transaction_version=marker.transaction_version,
+    for wanted in request.markers:
+        marker = TransactionMarker(
+            wanted.producer_id,
+            wanted.producer_epoch,
+            wanted.coordinator_epoch,
+            commit=wanted.transaction_result,
+            transaction_version=wanted.transaction_version,
         )
-        codes.setdefault(marker.producer_id, {}).update(
+        partitions = [(topic.name, number) for topic in wanted.topics for number in topic.partition_indexes]
+        results = write_markers(context.broker, marker, partitions)
+        codes.setdefault(wanted.producer_id, {}).update(
             (key, NONE if error is None else code_of(error)) for key, error in results.items()
         )
     return WriteTxnMarkersResponse(markers=[_result(producer, found) for producer, found in codes.items() if found])

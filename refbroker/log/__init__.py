@@ -13,6 +13,7 @@ from refbroker.log.files import Files
 from refbroker.log.flush import Flush
 from refbroker.log.log_dir import LogDirectory
 from refbroker.log.manager import LogManager
+from refbroker.log.markers import TransactionMarker
 from refbroker.log.partition_log import PartitionLog
 from refbroker.log.validation import Origin, RecordError, RejectedRecordsError, RejectedTimestampsError
 
@@ -32,4 +33,5 @@ __all__ = [
     "RecordError",
     "RejectedRecordsError",
     "RejectedTimestampsError",
+    "TransactionMarker",
 ]

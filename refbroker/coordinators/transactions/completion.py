@@ -29,6 +29,7 @@ from kclient.errors import (
 from refbroker.coordinators.runtime import CoordinatorResult, ShardContext
 from refbroker.coordinators.transactions.metadata import TransactionMetadata
 from refbroker.coordinators.transactions.states import TransactionState
+from refbroker.log import TransactionMarker
 from refbroker.log.checkpoints import TopicPartitionKey
 from refbroker.transaction_markers import write_markers
 
@@ -96,16 +97,16 @@ class Completion:
         return CoordinatorResult([], None)
 
     def _write(self, metadata: TransactionMetadata) -> dict[TopicPartitionKey, KafkaError | None]:
-        return write_markers(
-            self._broker,
+        marker = TransactionMarker(
             metadata.producer_id,
             metadata.producer_epoch,
             self._context.leader_epoch,
             commit=metadata.state is TransactionState.PREPARE_COMMIT,
-            partitions=[
-                partition
-                for partition in sorted(self.unmarked(metadata))
-                if self._broker.partitions.state(*partition) is not None
-            ],
             transaction_version=metadata.client_version,
+        )
+        there = self._broker.partitions.state
+        return write_markers(
+            self._broker,
+            marker,
+            [partition for partition in sorted(self.unmarked(metadata)) if there(*partition) is not None],
         )

@@ -21,6 +21,7 @@ from kclient.errors import (
 from kclient.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
 from kclient.protocol.messages.delete_topics import DeleteTopicsRequest
 from kclient.records import read_batches
+from refbroker.log import TransactionMarker
 from refbroker.transaction_markers import write_markers
 from tests.unit.broker.transactions.transactional import DATA, ID, TOPIC, Identity, TransactionHarness
 
@@ -337,9 +338,8 @@ async def test_a_marker_that_is_another_coordinators_ends_the_work_until_the_nex
 ) -> None:
     who = broker.identity()
     broker.begin(who)
-    later = write_markers(
-        broker.broker, who[0], who[1] + 5, 99, commit=False, partitions=[(DATA, 0)], transaction_version=0
-    )
+    marker = TransactionMarker(who[0], who[1] + 5, 99, commit=False, transaction_version=0)
+    later = write_markers(broker.broker, marker, [(DATA, 0)])
     assert later == {(DATA, 0): None}
     broker.end(who, commit=True)
     assert broker.state().state.title == "PrepareCommit"

@@ -1,0 +1,55 @@
+"""The marker that ends a transaction in one partition, as the transaction's coordinator has it written.
+
+A marker is a control batch with the producer's id and epoch, and the epoch of the transaction's coordinator. What it
+does to the log's transactions is in `producer_state`; left out is which partitions get one.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from kclient.records import ABORT, COMMIT, control_batch
+from refbroker.log.partition_log import PartitionLog
+from refbroker.log.validation import Origin
+
+
+class TransactionMarker(NamedTuple):
+    """The end of a producer's transaction.
+
+    Attributes:
+        producer_epoch: from version 2 of transactions on one more than that of the transaction's records.
+        coordinator_epoch: the leader epoch of the partition of `__transaction_state` that the transaction is in.
+        commit: False to abort it.
+        transaction_version: 0 or 1 when the marker has the same epoch as the records, else 2.
+    """
+
+    producer_id: int
+    producer_epoch: int
+    coordinator_epoch: int
+    commit: bool
+    transaction_version: int
+
+    def append_to(self, log: PartitionLog, *, leader_epoch: int, now_ms: int) -> None:
+        """Write it into a partition.
+
+        Parameters:
+            leader_epoch: of the partition's leader.
+            now_ms: the time, milliseconds since the epoch.
+
+        Raises:
+            KafkaError: what `PartitionLog.append` raises.
+        """
+        batch = control_batch(
+            COMMIT if self.commit else ABORT,
+            producer_id=self.producer_id,
+            producer_epoch=self.producer_epoch,
+            coordinator_epoch=self.coordinator_epoch,
+            timestamp=now_ms,
+        )
+        log.append(
+            batch,
+            leader_epoch=leader_epoch,
+            origin=Origin.COORDINATOR,
+            now_ms=now_ms,
+            transaction_version=self.transaction_version,
+        )

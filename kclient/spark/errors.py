@@ -33,23 +33,27 @@ class OptionError(SourceError, ConfigError, name="SPARK_OPTION"):
 
 
 class Lost(NamedTuple):
-    """Offsets that were to be read and cannot be: from `start` until before `end`.
+    """Offsets that were to be read and cannot be: from `start` until before `end`; None where that is not known.
 
-    `first` and `last` are where the log begins and ends now.
+    `first` and `last` are where the log begins and ends now; None where there is none.
     """
 
     partition: TopicPartition
     start: int
-    end: int
-    first: int
-    last: int
+    end: int | None
+    first: int | None
+    last: int | None
 
     def __str__(self) -> str:
+        if self.first is None or self.last is None:
+            return f"{self.partition}: {_span(self.start, self.end)} (the partition does not exist any more)"
         has = f"has {_span(self.first, self.last)}" if self.last > self.first else f"is empty at offset {self.last}"
         return f"{self.partition}: {_span(self.start, self.end)} (the log now {has})"
 
 
-def _span(start: int, end: int) -> str:
+def _span(start: int, end: int | None) -> str:
+    if end is None:
+        return f"offset {start} and what came after it"
     return f"offset {start}" if end == start + 1 else f"offsets {start} to {end - 1}"
 
 

@@ -103,6 +103,20 @@ class ReadOptions(msgspec.Struct, frozen=True, kw_only=True):
             raise OptionError(f"{ending.option} cannot be earliest: nothing would be read")
         return msgspec.structs.replace(self, starting=starting, ending=ending)
 
+    def for_stream(self) -> ReadOptions:
+        """These options with the defaults of a stream: from the latest offset on.
+
+        Raises:
+            OptionError: an option has no meaning in a stream, or two contradict each other.
+        """
+        if self.ending is not None:
+            raise OptionError(f"{self.ending.option} is for a batch: a stream goes on, or ends with its trigger")
+        least, most = self.min_offsets_per_trigger, self.max_offsets_per_trigger
+        if least is not None and most is not None and least > most:
+            raise OptionError(f"minOffsetsPerTrigger={least} is more than maxOffsetsPerTrigger={most}")
+        starting = self.starting or Bound(kind=Kind.LATEST, option="startingOffsets")
+        return msgspec.structs.replace(self, starting=starting)
+
 
 class WriteOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Where and how to write, batch or streaming.

@@ -21,17 +21,22 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 
-def partitions(consumer: Consumer, options: ReadOptions) -> list[TopicPartition]:
+def partitions(consumer: Consumer, options: ReadOptions, *, missing_ok: bool = False) -> list[TopicPartition]:
     """The partitions that the options name, in order.
+
+    Parameters:
+        consumer: asks the brokers.
+        options: what names them.
+        missing_ok: whether what is named and does not exist is left out, and is no error.
 
     Raises:
         UnknownTopicOrPartitionError: a topic or a partition that is named does not exist. A pattern may match nothing.
         KafkaError: the brokers cannot tell.
     """
     if options.assign is not None:
-        return _assigned(consumer, options.assign)
+        return _assigned(consumer, options.assign, missing_ok)
     if options.subscribe is not None:
-        counts = {name: _numbers(consumer, name) for name in options.subscribe}
+        counts = {name: _numbers(consumer, name, missing_ok) for name in options.subscribe}
     else:
         pattern = re.compile(options.subscribe_pattern or "")
         listed = consumer.list_topics()
@@ -41,16 +46,24 @@ def partitions(consumer: Consumer, options: ReadOptions) -> list[TopicPartition]
     return sorted(TopicPartition(name, number) for name, numbers in counts.items() for number in numbers)
 
 
-def _numbers(consumer: Consumer, topic: str) -> list[int]:
-    return [one.partition for one in consumer.partitions_for(topic)]
+def _numbers(consumer: Consumer, topic: str, missing_ok: bool) -> list[int]:
+    try:
+        return [one.partition for one in consumer.partitions_for(topic)]
+    except UnknownTopicOrPartitionError:
+        if missing_ok:
+            return []
+        raise
 
 
-def _assigned(consumer: Consumer, assign: dict[str, list[int]]) -> list[TopicPartition]:
+def _assigned(consumer: Consumer, assign: dict[str, list[int]], missing_ok: bool) -> list[TopicPartition]:
+    chosen: set[TopicPartition] = set()
     for topic, numbers in assign.items():
-        missing = sorted(set(numbers) - set(_numbers(consumer, topic)))
-        if missing:
+        there = set(_numbers(consumer, topic, missing_ok))
+        missing = sorted(set(numbers) - there)
+        if missing and not missing_ok:
             raise UnknownTopicOrPartitionError(topic=topic, partition=missing[0])
-    return sorted({TopicPartition(topic, number) for topic, numbers in assign.items() for number in numbers})
+        chosen |= {TopicPartition(topic, number) for number in there.intersection(numbers)}
+    return sorted(chosen)
 
 
 def batch_ranges(consumer: Consumer, options: ReadOptions) -> list[Range]:

@@ -11,7 +11,12 @@ from typing import TYPE_CHECKING, TypeVar
 from pyspark.sql.datasource import DataSource
 
 if TYPE_CHECKING:
-    from pyspark.sql.datasource import DataSourceReader, DataSourceStreamWriter, DataSourceWriter
+    from pyspark.sql.datasource import (
+        DataSourceReader,
+        DataSourceStreamReader,
+        DataSourceStreamWriter,
+        DataSourceWriter,
+    )
     from pyspark.sql.types import StructType
 
     from kclient.spark.options import ReadOptions, WriteOptions
@@ -38,6 +43,12 @@ class KafkaSource(DataSource):  # type: ignore[misc]  # PySpark is not installed
         from kclient.spark.reader import BatchReader
 
         return BatchReader(self._read_options(), schema)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        """Who reads the micro-batches of a stream."""
+        from kclient.spark.streaming import StreamReader
+
+        return StreamReader(self._read_options(), schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """Who writes a batch; a topic cannot be overwritten, so both modes append."""

@@ -1,0 +1,329 @@
+"""From where to where micro-batches go, over a log that is made up."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from kclient.errors import KafkaTimeoutError
+from kclient.spark.errors import DataLossError, OptionError
+from kclient.spark.micro_batches import MicroBatches
+from kclient.spark.offsets import Offsets
+from kclient.spark.options import ReadOptions
+from kclient.spark.planning import Task
+from kclient.types import OffsetAndMetadata, PartitionInfo, TopicPartition
+
+A, B, C = TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("new", 0)
+
+
+class Logs:
+    """Where logs begin and end; a consumer and a watermark of them at once."""
+
+    def __init__(self, first: Offsets, last: Offsets) -> None:
+        self.first = first
+        self.last = last
+        self.seen: Offsets | None = None
+        """What the watermark has, where it is behind."""
+        self.groups: dict[tuple[str, int], Any] = {}
+        self.asked_first = 0
+        self.fails = False
+        self.now = 0.0
+
+    def clock(self) -> float:
+        return self.now
+
+    # As a watermark.
+
+    def latest(self) -> Offsets:
+        return {**(self.last if self.seen is None else self.seen)}
+
+    def known(self) -> Offsets | None:
+        return self.seen
+
+    def stop(self) -> None:
+        self.fails = True
+
+    # As a consumer.
+
+    @contextmanager
+    def lend(self, options: ReadOptions) -> Iterator[Any]:
+        self.config = ReadOptionsConfig(options.client.get("group.id"))
+        yield self
+
+    def list_topics(self) -> dict[str, list[PartitionInfo]]:
+        listed: dict[str, list[PartitionInfo]] = {}
+        for tp in self.last:
+            listed.setdefault(tp.topic, []).append(PartitionInfo(tp.topic, tp.partition, 0, 0, (0,), (0,)))
+        return listed
+
+    def beginning_offsets(self, partitions: Iterable[TopicPartition]) -> Offsets:
+        self.asked_first += 1
+        return {tp: self.first.get(tp, 0) for tp in partitions}
+
+    def end_offsets(self, partitions: Iterable[TopicPartition]) -> Offsets:
+        return {tp: self.last[tp] for tp in partitions}
+
+    def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata | None]:
+        return {tp: OffsetAndMetadata(self.groups[tp]) if tp in self.groups else None for tp in partitions}
+
+    def commit(self, offsets: Mapping[tuple[str, int], int], timeout: float) -> None:
+        if self.fails:
+            raise KafkaTimeoutError("no coordinator")
+        self.groups.update(offsets)
+
+
+class ReadOptionsConfig:
+    def __init__(self, group_id: str | None) -> None:
+        self.group_id = group_id
+
+
+def parsed(dotted: dict[str, str] | None = None, **options: object) -> ReadOptions:
+    every = {"kafka.bootstrap.servers": "k:1", "subscribePattern": ".*", **(dotted or {}), **options}
+    return ReadOptions.parse({name: str(value) for name, value in every.items()}).for_stream()
+
+
+def batches(logs: Logs, dotted: dict[str, str] | None = None, **options: object) -> MicroBatches:
+    return MicroBatches(parsed(dotted, **options), watermark=logs, lend=logs.lend, clock=logs.clock)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def logs() -> Logs:
+    return Logs({A: 0, B: 0}, {A: 10, B: 20})
+
+
+def begun(a: int = 0, b: int = 0) -> dict[str, dict[str, int]]:
+    return {"t": {"0": a, "1": b}}
+
+
+# -- where a query starts
+
+
+def test_a_start_that_stays_what_it_is_is_given_at_once(logs: Logs) -> None:
+    logs.first = {A: 3, B: 4}
+    assert batches(logs, startingOffsets="earliest").initial() == begun(3, 4)
+    given = json.dumps(begun(7, 8))
+    assert batches(logs, startingOffsets=given).initial() == begun(7, 8)
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({}, begun(10, 20)),
+        ({"startingOffsets": "latest"}, begun(10, 20)),
+        ({"startingOffsets": '{"t": {"0": -1, "1": -2}}'}, begun(10, 0)),
+        ({"startingOffsets": "committed", "commitOffsetsToGroup": "g"}, begun(5, 0)),
+    ],
+)
+def test_a_start_that_may_be_another_tomorrow_becomes_the_end_of_an_empty_micro_batch(
+    logs: Logs, options: dict[str, Any], expected: dict[str, Any]
+) -> None:
+    logs.groups = {A: 5}
+    query = batches(logs, **options)
+    start = query.initial()
+    end = query.latest(start, most=1)
+    assert end == expected
+    assert query.tasks(start, end) == []
+    # The query failed before the micro-batch was done: it is the same one afterwards, whatever came meanwhile.
+    logs.last = {A: 100, B: 200}
+    again = batches(logs, **options)
+    assert again.initial() == start
+    assert again.tasks(again.initial(), end) == []
+    assert again.latest(end) == begun(100, 200)
+
+
+def test_from_the_latest_offset_a_topic_that_appears_later_is_read_whole() -> None:
+    logs = Logs({}, {})
+    query = batches(logs, startingOffsets="latest")
+    end = query.latest(query.initial())
+    assert end == {}
+    logs.last = {C: 3}
+    assert query.tasks(end, query.latest(end)) == [Task("new", 0, 0, 3)]
+
+
+def test_a_start_that_does_not_name_all_partitions_is_refused(logs: Logs) -> None:
+    with pytest.raises(OptionError, match="t-1"):
+        batches(logs, startingOffsets='{"t": {"0": 3}}').initial()
+
+
+# -- where a micro-batch ends
+
+
+def test_everything_is_taken_unless_there_is_a_limit(logs: Logs) -> None:
+    query = batches(logs)
+    assert query.latest(begun(4, 5)) == begun(10, 20)
+    assert query.latest(begun(4, 5), most=7) == begun(6, 10)
+
+
+def test_with_nothing_new_the_start_comes_back_as_it_was(logs: Logs) -> None:
+    start = {"t": {"1": 20, "0": 10}}
+    end = batches(logs).latest(start)
+    assert json.dumps(end) == json.dumps(start)
+
+
+def test_few_offsets_wait_for_more(logs: Logs) -> None:
+    query = batches(logs, minOffsetsPerTrigger=10, maxTriggerDelay="30s")
+    assert query.latest(begun(9, 20), least=10) == begun(10, 20)
+    logs.last, logs.now = {A: 11, B: 21}, 29.0
+    assert query.latest(begun(10, 20), least=10) == begun(10, 20)
+    logs.now = 30.0
+    assert query.latest(begun(10, 20), least=10) == begun(11, 21)
+    logs.last = {A: 21, B: 21}
+    assert query.latest(begun(11, 21), least=10) == begun(21, 21)
+
+
+def test_a_query_that_ends_at_what_is_there_reads_no_further_and_waits_for_nothing(logs: Logs) -> None:
+    query = batches(logs, minOffsetsPerTrigger=1000)
+    query.hold()
+    logs.last = {A: 50, B: 50, C: 50}
+    end = query.latest(begun(0, 0), most=15, least=1000)
+    assert end == begun(5, 10)
+    end = query.latest(end, least=1000)
+    assert end == begun(10, 20)
+    assert query.latest(end) == end
+
+
+def test_a_query_from_the_latest_offset_that_ends_at_what_is_there_starts_no_later(logs: Logs) -> None:
+    query = batches(logs, startingOffsets="latest")
+    query.hold()
+    logs.last = {A: 11, B: 20, C: 5}
+    end = query.latest(query.initial())
+    assert end == begun(10, 20)
+    assert query.latest(end) == end
+
+
+# -- partitions come and go
+
+
+def test_new_partitions_are_read_from_their_first_offset_and_asked_for_it_once(logs: Logs) -> None:
+    logs.first[C] = 2
+    logs.last[C] = 30
+    query = batches(logs, minOffsetsPerTrigger=1000)
+    query.latest(begun(9, 20), least=1000)
+    logs.asked_first = 0
+    for _ in range(3):
+        assert query.latest(begun(10, 20), least=1000) == begun(10, 20)
+    end = query.latest(begun(10, 20), most=7)
+    assert logs.asked_first == 0
+    assert end == {"new": {"0": 9}, **begun(10, 20)}
+    assert query.tasks(begun(10, 20), end) == [Task("new", 0, 2, 9)]
+
+
+def test_an_empty_new_partition_is_kept_in_the_checkpoint(logs: Logs) -> None:
+    logs.last[C] = 0
+    assert batches(logs).latest(begun(10, 20)) == {"new": {"0": 0}, **begun(10, 20)}
+
+
+def test_a_new_partition_of_a_known_topic_that_has_lost_its_first_records_is_a_loss(logs: Logs) -> None:
+    logs.first[B] = 4
+    with pytest.raises(DataLossError, match="t-1: offsets 0 to 3 "):
+        batches(logs).latest({"t": {"0": 10}})
+    assert batches(logs, failOnDataLoss=False).latest({"t": {"0": 10}}) == begun(10, 20)
+
+
+def test_a_partition_that_is_gone_is_a_loss(logs: Logs) -> None:
+    del logs.last[B]
+    with pytest.raises(DataLossError, match=r"t-1: offset 5 and what came after it .*does not exist"):
+        batches(logs).latest(begun(0, 5))
+    query = batches(logs, failOnDataLoss=False)
+    end = query.latest(begun(0, 5))
+    assert end == {"t": {"0": 10}}
+    assert query.tasks(begun(0, 5), end) == [Task("t", 0, 0, 10)]
+
+
+def test_a_partition_that_is_gone_before_its_micro_batch_is_planned_is_a_loss(logs: Logs) -> None:
+    del logs.last[B]
+    with pytest.raises(DataLossError, match=r"t-1: offsets 5 to 19 .*does not exist"):
+        batches(logs).tasks(begun(0, 5), begun(10, 20))
+    assert batches(logs, failOnDataLoss=False).tasks(begun(0, 5), begun(10, 20)) == [Task("t", 0, 0, 10)]
+
+
+def test_a_log_that_ends_before_the_place_of_the_query_is_a_loss(logs: Logs) -> None:
+    logs.last[B] = 3
+    with pytest.raises(DataLossError, match=r"t-1: offsets 3 to 19 .*now has offsets 0 to 2"):
+        batches(logs).latest(begun(10, 20))
+    query = batches(logs, failOnDataLoss=False)
+    end = query.latest(begun(10, 20))
+    assert end == begun(10, 3)
+    assert query.tasks(begun(10, 20), end) == []
+    logs.last[B] = 6
+    assert query.tasks(end, query.latest(end)) == [Task("t", 1, 3, 6)]
+
+
+def test_a_watermark_that_is_behind_is_no_loss(logs: Logs) -> None:
+    logs.seen = {A: 8, B: 20}
+    assert batches(logs).latest(begun(10, 20)) == begun(10, 20)
+
+
+def test_records_that_retention_took_are_a_loss(logs: Logs, caplog: pytest.LogCaptureFixture) -> None:
+    logs.first[A] = 6
+    with pytest.raises(DataLossError, match="t-0: offsets 2 to 5 "):
+        batches(logs).tasks(begun(2, 20), begun(10, 20))
+    with caplog.at_level(logging.WARNING):
+        assert batches(logs, failOnDataLoss=False).tasks(begun(2, 20), begun(10, 20)) == [Task("t", 0, 6, 10)]
+    assert "t-0: offsets 2 to 5 " in caplog.text
+
+
+# -- tasks, progress, commits
+
+
+def test_tasks_are_divided_as_the_options_say(logs: Logs) -> None:
+    query = batches(logs, minPartitions=3)
+    assert query.tasks(begun(0, 0), begun(10, 20)) == [
+        Task("t", 0, 0, 10),
+        Task("t", 1, 0, 10),
+        Task("t", 1, 10, 20),
+    ]
+
+
+def test_between_equal_offsets_nobody_is_asked(logs: Logs) -> None:
+    logs.last = {}
+    assert batches(logs).tasks(begun(10, 20), begun(10, 20)) == []
+    assert logs.asked_first == 0
+
+
+def test_progress_has_what_was_seen_last(logs: Logs) -> None:
+    query = batches(logs)
+    assert query.reported() is None
+    logs.seen = {A: 12, B: 20}
+    assert query.reported() == begun(12, 20)
+
+
+def test_offsets_are_committed_only_where_that_is_asked_for(logs: Logs) -> None:
+    batches(logs, {"kafka.group.id": "g"}).commit(begun(10, 20))
+    assert logs.groups == {}
+    batches(logs, commitOffsetsToGroup="g").commit(begun(10, 20))
+    assert logs.groups == {A: 10, B: 20}
+
+
+def test_what_is_processed_shows_before_there_is_more(logs: Logs) -> None:
+    query = batches(logs, commitOffsetsToGroup="g")
+    assert query.latest(begun(10, 20)) == begun(10, 20)
+    assert logs.groups == {A: 10, B: 20}
+    logs.groups = {}
+    query.latest(begun(10, 20))
+    query.commit(begun(10, 20))
+    assert logs.groups == {}
+
+
+def test_a_commit_that_fails_is_told_and_ends_nothing(logs: Logs, caplog: pytest.LogCaptureFixture) -> None:
+    logs.fails = True
+    batches(logs, commitOffsetsToGroup="g").commit(begun(10, 20))
+    assert "does not show in group g" in caplog.text
+
+
+# -- options
+
+
+def test_a_stream_has_no_end() -> None:
+    with pytest.raises(OptionError, match="endingOffsets is for a batch"):
+        parsed(endingOffsets="latest")
+
+
+def test_limits_that_contradict_each_other_are_refused() -> None:
+    with pytest.raises(OptionError, match="minOffsetsPerTrigger=9 is more than maxOffsetsPerTrigger=8"):
+        parsed(minOffsetsPerTrigger=9, maxOffsetsPerTrigger=8)

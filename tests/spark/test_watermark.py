@@ -1,0 +1,212 @@
+"""Where partitions end, as a thread keeps it up to date: what is asked when, over brokers that are made up."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from kclient.errors import KafkaTimeoutError, UnknownTopicOrPartitionError
+from kclient.spark import watermark as module
+from kclient.spark.errors import SourceError
+from kclient.spark.offsets import Offsets
+from kclient.spark.options import ReadOptions
+from kclient.spark.watermark import DISCOVERY, FRESH, PATIENCE, Ends, Watermark
+from kclient.types import PartitionInfo, TopicPartition
+from tests.waiting import wait_until
+
+A, B = TopicPartition("t", 0), TopicPartition("t", 1)
+
+
+class Clock:
+    now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+class FakeEnds:
+    """Answers as it is told to; each look passes the gate."""
+
+    def __init__(self) -> None:
+        self.answer: Offsets | Exception = {A: 1}
+        self.gate = threading.Event()
+        self.gate.set()
+        self.begun = 0
+        self.looks = 0
+        self.closed = threading.Event()
+
+    def look(self) -> Offsets:
+        self.begun += 1
+        assert self.gate.wait(20)
+        self.looks += 1
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return self.answer
+
+    def close(self) -> None:
+        self.closed.set()
+
+
+@pytest.fixture
+def open_watermark(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], tuple[FakeEnds, Watermark]]]:
+    monkeypatch.setattr(module, "QUICK", 0.0005)
+    monkeypatch.setattr(module, "SLOW", 0.0005)
+    opened: list[tuple[FakeEnds, Watermark]] = []
+
+    def make() -> tuple[FakeEnds, Watermark]:
+        ends = FakeEnds()
+        opened.append((ends, Watermark(ends, clock)))  # type: ignore[arg-type]
+        return opened[-1]
+
+    yield make
+    for ends, watermark in opened:
+        ends.gate.set()
+        watermark.stop()
+
+
+@pytest.fixture
+def ask() -> Iterator[Callable[[Watermark], Future[Offsets]]]:
+    """Asks in another thread."""
+    with ThreadPoolExecutor(2) as threads:
+        yield lambda watermark: threads.submit(watermark.latest)
+
+
+def test_the_first_question_waits_for_a_look(open_watermark: Any) -> None:
+    ends, watermark = open_watermark()
+    assert watermark.known() is None
+    assert watermark.latest() == {A: 1}
+    assert ends.looks >= 1
+
+
+def test_while_a_look_is_under_way_the_last_answer_serves(open_watermark: Any) -> None:
+    ends, watermark = open_watermark()
+    watermark.latest()
+    ends.gate.clear()
+    begun = ends.begun
+    wait_until(lambda: ends.begun > begun or ends.begun > ends.looks)
+    ends.answer = {A: 2}
+    assert watermark.latest() == {A: 1}
+    ends.gate.set()
+    wait_until(lambda: watermark.latest() == {A: 2})
+    assert watermark.known() == {A: 2}
+
+
+def test_who_finds_an_old_answer_waits_for_a_look_that_begins_after_the_question(
+    open_watermark: Any, ask: Any, clock: Clock
+) -> None:
+    ends, watermark = open_watermark()
+    watermark.latest()
+    ends.gate.clear()
+    wait_until(lambda: ends.begun > ends.looks)
+    clock.now += FRESH + 0.01
+    answer = ask(watermark)
+    wait_until(lambda: watermark._waiting)
+    assert not answer.done()
+    ends.answer = {A: 3}
+    begun = ends.begun
+    ends.gate.set()
+    assert answer.result(20) == {A: 3}
+    # The one that was under way when the question came told nothing of what was written since.
+    assert ends.looks > begun
+
+
+def test_it_rests_when_nobody_asks(open_watermark: Any, clock: Clock) -> None:
+    resting, forgotten = open_watermark()
+    forgotten.latest()
+    clock.now += PATIENCE
+    busy, asked = open_watermark()
+    looks = resting.looks
+    wait_until(lambda: asked.latest() and busy.looks >= 50)
+    assert resting.looks <= looks + 1
+    assert forgotten.latest() == {A: 1}
+    assert resting.looks > looks
+
+
+def test_a_failure_is_raised_and_the_next_question_looks_again(open_watermark: Any, clock: Clock) -> None:
+    ends, watermark = open_watermark()
+    ends.answer = KafkaTimeoutError("nobody is there")
+    with pytest.raises(KafkaTimeoutError, match="nobody is there"):
+        watermark.latest()
+    clock.now += FRESH + 0.01
+    ends.answer = {A: 4}
+    assert watermark.latest() == {A: 4}
+
+
+def test_stop_ends_the_thread_and_who_waits(open_watermark: Any, ask: Any) -> None:
+    ends, watermark = open_watermark()
+    ends.gate.clear()
+    answer = ask(watermark)
+    wait_until(lambda: ends.begun)
+    watermark.stop()
+    with pytest.raises(SourceError, match="stopped"):
+        answer.result(20)
+    assert not ends.closed.is_set()
+    ends.gate.set()
+    assert ends.closed.wait(20)
+
+
+# -- what a look asks
+
+
+class FakeConsumer:
+    """A topic whose partitions come and go."""
+
+    def __init__(self) -> None:
+        self.topics: dict[str, list[int]] = {"t": [0]}
+        self.asked: list[str] = []
+
+    def partitions_for(self, topic: str) -> list[PartitionInfo]:
+        self.asked.append("partitions")
+        if topic not in self.topics:
+            raise UnknownTopicOrPartitionError(topic=topic)
+        return [PartitionInfo(topic, number, 0, 0, (0,), (0,)) for number in self.topics[topic]]
+
+    def end_offsets(self, partitions: list[TopicPartition]) -> Offsets:
+        self.asked.append("ends")
+        for tp in partitions:
+            if tp.partition not in self.topics.get(tp.topic, []):
+                raise UnknownTopicOrPartitionError(topic=tp.topic, partition=tp.partition)
+        return dict.fromkeys(partitions, 7)
+
+    def close(self, timeout: float) -> None:
+        self.asked.append("close")
+
+
+def make_ends(consumer: FakeConsumer, clock: Clock, options: dict[str, str]) -> Ends:
+    parsed = ReadOptions.parse({"kafka.bootstrap.servers": "k:1", **options}).for_stream()
+    return Ends(parsed, lambda _: consumer, clock)  # type: ignore[arg-type, return-value]
+
+
+def test_partitions_are_listed_at_longer_intervals_than_ends(clock: Clock) -> None:
+    consumer = FakeConsumer()
+    ends = make_ends(consumer, clock, {"subscribe": "t"})
+    for _ in range(3):
+        assert ends.look() == {A: 7}
+    assert consumer.asked == ["partitions", "ends", "ends", "ends"]
+    consumer.topics["t"] = [0, 1]
+    clock.now += DISCOVERY
+    assert ends.look() == {A: 7, B: 7}
+    ends.close()
+    assert consumer.asked[-1] == "close"
+
+
+@pytest.mark.parametrize("option", [{"subscribe": "t,u"}, {"assign": '{"t": [0, 1], "u": [0]}'}])
+def test_what_is_deleted_is_an_error_unless_loss_is_none(clock: Clock, option: dict[str, str]) -> None:
+    consumer = FakeConsumer()
+    consumer.topics = {"t": [0, 1], "u": [0]}
+    strict = make_ends(consumer, clock, option)
+    lenient = make_ends(consumer, clock, {**option, "failOnDataLoss": "false"})
+    assert strict.look().keys() == lenient.look().keys() == {A, B, TopicPartition("u", 0)}
+    del consumer.topics["u"]
+    with pytest.raises(UnknownTopicOrPartitionError):
+        strict.look()
+    assert lenient.look().keys() == {A, B}

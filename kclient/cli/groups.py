@@ -19,8 +19,8 @@ from kclient.admin import Admin, GroupDescription, GroupState, GroupType, Offset
 from kclient.cli import output
 from kclient.cli.connection import Json, Properties, Servers, Settings, admin
 from kclient.cli.results import raise_if, succeeded
-from kclient.cli.text import milliseconds, named, partitions
-from kclient.consumer.reset import parse_duration
+from kclient.cli.text import milliseconds, named, partitions, seconds
+from kclient.errors import IllegalStateError
 from kclient.types import TopicPartition
 
 app = typer.Typer(help="List, describe, delete consumer groups; their lag; reset their offsets.", no_args_is_help=True)
@@ -130,7 +130,9 @@ def reset(
         "--to-earliest": OffsetReset.earliest() if to_earliest else None,
         "--to-latest": OffsetReset.latest() if to_latest else None,
         "--to-time": None if to_time is None else OffsetReset.to_time(milliseconds(to_time, "--to-time")),
-        "--by-duration": None if by_duration is None else OffsetReset.by_duration(parse_duration(by_duration) / 1000),
+        "--by-duration": None
+        if by_duration is None
+        else OffsetReset.by_duration(seconds(by_duration, "--by-duration")),
         "--shift-by": None if shift_by is None else OffsetReset.shift_by(shift_by),
         "--to-offset": None if to_offset is None else OffsetReset.to_offset(to_offset),
         "--from-file": None if from_file is None else OffsetReset.to_offsets(_read(from_file, group)),
@@ -145,6 +147,8 @@ def reset(
         found, error = succeeded(
             lambda: client.reset_group_offsets(group, chosen[0], partitions=only, dry_run=not execute)
         )
+    if not found and error is None:
+        raise IllegalStateError(f"the group {group!r} has committed nothing to reset; with --topic it begins there")
     columns = ["topic", "partition", "before", "after"]
     rows = [(*key, change.before, change.after) for key, change in found.items()]
     if json:

@@ -8,6 +8,8 @@ from typing import TypeVar
 
 import typer
 
+from kclient.consumer.reset import parse_duration
+from kclient.errors import ConfigError
 from kclient.types import TopicPartition
 
 N = TypeVar("N", bound=Enum)
@@ -38,6 +40,19 @@ def milliseconds(text: str, option: str) -> int:
         return int(datetime.fromisoformat(text).timestamp() * 1000)
     except ValueError:
         message = f"{text!r} is neither milliseconds nor a time in ISO 8601"
+        raise typer.BadParameter(message, param_hint=option) from None
+
+
+def seconds(text: str, option: str) -> float:
+    """A length of time in ISO 8601, as `PT1M`, in seconds.
+
+    Raises:
+        typer.BadParameter: it is none; `option` is who it is for.
+    """
+    try:
+        return parse_duration(text) / 1000
+    except ConfigError:
+        message = f'{text!r} is no duration in ISO 8601, as "PT30S", "PT1H30M" or "P7D"'
         raise typer.BadParameter(message, param_hint=option) from None
 
 

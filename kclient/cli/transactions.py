@@ -15,8 +15,7 @@ from kclient.admin import Admin, HangingTransaction, TransactionState
 from kclient.cli import output
 from kclient.cli.connection import Json, Properties, Servers, Settings, admin
 from kclient.cli.results import raise_if, succeeded
-from kclient.cli.text import moment, named, partitions
-from kclient.consumer.reset import parse_duration
+from kclient.cli.text import moment, named, partitions, seconds
 from kclient.types import TopicPartition
 
 app = typer.Typer(
@@ -48,7 +47,7 @@ def list_transactions(
 ) -> None:
     """The transactional ids of the cluster."""
     states = [named(TransactionState, text, "--state") for text in state or ()]
-    duration = None if longer_than is None else parse_duration(longer_than) / 1000
+    duration = None if longer_than is None else seconds(longer_than, "--longer-than")
     with admin(servers, properties, settings) as client:
         found, error = succeeded(
             lambda: client.list_transactions(
@@ -152,7 +151,7 @@ def find_hanging(
     json: Json = False,
 ) -> None:
     """Open transactions that nobody will end; read_committed consumers wait at them."""
-    oldest = parse_duration(max_timeout) / 1000
+    oldest = seconds(max_timeout, "--max-timeout")
     with admin(servers, properties, settings) as client:
         found = client.find_hanging_transactions(
             topics=topics or None, broker_id=broker, max_transaction_timeout=oldest

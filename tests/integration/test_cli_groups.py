@@ -114,6 +114,13 @@ def test_a_group_with_members_is_not_reset(cli: Cli, bootstrap_servers: str, gro
     assert b"has 1 members" in done.stderr
 
 
+@pytest.mark.parametrize("arguments", [[], ["--execute", "--json"]])
+def test_a_group_that_has_committed_nothing_may_be_misspelt(cli: Cli, topic: str, arguments: list[str]) -> None:
+    done = cli.run("groups", "reset", f"no-{topic}", "--to-earliest", *arguments)
+    assert (done.returncode, done.stdout) == (1, b"")
+    assert f"'no-{topic}' has committed nothing to reset; with --topic" in done.stderr.decode()
+
+
 def test_groups_and_offsets_are_deleted(cli: Cli, admin: Admin, group: str, topic: str) -> None:
     first, second = both(topic)
     assert cli("groups", "delete", group, "--topic", f"{topic}:0") == f"{group}\t{topic}\t0\n".encode()
@@ -134,7 +141,7 @@ def test_groups_and_offsets_are_deleted(cli: Cli, admin: Admin, group: str, topi
         (["reset", "g"], "say one of --to-earliest, --to-latest"),
         (["reset", "g", "--to-earliest", "--to-latest"], "say one of --to-earliest, --to-latest"),
         (["reset", "g", "--to-time", "soon"], "'soon' is neither milliseconds nor a time"),
-        (["reset", "g", "--by-duration", "1h"], "ISO 8601 duration"),
+        (["reset", "g", "--by-duration", "1h"], "--by-duration: '1h' is no duration in ISO 8601"),
         (["reset", "g", "--to-latest", "--topic", "t:x"], "'t:x' is not TOPIC or TOPIC:PARTITION,..."),
     ],
 )

@@ -10,7 +10,7 @@ import typer
 from kclient.admin import GroupState, GroupType
 from kclient.admin.configs import ConfigEntry, ConfigSource, ConfigType
 from kclient.cli import consume, output
-from kclient.cli.text import milliseconds, moment, named, partitions, unescaped
+from kclient.cli.text import milliseconds, moment, named, partitions, seconds, unescaped
 from kclient.types import ConsumerRecord, TopicPartition
 
 
@@ -61,6 +61,13 @@ def test_a_topic_is_all_its_partitions_or_some() -> None:
 def test_partitions_are_numbers(text: str) -> None:
     with pytest.raises(typer.BadParameter, match="is not TOPIC or"):
         partitions(text)
+
+
+def test_a_duration_that_is_none_names_its_option() -> None:
+    assert seconds("PT1M30S", "--longer-than") == 90
+    with pytest.raises(typer.BadParameter, match="'60' is no duration") as raised:
+        seconds("60", "--longer-than")
+    assert raised.value.param_hint == "--longer-than"
 
 
 def test_a_point_in_time_is_written_as_it_is_read() -> None:

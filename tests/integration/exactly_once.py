@@ -141,10 +141,14 @@ class Query:
         rows = self.rows[batch][partition]
         return write_task(self.settings, Place(batch, run, partition, attempt), rows, self.send, clients)
 
-    def run(self, chance: Chance | None = None) -> None:
-        """Run until all batches are done, the query fails or the whole application dies."""
+    def run(self, chance: Chance | None = None, run: str | None = None) -> None:
+        """Run until all batches are done, the query fails or the whole application dies.
+
+        Parameters:
+            run: the run's id; None makes one.
+        """
         chance = chance or Chance()
-        run = f"run{next(_runs)}"
+        run = run or f"run{next(_runs)}"
         executor, driver = self.process(chance), self.process(chance)
         for batch in range(self.done, len(self.rows)):
             written: list[Written | None] = [None] * len(self.rows[batch])

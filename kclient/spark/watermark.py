@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from kclient.errors import UnknownTopicOrPartitionError
+from kclient.errors import KafkaTimeoutError, UnknownTopicOrPartitionError
 from kclient.spark.consumers import open_consumer
 from kclient.spark.errors import SourceError
 from kclient.spark.ranges import partitions
@@ -42,6 +42,9 @@ PATIENCE = 1.0
 
 DISCOVERY = 1.0
 """Seconds after which partitions are listed anew."""
+
+SOON = 3.0
+"""Seconds after which a look without an answer lists them anew, too."""
 
 
 class Ends:
@@ -78,9 +81,10 @@ class Ends:
         if self._listed_at is None or self._clock() - self._listed_at >= DISCOVERY:
             self._list(self._consumer)
         try:
-            return self._consumer.end_offsets(self._partitions)
-        except UnknownTopicOrPartitionError:
-            # Deleted since they were listed: who is missing now is for the list to say.
+            return self._consumer.end_offsets(self._partitions, timeout=SOON)
+        except (UnknownTopicOrPartitionError, KafkaTimeoutError):
+            # Perhaps one was deleted since they were listed, and for long the client takes it for one whose news is
+            # late: which there are is for the list to say.
             self._list(self._consumer)
             return self._consumer.end_offsets(self._partitions)
 

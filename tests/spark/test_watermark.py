@@ -163,6 +163,7 @@ class FakeConsumer:
     def __init__(self) -> None:
         self.topics: dict[str, list[int]] = {"t": [0]}
         self.asked: list[str] = []
+        self.deleted: Exception = UnknownTopicOrPartitionError(topic="t", partition=1)
 
     def partitions_for(self, topic: str) -> list[PartitionInfo]:
         self.asked.append("partitions")
@@ -170,11 +171,11 @@ class FakeConsumer:
             raise UnknownTopicOrPartitionError(topic=topic)
         return [PartitionInfo(topic, number, 0, 0, (0,), (0,)) for number in self.topics[topic]]
 
-    def end_offsets(self, partitions: list[TopicPartition]) -> Offsets:
+    def end_offsets(self, partitions: list[TopicPartition], timeout: float | None = None) -> Offsets:
         self.asked.append("ends")
         for tp in partitions:
             if tp.partition not in self.topics.get(tp.topic, []):
-                raise UnknownTopicOrPartitionError(topic=tp.topic, partition=tp.partition)
+                raise self.deleted
         return dict.fromkeys(partitions, 7)
 
     def close(self, timeout: float) -> None:
@@ -197,6 +198,17 @@ def test_partitions_are_listed_at_longer_intervals_than_ends(clock: Clock) -> No
     assert ends.look() == {A: 7, B: 7}
     ends.close()
     assert consumer.asked[-1] == "close"
+
+
+@pytest.mark.parametrize("error", [UnknownTopicOrPartitionError(topic="t", partition=1), KafkaTimeoutError("late")])
+def test_partitions_are_listed_anew_where_one_seems_to_be_gone(clock: Clock, error: Exception) -> None:
+    consumer = FakeConsumer()
+    consumer.topics["t"] = [0, 1]
+    consumer.deleted = error
+    ends = make_ends(consumer, clock, {"subscribe": "t"})
+    assert ends.look() == {A: 7, B: 7}
+    consumer.topics["t"] = [0]
+    assert ends.look() == {A: 7}
 
 
 @pytest.mark.parametrize("option", [{"subscribe": "t,u"}, {"assign": '{"t": [0, 1], "u": [0]}'}])

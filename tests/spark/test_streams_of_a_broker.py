@@ -1,0 +1,156 @@
+"""Micro-batches of topics that are on a broker, without Spark: what comes, goes, and is held back by a transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from kclient import Admin, NewPartitions, NewTopic, Producer, TopicPartition
+from kclient.spark.consumers import close_idle
+from kclient.spark.errors import DataLossError
+from kclient.spark.micro_batches import MicroBatches
+from kclient.spark.options import ReadOptions
+from kclient.spark.tasks import read_task
+from tests.waiting import wait_until
+
+pytest.importorskip("pyarrow")
+
+
+class Query:
+    """Goes from one micro-batch to the next, as Spark does."""
+
+    def __init__(self, servers: str, place: Any = None, isolation: str = "read_uncommitted", **options: object) -> None:
+        every = {"kafka.bootstrap.servers": servers, "kafka.isolation.level": isolation, **options}
+        self._options = ReadOptions.parse({name: str(value) for name, value in every.items()}).for_stream()
+        self.batches = MicroBatches(self._options)
+        self.place = self.batches.initial() if place is None else place
+
+    def next(self, most: int | None = None) -> list[bytes] | None:
+        """The values of the next micro-batch; None if there is none."""
+        end = self.batches.latest(self.place, most)
+        if end == self.place:
+            return None
+        tasks = self.batches.tasks(self.place, end)
+        self.place = end
+        found = [batch.column("value").to_pylist() for task in tasks for batch in read_task(self._options, task)]
+        return [value for column in found for value in column]
+
+    def read(self, count: int) -> list[bytes]:
+        """Until there are so many values."""
+        values: list[bytes] = []
+
+        def more() -> bool:
+            values.extend(self.next() or [])
+            return len(values) >= count
+
+        wait_until(more)
+        return values
+
+
+@pytest.fixture
+def open_query(bootstrap_servers: str) -> Iterator[Callable[..., Query]]:
+    opened: list[Query] = []
+
+    def make(place: Any = None, **options: Any) -> Query:
+        opened.append(Query(bootstrap_servers, place, **options))
+        return opened[-1]
+
+    yield make
+    for query in opened:
+        query.batches.stop()
+    close_idle()
+
+
+@pytest.fixture
+def producer(bootstrap_servers: str) -> Iterator[Producer]:
+    with Producer(bootstrap_servers=bootstrap_servers) as producer:
+        yield producer
+
+
+def send(producer: Producer, topic: str, *values: bytes, partition: int = 0) -> None:
+    for value in values:
+        producer.send(topic, value, partition=partition)
+    producer.flush()
+
+
+def test_records_partitions_and_topics_that_come_are_read(
+    open_query: Callable[..., Query], make_topic: Callable[..., str], producer: Producer, admin: Admin
+) -> None:
+    topic = make_topic()
+    query = open_query(subscribePattern=f"{topic}.*", startingOffsets="latest")
+    assert query.next() == []
+    send(producer, topic, b"a")
+    assert query.read(1) == [b"a"]
+    admin.create_partitions({topic: NewPartitions(2)})
+    admin.create_topics([NewTopic(f"{topic}-2", num_partitions=1)])
+    send(producer, topic, b"b", partition=1)
+    send(producer, f"{topic}-2", b"c")
+    assert sorted(query.read(2)) == [b"b", b"c"]
+
+
+def test_a_deleted_topic_is_a_loss_and_one_of_its_name_is_read_from_its_start(
+    open_query: Callable[..., Query], make_topic: Callable[..., str], producer: Producer, admin: Admin
+) -> None:
+    topic = make_topic()
+    send(producer, topic, b"a", b"b")
+    options = {"subscribePattern": f"{topic}.*", "startingOffsets": "earliest"}
+    query = open_query(**options)
+    assert query.next() == [b"a", b"b"]
+    admin.delete_topics([topic])
+    lenient = open_query(query.place, **options, failOnDataLoss=False)
+    with pytest.raises(DataLossError, match=f"{topic}-0: offset 2 and what came after it"):
+        wait_until(lambda: query.next() is not None)
+    wait_until(lambda: lenient.next() == [])
+    assert lenient.place == {}
+    admin.create_topics([NewTopic(topic, num_partitions=1)])
+    send(producer, topic, b"c")
+    assert lenient.read(1) == [b"c"]
+
+
+def test_a_topic_that_was_created_anew_meanwhile_and_is_shorter_is_a_loss(
+    open_query: Callable[..., Query], make_topic: Callable[..., str], producer: Producer
+) -> None:
+    topic = make_topic()
+    send(producer, topic, b"a")
+    place = {topic: {"0": 3}}
+    with pytest.raises(DataLossError, match=f"{topic}-0: offsets 1 to 2 .*now has offset 0"):
+        open_query(place, subscribe=topic).next()
+    lenient = open_query(place, subscribe=topic, failOnDataLoss=False)
+    assert lenient.next() == []
+    send(producer, topic, b"b")
+    assert lenient.read(1) == [b"b"]
+
+
+def test_an_open_transaction_holds_back_what_is_read_committed(
+    open_query: Callable[..., Query], make_topic: Callable[..., str], producer: Producer, bootstrap_servers: str
+) -> None:
+    topic = make_topic()
+    query = open_query(subscribe=topic, startingOffsets="earliest", isolation="read_committed")
+    with Producer(bootstrap_servers=bootstrap_servers, transactional_id=topic) as transactional:
+        transactional.init_transactions()
+        transactional.begin_transaction()
+        send(transactional, topic, b"a")
+        send(producer, topic, b"b")
+        assert query.next() is None
+        transactional.abort_transaction()
+    assert query.read(1) == [b"b"]
+
+
+def test_kafka_sees_how_far_a_query_is(
+    open_query: Callable[..., Query], make_topic: Callable[..., str], producer: Producer, admin: Admin
+) -> None:
+    topic = make_topic()
+    send(producer, topic, b"a", b"b")
+    query = open_query(subscribe=topic, startingOffsets="earliest", commitOffsetsToGroup=topic)
+    assert query.next() == [b"a", b"b"]
+    assert query.next() is None
+    (committed,) = admin.list_group_offsets(topic)[topic].items()
+    assert committed[0] == TopicPartition(topic, 0)
+    assert committed[1] is not None
+    assert committed[1].offset == 2
+    again = open_query(subscribe=topic, startingOffsets="committed", commitOffsetsToGroup=topic)
+    send(producer, topic, b"c")
+    assert again.next() == []
+    assert again.read(1) == [b"c"]

@@ -1,0 +1,239 @@
+"""Columns in and out, a value at a time: the framing, and which codec a value takes.
+
+A framed value is a zero byte, the schema's id as a big-endian int32, and what the format makes of it; Protobuf puts the
+place of the message within its file in between. The registry client and what it fetched live as long as the process.
+Leaves out the formats (`avro`, `json_schema`, `protobuf`).
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import struct
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
+
+import msgspec
+
+from kclient.spark.errors import MissingRequirementError, SourceError
+from kclient.spark.values.errors import ValueSchemaError
+from kclient.spark.values.types import plain
+
+if TYPE_CHECKING:
+    import pyarrow
+    from confluent_kafka.schema_registry import RegisteredSchema, Schema, SchemaRegistryClient
+
+MAGIC = 0
+_FRAME = struct.Struct(">bi")
+
+FORMAT = "serialized"
+"""What is asked of the registry: the descriptors of Protobuf, not their source; it means nothing for the others."""
+
+NOT_FOUND = 404
+
+Registry = tuple[tuple[str, Any], ...]
+"""The configuration of the registry's client, in order."""
+
+T = TypeVar("T")
+
+FORMATS = {"AVRO": "avro", "JSON": "json_schema", "PROTOBUF": "protobuf"}
+"""The module for each type of schema; a registry leaves the type out where it is Avro."""
+
+
+class Codec(Protocol):
+    """A format, with the schema of a column."""
+
+    def arrow_type(self) -> pyarrow.DataType:
+        """What the column is.
+
+        Raises:
+            ValueSchemaError: there is no such type in Spark.
+        """
+
+    def reader(self, written: Schema) -> Any:
+        """What `decode` needs to know of a schema that a value was written with."""
+
+    def decode(self, data: memoryview, reader: Any) -> Any:
+        """The value in what follows the frame."""
+
+    def encode(self, value: Any) -> bytes:
+        """What follows the frame."""
+
+
+class Values(msgspec.Struct, frozen=True):
+    """What a column is made with; it is pickled, and the rest is made of it in each process, once.
+
+    Attributes:
+        registry: the configuration of the registry's client, in order.
+        subject: the subject.
+        version: its version.
+        message: of Protobuf, the message's full name; None for the file's first.
+    """
+
+    registry: Registry
+    subject: str
+    version: int
+    message: str | None = None
+
+    @classmethod
+    def of(
+        cls, registry: str | Mapping[str, object], subject: str, version: int | None, message: str | None = None
+    ) -> Self:
+        """Settle which version it is.
+
+        Raises:
+            ValueSchemaError: the registry has none.
+        """
+        config = {"url": registry} if isinstance(registry, str) else dict(registry)
+        key = tuple(sorted(config.items()))
+        found = _registered(key, subject, version)
+        return cls(key, subject, found.version or 0, message)
+
+    def codec(self) -> Codec:
+        """The format, with the subject's schema."""
+        return _codec(self)[0]
+
+    def schema_id(self) -> int:
+        """The id of the subject's schema."""
+        return _codec(self)[1]
+
+
+def decode(values: Values, column: pyarrow.Array, is_lenient: bool) -> pyarrow.Array:
+    """Framed values as the column's type.
+
+    Raises:
+        ValueSchemaError: a value cannot be decoded, and that is not lenient.
+    """
+    import pyarrow
+
+    codec = values.codec()
+    kind = codec.arrow_type()
+    found = [None if data is None else _decoded(values, codec, data, kind, is_lenient) for data in column.to_pylist()]
+    return pyarrow.array(found, kind)
+
+
+def encode(values: Values, column: pyarrow.Array) -> pyarrow.Array:
+    """A column as framed values.
+
+    Raises:
+        ValueSchemaError: a value does not fit the schema.
+    """
+    import pyarrow
+
+    codec, schema_id = _codec(values)
+    frame = _FRAME.pack(MAGIC, schema_id)
+    found = []
+    for row, value in enumerate(column.to_pylist()):
+        try:
+            found.append(None if value is None else frame + codec.encode(plain(value, column.type)))
+        except Exception as error:  # noqa: BLE001 - each format has errors of its own
+            raise ValueSchemaError(
+                f"row {row} does not fit version {values.version} of {values.subject!r}: {_short(error)}"
+            ) from None
+    return pyarrow.array(found, pyarrow.binary())
+
+
+def _decoded(values: Values, codec: Codec, data: bytes, kind: pyarrow.DataType, is_lenient: bool) -> Any:
+    import pyarrow
+
+    try:
+        schema_id = _framed_id(data)
+        reader = _reader(values, schema_id)
+    except ValueSchemaError as error:
+        what = error.message
+    else:
+        try:
+            value = codec.decode(memoryview(data)[_FRAME.size :], reader)
+            # Whether it fits the column is found out value by value only where one may be left out.
+            if is_lenient:
+                pyarrow.array([value], kind)
+            return value
+        except Exception as error:  # noqa: BLE001 - each format has errors of its own
+            what = f"it was written with schema {schema_id} and cannot be decoded: {_short(error)}"
+    if is_lenient:
+        return None
+    raise ValueSchemaError(
+        f"a value of {len(data)} bytes is none of {values.subject!r}: {what}. on_error='null' makes such values null"
+    )
+
+
+def _framed_id(data: bytes) -> int:
+    if len(data) < _FRAME.size or data[0] != MAGIC:
+        raise ValueSchemaError(f"it does not begin with {MAGIC} and the id of a schema")
+    return int(_FRAME.unpack_from(data)[1])
+
+
+def _short(error: Exception) -> str:
+    """The first line: libraries add whole schemas below it."""
+    text = str(error).strip() or type(error).__name__
+    return text.splitlines()[0]
+
+
+# -- what a process keeps
+
+
+@functools.lru_cache(maxsize=16)
+def _client(registry: Registry) -> SchemaRegistryClient:
+    try:
+        from confluent_kafka.schema_registry import SchemaRegistryClient
+    except ImportError as error:
+        raise MissingRequirementError(
+            f"this needs the registry's client, here and on every executor: pip install 'kclient[registry]' ({error})"
+        ) from None
+    return SchemaRegistryClient(dict(registry))
+
+
+@functools.lru_cache(maxsize=256)
+def _codec(values: Values) -> tuple[Codec, int]:
+    found = _registered(values.registry, values.subject, values.version)
+    kind = found.schema.schema_type or "AVRO"
+    if kind not in FORMATS:
+        raise ValueSchemaError(f"{values.subject!r} has schemas of type {kind}, and {', '.join(FORMATS)} are known")
+    module = importlib.import_module(f"kclient.spark.values.{FORMATS[kind]}")
+    return module.make(_client(values.registry), found.schema, values.message), found.schema_id
+
+
+@functools.lru_cache(maxsize=1024)
+def _reader(values: Values, schema_id: int) -> Any:
+    """What is needed to read values of a schema.
+
+    Raises:
+        ValueSchemaError: there is no such schema.
+        SourceError: the registry does not answer.
+    """
+    schema = _asked(values.registry, lambda client: client.get_schema(schema_id, fmt=FORMAT), f"no schema {schema_id}")
+    return values.codec().reader(schema)
+
+
+def _registered(registry: Registry, subject: str, version: int | None) -> RegisteredSchema:
+    if version is None:
+        return _asked(
+            registry, lambda client: client.get_latest_version(subject, fmt=FORMAT), f"no subject {subject!r}"
+        )
+    what = f"no version {version} of {subject!r}"
+    return _asked(registry, lambda client: client.get_version(subject, version, fmt=FORMAT), what)
+
+
+def _asked(registry: Registry, ask: Callable[[SchemaRegistryClient], T], missing: str) -> T:
+    client = _client(registry)
+    from confluent_kafka.schema_registry import SchemaRegistryError
+
+    url = dict(registry).get("url")
+    try:
+        return ask(client)
+    except SchemaRegistryError as error:
+        if error.http_status_code == NOT_FOUND:
+            raise ValueSchemaError(f"the registry on {url} has {missing}") from None
+        raise SourceError(f"the registry on {url} answers: {error}") from None
+    except Exception as error:  # noqa: BLE001 - the HTTP client it uses differs with its version
+        raise SourceError(f"the registry on {url} does not answer: {_short(error)}") from None
+
+
+def references(client: SchemaRegistryClient, schema: Schema) -> dict[str, Schema]:
+    """The schemas that a schema refers to, and those that these refer to, by name; what is needed comes first."""
+    found: dict[str, Schema] = {}
+    for reference in schema.references or []:
+        other = client.get_version(reference.subject, reference.version, deleted=True, fmt=FORMAT).schema
+        found.update(references(client, other))
+        found[reference.name] = other
+    return found

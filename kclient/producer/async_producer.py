@@ -13,6 +13,7 @@ import anyio
 import anyio.lowlevel
 import anyio.to_thread
 
+from kclient._offsets import GivenOffsets
 from kclient.config import ProducerConfig
 from kclient.errors import ConcurrentUseError, DeliveryError
 from kclient.net.operation import Operation
@@ -26,7 +27,6 @@ from kclient.producer.producer import closing_seconds
 from kclient.producer.record import ProducerRecord
 from kclient.producer.rows import RowsCall
 from kclient.producer.rows_future import RowsFuture
-from kclient.producer.transactions.calls import Offsets
 from kclient.producer.transactions.context import AsyncTransaction
 from kclient.producer.waiting import run_async
 from kclient.records import RowColumns
@@ -155,7 +155,7 @@ class AsyncProducer:
         self._core.calls.begin_transaction()
 
     async def send_offsets_to_transaction(
-        self, offsets: Offsets, group_metadata: ConsumerGroupMetadata, timeout: float | None = None
+        self, offsets: GivenOffsets, group_metadata: ConsumerGroupMetadata, timeout: float | None = None
     ) -> None:
         """Let a consumer's offsets count with the transaction. See `Producer.send_offsets_to_transaction`."""
         await self._run(self._core.calls.send_offsets(offsets, group_metadata, timeout))

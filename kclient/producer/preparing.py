@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import operator
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from kclient.config import ProducerConfig
@@ -152,6 +152,8 @@ def _bytes(part: str, data: Any, serializer: Callable[[Any], bytes | None] | Non
 def _headers(headers: Iterable[tuple[str, Any]] | None) -> tuple[tuple[str, bytes | None], ...]:
     if not headers:
         return ()
+    if isinstance(headers, Mapping):
+        raise TypeError("headers are pairs, since a name may stand more than once: of a mapping, give its items()")
     checked: list[tuple[str, bytes | None]] = []
     for item in headers:
         try:

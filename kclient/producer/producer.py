@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from types import TracebackType
 from typing import Any, Self, Unpack
 
+from kclient._offsets import GivenOffsets
 from kclient.config import ProducerConfig
 from kclient.errors import DeliveryError
 from kclient.options import ProducerOptions
@@ -19,7 +20,6 @@ from kclient.producer.implementation import SendPath
 from kclient.producer.record import ProducerRecord
 from kclient.producer.rows import RowsCall
 from kclient.producer.rows_future import RowsFuture
-from kclient.producer.transactions.calls import Offsets
 from kclient.producer.transactions.context import Transaction
 from kclient.producer.waiting import run
 from kclient.records import RowColumns
@@ -206,7 +206,7 @@ class Producer(SendPath):
         self._core.calls.begin_transaction()
 
     def send_offsets_to_transaction(
-        self, offsets: Offsets, group_metadata: ConsumerGroupMetadata, timeout: float | None = None
+        self, offsets: GivenOffsets, group_metadata: ConsumerGroupMetadata, timeout: float | None = None
     ) -> None:
         """Let offsets of a consumer count as committed if and when the transaction is.
 

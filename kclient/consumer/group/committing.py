@@ -21,6 +21,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
+from kclient._offsets import GivenOffsets, checked_offsets
 from kclient.config import ConsumerConfig
 from kclient.consumer.group.auto_commit import AutoCommit, Committable
 from kclient.consumer.group.commits import Commit, CommitManager, Generations
@@ -46,7 +47,7 @@ Offsets = Mapping[TopicPartition, OffsetAndMetadata]
 CommitCallback = Callable[[Offsets, KafkaError | None], Any]
 """Takes the offsets, and the error where they were not committed."""
 
-ToCommit = ConsumerRecord | Mapping[tuple[str, int], OffsetAndMetadata | int] | None
+ToCommit = ConsumerRecord | GivenOffsets | None
 """A record, up to and including which everything is processed; offsets by partition; or None for all positions."""
 
 _MARGIN = 1.0
@@ -286,13 +287,7 @@ class GroupOffsets:
         if isinstance(what, ConsumerRecord):
             offset = OffsetAndMetadata(what.offset + 1, leader_epoch=what.leader_epoch)
             return {TopicPartition(what.topic, what.partition): offset}
-        chosen: dict[TopicPartition, OffsetAndMetadata] = {}
-        for tp, one in what.items():
-            offset = OffsetAndMetadata(one) if isinstance(one, int) else one
-            if offset.offset < 0:
-                raise ValueError(f"an offset is 0 or more, not {offset.offset} for {TopicPartition(*tp)}")
-            chosen[TopicPartition(*tp)] = offset
-        return chosen
+        return checked_offsets(what)
 
     def _holding(self, offsets: Offsets) -> Callable[[], bool]:
         """A function that tells whether the partitions have been this consumer's without a break since now."""

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Protocol
 
+from kclient._offsets import GivenOffsets, checked_offsets
 from kclient.errors import IllegalStateError, KafkaError, KafkaTimeoutError
 from kclient.net.operation import Operation, Pause
 from kclient.producer.transactions.manager import TransactionManager
@@ -18,15 +18,13 @@ from kclient.producer.transactions.measures import TransactionMeasures
 from kclient.producer.transactions.outcomes import copied
 from kclient.producer.transactions.seams import PendingCall
 from kclient.producer.transactions.states import TransactionCall
-from kclient.types import ConsumerGroupMetadata, OffsetAndMetadata, PreparedTransaction, TopicPartition
+from kclient.types import ConsumerGroupMetadata, PreparedTransaction
 
 if TYPE_CHECKING:
     from kclient.net.engine import Engine
 
 LONGEST_PAUSE = 1.0
 """Waiting calls look this often whether the network thread is still there."""
-
-Offsets = Mapping[TopicPartition, OffsetAndMetadata | int]
 
 _log = logging.getLogger(__name__)
 
@@ -71,7 +69,7 @@ class TransactionCalls:
         self._measures.record(TransactionCall.BEGIN, time.perf_counter_ns() - started)
 
     def send_offsets(
-        self, offsets: Offsets, group_metadata: ConsumerGroupMetadata, timeout: float | None
+        self, offsets: GivenOffsets, group_metadata: ConsumerGroupMetadata, timeout: float | None
     ) -> Operation[None]:
         """See Producer.send_offsets_to_transaction."""
         manager = self._check(TransactionCall.SEND_OFFSETS)
@@ -142,7 +140,7 @@ class TransactionCalls:
 
     def _too_late(self, call: TransactionCall, seconds: float) -> KafkaTimeoutError:
         assert self._manager is not None
-        cause = self._manager.last_error()
+        cause = self._manager.last_error() or self._owner.engine.metadata.last_error
         why = f"; the last error was: {cause}" if cause is not None else ""
         error = KafkaTimeoutError(
             f"{call.value}() of the producer {self._manager.transactional_id!r} did not end within {seconds:g} s{why}; "
@@ -154,24 +152,6 @@ class TransactionCalls:
 
 class _Make(Protocol):
     def __call__(self) -> PendingCall: ...
-
-
-def checked_offsets(offsets: Offsets) -> dict[TopicPartition, OffsetAndMetadata]:
-    """Offsets as they are sent.
-
-    Raises:
-        TypeError, ValueError: a key or an offset is none.
-    """
-    checked: dict[TopicPartition, OffsetAndMetadata] = {}
-    for key, value in offsets.items():
-        topic, partition = key
-        offset = OffsetAndMetadata(value) if isinstance(value, int) else value
-        if not isinstance(offset, OffsetAndMetadata):
-            raise TypeError(f"an offset is an int or an OffsetAndMetadata, not {value!r}")
-        if offset.offset < 0:
-            raise ValueError(f"the offset for {topic}-{partition} is negative: {offset.offset}")
-        checked[TopicPartition(topic, partition)] = offset
-    return checked
 
 
 def check_group(group: ConsumerGroupMetadata) -> None:

@@ -69,6 +69,13 @@ def test_what_does_not_fit_is_said(part: str, value: Any, error: type[Exception]
         preparation().prepare(**{**arguments, part: value})
 
 
+def test_headers_of_a_mapping_are_told_how_to_become_pairs() -> None:
+    headers = {"ab": b"1"}
+    with pytest.raises(TypeError, match=r"items\(\)"):
+        preparation().prepare("t", b"v", None, headers, None, None)
+    assert preparation().prepare("t", b"v", None, headers.items(), None, None).headers == (("ab", b"1"),)
+
+
 def test_serializers_are_used_and_their_failures_named() -> None:
     prepared = preparation(value_serializer=lambda value: str(value).encode(), key_serializer=lambda key: key[::-1])
     record = prepared.prepare("t", 5, b"abc", (), None, None)

@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kclient import Admin, NewPartitions, NewTopic, Producer, TopicPartition
+from kclient.spark.progress import lag
 from tests.waiting import wait_until
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming import StreamingQuery
+    from pyspark.sql.streaming.listener import StreamingQueryProgress
 
     from kclient.types import ConsumerRecord
 
@@ -59,6 +61,11 @@ class Stream:
     def values(self) -> list[bytes]:
         """All that was read, in the order of the micro-batches."""
         return [value for batch in self.batches for _, _, value in batch]
+
+    @property
+    def progress(self) -> list[StreamingQueryProgress]:
+        """Of the last query."""
+        return list(self._queries[-1].recentProgress)
 
     def stop(self) -> None:
         for query in self._queries:
@@ -131,6 +138,8 @@ def test_micro_batches_keep_to_the_limit_and_share_it_in_proportion(
     send(topic, range(61, 121, 2), 2)
     batches = stream.run(subscribe=topic, startingOffsets="earliest", maxOffsetsPerTrigger=30)
     assert [len(batch) for batch in batches] == [30, 30, 30]
+    behind = [sum(lag(progress).values()) for progress in stream.progress if progress.numInputRows]
+    assert behind == [60, 30, 0]
     assert [sum(partition == 0 for partition, _, _ in batch) for batch in batches] == [20, 20, 20]
     assert len(set(stream.values)) == 90
 
@@ -181,6 +190,7 @@ def test_a_query_that_waits_for_records_can_be_stopped_and_reports_how_far_parti
     wait_for(query, lambda: len(stream.values) == 7 and bool(query.recentProgress))
     source = query.recentProgress[-1]["sources"][0]
     assert json.loads(source["latestOffset"]) == json.loads(source["endOffset"]) == {topic: {"0": 7}}
+    assert lag(query.recentProgress[-1]) == {TopicPartition(topic, 0): 0}
     wait_for(query, lambda: "Waiting" in query.status["message"])
     query.stop()
     assert not query.isActive

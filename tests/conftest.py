@@ -1,4 +1,4 @@
-"""What every suite shares: which broker the tests talk to, seeds, and how async tests run.
+"""What every suite shares: which broker the tests talk to, clients of it, seeds, and how async tests run.
 
 ``--broker`` picks the broker for tests/integration: ``refbroker`` (the default, in process), ``kafka`` (a real Apache
 Kafka node, started for the run), ``kafka3`` (a cluster of three), or the ``host:port`` list of one that runs already.
@@ -12,12 +12,17 @@ import os
 import random
 import re
 from collections.abc import Iterator
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import hypothesis
 import pytest
 
+from tests.integration.command_line import Cli
 from tests.interop.kafka.cluster import KafkaCluster, unavailable_reason
+
+if TYPE_CHECKING:
+    from kclient.admin import Admin
+    from tests.integration.raw_transactions import RawTransactions
 
 _SEED = pytest.StashKey[int]()
 SETTINGS = {
@@ -156,6 +161,30 @@ def broker(request: pytest.FixtureRequest) -> Iterator[Broker]:
 def bootstrap_servers(broker: Broker) -> str:
     """The bootstrap list of the broker under test."""
     return broker.bootstrap_servers
+
+
+@pytest.fixture
+def admin(bootstrap_servers: str) -> Iterator[Admin]:
+    """An admin client of the broker under test."""
+    from kclient.admin import Admin
+
+    with Admin(bootstrap_servers=bootstrap_servers) as client:
+        yield client
+
+
+@pytest.fixture
+def cli(bootstrap_servers: str) -> Cli:
+    """The `kclient` command, for the broker under test."""
+    return Cli(bootstrap_servers)
+
+
+@pytest.fixture
+def raw(bootstrap_servers: str) -> Iterator[RawTransactions]:
+    """Transactions of the broker under test, step by step."""
+    from tests.integration.raw_transactions import RawTransactions
+
+    with RawTransactions(bootstrap_servers) as transactions:
+        yield transactions
 
 
 @pytest.fixture

@@ -48,8 +48,8 @@ class RawTransactions:
         producer.init(transaction_timeout_ms=timeout_ms)
         return PreparedTransaction(transactional_id, producer.producer_id, producer.epoch)
 
-    def _producer(self, of: PreparedTransaction) -> RawProducer:
-        producer = RawProducer(self._ask, of.transactional_id, transactions=1)
+    def _producer(self, of: PreparedTransaction, version: int = 1) -> RawProducer:
+        producer = RawProducer(self._ask, of.transactional_id, transactions=version)
         producer.producer_id, producer.epoch = of.producer_id, of.epoch
         return producer
 
@@ -61,9 +61,9 @@ class RawTransactions:
         """Append the first batch of a producer."""
         self._producer(of).send(topic, *values, partition=partition, timestamp=TIMESTAMP_MS)
 
-    def end(self, of: PreparedTransaction, *, commit: bool) -> None:
-        """What the producer itself does, without raising its epoch."""
-        self._producer(of).end(commit=commit)
+    def end(self, of: PreparedTransaction, *, commit: bool, version: int = 1) -> None:
+        """What the producer itself does; below version 2 without raising its epoch."""
+        self._producer(of, version).end(commit=commit)
 
     def prepared(
         self, transactional_id: str, topic: str, *values: bytes, timeout_ms: int = 60_000

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import anyio
 import anyio.lowlevel
@@ -27,12 +27,6 @@ from kclient.errors import (
 from tests.waiting import wait_until
 
 START = 1_600_000_000_000
-
-
-@pytest.fixture
-def admin(bootstrap_servers: str) -> Iterator[Admin]:
-    with Admin(bootstrap_servers=bootstrap_servers) as client:
-        yield client
 
 
 @pytest.fixture

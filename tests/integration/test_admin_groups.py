@@ -26,12 +26,6 @@ START = 1_600_000_000_000
 
 
 @pytest.fixture
-def admin(bootstrap_servers: str) -> Iterator[Admin]:
-    with Admin(bootstrap_servers=bootstrap_servers) as client:
-        yield client
-
-
-@pytest.fixture
 def members(bootstrap_servers: str) -> Iterator[GroupMembers]:
     with GroupMembers(bootstrap_servers) as made:
         yield made

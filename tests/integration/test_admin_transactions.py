@@ -25,18 +25,6 @@ from tests.integration.raw_transactions import TIMESTAMP_MS, RawTransactions
 from tests.waiting import wait_until
 
 
-@pytest.fixture
-def admin(bootstrap_servers: str) -> Iterator[Admin]:
-    with Admin(bootstrap_servers=bootstrap_servers) as client:
-        yield client
-
-
-@pytest.fixture
-def raw(bootstrap_servers: str) -> Iterator[RawTransactions]:
-    with RawTransactions(bootstrap_servers) as made:
-        yield made
-
-
 @pytest.fixture(params=[2, 1], ids=["version 2", "version 1"])
 def transaction_version(request: pytest.FixtureRequest, raw: RawTransactions) -> Iterator[int]:
     """The level of the cluster's feature during a test."""

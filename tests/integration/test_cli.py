@@ -16,11 +16,6 @@ from tests.integration.command_line import Cli
 START = 1_600_000_000_000
 
 
-@pytest.fixture
-def cli(bootstrap_servers: str) -> Cli:
-    return Cli(bootstrap_servers)
-
-
 def test_lines_go_in_and_come_out_unchanged(cli: Cli, topic: str) -> None:
     lines = b"one\ntwo\n\xff\xfe not text\n"
     cli("produce", topic, "--partition", "0", stdin=lines)

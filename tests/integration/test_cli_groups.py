@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,17 +13,6 @@ from tests.integration.group_members import CLIENT_ID, GroupMembers
 from tests.integration.seeding import Seeder
 
 START = 1_600_000_000_000
-
-
-@pytest.fixture
-def cli(bootstrap_servers: str) -> Cli:
-    return Cli(bootstrap_servers)
-
-
-@pytest.fixture
-def admin(bootstrap_servers: str) -> Iterator[Admin]:
-    with Admin(bootstrap_servers=bootstrap_servers) as client:
-        yield client
 
 
 @pytest.fixture

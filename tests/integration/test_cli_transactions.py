@@ -17,23 +17,6 @@ from tests.waiting import wait_until
 
 
 @pytest.fixture
-def cli(bootstrap_servers: str) -> Cli:
-    return Cli(bootstrap_servers)
-
-
-@pytest.fixture
-def admin(bootstrap_servers: str) -> Iterator[Admin]:
-    with Admin(bootstrap_servers=bootstrap_servers) as client:
-        yield client
-
-
-@pytest.fixture
-def raw(bootstrap_servers: str) -> Iterator[RawTransactions]:
-    with RawTransactions(bootstrap_servers) as made:
-        yield made
-
-
-@pytest.fixture
 def made(admin: Admin, topic: str) -> str:
     """A topic of two partitions."""
     admin.create_topics([NewTopic(topic, 2)])

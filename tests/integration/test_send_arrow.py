@@ -25,12 +25,6 @@ pyarrow = pytest.importorskip("pyarrow")
 SECONDS = 20.0
 
 
-@pytest.fixture
-def admin(bootstrap_servers: str) -> Any:
-    with Admin(bootstrap_servers=bootstrap_servers) as running:
-        yield running
-
-
 def create(admin: Admin, topic: str, partitions: int = 1, **configs: str) -> None:
     settings = {name.replace("_", "."): value for name, value in configs.items()}
     admin.create_topics([NewTopic(topic, num_partitions=partitions, replication_factor=1, configs=settings)])

@@ -19,11 +19,9 @@ from kclient import (
     ConsumerGroupMetadata,
     NewTopic,
     OffsetAndMetadata,
-    PreparedTransaction,
     Producer,
     TopicPartition,
 )
-from kclient.config import ClientConfig
 from kclient.errors import (
     ClosedError,
     ForkError,
@@ -36,83 +34,18 @@ from kclient.errors import (
     TransactionAbortableError,
     TransactionAbortedError,
 )
-from kclient.net.engine import Engine
-from kclient.net.manager import ANY_NODE
-from kclient.protocol.messages.api_versions import ApiVersionsRequest
-from kclient.protocol.messages.end_txn import EndTxnRequest
-from kclient.protocol.messages.find_coordinator import FindCoordinatorRequest
-from kclient.protocol.messages.update_features import UpdateFeaturesRequest
-from tests.waiting import wait_until
+from tests.integration.raw_transactions import RawTransactions
 
 SECONDS = 30.0
-FEATURE = "transaction.version"
-SAFE_DOWNGRADE, UPGRADE = 2, 1
-
-
-class Cluster:
-    """The broker under test, asked directly."""
-
-    def __init__(self, bootstrap_servers: str) -> None:
-        self.engine = Engine(ClientConfig(bootstrap_servers=bootstrap_servers), name="direct")
-        self.engine.start()
-
-    def ask(self, node: int, message: Any, **versions: Any) -> Any:
-        return self.engine.call(node, type(message), lambda version: message, **versions).result(SECONDS)
-
-    def set_version(self, level: int, upgrade_type: int) -> None:
-        update = UpdateFeaturesRequest.FeatureUpdateKey(
-            feature=FEATURE, max_version_level=level, upgrade_type=upgrade_type
-        )
-        answer = self.ask(ANY_NODE, UpdateFeaturesRequest(feature_updates=[update]), minimum_version=1)
-        codes = [answer.error_code, *(result.error_code for result in answer.results)]
-        assert not any(codes), answer
-        # The controller answers before its brokers have heard of it.
-        wait_until(lambda: self.version() == level)
-
-    def version(self) -> int:
-        asked = ApiVersionsRequest(client_software_name="test", client_software_version="1")
-        features = self.ask(ANY_NODE, asked, minimum_version=3).finalized_features
-        return sum(feature.max_version_level for feature in features if feature.name == FEATURE)
-
-    def end(self, prepared: PreparedTransaction, *, commit: bool, version: int) -> int:
-        """End a transaction as another process would; returns the error code."""
-        find = FindCoordinatorRequest(key_type=1, coordinator_keys=[prepared.transactional_id])
-        (found,) = self.ask(ANY_NODE, find, minimum_version=4).coordinators
-        request = EndTxnRequest(
-            transactional_id=prepared.transactional_id,
-            producer_id=prepared.producer_id,
-            producer_epoch=prepared.epoch,
-            committed=commit,
-        )
-        last = None if version == 2 else 4
-        code: int = self.ask(found.node_id, request, maximum_version=last).error_code
-        return code
-
-
-@pytest.fixture
-def cluster(bootstrap_servers: str) -> Iterator[Cluster]:
-    """The broker under test, asked directly."""
-    made = Cluster(bootstrap_servers)
-    yield made
-    made.engine.close(5.0)
 
 
 @pytest.fixture(params=[2, 1, 0])
-def version(request: pytest.FixtureRequest, cluster: Cluster) -> Iterator[int]:
+def version(request: pytest.FixtureRequest, raw: RawTransactions) -> Iterator[int]:
     """What the cluster has finalized for the test; below 1 clients speak version 1."""
     level = int(request.param)
-    if level < 2:
-        cluster.set_version(level, SAFE_DOWNGRADE)
+    raw.set_transaction_version(level)
     yield level
-    if level < 2:
-        cluster.set_version(2, UPGRADE)
-
-
-@pytest.fixture
-def admin(bootstrap_servers: str) -> Iterator[Admin]:
-    """An admin."""
-    with Admin(bootstrap_servers=bootstrap_servers) as running:
-        yield running
+    raw.set_transaction_version(2)
 
 
 @pytest.fixture
@@ -336,7 +269,7 @@ def test_a_producer_that_closes_aborts_its_open_transaction(
 
 
 def test_a_prepared_transaction_outlives_its_producer_and_is_ended_elsewhere(
-    bootstrap_servers: str, out: str, options: dict[str, Any], version: int, cluster: Cluster
+    bootstrap_servers: str, out: str, options: dict[str, Any], version: int, raw: RawTransactions
 ) -> None:
     for commit in (True, False):
         with Producer(**options) as producer:
@@ -347,19 +280,19 @@ def test_a_prepared_transaction_outlives_its_producer_and_is_ended_elsewhere(
             assert prepared.transactional_id == options["transactional_id"]
             with pytest.raises(IllegalStateError, match=r"'prepared'.*handed over"):
                 producer.begin_transaction()
-        assert cluster.end(prepared, commit=commit, version=version) == 0
+        raw.end(prepared, commit=commit, version=version)
     assert committed(bootstrap_servers, out) == [b"1"]
 
 
 def test_a_producer_goes_on_after_its_prepared_transaction_was_ended(
-    bootstrap_servers: str, out: str, options: dict[str, Any], version: int, cluster: Cluster
+    bootstrap_servers: str, out: str, options: dict[str, Any], version: int, raw: RawTransactions
 ) -> None:
     with Producer(**options) as producer:
         for number in range(3):
             producer.init_transactions()
             producer.begin_transaction()
             producer.send(out, b"%d" % number, partition=0)
-            assert cluster.end(producer.prepare_transaction(), commit=True, version=version) == 0
+            raw.end(producer.prepare_transaction(), commit=True, version=version)
     assert committed(bootstrap_servers, out) == [b"0", b"1", b"2"]
 
 
@@ -373,16 +306,16 @@ def test_nothing_is_not_handed_over(out: str, options: dict[str, Any]) -> None:
 
 
 def test_the_version_changes_between_two_transactions(
-    bootstrap_servers: str, out: str, options: dict[str, Any], cluster: Cluster
+    bootstrap_servers: str, out: str, options: dict[str, Any], raw: RawTransactions
 ) -> None:
-    cluster.set_version(1, SAFE_DOWNGRADE)
+    raw.set_transaction_version(1)
     try:
         with Producer(**options, connections_max_idle_ms=100) as producer:
             producer.init_transactions()
             with producer.transaction():
                 producer.send(out, b"first")
             assert version_of(producer) == 1
-            cluster.set_version(2, UPGRADE)
+            raw.set_transaction_version(2)
             # A connection that is made anew tells of it.
             deadline = time.monotonic() + SECONDS
             while version_of(producer) == 1:
@@ -395,7 +328,7 @@ def test_the_version_changes_between_two_transactions(
             with producer.transaction():
                 producer.send(out, b"last")
     finally:
-        cluster.set_version(2, UPGRADE)
+        raw.set_transaction_version(2)
     values = committed(bootstrap_servers, out)
     assert values[0] == b"first"
     assert b"last" in values

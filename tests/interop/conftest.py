@@ -60,6 +60,12 @@ def target(request: pytest.FixtureRequest) -> Target:
     return Target(which, [Path(given)] if given else [])
 
 
+@pytest.fixture
+def bootstrap_servers(target: Target) -> str:
+    """The same broker, for what tests of other suites have as well."""
+    return target.bootstrap_servers
+
+
 @pytest.fixture(scope="session")
 def java(target: Target) -> JavaTools:
     """Kafka's Java tools, pointed at the broker under test."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,17 +16,6 @@ from tests.interop.conftest import Target
 from tests.interop.kafka.tools import TOOLS, JavaTools
 
 COMMAND = f"{TOOLS}.consumer.group.ConsumerGroupCommand"
-
-
-@pytest.fixture
-def cli(target: Target) -> Cli:
-    return Cli(target.bootstrap_servers)
-
-
-@pytest.fixture
-def admin(target: Target) -> Iterator[Admin]:
-    with Admin(bootstrap_servers=target.bootstrap_servers) as client:
-        yield client
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
 import pytest
 
@@ -12,7 +11,6 @@ from kclient.admin import AlterConfig, ConfigResource, OffsetSpec, TransactionSt
 from kclient.errors import ProducerFencedError, TransactionAbortableError
 from kclient.types import PreparedTransaction
 from tests.integration.raw_transactions import RawTransactions
-from tests.interop.conftest import Target
 from tests.interop.kafka.jars import run_tool
 from tests.interop.kafka.tools import KEYED_INPUT, TOOLS, JavaTools, keyed_lines
 from tests.waiting import wait_until
@@ -21,18 +19,6 @@ COMMAND = f"{TOOLS}.TransactionsCommand"
 RECORDS = 2000
 FEW = 5000
 VERIFICATION = "transaction.partition.verification.enable"
-
-
-@pytest.fixture
-def admin(target: Target) -> Iterator[Admin]:
-    with Admin(bootstrap_servers=target.bootstrap_servers) as client:
-        yield client
-
-
-@pytest.fixture
-def raw(target: Target) -> Iterator[RawTransactions]:
-    with RawTransactions(target.bootstrap_servers) as made:
-        yield made
 
 
 @pytest.fixture

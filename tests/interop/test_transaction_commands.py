@@ -5,8 +5,6 @@ And a transaction of librdkafka's, which knows nothing of handing over, that is 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from kclient import Admin, NewTopic, PreparedTransaction, TopicPartition
@@ -19,23 +17,6 @@ from tests.interop.kafka.tools import TOOLS, JavaTools
 from tests.waiting import wait_until
 
 COMMAND = f"{TOOLS}.TransactionsCommand"
-
-
-@pytest.fixture
-def cli(target: Target) -> Cli:
-    return Cli(target.bootstrap_servers)
-
-
-@pytest.fixture
-def admin(target: Target) -> Iterator[Admin]:
-    with Admin(bootstrap_servers=target.bootstrap_servers) as client:
-        yield client
-
-
-@pytest.fixture
-def raw(target: Target) -> Iterator[RawTransactions]:
-    with RawTransactions(target.bootstrap_servers) as made:
-        yield made
 
 
 @pytest.fixture

@@ -23,9 +23,6 @@ from refbroker.log.checkpoints import TopicPartitionKey
 if TYPE_CHECKING:
     from refbroker.broker import Broker
 
-NO_SEQUENCE = -1
-"""Of batches whose order is not checked, those of coordinators."""
-
 
 class ClientSupport(enum.Enum):
     """What a client knows of KIP-890."""
@@ -49,7 +46,8 @@ def verify_partitions(
     be appended until the event loop goes on.
 
     Parameters:
-        sequences: the first sequence of what is to be appended to each.
+        sequences: the first sequence of what is to be appended to each; NO_SEQUENCE for a coordinator's batches, whose
+            order is not checked.
         support: what the client knows.
 
     Returns:

@@ -42,6 +42,7 @@ from refbroker.coordinators.loading import load
 from refbroker.coordinators.records import CoordinatorRecord
 from refbroker.coordinators.timers import ClockTimers
 from refbroker.log import Origin, PartitionLog, TransactionMarker
+from refbroker.log.producer_state import NO_SEQUENCE
 
 if TYPE_CHECKING:
     from refbroker.broker import Broker
@@ -49,7 +50,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 NO_PRODUCER = -1
-NO_SEQUENCE = -1
 _INT32_MAX = 2**31 - 1
 
 T = TypeVar("T")

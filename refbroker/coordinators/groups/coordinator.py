@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
-from kclient.errors import CoordinatorLoadInProgressError, InvalidGroupIdError, KafkaError, NotCoordinatorError
+from kclient.errors import CoordinatorLoadInProgressError, KafkaError, NotCoordinatorError
 from kclient.protocol import Message
 from kclient.protocol.messages.records.metadata_log import RemoveTopicRecord
 from kclient.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
@@ -14,7 +14,8 @@ from refbroker.coordinators.groups.consumer.topics import GroupTopics
 from refbroker.coordinators.groups.shard import GroupShard
 from refbroker.coordinators.internal_topic import InternalTopic
 from refbroker.coordinators.runtime import CoordinatorResult, CoordinatorRuntime, coordinator_error
-from refbroker.transaction_verification import NO_SEQUENCE, ClientSupport, verify_partitions
+from refbroker.log.producer_state import NO_SEQUENCE
+from refbroker.transaction_verification import ClientSupport, verify_partitions
 
 if TYPE_CHECKING:
     from refbroker.broker import Broker
@@ -127,13 +128,3 @@ class GroupCoordinator:
             producer_id=request.producer_id,
             producer_epoch=request.producer_epoch,
         )
-
-
-def check_group_id(group_id: str | None) -> None:
-    """See that a group that has members can have this id.
-
-    Raises:
-        InvalidGroupIdError: it is empty.
-    """
-    if not group_id:
-        raise InvalidGroupIdError

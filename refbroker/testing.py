@@ -151,7 +151,10 @@ class RefBroker:
             IllegalStateError: it has none.
         """
         if self._disk is None:
-            raise IllegalStateError("the broker writes to the real disk; make it with RefBroker(disk=SimulatedDisk())")
+            raise IllegalStateError(
+                "the broker writes to the real disk; make it with RefBroker(disk=SimulatedDisk()), or the fixture "
+                "with @pytest.mark.refbroker(disk=SimulatedDisk())"
+            )
         return self._disk
 
     # Start and stop

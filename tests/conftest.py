@@ -11,6 +11,7 @@ import itertools
 import os
 import random
 import re
+import signal
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -70,6 +71,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    # What a shell starts in the background ignores Ctrl-C, and so would all that it starts in turn.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     given = int(os.environ.get("KCLIENT_TEST_SEED", "0"))
     shared = getattr(config, "workerinput", {}).get("seed")
     config.stash[_SEED] = shared or given or random.SystemRandom().randrange(1, 2**32)

@@ -10,9 +10,7 @@ from __future__ import annotations
 import os
 import random
 import sys
-import time
 from collections.abc import Callable
-from typing import Any
 
 from kclient import Consumer, ConsumerRecord, Producer, ProducerRecord
 from kclient.errors import FencedInstanceIdError, KafkaError, ProducerFencedError, TransformError
@@ -112,110 +110,9 @@ def plain(address: str, instance: str, rng: random.Random) -> None:
 
 def confluent(address: str, instance: str, rng: random.Random) -> None:
     """confluent-kafka's."""
-    import confluent_kafka
-    from confluent_kafka import KafkaException, TopicPartition
+    from tests.interop.confluent_copier import ConfluentCopier
 
-    kinds = confluent_kafka.KafkaError
-    fencing = (kinds._FENCED, kinds.FENCED_INSTANCE_ID, kinds._FATAL)
-
-    fatal: list[Any] = []
-
-    def note_fatal(error: Any) -> None:
-        # What is raised here does not come out of `consume`.
-        if error.fatal():
-            fatal.append(error)
-
-    common: dict[str, Any] = {
-        "bootstrap.servers": address,
-        "reconnect.backoff.max.ms": 500,
-        # When it starts over from the bootstrap servers, librdkafka 2.16 goes on waiting for the group's coordinator at
-        # the connection that it has given up, and never commits offsets again.
-        "metadata.recovery.strategy": "none",
-        "log_level": 0,
-    }
-    consumer = confluent_kafka.Consumer(
-        {
-            **common,
-            **MEMBER,
-            "group.id": GROUP,
-            "group.instance.id": instance,
-            "isolation.level": "read_committed",
-            "enable.auto.commit": False,
-            "error_cb": note_fatal,
-        }
-    )
-    producer = confluent_kafka.Producer(
-        {
-            **common,
-            "transactional.id": TRANSACTIONAL_ID,
-            "transaction.timeout.ms": TRANSACTION_TIMEOUT_MS,
-        }
-    )
-
-    def again(call: Callable[[], object]) -> None:
-        """librdkafka leaves it to the application to repeat what it calls retriable."""
-        while True:
-            try:
-                call()
-                return
-            except KafkaException as failed:
-                if not failed.args[0].retriable():
-                    raise
-
-    def seek(place: TopicPartition) -> None:
-        while True:
-            try:
-                return consumer.seek(place)
-            except KafkaException as failed:
-                # It has been assigned, but librdkafka does not fetch from it yet.
-                if failed.args[0].code() != kinds._STATE:
-                    raise
-                time.sleep(0.01)
-
-    def go_back() -> None:
-        for committed in consumer.committed(consumer.assignment(), 60):
-            seek(TopicPartition(SOURCE, committed.partition, max(committed.offset, 0)))
-
-    def copy() -> None:
-        messages = consumer.consume(rng.randint(1, LARGEST), 0.05)
-        if fatal:
-            raise KafkaException(fatal[0])
-        offsets: dict[Any, int] = {}
-        for message in messages:
-            if message.error() is not None:
-                raise KafkaException(message.error())
-            offsets[message.partition()] = (message.offset() or 0) + 1
-        if not messages:
-            return
-        try:
-            producer.begin_transaction()
-            for message in messages:
-                producer.produce(TARGET, message.value(), partition=message.partition() or 0)
-            wanted = [TopicPartition(SOURCE, partition, offset) for partition, offset in offsets.items()]
-            again(lambda: producer.send_offsets_to_transaction(wanted, consumer.consumer_group_metadata(), 60))
-            if rng.random() < GIVEN_UP:
-                producer.flush(60)
-                raise GivenUp
-            again(lambda: producer.commit_transaction(60))
-        except (GivenUp, KafkaException) as error:
-            if isinstance(error, KafkaException) and not error.args[0].txn_requires_abort():
-                raise
-            again(lambda: producer.abort_transaction(60))
-            say(f"aborted {error!r}")
-            go_back()
-        else:
-            say("committed")
-
-    consumer.subscribe([SOURCE])
-    try:
-        again(lambda: producer.init_transactions(60))
-        say("ready")
-        while True:
-            copy()
-    except KafkaException as error:
-        if error.args[0].code() not in fencing:
-            raise
-        fenced(error)
+    ConfluentCopier(address, instance, rng).run()
 
 
 KINDS: dict[str, Callable[[str, str, random.Random], None]] = {

@@ -14,8 +14,8 @@ def admit(ranges: Iterable[Range], most: int | None) -> Offsets:
     """Where each partition's part of the micro-batch ends.
 
     Partitions share what is allowed in proportion to what they have, rounded down; but each that has something gets
-    one at least, so that a busy partition cannot keep a quiet one waiting forever. So a limit below the number of
-    partitions is exceeded, by less than that number.
+    one at least, so that a busy partition cannot keep a quiet one waiting forever. That may exceed the limit, by less
+    than the number of partitions.
 
     Parameters:
         ranges: all that could be read.

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.spark
 
-SECONDS = 90.0
+SECONDS = 120.0
 
 
 class Stream:
@@ -142,6 +142,22 @@ def test_micro_batches_keep_to_the_limit_and_share_it_in_proportion(
     assert behind == [60, 30, 0]
     assert [sum(partition == 0 for partition, _, _ in batch) for batch in batches] == [20, 20, 20]
     assert len(set(stream.values)) == 90
+
+
+@pytest.mark.parametrize("most", [{}, {"maxOffsetsPerTrigger": 100}])
+def test_a_micro_batch_waits_for_as_many_offsets_as_it_is_to_have(
+    stream: Stream, make_topic: Callable[..., str], send: Callable[..., None], most: dict[str, int]
+) -> None:
+    topic = make_topic()
+    send(topic, range(3))
+    options: dict[str, Any] = {"subscribe": topic, "startingOffsets": "earliest", "minOffsetsPerTrigger": 10, **most}
+    query = stream.start({"processingTime": "0 seconds"}, **options)
+    wait_for(query, lambda: len(stream.values) == 3)
+    send(topic, range(3, 7))
+    wait_for(query, lambda: "Waiting" in query.status["message"])
+    send(topic, range(7, 13))
+    wait_for(query, lambda: len(stream.values) == 13)
+    assert [len(batch) for batch in stream.batches] == [3, 10]
 
 
 def test_from_the_latest_offset_on_a_query_that_runs_now_and_then_misses_nothing(

@@ -105,7 +105,7 @@ class Transform:
 
 
 class AsyncTransform:
-    """`Transform` for asyncio and trio, of an AsyncConsumer and an AsyncProducer.
+    """`Transform` for asyncio and trio, of an AsyncConsumer and an AsyncProducer; parameters and errors are its own.
 
     The functions may be plain ones, coroutine functions or asynchronous generators. Records are transformed one after
     the other. A task that is cancelled aborts its transaction.

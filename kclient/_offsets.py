@@ -19,7 +19,7 @@ def checked_offsets(offsets: GivenOffsets) -> dict[TopicPartition, OffsetAndMeta
     if not isinstance(offsets, Mapping):
         raise TypeError(
             "offsets are given by partition, as next_offsets() of what poll() returned has them: "
-            f"{{TopicPartition: int or OffsetAndMetadata}}, not {offsets!r}"
+            f"{{TopicPartition: int or OffsetAndMetadata}}, not {type(offsets).__name__}"
         )
     checked: dict[TopicPartition, OffsetAndMetadata] = {}
     for key, value in offsets.items():

@@ -14,8 +14,8 @@ from refbroker.testing import RefBroker
 from tests.waiting import wait_until
 
 SECONDS = 30.0
-FIRST_TIME = time.time_ns() // 1_000_000 + 600_000
-"""Of records; ahead of the markers, which have the brokers' time, and are found by time as well."""
+AHEAD_MS = 600_000
+"""Of the brokers' time, which the markers have: markers are found by time as well."""
 LEVELS = ("read_uncommitted", "read_committed")
 
 
@@ -32,12 +32,13 @@ class Log:
         self.plain = plain
         self.tp = TopicPartition(topic, 0)
         self.other = TopicPartition(topic, 1)
+        self.first_time = time.time_ns() // 1_000_000 + AHEAD_MS
 
     def send(self, *values: bytes, producer: Producer | None = None, partition: int = 0) -> None:
         """Append values, each its own key and a batch by itself, a millisecond after the one before."""
         send = (producer or self.transactional).send
         for number, value in enumerate(values):
-            send(self.topic, value, key=value, partition=partition, timestamp=FIRST_TIME + number).result(SECONDS)
+            send(self.topic, value, key=value, partition=partition, timestamp=self.first_time + number).result(SECONDS)
 
     def commit(self, *values: bytes) -> None:
         """A transaction of these values, or the end of the one that is open."""
@@ -164,7 +165,7 @@ def test_the_end_that_is_sought_is_the_last_stable_offset(log: Log) -> None:
 
 
 def test_times_are_looked_up_below_the_last_stable_offset_and_find_aborted_records_too(log: Log) -> None:
-    log.abort(b"a", b"b")  # at FIRST_TIME and one millisecond after it
+    log.abort(b"a", b"b")  # at the first time and one millisecond after it
     log.transactional.begin_transaction()
     log.send(b"c", b"d", b"e")  # the last one two milliseconds after it
     with log.reader() as committed, log.reader("read_uncommitted") as uncommitted:
@@ -173,10 +174,10 @@ def test_times_are_looked_up_below_the_last_stable_offset_and_find_aborted_recor
             found = consumer.offsets_for_times({log.tp: time})[log.tp]
             return None if found is None else found.offset
 
-        assert [look_up(consumer, FIRST_TIME + 1) for consumer in (committed, uncommitted)] == [1, 1]
-        assert [look_up(consumer, FIRST_TIME + 2) for consumer in (committed, uncommitted)] == [None, 5]
+        assert [look_up(consumer, log.first_time + 1) for consumer in (committed, uncommitted)] == [1, 1]
+        assert [look_up(consumer, log.first_time + 2) for consumer in (committed, uncommitted)] == [None, 5]
         log.commit()
-        assert look_up(committed, FIRST_TIME + 2) == 5
+        assert look_up(committed, log.first_time + 2) == 5
 
 
 # -- what is not promised

@@ -18,7 +18,8 @@ from kclient import Admin, AsyncProducer, ConsumerGroupMetadata, NewTopic, Produ
 from kclient.errors import DeliveryError, IllegalStateError, KafkaTimeoutError, TransactionAbortableError
 from refbroker.faults import Fault
 from refbroker.testing import RefBroker
-from tests.integration.test_transactions import SAFE_DOWNGRADE, Cluster, committed
+from tests.integration.raw_transactions import RawTransactions
+from tests.integration.test_transactions import committed
 
 pytestmark = pytest.mark.refbroker_only
 
@@ -32,9 +33,8 @@ def troubled(request: pytest.FixtureRequest) -> Iterator[RefBroker]:
     """A broker to be troubled, in both versions of transactions."""
     with RefBroker(settings=SETTINGS) as running:
         if request.param == 1:
-            cluster = Cluster(running.bootstrap_servers)
-            cluster.set_version(1, SAFE_DOWNGRADE)
-            cluster.engine.close(5.0)
+            with RawTransactions(running.bootstrap_servers) as raw:
+                raw.set_transaction_version(1)
         yield running
 
 

@@ -25,7 +25,7 @@ pytestmark = [
 
 def windows(servers: str, folder: Path, flights: int) -> int:
     """Run it on so many of the flights; how many windows it says are there, and equal to those of the file."""
-    options = {"--bootstrap-servers": servers, "--folder": folder, "--flights": flights, "--batch": 2000}
+    options = {"--bootstrap-servers": servers, "--folder": folder, "--flights": flights, "--batch": 4000}
     given = [str(part) for option in options.items() for part in option]
     done = subprocess.run(
         [sys.executable, "examples/pipeline.py", "--check", *given],
@@ -42,6 +42,7 @@ def windows(servers: str, folder: Path, flights: int) -> int:
     return int(told[1].replace(",", ""))
 
 
+@pytest.mark.timeout(600)
 def test_a_second_run_goes_on_where_the_first_stopped(bootstrap_servers: str, tmp_path: Path) -> None:
     first = windows(bootstrap_servers, tmp_path, 3500)
     assert (tmp_path / "delays.png").read_bytes().startswith(b"\x89PNG")

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.spark
 
-SHORT_MS = 5000
-"""Long enough for a batch on a busy machine, and shorter than the plan waits."""
+SHORT, LONG = 5, 30
+"""Seconds that transactions may be open: less than any wait, and more than a batch takes on a busy machine."""
 START_SECONDS = 200.0
 """A session starts in five; on a machine that does much else it takes its time."""
 SESSION = {
@@ -67,10 +67,10 @@ class Copy:
         path.with_suffix(".new").rename(path)
         self._lines += added
 
-    def plan(self, step: str, do: str, skip: int = 0) -> None:
+    def plan(self, step: str, do: str, skip: int = 0, seconds: float = 0) -> None:
         from tests.spark.crashing import Plan
 
-        Plan(step, do, skip).write(self.job.plan)
+        Plan(step, do, skip, seconds).write(self.job.plan)
 
     @property
     def happened(self) -> bool:
@@ -172,8 +172,8 @@ def test_a_batch_whose_transactions_time_out_before_it_is_decided_fails_by_name_
     spark: SparkSession, copy: Callable[..., Copy]
 ) -> None:
     made = copy(4)
-    made.job.options["kafka.transaction.timeout.ms"] = str(SHORT_MS)
-    made.plan("before commit", "wait")
+    made.job.options["kafka.transaction.timeout.ms"] = f"{SHORT}000"
+    made.plan("before commit", "wait", seconds=SHORT + 2)
     with pytest.raises(
         Exception, match=r"batch 1 is not committed: the transaction of task 0 \(kclient-spark-.*-0-1-0\)"
     ):
@@ -187,8 +187,8 @@ def test_a_batch_whose_transactions_time_out_after_it_was_decided_never_counts_a
     spark: SparkSession, copy: Callable[..., Copy]
 ) -> None:
     made = copy(1)
-    made.job.options["kafka.transaction.timeout.ms"] = str(SHORT_MS)
-    made.plan("before complete_transaction", "wait")
+    made.job.options["kafka.transaction.timeout.ms"] = f"{LONG}000"
+    made.plan("before complete_transaction", "wait", seconds=LONG + 2)
     for _ in range(2):
         with pytest.raises(Exception, match=r"rows of batch 1 are missing: .* task 0 \(kclient-spark-.*-0-1-0\)"):
             made.job.run(spark)

@@ -8,12 +8,14 @@ batch, whose id is the option `writeId`, or drawn for it.
 
 from __future__ import annotations
 
+import logging
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol, Self
 
 import msgspec
 
+from kclient.errors import KafkaError
 from kclient.spark.delivery import send_batches
 from kclient.spark.errors import OptionError, told_shortly
 from kclient.spark.exactly_once.driver import abort, commit
@@ -39,6 +41,9 @@ SPECULATION = "spark.speculation"
 
 RUN_DIGITS = 8
 """Of a run's id, so that a decision has room for several."""
+
+
+_log = logging.getLogger(__name__)
 
 
 class TaskContext(Protocol):
@@ -114,12 +119,18 @@ class ExactlyOnce(msgspec.Struct, frozen=True, kw_only=True):
             commit(self._settings(known[0].query), batch_id, known)
 
     def abort(self, written: Sequence[Written | None], batch_id: int) -> None:
-        """Give the batch up, or finish it if it counts already; tasks that told nothing have aborted by themselves."""
+        """Give the batch up, or finish it if it counts already; tasks that told nothing have aborted by themselves.
+
+        The query fails anyway, and the next run finds what is left to do. An error here would hide why: Spark shows
+        "Writing job failed" then, in place of what `commit` raised.
+        """
         known = [one for one in written if one is not None]
         if not known:
             return
-        with told_shortly(self.options.servers):
+        try:
             abort(self._settings(known[0].query), batch_id, written)
+        except KafkaError as error:
+            _log.warning("batch %d was given up, and is left to the next run: %s", batch_id, error)
 
     def _place(self, context: TaskContext) -> tuple[str, Place]:
         """The query's id, and which of its tasks this is."""

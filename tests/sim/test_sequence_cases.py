@@ -95,7 +95,7 @@ async def test_batches_are_written_once_though_each_answer_is_lost_and_the_broke
         case.script.lose_value(value, carried_out=True)
     case.begin()
     futures = await case.send(*VALUES)
-    await case.script.broker.crash()
+    await case.script.broker.restarted(clean=False)
     assert await case.script.settled(*futures) == [None] * len(VALUES)
     await case.end()
     assert case.script.stored() == VALUES
@@ -170,7 +170,7 @@ async def test_a_producer_whose_records_were_deleted_goes_on(case: Case, restart
     log.delete_records(log.high_watermark)
     log.delete_segments(list(log.segments)[:-1], "they lie before the log start")
     if restarts:
-        await broker.crash()
+        await broker.restarted(clean=False)
     case.script.lose_value(b"d", carried_out=True)
     offsets = await case.write(b"c", b"d", b"e")
     assert case.script.stored() == [b"c", b"d", b"e"]

@@ -51,10 +51,14 @@ class GroupRun(ABC, Generic[Cluster]):
     # -- what has to hold
 
     def check(self, owner: Owner, tp: TopicPartition) -> None:
-        """Whoever still has what another one is given must have been shut out: nothing of it can be committed."""
+        """Of two that have a partition one must have been shut out: nothing of it can be committed.
+
+        As a rule that is the earlier one; it is the later one if it comes late to what it was given long ago, and has
+        not heard that its session is over.
+        """
         for other in self.owners:
-            if other is not owner and tp in other.listener.owned:
-                assert not self.cluster.accepts(other), f"{tp} has two owners, and the earlier one could commit"
+            if other is not owner and tp in other.listener.owned and self.cluster.accepts(other):
+                assert not self.cluster.accepts(owner), f"{tp} has two owners, and both could commit"
 
     # -- what happens
 

@@ -81,10 +81,10 @@ class Run:
     # -- what has to hold
 
     def check(self, owner: Owner, tp: TopicPartition) -> None:
-        """Whoever still has what another one is given must have been shut out."""
+        """Of two that have a partition one must have been shut out; see `GroupRun.check`."""
         for other in self.readers:
-            if other is not owner and tp in other.listener.owned:
-                assert not self.cluster.accepts(other), f"{tp} has two owners, and the earlier one could commit"
+            if other is not owner and tp in other.listener.owned and self.cluster.accepts(other):
+                assert not self.cluster.accepts(owner), f"{tp} has two owners, and both could commit"
 
     def check_commit(self, member_id: str, tp: TopicPartition) -> None:
         """What is being committed is nobody else's, unless that one is shut out."""

@@ -121,7 +121,9 @@ class Driver:
             for batch in read_batches(bytes(part.records)):
                 batches.append((batch.base_offset, batch.producer_id, batch.producer_epoch, batch.is_control))
                 offset = batch.next_offset
-            aborted += [(found.producer_id, found.first_offset) for found in part.aborted_transactions]
+            # Later ones are told as well, as far as the next entry of the index: that depends on who wrote the index.
+            told = [(one.producer_id, one.first_offset) for one in part.aborted_transactions]
+            aborted += [one for one in told if one[1] < ends[1]]
         return [ends, sorted(map(repr, producers)), batches, aborted, *self._offsets()]
 
     def _offsets(self) -> list[str]:

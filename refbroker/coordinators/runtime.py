@@ -42,7 +42,6 @@ from refbroker.coordinators.loading import load
 from refbroker.coordinators.records import CoordinatorRecord
 from refbroker.coordinators.timers import ClockTimers
 from refbroker.log import Origin, PartitionLog, TransactionMarker
-from refbroker.log.producer_state import NO_SEQUENCE
 
 if TYPE_CHECKING:
     from refbroker.broker import Broker
@@ -190,6 +189,7 @@ class CoordinatorRuntime(Generic[S]):
         make: makes the state machine of a partition.
         load_buffer_bytes: how much of a log is read at once.
         compression_type: of what is written.
+        base_sequence: of the batches that are written; nothing reads it, but each of Kafka's coordinators has its own.
     """
 
     def __init__(
@@ -200,6 +200,7 @@ class CoordinatorRuntime(Generic[S]):
         *,
         load_buffer_bytes: int,
         compression_type: str = "none",
+        base_sequence: int = 0,
     ) -> None:
         self.topic = topic
         self.now = broker.clock
@@ -207,6 +208,7 @@ class CoordinatorRuntime(Generic[S]):
         self._make = make
         self._load_buffer_bytes = load_buffer_bytes
         self._compression_type = compression_type
+        self._base_sequence = base_sequence
         self._shards: dict[int, Shard[S]] = {}
         # Logs are loaded one after the other: together they would take the buffer's size each.
         self._loading = asyncio.Semaphore(1)
@@ -371,7 +373,7 @@ class CoordinatorRuntime(Generic[S]):
             batch = builder.build(
                 producer_id=producer_id,
                 producer_epoch=producer_epoch,
-                base_sequence=0 if transactional else NO_SEQUENCE,
+                base_sequence=self._base_sequence,
                 is_transactional=transactional,
             )
             stored = shard.log.append(

@@ -24,6 +24,7 @@ from refbroker.coordinators.runtime import CoordinatorRuntime
 from refbroker.coordinators.transactions.metadata import FIRST_WITH_EPOCH_BUMP
 from refbroker.coordinators.transactions.shard import Identity, TransactionShard
 from refbroker.log.checkpoints import TopicPartitionKey
+from refbroker.log.producer_state import NO_SEQUENCE
 
 if TYPE_CHECKING:
     from refbroker.broker import Broker
@@ -67,6 +68,7 @@ class TransactionCoordinator:
             TRANSACTION_TOPIC,
             lambda context: TransactionShard(context, broker),
             load_buffer_bytes=config.integer("transaction.state.log.load.buffer.size"),
+            base_sequence=NO_SEQUENCE,
         )
 
     def shard(self, transactional_id: str) -> TransactionShard:

@@ -78,6 +78,7 @@ def test_compaction_keeps_the_latest_of_each_partition(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(240)
 def test_a_million_commits_stay_a_small_topic_that_is_loaded_at_once(tmp_path: Path) -> None:
     partitions, in_flight = 200, 20
     rounds = 1_000_000 // partitions

@@ -1,46 +1,30 @@
-"""A member of the consumer protocol, a scripted coordinator and the time: what its tests play with."""
+"""A member of the consumer protocol, and what its coordinator answers."""
 
 from __future__ import annotations
 
-import random
 from typing import Any
 from uuid import UUID
 
-from kclient.config import ConsumerConfig
 from kclient.consumer.group.consumer_heartbeat import Held, Interest
 from kclient.consumer.group.consumer_member import ConsumerMember
 from kclient.consumer.group.consumer_states import ConsumerState
-from kclient.consumer.group.events import Event, Target
-from kclient.consumer.group.poll_interval import PollInterval
-from kclient.metrics import Metrics
-from kclient.net.manager import NEVER, Request
+from kclient.consumer.group.events import Target
+from kclient.net.manager import Request
 from kclient.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
 )
-from tests.unit.consumer.group.test_member import FakeCoordinator
+from tests.unit.consumer.group.member_case import MemberCase
 
 State = ConsumerState
 T, U = UUID(int=1), UUID(int=2)
 
 
-class Case:
-    """A member, its coordinator, and the time."""
+class Case(MemberCase[ConsumerMember]):
+    """A member of the consumer protocol, its coordinator, and the time."""
 
     def __init__(self, **options: Any) -> None:
-        config = ConsumerConfig(group_id="g", group_protocol="consumer", **options)
-        self.now = 100.0
-        self.coordinator = FakeCoordinator()
-        self.events: list[Event] = []
-        self.interval = PollInterval(config.max_poll_interval_ms, lambda: None)
-        self.member = ConsumerMember(
-            config,
-            self.coordinator,  # type: ignore[arg-type]
-            random=random.Random(1),
-            on_event=self.events.append,
-            poll_interval=self.interval,
-            metrics=Metrics("c"),
-        )
+        super().__init__(ConsumerMember, group_protocol="consumer", **options)
 
     @property
     def state(self) -> ConsumerState:
@@ -49,22 +33,8 @@ class Case:
     def subscribe(self, *topics: str, regex: str | None = None, holding: int | None = None) -> None:
         self.member.subscribe(1, Interest(topics, regex), holding)
 
-    def sent(self) -> Request | None:
-        requests = self.member.poll(self.now).requests
-        assert len(requests) <= 1
-        return requests[0] if requests else None
-
-    def next(self) -> tuple[Request, Any]:
-        """The next heartbeat, however long it takes."""
-        for _ in range(100):
-            poll = self.member.poll(self.now)
-            if poll.requests:
-                (request,) = poll.requests
-                message: Any = request.build(ConsumerGroupHeartbeatRequest.max_version)
-                return request, message
-            assert poll.deadline != NEVER, f"nothing is ever sent in {self.state}"
-            self.now = max(self.now, poll.deadline)
-        raise AssertionError("nothing was sent")
+    def next_heartbeat(self) -> tuple[Request, Any]:
+        return self.next(ConsumerGroupHeartbeatRequest)
 
     def answer(
         self,
@@ -78,7 +48,7 @@ class Case:
         """Answer the next heartbeat; its message."""
         message = None
         if request is None:
-            request, message = self.next()
+            request, message = self.next_heartbeat()
         kind = ConsumerGroupHeartbeatResponse
         assignment = None
         if assigned is not None:

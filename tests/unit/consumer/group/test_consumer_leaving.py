@@ -55,7 +55,7 @@ def test_leaving_is_over_whatever_comes_of_it(how: str) -> None:
     else:
         request.on_error(DisconnectedError("gone"), case.now)
     assert done.done()
-    assert case.next()[1].subscribed_topic_names == ["u"]
+    assert case.next_heartbeat()[1].subscribed_topic_names == ["u"]
     assert not case.events
 
 
@@ -93,7 +93,7 @@ def test_member_whose_application_is_too_slow_leaves_and_joins_with_its_next_cal
     case.now += 9.9
     case.answer()
     case.now += 0.2
-    request, message = case.next()
+    request, message = case.next_heartbeat()
     assert message.member_epoch == epoch
     assert case.state is State.STALE
     (event,) = case.events
@@ -106,13 +106,13 @@ def test_member_whose_application_is_too_slow_leaves_and_joins_with_its_next_cal
     assert case.state is State.JOINING
     case.answer(errors.UnknownMemberIdError.code, request=request)
     assert case.state is State.JOINING, "how leaving went is of no concern any more"
-    assert case.next()[1].member_epoch == 0
+    assert case.next_heartbeat()[1].member_epoch == 0
 
 
 def test_slow_application_is_noticed_without_a_coordinator_and_while_a_heartbeat_is_out() -> None:
     case = Case(max_poll_interval_ms=10_000).stable()
     case.interval.polled(case.now)
-    case.next()
+    case.next_heartbeat()
     case.coordinator.node = None
     case.now += 11.0
     assert case.sent() is None

@@ -41,7 +41,7 @@ def test_member_joins_reconciles_acknowledges_at_once_and_then_heartbeats_as_the
     case = Case(client_rack="r", group_remote_assignor="range", max_poll_interval_ms=60_000)
     assert case.sent() is None
     case.subscribe("t", "u")
-    joining, first = case.next()
+    joining, first = case.next_heartbeat()
     assert case.state is State.JOINING
     assert case.member.generation_now() is None
     assert case.sent() is None, "one heartbeat at a time"
@@ -137,14 +137,14 @@ def test_changed_subscription_is_told_at_once_and_only_what_changed() -> None:
     assert (message.subscribed_topic_names, message.subscribed_topic_regex) == (["t", "u"], None)
     assert message.topic_partitions is None
     case.subscribe(regex="x.*", holding=0)
-    request, message = case.next()
+    request, message = case.next_heartbeat()
     assert (message.subscribed_topic_names, message.subscribed_topic_regex) == ([], "x.*")
     assert request.minimum_version == 1
     case.answer(request=request)
     case.subscribe("t", holding=0)
     message = case.answer()
     assert (message.subscribed_topic_names, message.subscribed_topic_regex) == (["t"], "")
-    request, message = case.next()
+    request, message = case.next_heartbeat()
     assert message.subscribed_topic_regex is None
     assert request.minimum_version is None
 
@@ -175,7 +175,7 @@ def test_a_pattern_that_is_given_up_is_taken_back_until_the_coordinator_has_hear
 @pytest.mark.parametrize("trouble", ["answer", "connection"])
 def test_after_trouble_the_next_heartbeat_tells_everything(trouble: str) -> None:
     case = Case().stable()
-    request, _ = case.next()
+    request, _ = case.next_heartbeat()
     if trouble == "answer":
         case.answer(errors.CoordinatorLoadInProgressError.code, request=request)
     else:
@@ -211,7 +211,7 @@ def test_what_passes_is_tried_again_after_a_pause(kind: type[errors.BrokerError]
         before = case.now
         case.answer(kind.code)
         assert case.sent() is None
-        request, _ = case.next()
+        request, _ = case.next_heartbeat()
         assert case.now > before
         case.answer(assigned={}, request=request)
         case = Case()
@@ -234,7 +234,7 @@ def test_fenced_member_loses_everything_and_joins_when_its_owner_has_heard(kind:
     case.subscribe("t", "u", holding=0)
     assert case.state is State.FENCED, "the owner still reads what is lost"
     case.subscribe("t", "u")
-    request, message = case.next()
+    request, message = case.next_heartbeat()
     assert (message.member_epoch, message.topic_partitions) == (0, [])
     case.answer(epoch=9, assigned={T: [0, 1]}, request=request)
     assert case.events[-1] == Target(1, 1, 1, {T: (0, 1)})
@@ -247,7 +247,7 @@ def test_member_that_is_fenced_while_it_joins_tries_again_after_a_pause() -> Non
     case.answer(errors.FencedMemberEpochError.code)
     assert case.state is State.JOINING
     assert not case.events
-    case.next()
+    case.next_heartbeat()
     assert case.now > before
 
 
@@ -283,7 +283,7 @@ def test_what_cannot_pass_is_final_until_the_owner_unsubscribes(kind: type[error
     assert case.member.leave(done, tell=True, reason="") == []
     assert done.done()
     case.subscribe("u")
-    assert case.next()[1].member_epoch == 0
+    assert case.next_heartbeat()[1].member_epoch == 0
 
 
 def test_group_that_the_coordinator_has_lost_is_joined_anew_and_one_of_another_kind_is_final() -> None:
@@ -314,7 +314,7 @@ def test_forbidden_topic_is_told_and_the_member_stays() -> None:
 def test_brokers_that_are_too_old_are_explained(regex: str | None, advice: str) -> None:
     case = Case()
     case.subscribe(regex=regex) if regex else case.subscribe("t")
-    request, _ = case.next()
+    request, _ = case.next_heartbeat()
     request.on_error(UnsupportedVersionError("the broker does not have the API"), case.now)
     assert case.state is State.FATAL
     (event,) = case.events
@@ -335,7 +335,7 @@ def test_brokers_on_which_the_protocol_is_off_are_explained() -> None:
 def test_connection_to_what_is_no_broker_is_final() -> None:
     case = Case()
     case.subscribe("t")
-    case.next()[0].on_error(NotKafkaError("http"), case.now)
+    case.next_heartbeat()[0].on_error(NotKafkaError("http"), case.now)
     assert case.state is State.FATAL
 
 
@@ -378,7 +378,7 @@ def test_owner_that_is_late_acknowledges_nothing() -> None:
 
 def test_answer_of_an_earlier_life_is_of_no_concern() -> None:
     case = Case().stable()
-    request, _ = case.next()
+    request, _ = case.next_heartbeat()
     done: Future[None] = Future()
     case.member.leave(done, tell=False, reason="")
     case.subscribe("t")
@@ -392,7 +392,7 @@ def test_member_id_is_the_members_own_and_stays() -> None:
     assert generation is not None
     case.answer(errors.UnknownMemberIdError.code)
     case.subscribe("t")
-    assert case.next()[1].member_id == generation.member_id
+    assert case.next_heartbeat()[1].member_id == generation.member_id
 
 
 def test_error_that_nobody_foresaw_is_final() -> None:

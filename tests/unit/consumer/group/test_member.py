@@ -2,91 +2,37 @@
 
 from __future__ import annotations
 
-import random
 from concurrent.futures import Future
 from typing import Any
 
 import pytest
 
 from kclient import errors
-from kclient.config import ConsumerConfig
-from kclient.consumer.group.events import Assigned, Event, Failed, JoinData, Lead, Rejoin
+from kclient.consumer.group.events import Assigned, Failed, JoinData, Lead, Rejoin
 from kclient.consumer.group.member import GroupMember
-from kclient.consumer.group.poll_interval import PollInterval
 from kclient.consumer.group.states import MemberState
-from kclient.errors import DisconnectedError, KafkaError, MaxPollExceeded, NotKafkaError
-from kclient.metrics import Metrics
+from kclient.errors import DisconnectedError, MaxPollExceeded, NotKafkaError
 from kclient.net.manager import NEVER, Request
 from kclient.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kclient.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from kclient.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
 from kclient.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from tests.unit.consumer.group.member_case import MemberCase
 
 UNJOINED, PREPARING, COMPLETING = MemberState.UNJOINED, MemberState.PREPARING, MemberState.COMPLETING
 STABLE, LEAVING, FENCED = MemberState.STABLE, MemberState.LEAVING, MemberState.FENCED
 
 
-class FakeCoordinator:
-    def __init__(self) -> None:
-        self.node: int | None = 1_001
-        self.broker: int | None = 1
-        self.fatal_error: KafkaError | None = None
-        self.forgotten: list[KafkaError] = []
-
-    def want(self) -> None:
-        self.fatal_error = None
-
-    def ready(self, now: float) -> bool:
-        return self.node is not None
-
-    def confirm(self) -> None:
-        pass
-
-    def forget(self, node: int, error: KafkaError, now: float) -> None:
-        assert node == self.node
-        self.forgotten.append(error)
-
-
-class Case:
-    """A member, its coordinator, and the time."""
+class Case(MemberCase[GroupMember]):
+    """A member of the classic protocol, its coordinator, and the time."""
 
     def __init__(self, **options: Any) -> None:
-        config = ConsumerConfig(group_id="g", **options)
-        self.now = 100.0
-        self.coordinator = FakeCoordinator()
-        self.events: list[Event] = []
-        self.interval = PollInterval(config.max_poll_interval_ms, lambda: None)
-        self.member = GroupMember(
-            config,
-            self.coordinator,  # type: ignore[arg-type]
-            random=random.Random(1),
-            on_event=self.events.append,
-            poll_interval=self.interval,
-            metrics=Metrics("c"),
-        )
+        super().__init__(GroupMember, **options)
         self.joins = 0
 
     def join(self, holding: int | None = None) -> None:
         self.joins += 1
         self.member.join(JoinData(self.joins, [("range", b"mine")], "because", holding))
-
-    def sent(self) -> Request | None:
-        requests = self.member.poll(self.now).requests
-        assert len(requests) <= 1
-        return requests[0] if requests else None
-
-    def next(self, kind: type) -> tuple[Request, Any]:
-        """The next request, however long it takes, and its message."""
-        for _ in range(100):
-            poll = self.member.poll(self.now)
-            if poll.requests:
-                (request,) = poll.requests
-                assert request.request_type is kind, request
-                message: Any = request.build(kind.max_version)  # type: ignore[attr-defined]
-                return request, message
-            assert poll.deadline != NEVER, f"nothing is ever sent in {self.member.state}"
-            self.now = max(self.now, poll.deadline)
-        raise AssertionError("nothing was sent")
 
     def answer_join(
         self,

@@ -48,10 +48,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
     """
 
     def __init__(self, options: ReadOptions, schema: StructType) -> None:
-        with told_shortly(options.servers):
+        self._told = told_shortly(options.servers)
+        with self._told:
             self._options = options.for_stream()
             check_schema(schema, options.columns)
-        self._told = told_shortly(options.servers)
         self._made: MicroBatches | None = None
 
     @property

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
@@ -45,7 +45,7 @@ PROMISE = "startingOffsets"
 COMMIT_SECONDS = 5.0
 """How long a commit for Kafka's tools may hold up the query."""
 
-Written = Mapping[str, Any]
+Written = dict[str, Any]
 """Offsets as Spark keeps them."""
 
 
@@ -145,7 +145,7 @@ class MicroBatches:
         if start == end or _is_promise(start) or not end:
             return []
         begun, wanted = from_json(start), from_json(end)
-        last = self._watermark.latest()
+        last = self._watermark.recent()
         there = [partition for partition in wanted if partition in last]
         first = self._first(there)
         report(

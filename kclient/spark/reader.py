@@ -17,6 +17,7 @@ from kclient.spark.planning import plan
 from kclient.spark.ranges import batch_ranges
 from kclient.spark.schema import check_schema
 from kclient.spark.tasks import read_task
+from kclient.spark.workers import Arriving
 
 if TYPE_CHECKING:
     import pyarrow
@@ -25,7 +26,8 @@ if TYPE_CHECKING:
     from kclient.spark.options import ReadOptions
 
 
-class BatchReader(DataSourceReader):  # type: ignore[misc]  # PySpark is not installed where types are checked
+# PySpark is not installed where types are checked.
+class BatchReader(Arriving, DataSourceReader):  # type: ignore[misc]
     """Reads what the options say, as it is when the query is planned.
 
     Parameters:
@@ -57,5 +59,5 @@ class BatchReader(DataSourceReader):  # type: ignore[misc]  # PySpark is not ins
         ]
 
     def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
-        """Read one task; none stands for that there is nothing to read."""
+        """Read one task; Spark makes one without a value where there is nothing to read."""
         return iter(()) if partition.value is None else read_task(self._options, partition.value)

@@ -57,10 +57,13 @@ class KafkaSource(DataSource):  # type: ignore[misc]  # PySpark is not installed
         return BatchWriter(self._write_options(), schema)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
-        """Who writes the micro-batches of a stream."""
+        """Who writes the micro-batches of a stream; Spark asks for each of them anew."""
+        from kclient.spark.workers import freeze_modules
         from kclient.spark.writer import StreamWriter
 
-        return StreamWriter(self._write_options(), schema)
+        writer = StreamWriter(self._write_options(), schema)
+        freeze_modules()
+        return writer
 
     def _read_options(self) -> ReadOptions:
         from kclient.spark.options import ReadOptions

@@ -8,7 +8,7 @@ it pickles for the executors, whose consumers outlive the micro-batches (`consum
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import (
@@ -20,9 +20,10 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from kclient.spark.errors import SourceError, told_shortly
-from kclient.spark.micro_batches import MicroBatches
+from kclient.spark.micro_batches import MicroBatches, Written
 from kclient.spark.schema import check_schema
 from kclient.spark.tasks import read_task
+from kclient.spark.workers import Arriving
 
 if TYPE_CHECKING:
     import pyarrow
@@ -30,12 +31,9 @@ if TYPE_CHECKING:
 
     from kclient.spark.options import ReadOptions
 
-Written = dict[str, Any]
-"""Offsets as Spark keeps them."""
-
 
 # PySpark is not installed where types are checked.
-class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]
+class StreamReader(Arriving, DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]
     """Reads what the options say, micro-batch by micro-batch.
 
     Parameters:
@@ -64,7 +62,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
     def initialOffset(self) -> Written:
         """Where the query starts, unless its checkpoint says so."""
         with self._told:
-            return dict(self._batches.initial())
+            return self._batches.initial()
 
     def prepareForTriggerAvailableNow(self) -> None:
         """The query is to end at what is there now."""
@@ -89,17 +87,16 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
         options = self._options
         with self._told:
             if isinstance(limit, ReadAllAvailable):
-                return dict(self._batches.latest(start))
+                return self._batches.latest(start)
             if isinstance(limit, ReadMaxRows):
-                return dict(self._batches.latest(start, limit.max_rows, options.min_offsets_per_trigger))
+                return self._batches.latest(start, limit.max_rows, options.min_offsets_per_trigger)
             if isinstance(limit, ReadMinRows):
-                return dict(self._batches.latest(start, options.max_offsets_per_trigger, limit.min_rows))
+                return self._batches.latest(start, options.max_offsets_per_trigger, limit.min_rows)
             raise SourceError(f"a stream of records cannot be limited by {type(limit).__name__}")
 
     def reportLatestOffset(self) -> Written | None:
         """How far the partitions go, for the query's progress."""
-        reported = self._batches.reported()
-        return None if reported is None else dict(reported)
+        return self._batches.reported()
 
     def partitions(self, start: Written, end: Written) -> list[InputPartition]:
         """The tasks of a micro-batch, each as the value of a partition.

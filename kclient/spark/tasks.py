@@ -16,6 +16,7 @@ from kclient.spark.arrow import to_batch
 from kclient.spark.consumers import borrow
 from kclient.spark.errors import SourceError, told_shortly
 from kclient.spark.offsets import Range, available
+from kclient.spark.workers import freeze_modules
 from kclient.types import TopicPartition
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ def read_task(options: ReadOptions, task: Task) -> Iterator[pyarrow.RecordBatch]
     with told_shortly(options.servers), borrow(options, partition, task.start) as consumer:
         _go_to(consumer, partition, task.start)
         yield from _Reading(options, consumer, partition, task.end).batches()
+    freeze_modules()
 
 
 def _go_to(consumer: Consumer, partition: TopicPartition, start: int) -> None:

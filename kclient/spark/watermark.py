@@ -1,10 +1,10 @@
 """Where the partitions of a stream end, kept up to date by a thread, so that whoever asks seldom waits.
 
-An idle query asks for the latest offsets every 10 ms, and a busy one between two micro-batches: an answer from memory
-costs it nothing. While it asks, the thread looks with one request to each broker at intervals; when it asks no more,
-the thread rests, and the first question after that waits for one look. So a query that is triggered once a minute
-costs one look a minute, and does not go by ends that are a minute old. Leaves out how much of it a micro-batch takes
-(`micro_batches`).
+An idle query asks for the latest offsets every 10 ms: an answer from memory costs it nothing. While it asks, the thread
+looks with one request to each broker at intervals; when it asks no more, the thread rests. A question that comes after
+a while, as after a micro-batch, waits for one look: it takes no longer than a record that it finds would have had to
+wait for the next micro-batch. So a query that is triggered once a minute costs one look a minute, and does not go by
+ends that are a minute old. Leaves out how much of it a micro-batch takes (`micro_batches`).
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ SLOWER = 1.1
 FRESH = 0.25
 """Seconds for which an answer serves; whoever finds it older waits for the next."""
 
-PATIENCE = 1.0
-"""Seconds after the last question at which the thread rests."""
+PAUSE = 0.05
+"""Seconds without a question after which the thread rests, and an answer has to be new: an idle query asks sooner."""
 
 DISCOVERY = 1.0
 """Seconds after which partitions are listed anew."""
@@ -123,6 +123,19 @@ class Watermark:
         self._interval = QUICK
 
     def latest(self) -> Offsets:
+        """The ends as they are now; after a question that was asked just before, as they were at most FRESH ago.
+
+        Raises:
+            KafkaError: the look failed; the next question looks again.
+            SourceError: it was stopped meanwhile.
+        """
+        with self._news:
+            now = self._clock()
+            paused = now - self._asked >= PAUSE
+            self._asked = now
+            return self._answer(now, anew=paused)
+
+    def recent(self) -> Offsets:
         """The ends, as they were at most FRESH seconds ago.
 
         Raises:
@@ -130,14 +143,16 @@ class Watermark:
             SourceError: it was stopped meanwhile.
         """
         with self._news:
-            self._start()
-            now = self._asked = self._clock()
-            if self._found is None or now - self._began > FRESH:
-                self._wait_for_look_after(now)
-            if self._error is not None:
-                raise self._error
-            assert self._found is not None
-            return self._found
+            return self._answer(self._clock(), anew=False)
+
+    def _answer(self, now: float, *, anew: bool) -> Offsets:
+        self._start()
+        if anew or self._found is None or now - self._began > FRESH:
+            self._wait_for_look_after(now)
+        if self._error is not None:
+            raise self._error
+        assert self._found is not None
+        return self._found
 
     def known(self) -> Offsets | None:
         """What was found last, however old; None before the first look."""
@@ -175,7 +190,7 @@ class Watermark:
         """Wait until the next look is due; False when there is to be none."""
         with self._news:
             self._news.wait_for(self._urgent, self._interval)
-            self._news.wait_for(lambda: self._urgent() or self._clock() - self._asked < PATIENCE)
+            self._news.wait_for(lambda: self._urgent() or self._clock() - self._asked < PAUSE)
             return not self._stopped
 
     def _urgent(self) -> bool:

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
-from kclient.spark.delivery import choose_delivery
+from kclient.spark.delivery import Delivery, choose_delivery
 from kclient.spark.record_columns import RecordColumns
+from kclient.spark.workers import Arriving, freeze_modules
 
 if TYPE_CHECKING:
     import pyarrow
@@ -38,7 +39,7 @@ class TaskWritten(WriterCommitMessage):  # type: ignore[misc]  # PySpark is not 
     written: Any
 
 
-class BatchWriter(DataSourceArrowWriter):  # type: ignore[misc]
+class BatchWriter(Arriving, DataSourceArrowWriter):  # type: ignore[misc]
     """Writes the rows of `df.write`, as the option `delivery` says.
 
     Parameters:
@@ -55,7 +56,7 @@ class BatchWriter(DataSourceArrowWriter):  # type: ignore[misc]
 
     def write(self, iterator: Iterator[pyarrow.RecordBatch]) -> TaskWritten:
         """Write the rows of one task."""
-        return TaskWritten(self._delivery.write(iterator, TaskContext.get()))
+        return _write(self._delivery, iterator)
 
     def commit(self, messages: list[TaskWritten | None]) -> None:
         """All tasks have written."""
@@ -66,7 +67,7 @@ class BatchWriter(DataSourceArrowWriter):  # type: ignore[misc]
         self._delivery.abort(_told(messages), ONLY_BATCH)
 
 
-class StreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
+class StreamWriter(Arriving, DataSourceStreamArrowWriter):  # type: ignore[misc]
     """Writes the micro-batches of `df.writeStream`, as the option `delivery` says.
 
     Parameters:
@@ -74,6 +75,7 @@ class StreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
         schema: the columns of the rows.
 
     Raises:
+        OptionError: what the delivery needs is missing.
         SourceError: the columns cannot be written.
     """
 
@@ -82,15 +84,22 @@ class StreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
 
     def write(self, iterator: Iterator[pyarrow.RecordBatch]) -> TaskWritten:
         """Write the rows of one task."""
-        return TaskWritten(self._delivery.write(iterator, TaskContext.get()))
+        return _write(self._delivery, iterator)
 
     def commit(self, messages: list[TaskWritten | None], batchId: int) -> None:
         """All tasks of a micro-batch have written."""
         self._delivery.commit(_told(messages), batchId)
+        freeze_modules()
 
     def abort(self, messages: list[TaskWritten | None], batchId: int) -> None:
         """Tasks of a micro-batch failed, or its commit did."""
         self._delivery.abort(_told(messages), batchId)
+
+
+def _write(delivery: Delivery, rows: Iterator[pyarrow.RecordBatch]) -> TaskWritten:
+    written = TaskWritten(delivery.write(rows, TaskContext.get()))
+    freeze_modules()
+    return written
 
 
 def _told(messages: list[TaskWritten | None]) -> list[Any]:

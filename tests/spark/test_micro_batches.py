@@ -6,6 +6,7 @@ import json
 import logging
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -42,17 +43,16 @@ class Logs:
     def latest(self) -> Offsets:
         return {**(self.last if self.seen is None else self.seen)}
 
+    recent = latest
+
     def known(self) -> Offsets | None:
         return self.seen
-
-    def stop(self) -> None:
-        self.fails = True
 
     # As a consumer.
 
     @contextmanager
     def lend(self, options: ReadOptions) -> Iterator[Any]:
-        self.config = ReadOptionsConfig(options.client.get("group.id"))
+        self.config = SimpleNamespace(group_id=options.client.get("group.id"))
         yield self
 
     def list_topics(self) -> dict[str, list[PartitionInfo]]:
@@ -75,11 +75,6 @@ class Logs:
         if self.fails:
             raise KafkaTimeoutError("no coordinator")
         self.groups.update(offsets)
-
-
-class ReadOptionsConfig:
-    def __init__(self, group_id: str | None) -> None:
-        self.group_id = group_id
 
 
 def parsed(dotted: dict[str, str] | None = None, **options: object) -> ReadOptions:

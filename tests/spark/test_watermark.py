@@ -14,23 +14,12 @@ from kclient.spark import watermark as module
 from kclient.spark.errors import SourceError
 from kclient.spark.offsets import Offsets
 from kclient.spark.options import ReadOptions
-from kclient.spark.watermark import DISCOVERY, FRESH, PATIENCE, Ends, Watermark
+from kclient.spark.watermark import DISCOVERY, FRESH, PAUSE, Ends, Watermark
 from kclient.types import PartitionInfo, TopicPartition
+from tests.spark.conftest import Clock
 from tests.waiting import wait_until
 
 A, B = TopicPartition("t", 0), TopicPartition("t", 1)
-
-
-class Clock:
-    now = 100.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
 
 
 class FakeEnds:
@@ -119,10 +108,26 @@ def test_who_finds_an_old_answer_waits_for_a_look_that_begins_after_the_question
     assert ends.looks > begun
 
 
+def test_who_asks_after_a_pause_waits_for_a_look_unless_a_recent_answer_will_do(
+    open_watermark: Any, ask: Any, clock: Clock
+) -> None:
+    ends, watermark = open_watermark()
+    watermark.latest()
+    ends.gate.clear()
+    wait_until(lambda: ends.begun > ends.looks)
+    ends.answer = {A: 2}
+    clock.now += PAUSE + 0.01
+    assert watermark.recent() == {A: 1}
+    answer = ask(watermark)
+    wait_until(lambda: watermark._waiting)
+    ends.gate.set()
+    assert answer.result(20) == {A: 2}
+
+
 def test_it_rests_when_nobody_asks(open_watermark: Any, clock: Clock) -> None:
     resting, forgotten = open_watermark()
     forgotten.latest()
-    clock.now += PATIENCE
+    clock.now += PAUSE + 0.01
     busy, asked = open_watermark()
     looks = resting.looks
     wait_until(lambda: asked.latest() and busy.looks >= 50)

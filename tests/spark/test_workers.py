@@ -1,0 +1,122 @@
+"""What Spark's Python workers are spared (`kclient.spark.workers`), without Spark."""
+
+from __future__ import annotations
+
+import gc
+import os
+import pickle
+import socket
+import struct
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from kclient.spark import workers
+from kclient.spark.workers import Arriving, acknowledge, freeze_modules
+
+UNACKED = 24
+"""Where `tcp_info` of Linux has how many segments are on their way."""
+
+
+class Thing(Arriving):
+    def __init__(self) -> None:
+        self.one = 1
+
+
+@pytest.fixture
+def pair() -> Iterator[tuple[socket.socket, socket.socket]]:
+    """Two ends of a connection by TCP."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        there = socket.create_connection(server.getsockname())
+        here, _ = server.accept()
+    with there, here:
+        yield here, there
+
+
+@pytest.fixture
+def _worker(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workers, "is_worker", lambda: True)
+    monkeypatch.setattr(workers, "_connections", None)
+    monkeypatch.setattr(workers, "_modules", 0)
+
+
+def on_its_way(sender: socket.socket) -> int:
+    (count,) = struct.unpack_from("I", sender.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 104), UNACKED)
+    return int(count)
+
+
+@pytest.mark.skipif(not hasattr(socket, "TCP_QUICKACK"), reason="only Linux can be told to acknowledge")
+@pytest.mark.usefixtures("_worker")
+def test_what_arrives_is_acknowledged_at_once(pair: tuple[socket.socket, socket.socket]) -> None:
+    here, there = pair
+    seen = False
+    # Linux puts acknowledgements off once question and answer have alternated a few times.
+    for _ in range(200):
+        there.sendall(b"question")
+        here.recv(100)
+        waits = on_its_way(there) > 0
+        pickle.loads(pickle.dumps(Thing()))
+        if waits:
+            assert on_its_way(there) == 0
+            seen = True
+        here.sendall(b"answer")
+        there.recv(100)
+    assert seen
+
+
+@pytest.mark.skipif(not hasattr(socket, "TCP_QUICKACK"), reason="only Linux can be told to acknowledge")
+@pytest.mark.usefixtures("_worker")
+def test_other_files_are_left_alone(pair: tuple[socket.socket, socket.socket]) -> None:
+    here, there = pair
+    read, write = os.pipe()
+    acknowledge()
+    assert workers._connections is not None
+    assert {here.fileno(), there.fileno()} <= set(workers._connections)
+    assert not {read, write} & set(workers._connections)
+    os.write(write, b"open")
+    assert os.read(read, 4) == b"open"
+    os.close(read)
+    os.close(write)
+
+
+def test_a_process_that_is_no_worker_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workers, "_connections", None)
+    monkeypatch.setattr(workers, "_modules", 0)
+    frozen = gc.get_freeze_count()
+    freeze_modules()
+    assert gc.get_freeze_count() == frozen
+    assert pickle.loads(pickle.dumps(Thing())).one == 1
+    assert not workers._connections
+
+
+def test_a_worker_freezes_what_it_has_after_each_import(tmp_path: os.PathLike[str]) -> None:
+    folder = os.path.join(tmp_path, "pyspark")
+    os.mkdir(folder)
+    with open(os.path.join(folder, "daemon.py"), "w", encoding="utf-8") as program:
+        program.write(
+            "import gc\n"
+            "from kclient.spark.workers import freeze_modules\n"
+            "freeze_modules()\n"
+            "print(gc.get_freeze_count())\n"
+            "kept = [[] for _ in range(1000)]\n"
+            "freeze_modules()\n"
+            "print(gc.get_freeze_count())\n"
+            "import colorsys\n"
+            "freeze_modules()\n"
+            "print(gc.get_freeze_count())\n"
+        )
+    path = os.pathsep.join([os.fspath(tmp_path), *filter(None, sys.path)])
+    done = subprocess.run(
+        [sys.executable, "-m", "pyspark.daemon"],
+        env={**os.environ, "PYTHONPATH": path},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    first, same, more = map(int, done.stdout.split())
+    assert first > 1000
+    assert same == first
+    assert more > first + 1000

@@ -46,7 +46,9 @@ def main() -> None:
     query = Query(servers, topic, topic, batches_of(BATCHES, int(tasks)))
     checkpoint = Path(folder, "done")
     query.done = int(checkpoint.read_text()) if checkpoint.exists() else 0
-    query.run(Deadly(random.Random(seed).randrange(20, 60 * int(tasks)), query, checkpoint), run=f"run{seed}")
+    # A batch has 30 steps, and 20 more for each further task; a run has ten of its own. Half of them end a batch.
+    at = random.Random(seed).randrange(20, 60 + 40 * int(tasks))
+    query.run(Deadly(at, query, checkpoint), run=f"run{seed}")
     query.end()
 
 

@@ -135,13 +135,15 @@ def open_lane(admin: Admin, settings: Settings, batch: int, partition: int, firs
     What is open on the others may be that of an attempt that is about to be decided, and init_transactions would abort
     it.
     """
-    lane = first
+    count = 1
     while True:
-        name = settings.task_id(batch, partition, lane)
-        found = _describe(admin, [name]).get(name)
-        if found is None or found.state is not TransactionState.ONGOING:
-            return lane
-        lane += 1
+        lanes = {settings.task_id(batch, partition, lane): lane for lane in range(first, first + count)}
+        found = _describe(admin, lanes)
+        for name, lane in lanes.items():
+            if name not in found or found[name].state is not TransactionState.ONGOING:
+                return lane
+        # Attempts that died before their batch was decided left each theirs: few requests find the end of many.
+        first, count = first + count, count * 2
 
 
 def sweep(admin: Admin, settings: Settings, decision: Decision) -> None:

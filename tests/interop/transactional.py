@@ -94,7 +94,13 @@ def _confluent_errors() -> Iterator[None]:
     from confluent_kafka import KafkaError, KafkaException
 
     try:
-        yield
+        try:
+            yield
+        except SystemError as error:
+            # A fatal error that comes between two callbacks of one call breaks out of the second of them.
+            if isinstance(error.__cause__, KafkaException):
+                raise error.__cause__ from None
+            raise
     except KafkaException as error:
         if error.args[0].code() in (KafkaError._FENCED, KafkaError.PRODUCER_FENCED):
             raise Fenced from error
@@ -111,8 +117,7 @@ class Confluent:
 
         self._kafka = confluent_kafka
         options = {"bootstrap.servers": bootstrap_servers, "transactional.id": name, "linger.ms": 0, "log_level": 0}
-        # Without a callback a fatal error breaks out of the one for delivery.
-        self._producer = confluent_kafka.Producer({**options, "error_cb": lambda error: None})
+        self._producer = confluent_kafka.Producer(options)
         self._producer.init_transactions(SECONDS)
 
     def begin(self) -> None:

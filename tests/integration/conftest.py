@@ -10,6 +10,7 @@ import pytest
 from kclient.consumer import Consumer
 from kclient.errors import UnsupportedVersionError
 from tests.integration.consumers import Group
+from tests.integration.raw_transactions import RawTransactions
 from tests.integration.seeding import Seeder
 from tests.integration.unruly_network import Cuts, UnrulyNetwork
 
@@ -53,6 +54,13 @@ def seed(bootstrap_servers: str) -> Iterator[Seeder]:
     """What makes topics and appends to them."""
     with Seeder(bootstrap_servers) as seeder:
         yield seeder
+
+
+@pytest.fixture(params=[2, 1], ids="version {}".format)
+def transaction_version(request: pytest.FixtureRequest, raw: RawTransactions) -> Iterator[int]:
+    """The version of transactions that the cluster has during the test."""
+    with raw.at_transaction_version(request.param) as level:
+        yield level
 
 
 @pytest.fixture

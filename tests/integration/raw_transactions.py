@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Self
 
@@ -25,6 +26,8 @@ from tests.waiting import wait_until
 TIMEOUT = 20.0
 TIMESTAMP_MS = 1_600_000_000_000
 UPGRADE, DOWNGRADE = 1, 2
+LATEST = 2
+"""The version of transactions that brokers under test begin with."""
 
 
 class RawTransactions:
@@ -73,6 +76,15 @@ class RawTransactions:
         self.add(made, topic, 0)
         self.write(made, topic, *values)
         return made
+
+    @contextmanager
+    def at_transaction_version(self, level: int) -> Iterator[int]:
+        """Change the cluster's feature, and back to the latest version at the end of the block."""
+        self.set_transaction_version(level)
+        try:
+            yield level
+        finally:
+            self.set_transaction_version(LATEST)
 
     def set_transaction_version(self, level: int) -> None:
         """Change the cluster's feature, and wait until all brokers say so."""

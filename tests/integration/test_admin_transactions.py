@@ -25,15 +25,6 @@ from tests.integration.raw_transactions import TIMESTAMP_MS, RawTransactions
 from tests.waiting import wait_until
 
 
-@pytest.fixture(params=[2, 1], ids=["version 2", "version 1"])
-def transaction_version(request: pytest.FixtureRequest, raw: RawTransactions) -> Iterator[int]:
-    """The level of the cluster's feature during a test."""
-    level = int(request.param)
-    raw.set_transaction_version(level)
-    yield level
-    raw.set_transaction_version(2)
-
-
 @pytest.fixture
 def made(admin: Admin, topic: str) -> str:
     """A topic of two partitions."""

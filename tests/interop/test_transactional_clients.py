@@ -51,10 +51,8 @@ def address(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture(params=[1, 2], ids="version {}".format)
 def version(request: pytest.FixtureRequest, address: str) -> Iterator[int]:
-    with RawTransactions(address) as raw:
-        raw.set_transaction_version(request.param)
-        yield request.param
-        raw.set_transaction_version(2)
+    with RawTransactions(address) as raw, raw.at_transaction_version(request.param) as level:
+        yield level
 
 
 def make_topic(address: str, topic: str) -> None:

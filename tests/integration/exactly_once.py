@@ -14,12 +14,11 @@ from typing import Any
 
 import msgspec
 
-from kclient import Admin, Consumer, NewTopic, Producer, TopicPartition
+from kclient import Admin, NewTopic, Producer
 from kclient.admin import TransactionState
 from kclient.errors import KafkaError
 from kclient.spark.exactly_once import Place, Settings, Written, abort, commit, write_task
 from kclient.spark.exactly_once.clients import TIMEOUT, Clients
-from tests.waiting import wait_until
 
 Rows = list[list[list[bytes]]]
 """By batch and task."""
@@ -200,22 +199,6 @@ def batches_of(batches: int, tasks: int, rows: int = 3) -> Rows:
 
 def expected(rows: Rows) -> list[bytes]:
     return sorted(row for batch in rows for task in batch for row in task)
-
-
-def visible(servers: str, topic: str) -> list[bytes]:
-    """What a reader of committed records sees, sorted; nothing may be open that holds it up."""
-    found: list[bytes] = []
-    with (
-        Consumer(bootstrap_servers=servers, isolation_level="read_committed", auto_offset_reset="earliest") as reader,
-        Consumer(bootstrap_servers=servers, auto_offset_reset="earliest") as other,
-    ):
-        partitions = [TopicPartition(topic, info.partition) for info in reader.partitions_for(topic)]
-        wait_until(lambda: reader.end_offsets(partitions) == other.end_offsets(partitions))
-        ends = reader.end_offsets(partitions)
-        reader.assign(partitions)
-        while any(reader.position(partition) < end for partition, end in ends.items()):
-            found += [record.value for record in reader.poll(0.1) if record.value is not None]
-    return sorted(found)
 
 
 def open_transactions(servers: str, query: Query) -> list[str]:

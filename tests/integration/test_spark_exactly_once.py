@@ -33,13 +33,13 @@ from tests.integration.exactly_once import (
     expected,
     open_transactions,
     query,
-    visible,
 )
-from tests.integration.raw_transactions import RawTransactions
+from tests.reading import committed
 from tests.waiting import wait_until
 
 SOME = 10
-SHORT_MS = 1000
+SHORT = {"transaction.timeout.ms": "1000"}
+"""Options of clients whose transactions time out in a test."""
 
 
 def chosen_steps(servers: str, topic: str, tasks: int, rng: random.Random) -> list[int]:
@@ -53,7 +53,7 @@ def chosen_steps(servers: str, topic: str, tasks: int, rng: random.Random) -> li
 
 def check(servers: str, written: Query, where: object = None) -> None:
     """Every row is there once, and nothing is left open."""
-    assert visible(servers, written.topic) == expected(written.rows), where
+    assert committed(servers, written.topic) == expected(written.rows), where
     assert open_transactions(servers, written) == [], where
 
 
@@ -76,23 +76,19 @@ def test_every_row_is_written_once_whichever_call_was_the_last(
             check(bootstrap_servers, written, f"step {at}, {chance.steps[at]}")
 
 
-@pytest.mark.parametrize("level", [2, 1])
+@pytest.mark.usefixtures("transaction_version")
 def test_every_row_is_written_once_by_a_query_that_dies_again_and_again(
-    bootstrap_servers: str, topic: str, rng: random.Random, level: int
+    bootstrap_servers: str, topic: str, rng: random.Random
 ) -> None:
-    with RawTransactions(bootstrap_servers) as raw, query(bootstrap_servers, topic, batches_of(6, 2)) as written:
-        raw.set_transaction_version(level)
-        try:
-            for _ in range(12):
-                chance = Chance(rng.randrange(120), rng.choice([Killed, Failed]))
-                try:
-                    written.run(chance)
-                except (Killed, Failed):
-                    assert chance.happened
-            written.run()
-            check(bootstrap_servers, written)
-        finally:
-            raw.set_transaction_version(2)
+    with query(bootstrap_servers, topic, batches_of(6, 2)) as written:
+        for _ in range(12):
+            chance = Chance(rng.randrange(120), rng.choice([Killed, Failed]))
+            try:
+                written.run(chance)
+            except (Killed, Failed):
+                assert chance.happened
+        written.run()
+        check(bootstrap_servers, written)
 
 
 def prepared_by_all(written: Query, batch: int, run: str) -> list[Written]:
@@ -109,7 +105,7 @@ def test_nothing_of_a_batch_is_visible_before_it_is_decided(bootstrap_servers: s
         with Producer(bootstrap_servers=bootstrap_servers) as other:
             other.send(topic, b"after", partition=0)
         abort(written.settings, 0, tasks, written.process())
-        assert visible(bootstrap_servers, topic) == [b"after"]
+        assert committed(bootstrap_servers, topic) == [b"after"]
 
 
 def test_tasks_and_batches_without_rows_write_nothing(bootstrap_servers: str, topic: str) -> None:
@@ -133,9 +129,9 @@ def test_a_list_of_transactions_goes_over_as_many_partitions_as_it_needs(
             written.run(Chance(name="after commit_transaction"))
         settings = written.settings
         with Admin(bootstrap_servers=bootstrap_servers) as admin:
-            committed = admin.list_group_offsets(settings.group, require_stable=True)[settings.group]
-        assert len(committed) > 1
-        assert all(found and found.offset == 0 and len(found.metadata) <= 120 for found in committed.values())
+            decided = admin.list_group_offsets(settings.group, require_stable=True)[settings.group]
+        assert len(decided) > 1
+        assert all(found and found.offset == 0 and len(found.metadata) <= 120 for found in decided.values())
         written.run()
         check(bootstrap_servers, written)
 
@@ -262,7 +258,7 @@ def test_a_checkpoint_that_was_restored_is_found_out(bootstrap_servers: str, top
         written.done = 1
         with pytest.raises(OldCheckpointError, match="up to batch 2"):
             written.run()
-        assert visible(bootstrap_servers, topic) == expected(written.rows)
+        assert committed(bootstrap_servers, topic) == expected(written.rows)
 
 
 def test_a_decision_that_its_driver_did_not_end_is_not_waited_for(bootstrap_servers: str, topic: str) -> None:
@@ -285,77 +281,59 @@ def test_somebody_elses_offsets_are_not_taken_for_a_decision(bootstrap_servers: 
 # -- time
 
 
-@pytest.mark.parametrize("level", [2, 1])
+@pytest.mark.usefixtures("transaction_version")
 def test_a_batch_whose_transaction_timed_out_before_the_decision_fails_by_name_and_is_written_anew(
-    bootstrap_servers: str, topic: str, level: int
+    bootstrap_servers: str, topic: str
 ) -> None:
-    with (
-        RawTransactions(bootstrap_servers) as raw,
-        query(bootstrap_servers, topic, batches_of(1, 2), client={"transaction.timeout.ms": str(SHORT_MS)}) as written,
-    ):
-        raw.set_transaction_version(level)
-        try:
-            late = prepared_by_all(written, 0, "a")
-            wait_until(lambda: not open_transactions(bootstrap_servers, written))
-            driver = written.process()
-            with pytest.raises(
-                TransactionExpiredError, match=r"batch 0 .* task 0 \(kclient-spark-q-.*-0-0-0\)"
-            ) as told:
-                commit(written.settings, 0, late, driver)
-            assert [partition for partition, _ in told.value.tasks] == [0, 1]
-            abort(written.settings, 0, late, driver)
-            assert visible(bootstrap_servers, topic) == []
-            written.take_time()
-            written.run()
-            check(bootstrap_servers, written)
-        finally:
-            raw.set_transaction_version(2)
+    with query(bootstrap_servers, topic, batches_of(1, 2), client=SHORT) as written:
+        late = prepared_by_all(written, 0, "a")
+        wait_until(lambda: not open_transactions(bootstrap_servers, written))
+        driver = written.process()
+        with pytest.raises(TransactionExpiredError, match=r"batch 0 .* task 0 \(kclient-spark-q-.*-0-0-0\)") as told:
+            commit(written.settings, 0, late, driver)
+        assert [partition for partition, _ in told.value.tasks] == [0, 1]
+        abort(written.settings, 0, late, driver)
+        assert committed(bootstrap_servers, topic) == []
+        written.take_time()
+        written.run()
+        check(bootstrap_servers, written)
 
 
-@pytest.mark.parametrize("level", [2, 1])
+@pytest.mark.usefixtures("transaction_version")
 @pytest.mark.parametrize("repeatable", [False, True])
 def test_a_decided_transaction_that_timed_out_is_never_passed_over(
-    bootstrap_servers: str, topic: str, level: int, repeatable: bool
+    bootstrap_servers: str, topic: str, repeatable: bool
 ) -> None:
-    client = {"transaction.timeout.ms": str(SHORT_MS)}
-    with (
-        RawTransactions(bootstrap_servers) as raw,
-        query(bootstrap_servers, topic, batches_of(2, 2), client=client, repeatable=repeatable) as written,
-    ):
-        raw.set_transaction_version(level)
-        try:
-            tasks = prepared_by_all(written, 0, "a")
-            with pytest.raises(Killed):
-                commit(written.settings, 0, tasks, written.process(Chance(name="before complete_transaction")))
-            [first, _] = tasks
-            with Admin(bootstrap_servers=bootstrap_servers) as admin:
-                assert first.prepared is not None
-                admin.complete_transaction(first.prepared)
-            wait_until(lambda: not open_transactions(bootstrap_servers, written))
-            written.take_time()
-            if repeatable:
-                written.rows[0].append([])
-                with pytest.raises(NotRepeatableError, match=r"had 2 tasks .* and has 3"):
-                    written.run()
-                del written.rows[0][2]
+    with query(bootstrap_servers, topic, batches_of(2, 2), client=SHORT, repeatable=repeatable) as written:
+        tasks = prepared_by_all(written, 0, "a")
+        with pytest.raises(Killed):
+            commit(written.settings, 0, tasks, written.process(Chance(name="before complete_transaction")))
+        [first, _] = tasks
+        with Admin(bootstrap_servers=bootstrap_servers) as admin:
+            assert first.prepared is not None
+            admin.complete_transaction(first.prepared)
+        wait_until(lambda: not open_transactions(bootstrap_servers, written))
+        written.take_time()
+        if repeatable:
+            written.rows[0].append([])
+            with pytest.raises(NotRepeatableError, match=r"had 2 tasks .* and has 3"):
                 written.run()
-                check(bootstrap_servers, written)
-                return
-            for _ in range(2):
-                with pytest.raises(TransactionLostError, match=r"batch 0 .* task 1 \(kclient-spark-q-.*-1-0-0\)"):
-                    written.run()
-            assert visible(bootstrap_servers, topic) == sorted(written.rows[0][0])
-        finally:
-            raw.set_transaction_version(2)
+            del written.rows[0][2]
+            written.run()
+            check(bootstrap_servers, written)
+            return
+        for _ in range(2):
+            with pytest.raises(TransactionLostError, match=r"batch 0 .* task 1 \(kclient-spark-q-.*-1-0-0\)"):
+                written.run()
+        assert committed(bootstrap_servers, topic) == sorted(written.rows[0][0])
 
 
 def test_rows_that_are_written_anew_are_written_once_though_that_fails_at_any_call(
     bootstrap_servers: str, topic: str, rng: random.Random
 ) -> None:
-    client = {"transaction.timeout.ms": str(SHORT_MS)}
     for number in range(6):
         name = f"{topic}-{number}"
-        with query(bootstrap_servers, name, batches_of(1, 2), client=client, repeatable=True) as written:
+        with query(bootstrap_servers, name, batches_of(1, 2), client=SHORT, repeatable=True) as written:
             tasks = prepared_by_all(written, 0, "a")
             with pytest.raises(Killed):
                 commit(written.settings, 0, tasks, written.process(Chance(name="before complete_transaction")))

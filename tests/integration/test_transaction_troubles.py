@@ -19,7 +19,7 @@ from kclient.errors import DeliveryError, IllegalStateError, KafkaTimeoutError, 
 from refbroker.faults import Fault
 from refbroker.testing import RefBroker
 from tests.integration.raw_transactions import RawTransactions
-from tests.integration.test_transactions import committed
+from tests.reading import committed
 
 pytestmark = pytest.mark.refbroker_only
 

@@ -4,7 +4,6 @@ counts, what is aborted does not, and each error says which kind it is."""
 from __future__ import annotations
 
 import os
-import time
 import warnings
 from collections.abc import Iterator
 from typing import Any
@@ -35,6 +34,8 @@ from kclient.errors import (
     TransactionAbortedError,
 )
 from tests.integration.raw_transactions import RawTransactions
+from tests.reading import committed
+from tests.waiting import wait_until
 
 SECONDS = 30.0
 
@@ -42,10 +43,8 @@ SECONDS = 30.0
 @pytest.fixture(params=[2, 1, 0])
 def version(request: pytest.FixtureRequest, raw: RawTransactions) -> Iterator[int]:
     """What the cluster has finalized for the test; below 1 clients speak version 1."""
-    level = int(request.param)
-    raw.set_transaction_version(level)
-    yield level
-    raw.set_transaction_version(2)
+    with raw.at_transaction_version(request.param) as level:
+        yield level
 
 
 @pytest.fixture
@@ -61,25 +60,6 @@ def out(admin: Admin, topic: str) -> str:
 def options(bootstrap_servers: str, topic: str) -> dict[str, Any]:
     """The options of the test's transactional producer."""
     return {"bootstrap_servers": bootstrap_servers, "transactional_id": f"id-{topic}"}
-
-
-def committed(bootstrap_servers: str, topic: str) -> list[bytes]:
-    """Every value that a read_committed consumer finds up to the ends of the log, sorted."""
-    partitions = [TopicPartition(topic, partition) for partition in range(3)]
-    found: list[bytes] = []
-    with (
-        Consumer(bootstrap_servers=bootstrap_servers) as ends,
-        Consumer(
-            bootstrap_servers=bootstrap_servers, isolation_level="read_committed", auto_offset_reset="earliest"
-        ) as consumer,
-    ):
-        consumer.assign(partitions)
-        left = ends.end_offsets(partitions)
-        deadline = time.monotonic() + SECONDS
-        while any(consumer.position(tp) < end for tp, end in left.items()):
-            assert time.monotonic() < deadline, "the last stable offset stays behind"
-            found += [record.value for record in consumer.poll(0.2) if record.value is not None]
-    return sorted(found)
 
 
 def version_of(producer: Producer) -> int:
@@ -308,27 +288,23 @@ def test_nothing_is_not_handed_over(out: str, options: dict[str, Any]) -> None:
 def test_the_version_changes_between_two_transactions(
     bootstrap_servers: str, out: str, options: dict[str, Any], raw: RawTransactions
 ) -> None:
-    raw.set_transaction_version(1)
-    try:
-        with Producer(**options, connections_max_idle_ms=100) as producer:
-            producer.init_transactions()
-            with producer.transaction():
-                producer.send(out, b"first")
-            assert version_of(producer) == 1
-            raw.set_transaction_version(2)
-            # A connection that is made anew tells of it.
-            deadline = time.monotonic() + SECONDS
-            while version_of(producer) == 1:
-                assert time.monotonic() < deadline
-                with Producer(bootstrap_servers=bootstrap_servers) as other:
-                    other.partitions_for(out)
-                time.sleep(0.2)
-                with producer.transaction():
-                    producer.send(out, b"while")
-            with producer.transaction():
-                producer.send(out, b"last")
-    finally:
+    with raw.at_transaction_version(1), Producer(**options, connections_max_idle_ms=100) as producer:
+        producer.init_transactions()
+        with producer.transaction():
+            producer.send(out, b"first")
+        assert version_of(producer) == 1
         raw.set_transaction_version(2)
+
+        def has_heard() -> bool:
+            # Connections that are made anew tell of it.
+            wait_until(lambda: producer.metrics()["connection_count"] == 0)
+            with producer.transaction():
+                producer.send(out, b"while")
+            return version_of(producer) == 2
+
+        wait_until(has_heard, SECONDS)
+        with producer.transaction():
+            producer.send(out, b"last")
     values = committed(bootstrap_servers, out)
     assert values[0] == b"first"
     assert b"last" in values

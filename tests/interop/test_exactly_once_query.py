@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from kclient import Admin, NewTopic
-from tests.integration.exactly_once import batches_of, expected, visible
+from tests.integration.exactly_once import batches_of, expected
 from tests.interop.exactly_once_query import BATCHES
+from tests.reading import committed
 
 MOST = 40
 
@@ -35,4 +36,4 @@ def test_a_query_whose_processes_are_killed_writes_every_row_once(
         kills += 1
     assert ended.returncode == 0
     assert kills > 0
-    assert visible(servers, topic) == expected(batches_of(BATCHES, tasks))
+    assert committed(servers, topic) == expected(batches_of(BATCHES, tasks))

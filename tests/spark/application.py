@@ -54,10 +54,7 @@ def main() -> None:
     from pyspark.sql import SparkSession
 
     job = msgspec.json.decode(sys.argv[1], type=Job)
-    builder = SparkSession.builder.master("local[2]")
-    for name, value in job.configs.items():
-        builder = builder.config(name, value)
-    job.run(builder.getOrCreate())
+    job.run(SparkSession.builder.master("local[2]").config(map=job.configs).getOrCreate())
 
 
 if __name__ == "__main__":

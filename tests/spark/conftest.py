@@ -12,12 +12,14 @@ import shutil
 import sys
 import warnings
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
-from kclient import Admin, Consumer, NewTopic, TopicPartition
+from kclient import Admin, NewTopic, Producer
+from tests.reading import read_all
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -25,6 +27,24 @@ if TYPE_CHECKING:
     from kclient.types import ConsumerRecord
 
 PROJECT = Path(__file__).resolve().parent.parent.parent
+SESSION = {
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    "spark.log.level": "ERROR",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.ui.enabled": "false",
+}
+"""How sessions are configured, also those of applications of their own."""
+
+
+class Clock:
+    """Seconds that pass when a test says so."""
+
+    now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
 
 
 def missing() -> str | None:
@@ -59,18 +79,14 @@ def spark() -> Iterator[SparkSession]:
         patch.setenv("PYSPARK_PYTHON", sys.executable)
         patch.setenv("PYSPARK_DRIVER_PYTHON", sys.executable)
         patch.setenv("PYTHONPATH", path)
-        session = (
-            SparkSession.builder.master("local[2]")
-            .config("spark.ui.enabled", "false")
-            .config("spark.driver.bindAddress", "127.0.0.1")
-            .config("spark.driver.host", "127.0.0.1")
-            .config("spark.sql.shuffle.partitions", "2")
-            .config("spark.sql.session.timeZone", "UTC")
-            .config("spark.log.level", "ERROR")
-            .getOrCreate()
-        )
+        session = SparkSession.builder.master("local[2]").config(map=SESSION).getOrCreate()
         yield session
         session.stop()
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
 
 
 @pytest.fixture
@@ -82,12 +98,6 @@ def load(spark: SparkSession, bootstrap_servers: str) -> Callable[..., DataFrame
         return spark.read.format("kclient").options(**{name: str(value) for name, value in every.items()}).load()
 
     return load
-
-
-@pytest.fixture
-def admin(bootstrap_servers: str) -> Iterator[Admin]:
-    with Admin(bootstrap_servers=bootstrap_servers) as admin:
-        yield admin
 
 
 @pytest.fixture
@@ -106,16 +116,24 @@ def make_topic(admin: Admin, topic: str) -> Callable[..., str]:
 @pytest.fixture
 def consumed(bootstrap_servers: str) -> Callable[..., list[ConsumerRecord]]:
     """What the consumer itself reads of a topic: all that is there, ordered by partition and offset."""
+    return partial(read_all, bootstrap_servers)
 
-    def consume(topic: str, **options: Any) -> list[ConsumerRecord]:
-        with Consumer(bootstrap_servers=bootstrap_servers, **options) as consumer:
-            parts = [TopicPartition(topic, one.partition) for one in consumer.partitions_for(topic)]
-            consumer.assign(parts)
-            consumer.seek_to_beginning(*parts)
-            ends = consumer.end_offsets(parts)
-            records: list[ConsumerRecord] = []
-            while any(consumer.position(part) < end for part, end in ends.items()):
-                records += consumer.poll(0.1, max_records=10_000)
-        return sorted(records, key=lambda record: (record.partition, record.offset))
 
-    return consume
+@pytest.fixture
+def producer(bootstrap_servers: str) -> Iterator[Producer]:
+    with Producer(bootstrap_servers=bootstrap_servers) as producer:
+        yield producer
+
+
+def fill(producer: Producer, topic: str, count: int, partitions: int = 1) -> None:
+    """Records of every shape, in turn over the partitions; each has a timestamp a second after the one before."""
+    for number in range(count):
+        producer.send(
+            topic,
+            None if number % 7 == 3 else b"value %d" % number,
+            key=None if number % 3 == 0 else b"key %d" % number,
+            headers=[("a", b"%d" % number), ("a", None), ("ä", b"")][: number % 4],
+            partition=number % partitions,
+            timestamp=1000 * number,
+        )
+    producer.flush()

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from kclient import Admin, Consumer, OffsetAndMetadata, Producer, TopicPartition
 from kclient.spark.schema import COLUMNS, arrow_schema, ddl, default_columns
+from tests.spark.conftest import fill
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -19,26 +20,6 @@ pytestmark = pytest.mark.spark
 Load = Callable[..., "DataFrame"]
 MakeTopic = Callable[..., str]
 Consume = Callable[..., list[Any]]
-
-
-@pytest.fixture
-def producer(bootstrap_servers: str) -> Iterator[Producer]:
-    with Producer(bootstrap_servers=bootstrap_servers) as producer:
-        yield producer
-
-
-def fill(producer: Producer, topic: str, count: int, partitions: int = 1) -> None:
-    """Records of every shape, in turn over the partitions; each has a timestamp a second after the one before."""
-    for number in range(count):
-        producer.send(
-            topic,
-            None if number % 7 == 3 else b"value %d" % number,
-            key=None if number % 3 == 0 else b"key %d" % number,
-            headers=[("a", b"%d" % number), ("a", None), ("ä", b"")][: number % 4],
-            partition=number % partitions,
-            timestamp=1000 * number,
-        )
-    producer.flush()
 
 
 def offsets(frame: DataFrame) -> dict[int, list[int]]:

@@ -11,6 +11,7 @@ import pytest
 from kclient.spark.consumers import IDLE_SECONDS, MOST_IDLE, ConsumerCache
 from kclient.spark.options import ReadOptions
 from kclient.types import TopicPartition
+from tests.spark.conftest import Clock
 
 A, B = TopicPartition("t", 0), TopicPartition("t", 1)
 
@@ -37,18 +38,6 @@ class FakeConsumer:
     def close(self, timeout: float) -> None:
         assert not self.closed
         self.closed = True
-
-
-class Clock:
-    now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
 
 
 @pytest.fixture
@@ -120,7 +109,7 @@ def test_one_whose_user_wants_no_more_is_kept(cache: ConsumerCache) -> None:
 
 def test_one_that_is_idle_for_long_is_closed_when_another_comes_back(cache: ConsumerCache, clock: Clock) -> None:
     old, young = leave_at(cache, {A: 1}, {B: 1})
-    clock.now = IDLE_SECONDS - 1
+    clock.now += IDLE_SECONDS - 1
     with cache.borrow(options(), B, 1):
         pass
     assert not old.closed

@@ -126,7 +126,7 @@ def test_a_producer_of_the_parent_is_not_used_after_a_fork(
 
 
 def test_rows_that_were_not_delivered_are_one_short_error(
-    bootstrap_servers: str, make_topic: Callable[..., str], consumed: Callable[..., list[ConsumerRecord]]
+    bootstrap_servers: str, make_topic: Callable[..., str]
 ) -> None:
     topic = make_topic(max_message_bytes="1000")
     one = delivery(bootstrap_servers, topic)

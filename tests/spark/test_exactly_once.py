@@ -16,8 +16,8 @@ import msgspec
 import psutil
 import pytest
 
-from tests.integration.exactly_once import visible
-from tests.spark.conftest import PROJECT
+from tests.reading import committed
+from tests.spark.conftest import PROJECT, SESSION
 from tests.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -31,13 +31,6 @@ SHORT, LONG = 5, 30
 """Seconds that transactions may be open: less than any wait, and more than a batch takes on a busy machine."""
 START_SECONDS = 200.0
 """A session starts in five; on a machine that does much else it takes its time."""
-SESSION = {
-    "spark.ui.enabled": "false",
-    "spark.driver.bindAddress": "127.0.0.1",
-    "spark.driver.host": "127.0.0.1",
-    "spark.sql.shuffle.partitions": "2",
-    "spark.log.level": "ERROR",
-}
 
 WHERE = [
     "after prepare_transaction",
@@ -80,7 +73,7 @@ class Copy:
 
     def check(self) -> None:
         """Each line is there once, and nothing is left open."""
-        assert visible(self._servers, self._topic) == self._lines
+        assert committed(self._servers, self._topic) == self._lines
 
 
 @pytest.fixture
@@ -94,7 +87,7 @@ def copy(
 
         topic = make_topic(tasks)
         given = {"topic": topic, "kafka.bootstrap.servers": bootstrap_servers, "delivery": "exactly_once"}
-        job = Job(str(tmp_path), tasks, given | options, SESSION)
+        job = Job(str(tmp_path), tasks, given | options, dict(SESSION))
         job.input.mkdir()
         made = Copy(job, bootstrap_servers, topic)
         made.add_file()
@@ -215,6 +208,6 @@ def test_a_write_that_is_repeated_under_its_id_is_there_once(
     options = {"kafka.bootstrap.servers": bootstrap_servers, "topic": topic, "delivery": "exactly_once"}
     for _ in range(2):
         rows.write.format("kclient").mode("append").options(**options, writeId=topic).save()
-        assert visible(bootstrap_servers, topic) == [b"%04d" % number for number in range(100)]
+        assert committed(bootstrap_servers, topic) == [b"%04d" % number for number in range(100)]
     rows.write.format("kclient").mode("append").options(**options).save()
-    assert len(visible(bootstrap_servers, topic)) == 200
+    assert len(committed(bootstrap_servers, topic)) == 200

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from kclient.spark.delivery import choose_delivery
 from kclient.spark.errors import OptionError
 from kclient.spark.exactly_once.decision import MOST_METADATA, Decision, Entry, decode, encode, following
 from kclient.spark.exactly_once.delivery import BATCH, QUERY, RUN, SPECULATION
@@ -11,10 +12,6 @@ from kclient.spark.exactly_once.errors import ExactlyOnceError, OldCheckpointErr
 from kclient.spark.exactly_once.settings import Settings
 from kclient.spark.options import WriteOptions
 from kclient.spark.record_columns import RecordColumns
-
-pytest.importorskip("pyarrow")
-
-from kclient.spark.delivery import choose_delivery
 
 STREAM = {QUERY: "q", BATCH: "3", RUN: "1f2e3d4c-0000-4000-8000-000000000000"}
 

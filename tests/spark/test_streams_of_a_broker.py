@@ -63,12 +63,6 @@ def open_query(bootstrap_servers: str) -> Iterator[Callable[..., Query]]:
     close_idle()
 
 
-@pytest.fixture
-def producer(bootstrap_servers: str) -> Iterator[Producer]:
-    with Producer(bootstrap_servers=bootstrap_servers) as producer:
-        yield producer
-
-
 def send(producer: Producer, topic: str, *values: bytes, partition: int = 0) -> None:
     for value in values:
         producer.send(topic, value, partition=partition)

@@ -19,6 +19,7 @@ from kclient.spark.planning import Task, plan
 from kclient.spark.ranges import batch_ranges
 from kclient.spark.schema import COLUMNS, arrow_schema
 from kclient.spark.tasks import read_task
+from tests.spark.conftest import fill
 from tests.waiting import wait_until
 
 pytest.importorskip("pyarrow")
@@ -69,26 +70,6 @@ class Reader:
 @pytest.fixture
 def reader(bootstrap_servers: str) -> Reader:
     return Reader(bootstrap_servers)
-
-
-@pytest.fixture
-def producer(bootstrap_servers: str) -> Iterator[Producer]:
-    with Producer(bootstrap_servers=bootstrap_servers) as producer:
-        yield producer
-
-
-def fill(producer: Producer, topic: str, count: int, *, partitions: int = 1, timestamp: int = 1_000_000) -> None:
-    """Records of every shape, in turn over the partitions; each has a timestamp a second after the one before."""
-    for number in range(count):
-        producer.send(
-            topic,
-            None if number % 7 == 3 else b"value %d" % number,
-            key=None if number % 3 == 0 else b"key %d" % number,
-            headers=[("a", b"%d" % number), ("a", None), ("ä", b"")][: number % 4],
-            partition=number % partitions,
-            timestamp=timestamp + 1000 * number,
-        )
-    producer.flush()
 
 
 def expected(records: list[Any]) -> list[dict[str, Any]]:
@@ -164,7 +145,7 @@ def test_offsets_by_partition_must_be_of_all_partitions(
 
 def test_from_and_to_points_in_time(reader: Reader, producer: Producer, make_topic: MakeTopic) -> None:
     topic = make_topic(partitions=2)
-    fill(producer, topic, 20, partitions=2, timestamp=0)
+    fill(producer, topic, 20, partitions=2)
     assert reader.offsets(subscribe=topic, startingTimestamp=3500, endingTimestamp=7000) == {0: [2, 3], 1: [2]}
     times = json.dumps({topic: {"0": 0, "1": 16_000}})
     ends = json.dumps({topic: {"0": 1, "1": 10**9}})
@@ -176,7 +157,7 @@ def test_a_start_after_the_last_record_is_an_error_unless_asked_for(
     reader: Reader, producer: Producer, make_topic: MakeTopic
 ) -> None:
     topic = make_topic(partitions=2)
-    fill(producer, topic, 4, partitions=2, timestamp=0)
+    fill(producer, topic, 4, partitions=2)
     with pytest.raises(SourceError, match=f"no record is as young as that in {topic}-0; "):
         reader.rows(subscribe=topic, startingTimestamp=3000)
     assert reader.offsets(subscribe=topic, startingTimestamp=3000, startingOffsetsByTimestampStrategy="latest") == {
@@ -199,9 +180,7 @@ def test_from_the_offsets_that_a_group_has_committed(
         reader.rows(subscribe=topic, startingOffsets="committed")
 
 
-def test_topics_by_pattern_and_partitions_by_number(
-    reader: Reader, producer: Producer, make_topic: MakeTopic, admin: Admin
-) -> None:
+def test_topics_by_pattern_and_partitions_by_number(reader: Reader, producer: Producer, make_topic: MakeTopic) -> None:
     topic = make_topic(partitions=3)
     fill(producer, topic, 6, partitions=3)
     assert reader.offsets(subscribePattern=topic[:-1] + ".") == {0: [0, 1], 1: [0, 1], 2: [0, 1]}

@@ -289,9 +289,9 @@ def test_what_cannot_be_decoded_is_an_error_or_null(
     assert second is None
 
 
-def test_a_registry_that_does_not_answer_is_no_fault_of_the_values(client: SchemaRegistryClient) -> None:
-    with SchemaRegistry().serving() as passing, SchemaRegistryClient({"url": passing.url}) as its:
-        data = AvroSerializer(its, json.dumps(AVRO))(ORDER, CONTEXT)
+def test_a_registry_that_does_not_answer_is_no_fault_of_the_values() -> None:
+    with SchemaRegistry().serving() as passing, SchemaRegistryClient({"url": passing.url}) as client:
+        data = AvroSerializer(client, json.dumps(AVRO))(ORDER, CONTEXT)
         silent = {"url": passing.url, "max.retries": 0}
         values = Values.of(silent, SUBJECT, None)
         values.codec()

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -17,6 +17,8 @@ from tests.interop.kafka.cluster import KafkaCluster, unavailable_reason
 from tests.interop.kafka.tools import JavaTools
 
 HERE = Path(__file__).parent
+FEW_PARTITIONS = {"offsets.topic.num.partitions": "2", "transaction.state.log.num.partitions": "2"}
+"""For a broker whose own topics a test looks at."""
 
 
 class Target(NamedTuple):
@@ -66,9 +68,28 @@ def bootstrap_servers(target: Target) -> str:
     return target.bootstrap_servers
 
 
+@pytest.fixture
+def process(tmp_path: Path) -> Iterator[BrokerProcess]:
+    """refbroker as a process of the test's own, which soon sees that a transaction takes too long."""
+    settings = {**FEW_PARTITIONS, "transaction.abort.timed.out.transaction.cleanup.interval.ms": "200"}
+    with BrokerProcess(tmp_path / "data", settings=settings) as running:
+        yield running
+
+
 @pytest.fixture(scope="session")
-def java(target: Target) -> JavaTools:
-    """Kafka's Java tools, pointed at the broker under test."""
+def needs_kafka() -> None:
+    """Skips, saying why, where neither Apache Kafka nor its tools can run."""
     if reason := unavailable_reason():
         pytest.skip(reason)
+
+
+@pytest.fixture(scope="session")
+def java(needs_kafka: None, target: Target) -> JavaTools:
+    """Kafka's Java tools, pointed at the broker under test."""
     return JavaTools(target.bootstrap_servers)
+
+
+@pytest.fixture
+def confluent() -> Any:
+    """confluent-kafka, where it is installed."""
+    return pytest.importorskip("confluent_kafka", reason="confluent-kafka is not installed")

@@ -7,22 +7,19 @@ files after it, ours says the same in one line of its own and goes on.
 
 from __future__ import annotations
 
-import io
 import os
 import re
 import shutil
 import struct
-from collections.abc import Sequence
-from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
 import pytest
 
 from kclient.records import BatchBuilder, control_batch
-from refbroker.__main__ import main
 from refbroker.testing import RefBroker
+from tests.interop.dumps import assert_same, kafkas, ours, parts
 from tests.interop.kafka.cluster import KafkaCluster
-from tests.interop.kafka.jars import run_tool, unavailable_reason
+from tests.interop.kafka.jars import unavailable_reason
 from tests.interop.kafka.tools import JavaTools
 from tests.unit.records.conftest import load_golden
 
@@ -32,11 +29,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]
 
-TOOL = "org.apache.kafka.tools.DumpLogSegments"
 START_MS = 1_700_000_000_000
-FINDING = re.compile(
-    r"(Mismatches in|Found timestamp mismatch|Found out of order|The following indexed|Non-consecutive)"
-)
 KINDS = (".log", ".checkpoint", ".index", ".timeindex", ".txnindex", ".snapshot")
 
 
@@ -46,35 +39,6 @@ def needs_kafka(monkeypatch: pytest.MonkeyPatch) -> None:
         pytest.skip(reason)
     # Java writes what it is told to be the terminal's encoding.
     monkeypatch.setenv("LC_ALL", "C.UTF-8")
-
-
-def kafkas(files: Sequence[Path], *options: str) -> list[str]:
-    joined = ",".join(map(str, files))
-    return run_tool(TOOL, "--files", joined, *options, timeout=120).stdout.splitlines()
-
-
-def ours(files: Sequence[Path], *options: str) -> tuple[list[str], int]:
-    output = io.StringIO()
-    with redirect_stdout(output), redirect_stderr(output):
-        status = main(["dump-log", "--files", ",".join(map(str, files)), *options])
-    return output.getvalue().splitlines(), status
-
-
-def parts(lines: list[str]) -> tuple[list[str], list[list[str]]]:
-    """The dump, and the findings at its end: Kafka's tool has the files of those in no order."""
-    starts = [number for number, line in enumerate(lines) if FINDING.match(line)]
-    ends = [*starts[1:], len(lines)][: len(starts)]
-    return lines[: starts[0] if starts else None], sorted(
-        lines[start:end] for start, end in zip(starts, ends, strict=True)
-    )
-
-
-def assert_same(files: Sequence[Path], *options: str, status: int = 0) -> list[str]:
-    assert files
-    said, got = ours(files, *options)
-    assert parts(said) == parts(kafkas(files, *options))
-    assert got == status, said[-5:]
-    return said
 
 
 def known(folder: Path) -> list[Path]:

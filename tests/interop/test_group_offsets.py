@@ -6,19 +6,16 @@ transactions have left behind; Kafka's console consumer and DumpLogSegments prin
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
-from contextlib import closing, redirect_stdout
-from io import StringIO
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from refbroker.__main__ import main
 from tests.interop.broker_process import BrokerProcess
+from tests.interop.conftest import FEW_PARTITIONS
+from tests.interop.dumps import assert_same
 from tests.interop.kafka.cluster import KafkaCluster
-from tests.interop.kafka.jars import run_tool, unavailable_reason
 from tests.interop.kafka.tools import JavaTools
 from tests.waiting import wait_until
 
@@ -30,25 +27,11 @@ pytestmark = [
 ]
 
 TOPIC, PARTITIONS = "committed", 3
-FORMATTER = "org.apache.kafka.tools.consumer.OffsetsMessageFormatter"
-DUMP = "org.apache.kafka.tools.DumpLogSegments"
-FEW_PARTITIONS = {"offsets.topic.num.partitions": "2", "transaction.state.log.num.partitions": "2"}
 
 Offsets = dict[int, int]
 
 
-@pytest.fixture
-def confluent() -> Any:
-    return pytest.importorskip("confluent_kafka")
-
-
-@pytest.fixture
-def process(tmp_path: Path) -> Iterator[BrokerProcess]:
-    with BrokerProcess(tmp_path / "data", settings=FEW_PARTITIONS) as running:
-        yield running
-
-
-def make_topic(confluent: Any, address: str) -> None:
+def make_topic(address: str) -> None:
     from confluent_kafka.admin import AdminClient, NewTopic
 
     admin = AdminClient({"bootstrap.servers": address})
@@ -94,14 +77,13 @@ def commit_in_transaction(confluent: Any, address: str, group: str, offsets: Off
     consumer.close()
 
 
+@pytest.mark.usefixtures("needs_kafka")
 def test_a_data_directory_goes_from_kafka_to_refbroker_and_back(tmp_path: Path, confluent: Any) -> None:
-    if reason := unavailable_reason():
-        pytest.skip(reason)
     kafka = KafkaCluster(directory=tmp_path, config=FEW_PARTITIONS)
     address, directory = kafka.address(1), kafka.data_directory()
     settings = {**FEW_PARTITIONS, "node.id": "1"}
     with kafka:
-        make_topic(confluent, address)
+        make_topic(address)
         commit(confluent, address, "plain", {0: 5, 1: 6}, "from kafka")
         commit(confluent, address, "plain", {0: 7})
         commit(confluent, address, "gone", {0: 1})
@@ -113,20 +95,20 @@ def test_a_data_directory_goes_from_kafka_to_refbroker_and_back(tmp_path: Path, 
     with BrokerProcess(directory, settings=settings) as process:
         address = process.bootstrap_servers
         assert {group: committed(confluent, address, group) for group in expected} == expected
-        assert sorted(list_groups(confluent, address)) == sorted(expected)
+        assert sorted(list_groups(address)) == sorted(expected)
         commit(confluent, address, "plain", {2: 9}, "from refbroker")
         commit(confluent, address, "transactions", {0: 40})
         commit(confluent, address, "new", {1: 3})
-        delete_group(confluent, address, "gone")
+        delete_group(address, "gone")
     expected = {"plain": {0: 7, 1: 6, 2: 9}, "gone": {}, "transactions": {0: 40, 1: 1, 2: 22}, "new": {1: 3}}
     kafka.start(1)
     with closing(kafka):
         address = kafka.address(1)
         assert {group: committed(confluent, address, group) for group in expected} == expected
-        assert sorted(list_groups(confluent, address)) == ["new", "plain", "transactions"]
+        assert sorted(list_groups(address)) == ["new", "plain", "transactions"]
 
 
-def list_groups(confluent: Any, address: str) -> list[str]:
+def list_groups(address: str) -> list[str]:
     from confluent_kafka.admin import AdminClient
 
     admin = AdminClient({"bootstrap.servers": address})
@@ -135,35 +117,21 @@ def list_groups(confluent: Any, address: str) -> list[str]:
     return [group.group_id for group in listed.valid]
 
 
-def delete_group(confluent: Any, address: str, group: str) -> None:
+def delete_group(address: str, group: str) -> None:
     from confluent_kafka.admin import AdminClient
 
     admin = AdminClient({"bootstrap.servers": address})
     admin.delete_consumer_groups([group])[group].result(30)
 
 
-def objects(text: str) -> Iterator[Any]:
-    """The objects of a text, which nothing separates."""
-    decoder = json.JSONDecoder()
-    while text.startswith("{"):
-        found, end = decoder.raw_decode(text)
-        text = text[end:].lstrip()
-        yield found
-
-
+@pytest.mark.usefixtures("needs_kafka")
 def test_kafkas_tools_print_what_is_stored(process: BrokerProcess, confluent: Any) -> None:
-    if reason := unavailable_reason():
-        pytest.skip(reason)
     address = process.bootstrap_servers
-    make_topic(confluent, address)
+    make_topic(address)
     commit(confluent, address, "printed", {0: 5, 2: 6}, "metadata of mine")
-    delete_group(confluent, address, "printed")
+    delete_group(address, "printed")
     commit(confluent, address, "printed", {1: 8})
-    printed = JavaTools(address).run(
-        "org.apache.kafka.tools.consumer.ConsoleConsumer", "--topic", "__consumer_offsets", "--from-beginning",
-        "--formatter", FORMATTER, "--timeout-ms", "5000",
-    )  # fmt: skip
-    lines = list(objects(printed[printed.index("{") :]))
+    lines = JavaTools(address).formatted("__consumer_offsets", "OffsetsMessageFormatter")
     mine = [
         (line["key"]["data"]["partition"], line["value"]["data"]["offset"], line["value"]["data"]["metadata"])
         for line in lines
@@ -173,20 +141,15 @@ def test_kafkas_tools_print_what_is_stored(process: BrokerProcess, confluent: An
     assert sorted(mine) == [(0, 5, "metadata of mine"), (1, 8, ""), (2, 6, "metadata of mine")]
     process.stop()
     logs = sorted(log for log in process.data_directory.glob("__consumer_offsets-*/*.log") if log.stat().st_size)
-    files = ("--offsets-decoder", "--files", ",".join(map(str, logs)))
-    output = StringIO()
-    with redirect_stdout(output):
-        assert main(["dump-log", *files]) == 0
-    kafkas = run_tool(DUMP, *files, timeout=100).stdout
-    assert output.getvalue().splitlines() == kafkas.splitlines()
-    assert kafkas.count('"group":"printed"') == 6
-    assert kafkas.count("<DELETE>") == 3
+    dump = "\n".join(assert_same(logs, "--offsets-decoder"))
+    assert dump.count('"group":"printed"') == 6
+    assert dump.count("<DELETE>") == 3
 
 
 def test_confluent_and_kafka_python_see_each_others_commits(process: BrokerProcess, confluent: Any) -> None:
     kafka_python = pytest.importorskip("kafka")
     address = process.bootstrap_servers
-    make_topic(confluent, address)
+    make_topic(address)
     commit(confluent, address, "shared", {0: 5}, "mine")
     consumer = kafka_python.KafkaConsumer(bootstrap_servers=address, group_id="shared", enable_auto_commit=False)
     places = [kafka_python.TopicPartition(TOPIC, one) for one in range(PARTITIONS)]
@@ -202,7 +165,7 @@ def test_confluent_and_kafka_python_see_each_others_commits(process: BrokerProce
 def test_a_consumer_goes_on_where_the_last_one_has_committed(process: BrokerProcess, confluent: Any) -> None:
     """A group with members, whose offsets the next one finds, and an administrator moves once nobody is there."""
     address = process.bootstrap_servers
-    make_topic(confluent, address)
+    make_topic(address)
     producer = confluent.Producer({"bootstrap.servers": address})
     for number in range(90):
         producer.produce(TOPIC, b"%d" % number, partition=number % PARTITIONS)

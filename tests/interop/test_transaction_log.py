@@ -7,20 +7,17 @@ data directory with an open transaction goes from Apache Kafka to refbroker and 
 
 from __future__ import annotations
 
-import json
 import time
-from collections.abc import Iterator
-from contextlib import closing, redirect_stdout
-from io import StringIO
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from refbroker.__main__ import main
 from tests.interop.broker_process import BrokerProcess
+from tests.interop.conftest import FEW_PARTITIONS
+from tests.interop.dumps import assert_same
 from tests.interop.kafka.cluster import KafkaCluster
-from tests.interop.kafka.jars import run_tool, unavailable_reason
 from tests.interop.kafka.tools import JavaTools
 from tests.waiting import wait_until
 
@@ -33,28 +30,7 @@ pytestmark = [
 
 TOPIC, PARTITIONS = "paid", 2
 STATE = "__transaction_state"
-FORMATTER = "org.apache.kafka.tools.consumer.TransactionLogMessageFormatter"
-DUMP = "org.apache.kafka.tools.DumpLogSegments"
 COMMAND = "org.apache.kafka.tools.TransactionsCommand"
-FEW_PARTITIONS = {"offsets.topic.num.partitions": "2", "transaction.state.log.num.partitions": "2"}
-SETTINGS = {**FEW_PARTITIONS, "transaction.abort.timed.out.transaction.cleanup.interval.ms": "200"}
-
-
-@pytest.fixture
-def confluent() -> Any:
-    return pytest.importorskip("confluent_kafka")
-
-
-@pytest.fixture
-def process(tmp_path: Path) -> Iterator[BrokerProcess]:
-    with BrokerProcess(tmp_path / "data", settings=SETTINGS) as running:
-        yield running
-
-
-@pytest.fixture
-def java() -> None:
-    if reason := unavailable_reason():
-        pytest.skip(reason)
 
 
 def make_topic(address: str) -> None:
@@ -186,7 +162,7 @@ def _is_open(confluent: Any, address: str) -> bool:
     return end(confluent.IsolationLevel.READ_COMMITTED) < end(confluent.IsolationLevel.READ_UNCOMMITTED)
 
 
-@pytest.mark.usefixtures("java")
+@pytest.mark.usefixtures("needs_kafka")
 @pytest.mark.parametrize("version", [0, 1, 2], ids="version {}".format)
 def test_kafkas_tools_print_what_is_stored(process: BrokerProcess, confluent: Any, version: int) -> None:
     address = process.bootstrap_servers
@@ -212,13 +188,9 @@ def test_kafkas_tools_print_what_is_stored(process: BrokerProcess, confluent: An
     assert f"{TOPIC}-0" in described
     assert "Ongoing" in described
 
-    printed = tools.run(
-        "org.apache.kafka.tools.consumer.ConsoleConsumer", "--topic", STATE, "--from-beginning",
-        "--formatter", FORMATTER, "--timeout-ms", "5000",
-    )  # fmt: skip
     states: dict[str, list[int]] = {}
     versions: dict[str, set[int]] = {"confluent": set(), "java": set()}
-    for line in _objects(printed[printed.index("{") :]):
+    for line in tools.formatted(STATE, "TransactionLogMessageFormatter"):
         name, value = line["key"]["data"]["transactionalId"], line["value"]
         states.setdefault(name, []).append(value["data"]["transactionStatus"])
         versions[name].add(value["data"].get("clientTransactionVersion", 0))
@@ -229,25 +201,11 @@ def test_kafkas_tools_print_what_is_stored(process: BrokerProcess, confluent: An
 
     process.stop()
     logs = sorted(log for log in process.data_directory.glob(f"{STATE}-*/*.log") if log.stat().st_size)
-    files = ("--transaction-log-decoder", "--files", ",".join(map(str, logs)))
-    output = StringIO()
-    with redirect_stdout(output):
-        assert main(["dump-log", *files]) == 0
-    kafkas = run_tool(DUMP, *files, timeout=100).stdout
-    assert output.getvalue().splitlines() == kafkas.splitlines()
-    assert kafkas.count('"transactionalId":"confluent"') == len(states["confluent"])
+    dump = "\n".join(assert_same(logs, "--transaction-log-decoder"))
+    assert dump.count('"transactionalId":"confluent"') == len(states["confluent"])
 
 
-def _objects(text: str) -> Iterator[Any]:
-    """The objects of a text, which nothing separates."""
-    decoder = json.JSONDecoder()
-    while text.startswith("{"):
-        found, end = decoder.raw_decode(text)
-        text = text[end:].lstrip()
-        yield found
-
-
-@pytest.mark.usefixtures("java")
+@pytest.mark.usefixtures("needs_kafka")
 def test_an_open_transaction_goes_from_kafka_to_refbroker_and_back(tmp_path: Path, confluent: Any) -> None:
     kafka = KafkaCluster(directory=tmp_path, config=FEW_PARTITIONS)
     address, directory = kafka.address(1), kafka.data_directory()

@@ -5,6 +5,10 @@ Every call starts a Java process, which takes about a second.
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator
+from typing import Any
+
 from tests.interop.kafka.jars import run_tool
 
 TOOLS = "org.apache.kafka.tools"
@@ -59,6 +63,23 @@ class JavaTools:
             "--max-messages", str(count), "--timeout-ms", "20000", *arguments,
         )  # fmt: skip
 
+    def formatted(self, topic: str, formatter: str) -> list[Any]:
+        """kafka-console-consumer.sh, all partitions from the start, with a formatter that prints objects of JSON"""
+        printed = self.run(
+            f"{TOOLS}.consumer.ConsoleConsumer", "--topic", topic, "--from-beginning",
+            "--formatter", f"{TOOLS}.consumer.{formatter}", "--timeout-ms", "5000",
+        )  # fmt: skip
+        return list(_objects(printed[printed.index("{") :]))
+
     def offsets(self, topic: str, time: int) -> str:
         """kafka-get-offsets.sh: -1 latest, -2 earliest, -3 of the largest timestamp, else at a point in time"""
         return self.run(f"{TOOLS}.GetOffsetShell", "--topic", topic, "--time", str(time))
+
+
+def _objects(text: str) -> Iterator[Any]:
+    """The objects of a text, which nothing separates."""
+    decoder = json.JSONDecoder()
+    while text.startswith("{"):
+        found, end = decoder.raw_decode(text)
+        text = text[end:].lstrip()
+        yield found

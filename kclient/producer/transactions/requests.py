@@ -8,7 +8,7 @@ means (`manager`, `outcomes`).
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 from kclient.errors import KafkaError, OperationNotAttemptedError, ProtocolError, error_from_code
 from kclient.producer.transactions.outcomes import Api
@@ -25,6 +25,8 @@ _LAST_END_OF_V1 = 4
 _LAST_ADD_PARTITIONS_OF_CLIENTS = 3
 _INIT_WITH_EPOCH = 3
 _COMMIT_OFFSETS_WITH_MEMBER = 3
+
+T = TypeVar("T")
 
 
 class Owner(NamedTuple):
@@ -110,16 +112,13 @@ class AddPartitionsStep(Step):
 
     def build(self, version: int) -> AddPartitionsToTxnRequest:
         """The message for a version."""
-        by_topic: dict[str, list[int]] = {}
-        for topic, partition in self.partitions:
-            by_topic.setdefault(topic, []).append(partition)
         return AddPartitionsToTxnRequest(
             v3_and_below_transactional_id=self.owner.transactional_id,
             v3_and_below_producer_id=self.owner.producer_id,
             v3_and_below_producer_epoch=self.owner.epoch,
             v3_and_below_topics=[
                 AddPartitionsToTxnRequest.AddPartitionsToTxnTopic(name=topic, partitions=partitions)
-                for topic, partitions in by_topic.items()
+                for topic, partitions in _by_topic(self.partitions).items()
             ],
         )
 
@@ -185,16 +184,7 @@ class CommitOffsetsStep(Step):
 
     def build(self, version: int) -> TxnOffsetCommitRequest:
         """The message for a version, with the offsets that are not stored yet."""
-        by_topic: dict[str, list[TxnOffsetCommitRequest.TxnOffsetCommitRequestPartition]] = {}
-        for (topic, partition), offset in self._left.items():
-            by_topic.setdefault(topic, []).append(
-                TxnOffsetCommitRequest.TxnOffsetCommitRequestPartition(
-                    partition_index=partition,
-                    committed_offset=offset.offset,
-                    committed_leader_epoch=-1 if offset.leader_epoch is None else offset.leader_epoch,
-                    committed_metadata=offset.metadata,
-                )
-            )
+        by_topic = _by_topic((tp.topic, _offset_to_commit(tp.partition, offset)) for tp, offset in self._left.items())
         return TxnOffsetCommitRequest(
             transactional_id=self.owner.transactional_id,
             group_id=self._group.group_id,
@@ -244,6 +234,24 @@ class EndStep(Step):
             producer_epoch=self.owner.epoch,
             committed=self.commit,
         )
+
+
+def _by_topic(entries: Iterable[tuple[str, T]]) -> dict[str, list[T]]:
+    found: dict[str, list[T]] = {}
+    for topic, entry in entries:
+        found.setdefault(topic, []).append(entry)
+    return found
+
+
+def _offset_to_commit(
+    partition: int, offset: OffsetAndMetadata
+) -> TxnOffsetCommitRequest.TxnOffsetCommitRequestPartition:
+    return TxnOffsetCommitRequest.TxnOffsetCommitRequestPartition(
+        partition_index=partition,
+        committed_offset=offset.offset,
+        committed_leader_epoch=-1 if offset.leader_epoch is None else offset.leader_epoch,
+        committed_metadata=offset.metadata,
+    )
 
 
 def _partition_errors(

@@ -13,6 +13,8 @@ from kclient.records.arrow import INT32_MAX, require_pyarrow
 
 __all__ = ["RowColumns", "arrow_pieces", "row_arguments"]
 
+INT64_MAX = 2**63 - 1
+
 
 class RowColumns(NamedTuple):
     """The names of the columns that records are made of; None for what records do not have."""
@@ -72,8 +74,8 @@ def row_arguments(piece: Any, columns: RowColumns, topic: str | None, first: int
         "value": reading.binary("value", columns.value),
         "key": reading.binary("key", columns.key),
         "headers": reading.headers(columns.headers),
-        "partitions": reading.whole("partition", columns.partition, INT32_MAX),
-        "timestamps": reading.whole("timestamp", columns.timestamp, None),
+        "partitions": reading.partitions(columns.partition),
+        "timestamps": reading.timestamps(columns.timestamp),
     }
 
 
@@ -139,26 +141,36 @@ class _Reading:
             names = pyarrow.compute.if_else(pairs.is_valid(), names, self._pyarrow.scalar(None, names.type))
         return column, names, pairs.field(1)
 
-    def whole(self, part: str, name: str | None, largest: int | None) -> Any:
-        """A column of whole numbers that are 0 or more, or points in time, or null."""
-        column = self._column(part, name)
+    def partitions(self, name: str | None) -> Any:
+        """A column of the numbers of partitions, or null."""
+        column = self._column("partition", name)
         if column is None:
             return None
-        import pyarrow.compute
+        self._check_whole("partition", name, column, INT32_MAX, "a whole number")
+        return column.cast(self._pyarrow.int32())
 
-        if largest is None and self._pyarrow.types.is_timestamp(column.type):
+    def timestamps(self, name: str | None) -> Any:
+        """A column of points in time or of milliseconds since the epoch, or null."""
+        column = self._column("timestamp", name)
+        if column is None:
+            return None
+        if self._pyarrow.types.is_timestamp(column.type):
             # What is finer than a millisecond is cut off: records know no more.
             column = column.cast(self._pyarrow.timestamp("ms", column.type.tz), safe=False).view(self._pyarrow.int64())
+        self._check_whole("timestamp", name, column, INT64_MAX, "a timestamp or milliseconds since the epoch")
+        return column.cast(self._pyarrow.int64())
+
+    def _check_whole(self, part: str, name: str | None, column: Any, largest: int, wanted: str) -> None:
+        """See that there are whole numbers from 0 to the largest one, or null."""
+        import pyarrow.compute
+
         if not self._pyarrow.types.is_integer(column.type):
-            wanted = "a whole number" if largest is not None else "a timestamp or milliseconds since the epoch"
             raise TypeError(f"column {name!r} is {column.type}, and the {part} of a record is {wanted}")
         bounds = pyarrow.compute.min_max(column).as_py()
-        top = INT32_MAX if largest is not None else 2**63 - 1
-        if bounds["min"] is not None and (bounds["min"] < 0 or bounds["max"] > top):
+        if bounds["min"] is not None and (bounds["min"] < 0 or bounds["max"] > largest):
             wrong = bounds["min"] if bounds["min"] < 0 else bounds["max"]
             row = column.index(wrong).as_py()
             raise ValueError(f"row {self._first + row}: the {part} must be 0 or more, not {wrong}")
-        return column.cast(self._pyarrow.int32() if largest is not None else self._pyarrow.int64())
 
     def topics(self, name: str | None) -> tuple[list[str], Any]:
         """The names in a column of topics, and for each row the index of its name."""

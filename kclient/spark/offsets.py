@@ -2,7 +2,7 @@
 
 Users write `earliest`, `latest`, `committed`, points in time, or JSON by topic and partition, as for Spark's own
 connector: `{"orders": {"0": 23, "1": -2}}`, in which -2 stands for the earliest and -1 for the latest offset. Spark
-keeps offsets of a stream in the same form, without the two. Leaves out which partitions are read (`topics`), and how a
+keeps offsets of a stream in the same form, without the two. Leaves out which partitions are read (`ranges`), and how a
 range is divided (`planning`).
 """
 

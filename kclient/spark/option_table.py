@@ -184,7 +184,6 @@ READ = _table(
         _count,
         "How long a task waits for the next record before it fails, in ms.",
     ),
-    # The client repeats what may succeed by itself, for default.api.timeout.ms.
     Known(
         "fetchOffset.numRetries",
         "fetch_retries",

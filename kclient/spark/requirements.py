@@ -11,7 +11,7 @@ import re
 
 from kclient.spark.errors import MissingRequirementError
 
-OLDEST_SPARK = (4, 2)
+OLDEST_SPARK = "4.2"
 """Before it, a stream cannot be given a limit (`DataSourceStreamReader.latestOffset`)."""
 
 
@@ -23,9 +23,9 @@ def check_requirements() -> None:
     """
     version = spark_version()
     if version is None:
-        raise MissingRequirementError("this needs PySpark 4.2 or newer: pip install 'kclient[spark]'")
-    if _numbers(version) < OLDEST_SPARK:
-        raise MissingRequirementError(f"this needs PySpark 4.2 or newer, and {version} is installed here")
+        raise MissingRequirementError(f"this needs PySpark {OLDEST_SPARK} or newer: pip install 'kclient[spark]'")
+    if _numbers(version) < _numbers(OLDEST_SPARK):
+        raise MissingRequirementError(f"this needs PySpark {OLDEST_SPARK} or newer, and {version} is installed here")
     if importlib.util.find_spec("pyarrow") is None:
         raise MissingRequirementError(
             "this needs pyarrow, here and on every executor: pip install 'kclient[spark]' into the environment that "

@@ -13,7 +13,6 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
 
 from kclient import Admin, Producer
 from kclient.admin import ConfigResource
@@ -32,13 +31,8 @@ DECISION_MS = 30_000
 ABORT_SECONDS = 5.0
 """How long a task that failed tries to abort."""
 
-Options = dict[str, Any]
 _ADMINS = frozenset(dotted_name(AdminConfig, name) for name in AdminConfig.__struct_fields__)
 _Key = tuple[tuple[str, str], ...]
-
-
-def _open_producer(client: dict[str, str], **options: Any) -> Producer:
-    return Producer.from_properties(client, **options)
 
 
 def _open_admin(client: dict[str, str]) -> Admin:
@@ -54,7 +48,7 @@ class Clients:
 
     def __init__(
         self,
-        open_producer: Callable[..., Producer] = _open_producer,
+        open_producer: Callable[..., Producer] = Producer.from_properties,
         open_admin: Callable[[dict[str, str]], Admin] = _open_admin,
     ) -> None:
         self._open_producer = open_producer

@@ -55,6 +55,7 @@ def from_registry(
     values = Values.of(registry, subject, version, message)
     is_lenient = on_error == "null"
 
+    # Spark's plans show the function by its name.
     def from_registry(column: pyarrow.Array) -> pyarrow.Array:
         return decode(values, column, is_lenient)
 
@@ -81,6 +82,7 @@ def to_registry(
     from pyspark.sql.functions import arrow_udf
 
     values = Values.of(registry, subject, version, message)
+    # What has no type in Spark is told here, in the driver, not by each executor.
     values.codec().arrow_type()
 
     def to_registry(column: pyarrow.Array) -> pyarrow.Array:

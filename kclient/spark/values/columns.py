@@ -93,10 +93,6 @@ class Values(msgspec.Struct, frozen=True):
         """The format, with the subject's schema."""
         return _codec(self)[0]
 
-    def schema_id(self) -> int:
-        """The id of the subject's schema."""
-        return _codec(self)[1]
-
 
 def decode(values: Values, column: pyarrow.Array, is_lenient: bool) -> pyarrow.Array:
     """Framed values as the column's type.

@@ -1,6 +1,6 @@
 """The two-phase commit of a query that writes to Kafka, with death and failure at every single call it makes.
 
-No PySpark: a stand-in for it (`exactly_once`) runs tasks and commits, against whichever broker is under test.
+No PySpark: a stand-in for it (`spark_stand_in`) runs tasks and commits, against whichever broker is under test.
 KCLIENT_EXACTLY_ONCE_STEPS=all tries every step, which takes minutes; by default some are picked.
 """
 
@@ -24,7 +24,7 @@ from kclient.spark.exactly_once.errors import (
     TransactionExpiredError,
     TransactionLostError,
 )
-from tests.integration.exactly_once import (
+from tests.integration.spark_stand_in import (
     Chance,
     Failed,
     Killed,

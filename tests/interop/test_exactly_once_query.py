@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from kclient import Admin, NewTopic
-from tests.integration.exactly_once import batches_of, expected
+from tests.integration.spark_stand_in import batches_of, expected
 from tests.interop.exactly_once_query import BATCHES
 from tests.reading import committed
 

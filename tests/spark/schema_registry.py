@@ -56,6 +56,11 @@ class SchemaRegistry:
                     return 200, self._schemas[int(number) - 1]
         return self._missing()
 
+    def forget(self, subject: str) -> None:
+        """Delete a subject for good; ids of its schemas stay."""
+        with self._lock:
+            del self._subjects[subject]
+
     def _missing(self) -> tuple[int, dict[str, Any]]:
         return 404, {"error_code": 40401, "message": "not found"}
 

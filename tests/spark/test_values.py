@@ -7,6 +7,7 @@ import decimal
 import json
 import struct
 from collections.abc import Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -93,6 +94,10 @@ JSON: dict[str, Any] = {
     },
     "required": ["id"],
 }
+JSON_DDL = (
+    "struct<`id`:bigint,`amount`:double,`paid`:boolean,`note`:string,`other`:bigint,`tags`:map<string,string>,"
+    "`lines`:array<struct<`sku`:string>>>"
+)
 
 
 @pytest.fixture
@@ -149,6 +154,20 @@ def test_a_value_of_an_older_schema_gets_the_defaults_of_the_newer_one(
     assert decoded(before, first) == [{"n": 1, "gone": "x"}]
 
 
+def test_avro_that_does_not_fit_the_column_is_an_error_or_null(
+    registry: SchemaRegistry, client: SchemaRegistryClient
+) -> None:
+    wide = json.loads(json.dumps(AVRO).replace('"precision": 9', '"precision": 20'))
+    data = AvroSerializer(client, json.dumps(AVRO))(ORDER, CONTEXT)
+    large = AvroSerializer(client, json.dumps(wide))({**ORDER, "amount": decimal.Decimal("123456789.01")}, CONTEXT)
+    values = Values.of(registry.url, SUBJECT, 1)
+    with pytest.raises(ValueSchemaError, match="was written with schema 2 and cannot be decoded"):
+        decoded(values, data, large)
+    first, second = decoded(values, data, large, is_lenient=True)
+    assert first is not None
+    assert second is None
+
+
 def test_schemas_are_fetched_once(registry: SchemaRegistry, client: SchemaRegistryClient) -> None:
     data = AvroSerializer(client, json.dumps(AVRO))(ORDER, CONTEXT)
     values = Values.of(registry.url, SUBJECT, None)
@@ -170,14 +189,32 @@ def test_a_schema_may_refer_to_others(registry: SchemaRegistry, client: SchemaRe
     assert decoded(values, *encode(values, pyarrow.array(rows, values.codec().arrow_type())).to_pylist()) == rows
 
 
+def test_a_schema_whose_reference_is_deleted_is_an_error_that_names_it(
+    registry: SchemaRegistry, client: SchemaRegistryClient
+) -> None:
+    inner = {"type": "record", "name": "shop.Inner", "fields": [{"name": "n", "type": "int"}]}
+    outer = {"type": "record", "name": "R", "fields": [{"name": "inner", "type": "shop.Inner"}]}
+    plain = {"type": "record", "name": "R", "fields": []}
+    client.register_schema("inner", Schema(json.dumps(inner), "AVRO"))
+    reference = schema_registry.SchemaReference("shop.Inner", "inner", 1)
+    schema_id = client.register_schema(SUBJECT, Schema(json.dumps(outer), "AVRO", [reference]))
+    client.register_schema(SUBJECT, Schema(json.dumps(plain), "AVRO"))
+    registry.forget("inner")
+    with pytest.raises(ValueSchemaError, match=r"has no version 1 of 'inner', to which a schema refers"):
+        Values.of(registry.url, SUBJECT, 1).codec()
+    values, data = Values.of(registry.url, SUBJECT, None), struct.pack(">bi", 0, schema_id)
+    with pytest.raises(ValueSchemaError, match=r"is none of 'orders-value': .* no version 1 of 'inner'"):
+        decoded(values, data)
+    before = len(registry.asked)
+    assert decoded(values, *[data] * 100, is_lenient=True) == [None] * 100
+    assert len(registry.asked) <= before + 1
+
+
 def test_json_goes_both_ways(registry: SchemaRegistry, client: SchemaRegistryClient) -> None:
     order = {"id": 1, "amount": 2.5, "paid": True, "tags": {"a": "b"}, "lines": [{"sku": "x"}]}
     data = JSONSerializer(json.dumps(JSON), client)({**order, "unknown": 1}, CONTEXT)
     values = Values.of(registry.url, SUBJECT, None)
-    assert ddl(values.codec().arrow_type()) == (
-        "struct<`id`:bigint,`amount`:double,`paid`:boolean,`note`:string,`other`:bigint,`tags`:map<string,string>,"
-        "`lines`:array<struct<`sku`:string>>>"
-    )
+    assert ddl(values.codec().arrow_type()) == JSON_DDL
     (found,) = decoded(values, data)
     assert as_dicts(found) == {**order, "note": None, "other": None}
     (written,) = encode(values, pyarrow.array([found], values.codec().arrow_type())).to_pylist()
@@ -186,6 +223,36 @@ def test_json_goes_both_ways(registry: SchemaRegistry, client: SchemaRegistryCli
         ValueSchemaError, match="row 0 does not fit version 1 of 'orders-value': 0 is less than the min"
     ):
         encode(values, pyarrow.array([{"id": 0}], values.codec().arrow_type()))
+
+
+@pytest.mark.parametrize(
+    ("order", "said"),
+    [
+        ({"id": "one"}, "got `str` - at `$.id`"),
+        ({"id": 1.5}, "multiple of 1.0 - at `$.id`"),
+        ({"id": 2**63}, "at `$.id`"),
+        ({"id": 1, "lines": "none"}, "got `str` - at `$.lines`"),
+        ({"id": 1, "lines": [[]]}, "got `array` - at `$.lines[0]`"),
+        ({"id": 1, "note": 5}, "got `int` - at `$.note`"),
+        ([], "Expected `object | null`, got `array`"),
+    ],
+    ids=["no number", "no integer", "too large", "no list", "no object in a list", "no string", "no object"],
+)
+def test_json_that_does_not_fit_the_column_is_an_error_or_null(
+    registry: SchemaRegistry, client: SchemaRegistryClient, order: Any, said: str
+) -> None:
+    rows = ({"id": 1.0, "lines": [{"sku": "x"}]}, order)
+    good, bad = (struct.pack(">bi", 0, 1) + json.dumps(each).encode() for each in rows)
+    client.register_schema(SUBJECT, Schema(json.dumps(JSON), "JSON"))
+    values = Values.of(registry.url, SUBJECT, None)
+    what = f"a value of {len(bad)} bytes is none of 'orders-value': it was written with schema 1 and cannot be decoded"
+    with pytest.raises(ValueSchemaError, match=what) as raised:
+        decoded(values, None, good, bad)
+    assert said in str(raised.value)
+    assert "on_error='null'" in str(raised.value)
+    first, second = decoded(values, good, bad, is_lenient=True)
+    assert first["id"] == 1
+    assert second is None
 
 
 def message_class() -> Any:
@@ -267,6 +334,53 @@ def test_the_place_of_a_message_that_makes_no_sense_is_an_error(
             decoded(values, data[:5] + place)
 
 
+def test_another_message_of_protobuf_is_an_error_or_null(
+    registry: SchemaRegistry, client: SchemaRegistryClient
+) -> None:
+    kind = message_class()
+    data = ProtobufSerializer(kind, client, {"use.deprecated.format": False})(kind(id=1), CONTEXT)
+    assert decoded(Values.of(registry.url, SUBJECT, None, "shop.Order"), data)[0]["id"] == 1
+    first = Values.of(registry.url, SUBJECT, None)
+    with pytest.raises(ValueSchemaError, match=r"it is a shop\.Order, and the column is of shop\.First"):
+        decoded(first, data)
+    assert decoded(first, data, is_lenient=True) == [None]
+
+
+@pytest.mark.parametrize("kind", ["AVRO", "PROTOBUF"])
+def test_a_schema_of_another_format_is_an_error_or_null(
+    registry: SchemaRegistry, client: SchemaRegistryClient, kind: str
+) -> None:
+    if kind == "AVRO":
+        client.register_schema(SUBJECT, Schema(json.dumps(AVRO), "AVRO"))
+    else:
+        made = message_class()
+        ProtobufSerializer(made, client, {"use.deprecated.format": False})(made(id=1), CONTEXT)
+    other = client.register_schema("other", Schema(json.dumps(JSON), "JSON"))
+    values, data = Values.of(registry.url, SUBJECT, None), struct.pack(">bi", 0, other) + b"{}"
+    with pytest.raises(ValueSchemaError, match=f"schema {other} is of type JSON, not {kind}"):
+        decoded(values, data)
+    assert decoded(values, data, is_lenient=True) == [None]
+
+
+def test_a_schema_that_is_not_there_is_asked_for_once_in_a_batch(
+    registry: SchemaRegistry, client: SchemaRegistryClient
+) -> None:
+    data = AvroSerializer(client, json.dumps(AVRO))(ORDER, CONTEXT)
+    values = Values.of(registry.url, SUBJECT, None)
+    unknown = struct.pack(">bi", 0, 99) + data[5:]
+    decoded(values, data)
+    before = len(registry.asked)
+    found = decoded(values, *[unknown] * 1000, data, is_lenient=True)
+    assert found[:1000] == [None] * 1000
+    assert found[1000] is not None
+    assert len(registry.asked) == before + 1
+    # It may be there by the next one.
+    for number in range(99):
+        client.register_schema(f"other{number}", Schema(json.dumps({"type": "fixed", "size": 1, "name": f"F{number}"})))
+    assert decoded(values, unknown, is_lenient=True) == [None]
+    assert f"/schemas/ids/{99}" in registry.asked[before + 1 :]
+
+
 @pytest.mark.parametrize(
     ("data", "said"),
     [
@@ -301,6 +415,25 @@ def test_a_registry_that_does_not_answer_is_no_fault_of_the_values() -> None:
 
 
 @pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        ("http://user:se%2Fcret@127.0.0.1:1", "the registry on http://127.0.0.1:1 does not answer"),
+        ("http://user:sec@ret@127.0.0.1:1", "the registry on http://127.0.0.1:1 "),
+        (
+            "http://user:secret@127.0.0.1:1,http://user:secret@127.0.0.1:2",
+            "the registry on http://127.0.0.1:1,http://127.0.0.1:2 does not answer",
+        ),
+        ("htp://user:secret@127.0.0.1:1", "cannot be asked: Invalid url htp://127.0.0.1:1"),
+    ],
+)
+def test_an_error_does_not_tell_the_password_of_the_registry(url: str, said: str) -> None:
+    with pytest.raises(SourceError, match=said) as raised:
+        Values.of({"url": url, "max.retries": 0}, SUBJECT, None)
+    assert "user" not in str(raised.value)
+    assert "ret" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
     ("schema", "kind", "said"),
     [
         (["int", "string"], "AVRO", "a union of several types has no type in Spark"),
@@ -329,26 +462,29 @@ def test_a_subject_that_is_not_there_is_named(registry: SchemaRegistry) -> None:
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("kind", ["avro", "protobuf"])
+@pytest.mark.parametrize("kind", ["avro", "json", "protobuf"])
 def test_columns_of_spark_go_there_and_back(
     spark: SparkSession, registry: SchemaRegistry, client: SchemaRegistryClient, kind: str
 ) -> None:
+    named = {}
     if kind == "avro":
-        data, named = AvroSerializer(client, json.dumps(AVRO))(ORDER, CONTEXT), {}
+        data, told = AvroSerializer(client, json.dumps(AVRO))(ORDER, CONTEXT), AVRO_DDL
+    elif kind == "json":
+        order = {"id": 5, "tags": {"a": "1"}, "lines": [{"sku": "x"}]}
+        compact = partial(json.dumps, separators=(",", ":"))
+        data, told = JSONSerializer(json.dumps(JSON), client, json_encode=compact)(order, CONTEXT), JSON_DDL
     else:
         made = message_class()
         data = ProtobufSerializer(made, client, {"use.deprecated.format": False})(
             made(id=5, tags={"a": 1}, lines=[{"sku": "x"}], placed={"seconds": 1}), CONTEXT
         )
-        named = {"message": "shop.Order"}
+        named, told = {"message": "shop.Order"}, PROTOBUF_DDL
     rows = spark.createDataFrame([(bytearray(data),), (None,)], "value binary")
     orders = rows.select(from_registry("value", subject=SUBJECT, registry=registry.url, **named).alias("order"))
-    assert orders.schema["order"].dataType.simpleString() == (AVRO_DDL if kind == "avro" else PROTOBUF_DDL).replace(
-        "`", ""
-    )
+    assert orders.schema["order"].dataType.simpleString() == told.replace("`", "")
     first, second = orders.collect()
     assert first.order.lines[0].sku == "x"
-    assert first.order.tags["a"] == 1
+    assert int(first.order.tags["a"]) == 1
     assert second.order is None
     again = orders.select(
         to_registry("order", subject=SUBJECT, registry=registry.url, **named).alias("value")

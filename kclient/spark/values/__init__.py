@@ -42,11 +42,12 @@ def from_registry(
         registry: its URL, or the configuration of confluent-kafka's SchemaRegistryClient.
         version: of the subject; None for the latest one there is now.
         message: of Protobuf, the full name of the message; None for the first one of the file.
-        on_error: what becomes of a value that cannot be decoded: "raise" fails the query, "null" makes it null. A
-            registry that does not answer fails it in any case.
+        on_error: what becomes of a value that cannot be decoded, or is another message of Protobuf: "raise" fails the
+            query, "null" makes it null. A registry that does not answer fails it in any case.
 
     Raises:
         ValueSchemaError: the registry has no such schema, or it has no type in Spark.
+        SourceError: the registry does not answer, or its configuration is wrong.
     """
     from pyspark.sql.functions import arrow_udf
 
@@ -78,6 +79,7 @@ def to_registry(
 
     Raises:
         ValueSchemaError: the registry has no such schema, or it has no type in Spark.
+        SourceError: the registry does not answer, or its configuration is wrong.
     """
     from pyspark.sql.functions import arrow_udf
 

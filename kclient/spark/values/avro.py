@@ -15,7 +15,9 @@ from kclient.spark.values.errors import ValueSchemaError
 
 if TYPE_CHECKING:
     import pyarrow
-    from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
+    from confluent_kafka.schema_registry import Schema
+
+    from kclient.spark.values.columns import Registry
 
 LOGICAL = (
     "date",
@@ -28,16 +30,16 @@ LOGICAL = (
 """The logical types that have one in Spark; the others show as what they are made of."""
 
 
-def make(client: SchemaRegistryClient, schema: Schema, message: str | None) -> Avro:
+def make(registry: Registry, schema: Schema, message: str | None) -> Avro:
     """A codec of this schema."""
-    return Avro(client, schema)
+    return Avro(registry, schema)
 
 
 class Avro:
     """Avro, with the schema of a column."""
 
-    def __init__(self, client: SchemaRegistryClient, schema: Schema) -> None:
-        self._client = client
+    def __init__(self, registry: Registry, schema: Schema) -> None:
+        self._registry = registry
         self._schema, self._named = self._parsed(schema)
         self._type: pyarrow.DataType | None = None
 
@@ -45,7 +47,7 @@ class Avro:
         from fastavro import parse_schema
 
         named: dict[str, Any] = {}
-        for other in references(self._client, schema).values():
+        for other in references(self._registry, schema).values():
             parse_schema(_known_logical(json.loads(other.schema_str or "")), named_schemas=named)
         return parse_schema(_known_logical(json.loads(schema.schema_str or "")), named_schemas=named), named
 

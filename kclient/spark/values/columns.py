@@ -7,10 +7,12 @@ Leaves out the formats (`avro`, `json_schema`, `protobuf`).
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib
+import re
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 
 import msgspec
@@ -35,6 +37,14 @@ Registry = tuple[tuple[str, Any], ...]
 """The configuration of the registry's client, in order."""
 
 T = TypeVar("T")
+
+Readers = Callable[[int], tuple[Any, str | None]]
+"""What is needed to read values of a schema, by its id, or why they cannot be read."""
+
+MOST_TOLD = 300
+"""Characters of what a library says."""
+
+_CREDENTIALS = re.compile(r"(\w+://)?[^\s,]*@")
 
 FORMATS = {"AVRO": "avro", "JSON": "json_schema", "PROTOBUF": "protobuf"}
 """The module for each type of schema; a registry leaves the type out where it is Avro."""
@@ -102,10 +112,18 @@ def decode(values: Values, column: pyarrow.Array, is_lenient: bool) -> pyarrow.A
     """
     import pyarrow
 
-    codec = values.codec()
-    kind = codec.arrow_type()
-    found = [None if data is None else _decoded(values, codec, data, kind, is_lenient) for data in column.to_pylist()]
-    return pyarrow.array(found, kind)
+    kind = values.codec().arrow_type()
+    rows = column.to_pylist()
+    # A schema that is not there is asked for once in a batch, however many values name it; the next batch asks again.
+    readers = functools.cache(functools.partial(_tried_reader, values))
+    if not is_lenient:
+        found = [None if data is None else _decoded(values, readers, data, None, is_lenient) for data in rows]
+        # Which value does not fit the column is found out one by one, so only once it is known that there is one.
+        with contextlib.suppress(Exception):
+            return pyarrow.array(found, kind)
+    return pyarrow.array(
+        [None if data is None else _decoded(values, readers, data, kind, is_lenient) for data in rows], kind
+    )
 
 
 def encode(values: Values, column: pyarrow.Array) -> pyarrow.Array:
@@ -116,8 +134,8 @@ def encode(values: Values, column: pyarrow.Array) -> pyarrow.Array:
     """
     import pyarrow
 
-    codec, schema_id = _codec(values)
-    frame = _FRAME.pack(MAGIC, schema_id)
+    codec, own = _codec(values)
+    frame = _FRAME.pack(MAGIC, own.schema_id)
     found = []
     for row, value in enumerate(column.to_pylist()):
         try:
@@ -129,40 +147,50 @@ def encode(values: Values, column: pyarrow.Array) -> pyarrow.Array:
     return pyarrow.array(found, pyarrow.binary())
 
 
-def _decoded(values: Values, codec: Codec, data: bytes, kind: pyarrow.DataType, is_lenient: bool) -> Any:
-    import pyarrow
-
-    try:
-        schema_id = _framed_id(data)
-        reader = _reader(values, schema_id)
-    except ValueSchemaError as error:
-        what = error.message
-    else:
-        try:
-            value = codec.decode(memoryview(data)[_FRAME.size :], reader)
-            # Whether it fits the column is found out value by value only where one may be left out.
-            if is_lenient:
-                pyarrow.array([value], kind)
-            return value
-        except Exception as error:  # noqa: BLE001 - each format has errors of its own
-            what = f"it was written with schema {schema_id} and cannot be decoded: {_short(error)}"
-    if is_lenient:
-        return None
+def _decoded(values: Values, readers: Readers, data: bytes, kind: pyarrow.DataType | None, is_lenient: bool) -> Any:
+    """A value; one of the type `kind`, unless that is None."""
+    value, trouble = _tried(values, readers, data, kind)
+    if trouble is None or is_lenient:
+        return value
     raise ValueSchemaError(
-        f"a value of {len(data)} bytes is none of {values.subject!r}: {what}. on_error='null' makes such values null"
+        f"a value of {len(data)} bytes is none of {values.subject!r}: {trouble}. on_error='null' makes such values null"
     )
 
 
-def _framed_id(data: bytes) -> int:
+def _tried(values: Values, readers: Readers, data: bytes, kind: pyarrow.DataType | None) -> tuple[Any, str | None]:
+    import pyarrow
+
     if len(data) < _FRAME.size or data[0] != MAGIC:
-        raise ValueSchemaError(f"it does not begin with {MAGIC} and the id of a schema")
-    return int(_FRAME.unpack_from(data)[1])
+        return None, f"it does not begin with {MAGIC} and the id of a schema"
+    schema_id = _FRAME.unpack_from(data)[1]
+    reader, trouble = readers(schema_id)
+    if trouble is not None:
+        return None, trouble
+    try:
+        value = values.codec().decode(memoryview(data)[_FRAME.size :], reader)
+        if kind is not None:
+            pyarrow.array([value], kind)
+        return value, None
+    except Exception as error:  # noqa: BLE001 - each format has errors of its own
+        return None, f"it was written with schema {schema_id} and cannot be decoded: {_short(error)}"
+
+
+def _tried_reader(values: Values, schema_id: int) -> tuple[Any, str | None]:
+    try:
+        return _reader(values, schema_id), None
+    except ValueSchemaError as error:
+        return None, error.message
 
 
 def _short(error: Exception) -> str:
-    """The first line: libraries add whole schemas below it."""
+    """The first line: libraries add whole schemas below it. They repeat the value, which can be as long as it likes."""
     text = str(error).strip() or type(error).__name__
-    return text.splitlines()[0]
+    return text.splitlines()[0][:MOST_TOLD]
+
+
+def _without_credentials(text: str) -> str:
+    """Addresses without the user and the password in them."""
+    return _CREDENTIALS.sub(r"\1", text)
 
 
 # -- what a process keeps
@@ -176,17 +204,21 @@ def _client(registry: Registry) -> SchemaRegistryClient:
         raise MissingRequirementError(
             f"this needs the registry's client, here and on every executor: pip install 'kclient[registry]' ({error})"
         ) from None
-    return SchemaRegistryClient(dict(registry))
+    try:
+        return SchemaRegistryClient(dict(registry))
+    except (ValueError, TypeError, OSError) as error:
+        raise SourceError(f"the registry cannot be asked: {_without_credentials(_short(error))}") from None
 
 
 @functools.lru_cache(maxsize=256)
-def _codec(values: Values) -> tuple[Codec, int]:
+def _codec(values: Values) -> tuple[Codec, RegisteredSchema]:
     found = _registered(values.registry, values.subject, values.version)
-    kind = found.schema.schema_type or "AVRO"
+    kind = _kind(found.schema)
     if kind not in FORMATS:
         raise ValueSchemaError(f"{values.subject!r} has schemas of type {kind}, and {', '.join(FORMATS)} are known")
     module = importlib.import_module(f"kclient.spark.values.{FORMATS[kind]}")
-    return module.make(_client(values.registry), found.schema, values.message), found.schema_id
+    with _named(f"version {values.version} of {values.subject!r}"):
+        return module.make(values.registry, found.schema, values.message), found
 
 
 @functools.lru_cache(maxsize=1024)
@@ -194,11 +226,30 @@ def _reader(values: Values, schema_id: int) -> Any:
     """What is needed to read values of a schema.
 
     Raises:
-        ValueSchemaError: there is no such schema.
+        ValueSchemaError: there is no such schema, or it is of another format.
         SourceError: the registry does not answer.
     """
+    codec, own = _codec(values)
     schema = _asked(values.registry, lambda client: client.get_schema(schema_id, fmt=FORMAT), f"no schema {schema_id}")
-    return values.codec().reader(schema)
+    if _kind(schema) != _kind(own.schema):
+        raise ValueSchemaError(f"schema {schema_id} is of type {_kind(schema)}, not {_kind(own.schema)}")
+    with _named(f"schema {schema_id}"):
+        return codec.reader(schema)
+
+
+def _kind(schema: Schema) -> str:
+    return schema.schema_type or "AVRO"
+
+
+@contextlib.contextmanager
+def _named(which: str) -> Iterator[None]:
+    """Say which schema it is that the library of its format cannot read."""
+    try:
+        yield
+    except SourceError:
+        raise
+    except Exception as error:  # noqa: BLE001 - each format has errors of its own
+        raise ValueSchemaError(f"{which} cannot be read: {_short(error)}") from None
 
 
 def _registered(registry: Registry, subject: str, version: int | None) -> RegisteredSchema:
@@ -214,22 +265,34 @@ def _asked(registry: Registry, ask: Callable[[SchemaRegistryClient], T], missing
     client = _client(registry)
     from confluent_kafka.schema_registry import SchemaRegistryError
 
-    url = dict(registry).get("url")
+    url = _without_credentials(str(dict(registry)["url"]))
     try:
         return ask(client)
     except SchemaRegistryError as error:
         if error.http_status_code == NOT_FOUND:
             raise ValueSchemaError(f"the registry on {url} has {missing}") from None
-        raise SourceError(f"the registry on {url} answers: {error}") from None
+        raise SourceError(f"the registry on {url} answers: {_without_credentials(_short(error))}") from None
     except Exception as error:  # noqa: BLE001 - the HTTP client it uses differs with its version
-        raise SourceError(f"the registry on {url} does not answer: {_short(error)}") from None
+        raise SourceError(f"the registry on {url} does not answer: {_without_credentials(_short(error))}") from None
 
 
-def references(client: SchemaRegistryClient, schema: Schema) -> dict[str, Schema]:
-    """The schemas that a schema refers to, and those that these refer to, by name; what is needed comes first."""
+def references(registry: Registry, schema: Schema) -> dict[str, Schema]:
+    """The schemas that a schema refers to, and those that these refer to, by name; what is needed comes first.
+
+    Raises:
+        ValueSchemaError: one of them is deleted.
+        SourceError: the registry does not answer.
+    """
     found: dict[str, Schema] = {}
     for reference in schema.references or []:
-        other = client.get_version(reference.subject, reference.version, deleted=True, fmt=FORMAT).schema
-        found.update(references(client, other))
+        other = _referred(registry, reference.subject, reference.version)
+        found.update(references(registry, other))
         found[reference.name] = other
     return found
+
+
+def _referred(registry: Registry, subject: str, version: int) -> Schema:
+    missing = f"no version {version} of {subject!r}, to which a schema refers"
+    return _asked(
+        registry, lambda client: client.get_version(subject, version, deleted=True, fmt=FORMAT), missing
+    ).schema

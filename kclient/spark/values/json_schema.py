@@ -1,4 +1,4 @@
-"""JSON with a schema: what is written is validated, what is read is taken as it is.
+"""JSON with a schema: what is written is validated, what is read has to be of the column's type, and no more is asked.
 
 The column's type comes from `type`, `properties`, `items`, `additionalProperties`, and references within the schema or
 to others of the registry. Leaves out alternatives: `anyOf` and `oneOf` are known only for something that may be null.
@@ -7,21 +7,29 @@ to others of the registry. Leaves out alternatives: `anyOf` and `oneOf` are know
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypedDict
 
 import msgspec
+from msgspec import Meta
 
 from kclient.spark.values.columns import references
 from kclient.spark.values.errors import ValueSchemaError
 
 if TYPE_CHECKING:
     import pyarrow
-    from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
+    from confluent_kafka.schema_registry import Schema
+
+    from kclient.spark.values.columns import Registry
 
 
-def make(client: SchemaRegistryClient, schema: Schema, message: str | None) -> Json:
+_LEAST, _MOST = -(2**63), 2**63 - 1
+WHOLE = Annotated[int, Meta(ge=_LEAST, le=_MOST)] | Annotated[float, Meta(ge=_LEAST, lt=2.0**63, multiple_of=1)]
+"""Integers of JSON: 1.0 is one, too."""
+
+
+def make(registry: Registry, schema: Schema, message: str | None) -> Json:
     """A codec of this schema."""
-    others = {name: json.loads(other.schema_str or "") for name, other in references(client, schema).items()}
+    others = {name: json.loads(other.schema_str or "") for name, other in references(registry, schema).items()}
     return Json(json.loads(schema.schema_str or ""), others)
 
 
@@ -43,6 +51,7 @@ class Json:
         resources = [(name, Resource.from_contents(each, DRAFT7)) for name, each in others.items()]
         self._validator = validator_for(schema)(schema, registry=Registry().with_resources(resources))
         self._type: pyarrow.DataType | None = None
+        self._decoder: msgspec.json.Decoder[Any] | None = None
 
     def arrow_type(self) -> pyarrow.DataType:
         """What the column is."""
@@ -56,7 +65,9 @@ class Json:
 
     def decode(self, data: memoryview, reader: Any) -> Any:
         """The value."""
-        return msgspec.json.decode(data)
+        if self._decoder is None:
+            self._decoder = msgspec.json.Decoder(_python(self.arrow_type()))
+        return self._decoder.decode(data)
 
     def encode(self, value: Any) -> bytes:
         """The value, if it is valid; what is null is left out."""
@@ -112,6 +123,21 @@ class Json:
                 raise ValueSchemaError(f"the schema refers to {reference!r}, and there is nothing")
             found = found[step]
         return found, root
+
+
+def _python(kind: pyarrow.DataType) -> Any:
+    """What values of a type are in Python. Arrow itself would take 1.5 for the integer 1, and [] for an object."""
+    from pyarrow import types
+
+    if types.is_struct(kind):
+        make: Any = TypedDict
+        return make("Object", {field.name: _python(field.type) for field in kind}, total=False) | None
+    if types.is_list(kind):
+        return list[_python(kind.value_type)] | None  # type: ignore[misc]
+    if types.is_map(kind):
+        return dict[str, _python(kind.item_type)] | None  # type: ignore[misc]
+    simple: dict[str, Any] = {"string": str, "int64": WHOLE, "double": float, "bool": bool}
+    return simple[str(kind)] | None
 
 
 def _alternatives(schema: Any) -> Any:

@@ -18,8 +18,10 @@ from kclient.spark.values.errors import ValueSchemaError
 
 if TYPE_CHECKING:
     import pyarrow
-    from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
+    from confluent_kafka.schema_registry import Schema
     from google.protobuf.descriptor import Descriptor, FieldDescriptor, FileDescriptor
+
+    from kclient.spark.values.columns import Registry
 
 OWN = "google/protobuf/"
 """Where Protobuf's own files are."""
@@ -29,17 +31,17 @@ MOST_NESTED = 64
 """Levels of messages in messages, as their place in a file tells."""
 
 
-def make(client: SchemaRegistryClient, schema: Schema, message: str | None) -> Protobuf:
+def make(registry: Registry, schema: Schema, message: str | None) -> Protobuf:
     """A codec of a message of this schema."""
-    return Protobuf(client, schema, message)
+    return Protobuf(registry, schema, message)
 
 
 class Protobuf:
     """Protobuf, with the message of a column."""
 
-    def __init__(self, client: SchemaRegistryClient, schema: Schema, message: str | None) -> None:
-        self._client = client
-        file = _file(client, schema)
+    def __init__(self, registry: Registry, schema: Schema, message: str | None) -> None:
+        self._registry = registry
+        file = _file(registry, schema)
         self._place = [0]
         if message is not None:
             places = {found.full_name: place for found, place in _messages(file.message_types_by_name.values())}
@@ -57,14 +59,21 @@ class Protobuf:
 
     def reader(self, written: Schema) -> FileDescriptor:
         """The file that values were written with."""
-        return _file(self._client, written)
+        return _file(self._registry, written)
 
     def decode(self, data: memoryview, reader: FileDescriptor) -> Any:
-        """The value."""
+        """The value.
+
+        Raises:
+            ValueSchemaError: it is another message than the column's.
+        """
         from google.protobuf.message_factory import GetMessageClass
 
         place, start = _read_place(data)
-        message = GetMessageClass(_at(reader, place))()
+        written = _at(reader, place)
+        if written.full_name != self._message.full_name:
+            raise ValueSchemaError(f"it is a {written.full_name}, and the column is of {self._message.full_name}")
+        message = GetMessageClass(written)()
         message.ParseFromString(bytes(data[start:]))
         return _value(message)
 
@@ -81,7 +90,7 @@ class Protobuf:
 # -- files and places
 
 
-def _file(client: SchemaRegistryClient, schema: Schema) -> FileDescriptor:
+def _file(registry: Registry, schema: Schema) -> FileDescriptor:
     from google.protobuf import descriptor_pb2, descriptor_pool
 
     pool = descriptor_pool.DescriptorPool()
@@ -95,7 +104,7 @@ def _file(client: SchemaRegistryClient, schema: Schema) -> FileDescriptor:
         pool.Add(file)
         return str(file.name)
 
-    for name, other in references(client, schema).items():
+    for name, other in references(registry, schema).items():
         if not name.startswith(OWN):
             add(name, other.schema_str or "")
     return pool.FindFileByName(add("", schema.schema_str or ""))

@@ -67,7 +67,7 @@ def acknowledge() -> None:
 
 
 def _acknowledge_on(number: int) -> bool:
-    """Whether a file is a connection by TCP."""
+    """Acknowledge, and tell whether it could be: a file that is no connection by TCP has nothing to."""
     try:
         connection = socket.socket(fileno=number)
     except OSError:

@@ -11,6 +11,7 @@ A partition that is not in the checkpoint is read from its earliest offset. What
 is gone, one that ends before the place where the query is (a topic that was created anew, or truncated), offsets that
 retention took, also the first ones of a partition that was added to a topic. Where that is no error, what is left is
 read, and a partition that was cut off goes on at its new end. What a topic had before it matched, and lost, is no loss.
+Nor is a place beyond an open transaction, from when the query read uncommitted: the partition waits for its end.
 Not found is a topic that was created anew and has more records already than the one before it had: a checkpoint has
 no topic ids.
 """
@@ -19,7 +20,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Set
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
@@ -27,9 +28,9 @@ from kclient.errors import KafkaError
 from kclient.spark.admission import Patience, admit
 from kclient.spark.consumers import borrow
 from kclient.spark.errors import Lost
-from kclient.spark.offsets import LATEST, Bound, Kind, Offsets, Range, available, from_json, report, resolve, to_json
+from kclient.spark.offsets import LATEST, Bound, Kind, Offsets, Range, from_json, report, resolve, to_json
 from kclient.spark.planning import Task, plan
-from kclient.spark.ranges import partitions
+from kclient.spark.ranges import in_logs, partitions, partitions_after_all
 from kclient.spark.watermark import Ends, Watermark
 
 if TYPE_CHECKING:
@@ -57,6 +58,7 @@ class MicroBatches:
         watermark: where partitions end; None makes one.
         lend: lends a consumer for whatever else is to be asked.
         clock: seconds that grow.
+        pause: waits for so many of them.
     """
 
     def __init__(
@@ -65,6 +67,7 @@ class MicroBatches:
         watermark: Watermark | None = None,
         lend: Callable[[ReadOptions], AbstractContextManager[Consumer]] = borrow,
         clock: Callable[[], float] = time.monotonic,
+        pause: Callable[[float], None] = time.sleep,
     ) -> None:
         assert options.starting is not None
         self._options = options
@@ -72,10 +75,13 @@ class MicroBatches:
         self._watermark = watermark or Watermark(Ends(options))
         self._lend = lend
         self._clock = clock
+        self._pause = pause
         self._patience = Patience(options.max_trigger_delay_ms)
         self._target: Offsets | None = None
         self._begins: Offsets = {}
         """Where partitions begin that no micro-batch has reached yet."""
+        self._held_back: dict[TopicPartition, tuple[int, int]] = {}
+        """Places beyond the end that the watermark had, which the log has nevertheless; both by partition."""
         self._shown: Written | None = None
 
     def initial(self) -> Written:
@@ -95,7 +101,7 @@ class MicroBatches:
         Raises:
             KafkaError: the brokers cannot tell.
         """
-        self._target = self._watermark.latest()
+        self._target = {**self._watermark.latest()}
 
     def latest(self, start: Written, most: int | None = None, least: int | None = None) -> Written:
         """Where the next micro-batch ends; where it starts, if there is nothing for one.
@@ -115,7 +121,7 @@ class MicroBatches:
         # is another one, so that a quiet topic would seem to have a lag.
         self._show(start)
         begun = from_json(start)
-        ends = self._watermark.latest() if self._target is None else self._target
+        ends = self._ends(begun)
         begins, lost = self._begins_of_new(begun, ends)
         lost += [Lost(gone, begun[gone], None, None, None) for gone in sorted(begun.keys() - ends.keys())]
         cut, lost_by_it = self._cut_off(begun, ends)
@@ -146,6 +152,7 @@ class MicroBatches:
             return []
         begun, wanted = from_json(start), from_json(end)
         last = self._watermark.recent()
+        last = {**last, **self._ends_of_missing(wanted.keys() - last.keys())}
         there = [partition for partition in wanted if partition in last]
         first = self._first(there)
         report(
@@ -156,12 +163,8 @@ class MicroBatches:
             ],
             fail_on_data_loss=self._options.fail_on_data_loss,
         )
-        ranges = available(
-            [Range(tp, begun.get(tp, first[tp]), wanted[tp]) for tp in sorted(there)],
-            first,
-            last,
-            fail_on_data_loss=self._options.fail_on_data_loss,
-        )
+        ranges = [Range(tp, begun.get(tp, first[tp]), wanted[tp]) for tp in sorted(there)]
+        ranges = in_logs(self._options, ranges, first, last, self._lend)
         return plan(ranges, self._options.min_partitions, self._options.max_records_per_partition)
 
     def commit(self, end: Written) -> None:
@@ -196,6 +199,22 @@ class MicroBatches:
         # Records have come since; they are for the next run.
         return {tp: min(place, self._target[tp]) for tp, place in found.items() if tp in self._target}
 
+    def _ends(self, begun: Offsets) -> Offsets:
+        """Where partitions end now, or where the query is to end."""
+        if self._target is not None:
+            self._target.update(self._ends_of_missing(begun.keys() - self._target.keys()))
+            return self._target
+        ends = self._watermark.latest()
+        return {**ends, **self._ends_of_missing(begun.keys() - ends.keys())}
+
+    def _ends_of_missing(self, missing: Set[TopicPartition]) -> Offsets:
+        """Where partitions end that a broker did not know of; without those that are gone."""
+        if not missing:
+            return {}
+        with self._lend(self._options) as consumer:
+            there = partitions_after_all(consumer, self._options, missing, missing_ok=True, pause=self._pause)
+            return consumer.end_offsets([partition for partition in there if partition in missing])
+
     def _begins_of_new(self, begun: Offsets, ends: Offsets) -> tuple[Offsets, list[Lost]]:
         """Where partitions begin that are not in the checkpoint, and what they lost before they were read."""
         new = ends.keys() - begun.keys()
@@ -212,14 +231,21 @@ class MicroBatches:
 
     def _cut_off(self, begun: Offsets, ends: Offsets) -> tuple[Offsets, list[Lost]]:
         """Where partitions end that do so before their place, and what they lost."""
-        shorter = sorted(partition for partition, place in begun.items() if ends.get(partition, place) < place)
+        shorter = sorted(
+            partition
+            for partition, place in begun.items()
+            if place > ends.get(partition, place) and self._held_back.get(partition) != (place, ends[partition])
+        )
         if not shorter:
             return {}, []
-        with self._lend(self._options) as consumer:
+        # The watermark may be a little older than a place that was looked up elsewhere. And what is read committed ends
+        # at the first open transaction, which a place from when it was not is allowed to be beyond.
+        with self._lend(self._options.for_whole_logs()) as consumer:
             first, last = consumer.beginning_offsets(shorter), consumer.end_offsets(shorter)
-        # The watermark may be a little older than a place that was looked up elsewhere.
-        cut = {partition: last[partition] for partition in shorter if last[partition] < begun[partition]}
-        return cut, [Lost(tp, end, begun[tp], first[tp], end) for tp, end in cut.items()]
+        cut = [partition for partition in shorter if last[partition] < begun[partition]]
+        self._held_back.update({tp: (begun[tp], ends[tp]) for tp in shorter if tp not in cut})
+        lost = [Lost(tp, last[tp], begun[tp], first[tp], last[tp]) for tp in cut]
+        return {tp: min(ends[tp], last[tp]) for tp in cut}, lost
 
     def _first(self, chosen: Iterable[TopicPartition]) -> Offsets:
         asked = list(chosen)

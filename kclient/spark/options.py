@@ -23,6 +23,8 @@ from kclient.spark.schema import HEADERS, default_columns
 SERVERS = "bootstrap.servers"
 GROUP = "group.id"
 PREFIX = "kafka."
+ISOLATION = "isolation.level"
+UNCOMMITTED = "read_uncommitted"
 
 
 class ReadOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -103,6 +105,12 @@ class ReadOptions(msgspec.Struct, frozen=True, kw_only=True):
             raise OptionError(f"{ending.option} cannot be earliest: nothing would be read")
         return msgspec.structs.replace(self, starting=starting, ending=ending)
 
+    def for_whole_logs(self) -> ReadOptions:
+        """These options for asking where logs end, whatever transactions are open in them."""
+        if self.client.get(ISOLATION, UNCOMMITTED) == UNCOMMITTED:
+            return self
+        return msgspec.structs.replace(self, client={**self.client, ISOLATION: UNCOMMITTED})
+
     def for_stream(self) -> ReadOptions:
         """These options with the defaults of a stream: from the latest offset on.
 
@@ -127,7 +135,8 @@ class WriteOptions(msgspec.Struct, frozen=True, kw_only=True):
         delivery: `at_least_once` or `exactly_once`; what follows is for the latter (`exactly_once`).
         decision_topic: an existing topic for which the query commits an offset per batch; None takes `topic`.
         transactional_id_prefix: what its group and transactional ids begin with; None for the default.
-        repeatable_input: whether a batch that is read again gives the same rows to the same tasks.
+        repeatable_input: whether a batch that is read again gives the same rows to the same tasks; None if it gives as
+            many.
         write_id: of a write that is no stream, by which it is known when it is repeated; None draws one.
     """
 
@@ -136,7 +145,7 @@ class WriteOptions(msgspec.Struct, frozen=True, kw_only=True):
     delivery: str = "at_least_once"
     decision_topic: str | None = None
     transactional_id_prefix: str | None = None
-    repeatable_input: bool = False
+    repeatable_input: bool | None = None
     write_id: str | None = None
 
     @classmethod

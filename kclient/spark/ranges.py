@@ -2,16 +2,24 @@
 
 Partitions are asked for anew for each batch, so that new topics and partitions join a stream. Leaves out how offsets
 are written and looked up (`offsets`), and how a range is divided (`planning`).
+
+What there is, is told by one broker, any of them, and one that has just come up or has lost touch with the others may
+not know of a topic. To read a stream without a partition is to lose its records, or to read them twice when it is there
+again: so it is gone only if it is missing for some seconds (`partitions_after_all`).
 """
 
 from __future__ import annotations
 
 import logging
 import re
+import time
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
 from kclient.errors import UnknownTopicOrPartitionError
-from kclient.spark.offsets import Range, available, resolve
+from kclient.spark.consumers import borrow
+from kclient.spark.offsets import Offsets, Range, available, resolve
 from kclient.spark.options import ReadOptions
 from kclient.types import TopicPartition
 
@@ -19,6 +27,12 @@ if TYPE_CHECKING:
     from kclient import Consumer
 
 _log = logging.getLogger(__name__)
+
+LOOKS = 4
+"""How often a partition must be missing before it is gone."""
+
+BETWEEN = 1.0
+"""Seconds between two of these looks."""
 
 
 def partitions(consumer: Consumer, options: ReadOptions, *, missing_ok: bool = False) -> list[TopicPartition]:
@@ -44,6 +58,41 @@ def partitions(consumer: Consumer, options: ReadOptions, *, missing_ok: bool = F
         if not counts:
             _log.warning("subscribePattern %r matches no topic", options.subscribe_pattern)
     return sorted(TopicPartition(name, number) for name, numbers in counts.items() for number in numbers)
+
+
+def partitions_after_all(
+    consumer: Consumer,
+    options: ReadOptions,
+    expected: Iterable[TopicPartition] = (),
+    *,
+    missing_ok: bool = False,
+    pause: Callable[[float], None] = time.sleep,
+) -> list[TopicPartition]:
+    """The same, but what is missing is looked for several times; in order, all that were there in one of the looks.
+
+    Parameters:
+        expected: what must be there, beside what is named, for one look to suffice.
+        pause: waits for so many seconds.
+
+    Raises:
+        UnknownTopicOrPartitionError: a topic or a partition that is named was not there in any of the looks.
+        KafkaError: the brokers cannot tell.
+    """
+    found: set[TopicPartition] = set()
+    missing: UnknownTopicOrPartitionError | None = None
+    for number in range(LOOKS):
+        if number:
+            pause(BETWEEN)
+        try:
+            found.update(partitions(consumer, options, missing_ok=missing_ok))
+        except UnknownTopicOrPartitionError as error:
+            missing = error
+            continue
+        if found.issuperset(expected):
+            return sorted(found)
+    if missing is not None and not found:
+        raise missing
+    return sorted(found)
 
 
 def _numbers(consumer: Consumer, topic: str, missing_ok: bool) -> list[int]:
@@ -88,5 +137,32 @@ def batch_ranges(consumer: Consumer, options: ReadOptions) -> list[Range]:
     start = resolve(consumer, options.starting, chosen)
     end = resolve(consumer, options.ending, chosen)
     last = consumer.end_offsets(chosen)
-    ranges = [Range(partition, start[partition], end[partition]) for partition in chosen]
+    return in_logs(options, [Range(partition, start[partition], end[partition]) for partition in chosen], first, last)
+
+
+def in_logs(
+    options: ReadOptions,
+    ranges: list[Range],
+    first: Mapping[TopicPartition, int],
+    last: Offsets,
+    lend: Callable[[ReadOptions], AbstractContextManager[Consumer]] = borrow,
+) -> list[Range]:
+    """The ranges as far as the logs have them; see `offsets.available`.
+
+    What is read committed ends at the first open transaction. A range may go beyond, if it was chosen by hand or while
+    the isolation level was another one: that is no loss, and who reads it waits until the transaction is over.
+
+    Parameters:
+        first, last: by partition, where it begins and ends for a consumer with these options; the latter may be a
+            little old.
+        lend: lends a consumer that looks at the whole logs, if a range goes beyond.
+
+    Raises:
+        DataLossError: something is missing, and that is an error.
+        KafkaError: the brokers cannot tell.
+    """
+    beyond = [one.partition for one in ranges if max(one.start, one.end) > last[one.partition]]
+    if beyond:
+        with lend(options.for_whole_logs()) as consumer:
+            last = {**last, **consumer.end_offsets(beyond)}
     return available(ranges, first, last, fail_on_data_loss=options.fail_on_data_loss)

@@ -15,7 +15,8 @@ from kclient.errors import LogTruncationError, OffsetOutOfRangeError
 from kclient.spark.arrow import to_batch
 from kclient.spark.consumers import borrow
 from kclient.spark.errors import SourceError, told_shortly
-from kclient.spark.offsets import Range, available
+from kclient.spark.offsets import Range
+from kclient.spark.ranges import in_logs
 from kclient.spark.workers import freeze_modules
 from kclient.types import TopicPartition
 
@@ -106,6 +107,6 @@ class _Reading:
         consumer, partition = self._consumer, self._partition
         first, last = consumer.beginning_offsets([partition]), consumer.end_offsets([partition])
         wanted = [Range(partition, position, self._end)]
-        (left,) = available(wanted, first, last, fail_on_data_loss=self._options.fail_on_data_loss)
+        (left,) = in_logs(self._options, wanted, first, last)
         self._end = left.end
         consumer.seek(partition, left.start)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from kclient.errors import KafkaTimeoutError, UnknownTopicOrPartitionError
 from kclient.spark.consumers import open_consumer
 from kclient.spark.errors import SourceError
-from kclient.spark.ranges import partitions
+from kclient.spark.ranges import partitions_after_all
 
 if TYPE_CHECKING:
     from kclient import Consumer
@@ -54,6 +54,7 @@ class Ends:
         options: what is read.
         make: opens the consumer that asks.
         clock: seconds that grow.
+        pause: waits for so many of them.
     """
 
     def __init__(
@@ -61,10 +62,12 @@ class Ends:
         options: ReadOptions,
         make: Callable[[ReadOptions], Consumer] = open_consumer,
         clock: Callable[[], float] = time.monotonic,
+        pause: Callable[[float], None] = time.sleep,
     ) -> None:
         self._options = options
         self._make = make
         self._clock = clock
+        self._pause = pause
         self._consumer: Consumer | None = None
         self._partitions: list[TopicPartition] = []
         self._listed_at: float | None = None
@@ -90,7 +93,8 @@ class Ends:
 
     def _list(self, consumer: Consumer) -> None:
         now = self._clock()
-        self._partitions = partitions(consumer, self._options, missing_ok=not self._options.fail_on_data_loss)
+        missing_ok = not self._options.fail_on_data_loss
+        self._partitions = partitions_after_all(consumer, self._options, missing_ok=missing_ok, pause=self._pause)
         self._listed_at = now
 
     def close(self) -> None:
@@ -120,6 +124,8 @@ class Watermark:
         self._error: Exception | None = None
         self._began = 0.0
         """When the look began that the last answer, or error, comes from; what was written before is in it."""
+        self._failed = -1.0
+        """When the last look failed."""
         self._interval = QUICK
 
     def latest(self) -> Offsets:
@@ -170,13 +176,18 @@ class Watermark:
             self._thread.start()
 
     def _wait_for_look_after(self, moment: float) -> None:
+        # One that is under way may be out of date if it succeeds. If it fails, Kafka is down as far as one can tell,
+        # and the next one would take as long again to say so.
+        def done() -> bool:
+            return max(self._began, self._failed) >= moment
+
         self._waiting += 1
         self._news.notify_all()
         try:
-            self._news.wait_for(lambda: self._stopped or self._began >= moment)
+            self._news.wait_for(lambda: self._stopped or done())
         finally:
             self._waiting -= 1
-        if self._began < moment:
+        if not done():
             raise SourceError("the stream was stopped while it asked Kafka where partitions end")
 
     def _run(self) -> None:
@@ -205,4 +216,6 @@ class Watermark:
         with self._news:
             self._interval = QUICK if found != self._found else min(self._interval * SLOWER, SLOW)
             self._began, self._found, self._error = began, found, error
+            if error is not None:
+                self._failed = self._clock()
             self._news.notify_all()

@@ -32,11 +32,19 @@ class Logs:
         """What the watermark has, where it is behind."""
         self.groups: dict[tuple[str, int], Any] = {}
         self.asked_first = 0
+        self.asked_last = 0
+        self.uncommitted: Offsets = {}
+        """Where logs end that open transactions hold back."""
+        self.unlisted = 0
+        """How often a broker is asked for topics that knows of none."""
         self.fails = False
         self.now = 0.0
 
     def clock(self) -> float:
         return self.now
+
+    def pause(self, seconds: float) -> None:
+        self.now += seconds
 
     # As a watermark.
 
@@ -53,10 +61,14 @@ class Logs:
     @contextmanager
     def lend(self, options: ReadOptions) -> Iterator[Any]:
         self.config = SimpleNamespace(group_id=options.client.get("group.id"))
+        self.isolation = options.client.get("isolation.level", "read_uncommitted")
         yield self
 
     def list_topics(self) -> dict[str, list[PartitionInfo]]:
         listed: dict[str, list[PartitionInfo]] = {}
+        if self.unlisted:
+            self.unlisted -= 1
+            return listed
         for tp in self.last:
             listed.setdefault(tp.topic, []).append(PartitionInfo(tp.topic, tp.partition, 0, 0, (0,), (0,)))
         return listed
@@ -66,7 +78,9 @@ class Logs:
         return {tp: self.first.get(tp, 0) for tp in partitions}
 
     def end_offsets(self, partitions: Iterable[TopicPartition]) -> Offsets:
-        return {tp: self.last[tp] for tp in partitions}
+        self.asked_last += 1
+        last = self.last if self.isolation == "read_committed" else {**self.last, **self.uncommitted}
+        return {tp: last[tp] for tp in partitions}
 
     def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata | None]:
         return {tp: OffsetAndMetadata(self.groups[tp]) if tp in self.groups else None for tp in partitions}
@@ -83,7 +97,13 @@ def parsed(dotted: dict[str, str] | None = None, **options: object) -> ReadOptio
 
 
 def batches(logs: Logs, dotted: dict[str, str] | None = None, **options: object) -> MicroBatches:
-    return MicroBatches(parsed(dotted, **options), watermark=logs, lend=logs.lend, clock=logs.clock)  # type: ignore[arg-type]
+    return MicroBatches(
+        parsed(dotted, **options),
+        watermark=logs,  # type: ignore[arg-type]
+        lend=logs.lend,
+        clock=logs.clock,
+        pause=logs.pause,
+    )
 
 
 @pytest.fixture
@@ -237,6 +257,29 @@ def test_a_partition_that_is_gone_before_its_micro_batch_is_planned_is_a_loss(lo
     assert batches(logs, failOnDataLoss=False).tasks(begun(0, 5), begun(10, 20)) == [Task("t", 0, 0, 10)]
 
 
+@pytest.mark.parametrize("strict", [True, False])
+@pytest.mark.parametrize("held", [True, False])
+def test_a_partition_that_a_broker_does_not_know_of_for_a_moment_is_not_gone(
+    logs: Logs, strict: bool, held: bool
+) -> None:
+    query = batches(logs, failOnDataLoss=strict)
+    logs.seen, logs.unlisted = {A: 10}, 2
+    if held:
+        query.hold()
+    end = query.latest(begun(4, 5))
+    assert end == begun(10, 20)
+    logs.unlisted = 2
+    assert query.tasks(begun(4, 5), end) == [Task("t", 0, 4, 10), Task("t", 1, 5, 20)]
+    assert query.latest(end) == end
+    assert logs.asked_first == 1
+
+
+def test_a_partition_is_gone_after_it_was_missed_for_some_seconds(logs: Logs) -> None:
+    logs.seen, logs.unlisted = {A: 10}, 100
+    assert batches(logs, failOnDataLoss=False).latest(begun(4, 5)) == {"t": {"0": 10}}
+    assert logs.now >= 3
+
+
 def test_a_log_that_ends_before_the_place_of_the_query_is_a_loss(logs: Logs) -> None:
     logs.last[B] = 3
     with pytest.raises(DataLossError, match=r"t-1: offsets 3 to 19 .*now has offsets 0 to 2"):
@@ -252,6 +295,30 @@ def test_a_log_that_ends_before_the_place_of_the_query_is_a_loss(logs: Logs) -> 
 def test_a_watermark_that_is_behind_is_no_loss(logs: Logs) -> None:
     logs.seen = {A: 8, B: 20}
     assert batches(logs).latest(begun(10, 20)) == begun(10, 20)
+
+
+@pytest.mark.parametrize("strict", [True, False])
+def test_a_place_after_an_open_transaction_waits_for_its_end(logs: Logs, strict: bool) -> None:
+    committed = {"kafka.isolation.level": "read_committed"}
+    query = batches(logs, committed, failOnDataLoss=strict)
+    logs.last, logs.uncommitted = {A: 10, B: 12}, {B: 20}
+    assert query.latest(begun(10, 20)) == begun(10, 20)
+    assert query.latest(begun(10, 20)) == begun(10, 20)
+    assert logs.asked_last == 1
+    logs.last[A] = 11
+    end = query.latest(begun(10, 20))
+    assert end == begun(11, 20)
+    assert query.tasks(begun(10, 20), end) == [Task("t", 0, 10, 11)]
+    # Planned by who read without regard to transactions: the task waits.
+    assert query.tasks(begun(11, 15), begun(11, 20)) == [Task("t", 1, 15, 20)]
+
+
+def test_a_log_that_was_cut_off_goes_on_before_an_open_transaction(logs: Logs) -> None:
+    committed = {"kafka.isolation.level": "read_committed"}
+    logs.last, logs.uncommitted = {A: 10, B: 12}, {B: 15}
+    with pytest.raises(DataLossError, match=r"t-1: offsets 15 to 19 .*now has offsets 0 to 14"):
+        batches(logs, committed).latest(begun(10, 20))
+    assert batches(logs, committed, failOnDataLoss=False).latest(begun(10, 20)) == begun(10, 12)
 
 
 def test_records_that_retention_took_are_a_loss(logs: Logs, caplog: pytest.LogCaptureFixture) -> None:

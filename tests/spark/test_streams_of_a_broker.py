@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
 from kclient import Admin, NewPartitions, NewTopic, Producer, TopicPartition
+from kclient.spark import ranges
 from kclient.spark.consumers import close_idle
 from kclient.spark.errors import DataLossError
 from kclient.spark.micro_batches import MicroBatches
@@ -32,10 +34,18 @@ class Query:
         end = self.batches.latest(self.place, most)
         if end == self.place:
             return None
-        tasks = self.batches.tasks(self.place, end)
-        self.place = end
-        found = [batch.column("value").to_pylist() for task in tasks for batch in read_task(self._options, task)]
-        return [value for column in found for value in column]
+        start, self.place = self.place, end
+        return list(self.values(start, end))
+
+    def values(self, start: Any, end: Any) -> Iterator[bytes]:
+        """Those of a micro-batch, planned at once and read with the first of them."""
+        tasks = self.batches.tasks(start, end)
+        return (
+            value
+            for task in tasks
+            for batch in read_task(self._options, task)
+            for value in batch.column("value").to_pylist()
+        )
 
     def read(self, count: int) -> list[bytes]:
         """Until there are so many values."""
@@ -85,8 +95,13 @@ def test_records_partitions_and_topics_that_come_are_read(
 
 
 def test_a_deleted_topic_is_a_loss_and_one_of_its_name_is_read_from_its_start(
-    open_query: Callable[..., Query], make_topic: Callable[..., str], producer: Producer, admin: Admin
+    open_query: Callable[..., Query],
+    make_topic: Callable[..., str],
+    producer: Producer,
+    admin: Admin,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(ranges, "BETWEEN", 0.05)
     topic = make_topic()
     send(producer, topic, b"a", b"b")
     options = {"subscribePattern": f"{topic}.*", "startingOffsets": "earliest"}
@@ -130,6 +145,56 @@ def test_an_open_transaction_holds_back_what_is_read_committed(
         assert query.next() is None
         transactional.abort_transaction()
     assert query.read(1) == [b"b"]
+
+
+@pytest.mark.parametrize("strict", [True, False])
+def test_a_query_that_had_read_uncommitted_waits_for_an_open_transaction_before_its_place(
+    open_query: Callable[..., Query],
+    make_topic: Callable[..., str],
+    producer: Producer,
+    bootstrap_servers: str,
+    strict: bool,
+) -> None:
+    topic = make_topic()
+    options: dict[str, Any] = {"subscribe": topic, "startingOffsets": "earliest", "failOnDataLoss": strict}
+    before = open_query(**options)
+    with Producer(bootstrap_servers=bootstrap_servers, transactional_id=topic) as transactional:
+        transactional.init_transactions()
+        transactional.begin_transaction()
+        send(transactional, topic, b"a")
+        send(producer, topic, b"b")
+        assert before.next() == [b"a", b"b"]
+        after = open_query(before.place, isolation="read_committed", **options)
+        assert after.next() is None
+        assert after.place == before.place
+        transactional.abort_transaction()
+    send(producer, topic, b"c")
+    assert after.read(1) == [b"c"]
+
+
+@pytest.mark.parametrize("strict", [True, False])
+def test_a_micro_batch_that_was_planned_beyond_an_open_transaction_waits_for_its_end(
+    open_query: Callable[..., Query],
+    make_topic: Callable[..., str],
+    producer: Producer,
+    bootstrap_servers: str,
+    strict: bool,
+) -> None:
+    topic = make_topic()
+    options: dict[str, Any] = {"subscribe": topic, "startingOffsets": "earliest", "failOnDataLoss": strict}
+    query = open_query(isolation="read_committed", **options)
+    with Producer(bootstrap_servers=bootstrap_servers, transactional_id=topic) as transactional:
+        transactional.init_transactions()
+        transactional.begin_transaction()
+        send(transactional, topic, b"a")
+        send(producer, topic, b"b", b"c")
+        values = query.values({topic: {"0": 1}}, {topic: {"0": 3}})
+        with ThreadPoolExecutor(1) as threads:
+            found = threads.submit(lambda: list(values))
+            send(producer, topic, b"d")
+            assert not found.done()
+            transactional.commit_transaction()
+            assert found.result(20) == [b"b", b"c"]
 
 
 def test_kafka_sees_how_far_a_query_is(

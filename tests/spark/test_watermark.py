@@ -23,12 +23,13 @@ A, B = TopicPartition("t", 0), TopicPartition("t", 1)
 
 
 class FakeEnds:
-    """Answers as it is told to; each look passes the gate."""
+    """Answers as it is told to; each look passes the gate, and shuts it if only one is to."""
 
     def __init__(self) -> None:
         self.answer: Offsets | Exception = {A: 1}
         self.gate = threading.Event()
         self.gate.set()
+        self.only_one = False
         self.begun = 0
         self.looks = 0
         self.closed = threading.Event()
@@ -36,6 +37,8 @@ class FakeEnds:
     def look(self) -> Offsets:
         self.begun += 1
         assert self.gate.wait(20)
+        if self.only_one:
+            self.gate.clear()
         self.looks += 1
         if isinstance(self.answer, Exception):
             raise self.answer
@@ -146,6 +149,24 @@ def test_a_failure_is_raised_and_the_next_question_looks_again(open_watermark: A
     assert watermark.latest() == {A: 4}
 
 
+def test_who_asks_while_a_look_is_under_way_that_fails_waits_for_no_other(
+    open_watermark: Any, ask: Any, clock: Clock
+) -> None:
+    ends, watermark = open_watermark()
+    watermark.latest()
+    ends.gate.clear()
+    wait_until(lambda: ends.begun > ends.looks)
+    clock.now += FRESH + 0.01
+    answer = ask(watermark)
+    wait_until(lambda: watermark._waiting)
+    ends.answer = KafkaTimeoutError("nobody is there")
+    ends.only_one = True
+    clock.now += 60
+    ends.gate.set()
+    with pytest.raises(KafkaTimeoutError, match="nobody is there"):
+        answer.result(10)
+
+
 def test_stop_ends_the_thread_and_who_waits(open_watermark: Any, ask: Any) -> None:
     ends, watermark = open_watermark()
     ends.gate.clear()
@@ -169,9 +190,17 @@ class FakeConsumer:
         self.topics: dict[str, list[int]] = {"t": [0]}
         self.asked: list[str] = []
         self.deleted: Exception = UnknownTopicOrPartitionError(topic="t", partition=1)
+        self.unlisted = 0
+        """How often a broker is asked for a topic that does not know of it."""
+
+    def pause(self, seconds: float) -> None:
+        self.asked.append(f"pause {seconds:g}")
 
     def partitions_for(self, topic: str) -> list[PartitionInfo]:
         self.asked.append("partitions")
+        if self.unlisted:
+            self.unlisted -= 1
+            raise UnknownTopicOrPartitionError(topic=topic)
         if topic not in self.topics:
             raise UnknownTopicOrPartitionError(topic=topic)
         return [PartitionInfo(topic, number, 0, 0, (0,), (0,)) for number in self.topics[topic]]
@@ -189,7 +218,7 @@ class FakeConsumer:
 
 def make_ends(consumer: FakeConsumer, clock: Clock, options: dict[str, str]) -> Ends:
     parsed = ReadOptions.parse({"kafka.bootstrap.servers": "k:1", **options}).for_stream()
-    return Ends(parsed, lambda _: consumer, clock)  # type: ignore[arg-type, return-value]
+    return Ends(parsed, lambda _: consumer, clock, consumer.pause)  # type: ignore[arg-type, return-value]
 
 
 def test_partitions_are_listed_at_longer_intervals_than_ends(clock: Clock) -> None:
@@ -227,3 +256,12 @@ def test_what_is_deleted_is_an_error_unless_loss_is_none(clock: Clock, option: d
     with pytest.raises(UnknownTopicOrPartitionError):
         strict.look()
     assert lenient.look().keys() == {A, B}
+
+
+@pytest.mark.parametrize("option", [{"subscribe": "t"}, {"assign": '{"t": [0]}'}])
+def test_a_topic_that_a_broker_does_not_know_of_is_looked_for_again(clock: Clock, option: dict[str, str]) -> None:
+    consumer = FakeConsumer()
+    ends = make_ends(consumer, clock, option)
+    consumer.unlisted = 2
+    assert ends.look() == {A: 7}
+    assert consumer.asked == ["partitions", "pause 1", "partitions", "pause 1", "partitions", "ends"]

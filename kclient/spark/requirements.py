@@ -5,7 +5,6 @@ Left out: Java, which PySpark itself asks for.
 
 from __future__ import annotations
 
-import importlib.metadata
 import importlib.util
 import re
 
@@ -37,13 +36,9 @@ def spark_version() -> str | None:
     """The version of PySpark; None where there is none."""
     if importlib.util.find_spec("pyspark") is None:
         return None
-    # A PySpark that comes with a Spark distribution has no metadata of a package.
-    try:
-        return importlib.metadata.version("pyspark")
-    except importlib.metadata.PackageNotFoundError:
-        from pyspark.version import __version__
+    from pyspark.version import __version__
 
-        return str(__version__)
+    return str(__version__)
 
 
 def _numbers(version: str) -> tuple[int, ...]:

@@ -51,13 +51,24 @@ class KafkaSource(DataSource):  # type: ignore[misc]  # PySpark is not installed
         return StreamReader(self._read_options(), schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-        """Who writes a batch; a topic cannot be overwritten, so both modes append."""
+        """Who writes a batch.
+
+        Raises:
+            OptionError: it is to overwrite the topic.
+        """
+        from kclient.spark.errors import OptionError
         from kclient.spark.writer import BatchWriter
 
+        if overwrite:
+            raise OptionError("a topic is appended to, not overwritten: mode('append')")
         return BatchWriter(self._write_options(), schema)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
-        """Who writes the micro-batches of a stream; Spark asks for each of them anew."""
+        """Who writes the micro-batches of a stream; Spark asks for each of them anew.
+
+        `overwrite` is the output mode `complete`: each micro-batch then brings all rows of the result, which are
+        appended, as Spark's own connector does.
+        """
         from kclient.spark.workers import freeze_modules
         from kclient.spark.writer import StreamWriter
 

@@ -109,6 +109,29 @@ def test_an_error_says_in_one_line_what_to_do(
     assert "During handling of the above exception" not in str(raised.value)
 
 
+@pytest.mark.parametrize(
+    ("mode", "message"),
+    [
+        ("overwrite", "a topic is appended to, not overwritten: mode('append')"),
+        ("errorifexists", 'use either the "Append"'),
+    ],
+)
+def test_a_batch_can_only_be_appended(
+    spark: SparkSession,
+    bootstrap_servers: str,
+    make_topic: Callable[..., str],
+    consumed: Callable[..., list[ConsumerRecord]],
+    mode: str,
+    message: str,
+) -> None:
+    topic = make_topic()
+    writer = spark.sql("SELECT 'v' AS value").write.format("kclient").mode(mode)
+    with pytest.raises(Exception, match=r"OptionError|UNSUPPORTED_DATA_SOURCE_SAVE_MODE") as raised:
+        writer.option("kafka.bootstrap.servers", bootstrap_servers).option("topic", topic).save()
+    assert message in str(raised.value)
+    assert not consumed(topic)
+
+
 def test_a_stream_is_written_batch_by_batch(
     spark: SparkSession,
     bootstrap_servers: str,

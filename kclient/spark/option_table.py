@@ -228,8 +228,9 @@ WRITE = _table(
         "repeatableInput",
         "repeatable_input",
         _flag,
-        "With `exactly_once`: say that a batch that is read again gives the same rows to the same tasks, "
-        "so that what a late recovery finds lost can be written anew.",
+        "With `exactly_once`: `true` says that a batch that is read again gives the same rows to the same tasks, so "
+        "that what a late recovery finds lost can be written anew; `false`, that it may give others, so that a batch "
+        "that was decided is not compared with what it is after a restart. By default it must have as many rows.",
     ),
     Known(
         "writeId",

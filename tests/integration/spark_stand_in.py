@@ -132,13 +132,12 @@ class Query:
         self._processes.append(Process(chance or Chance()))
         return self._processes[-1].clients
 
-    def send(self, producer: Producer, rows: Iterator[bytes]) -> None:
-        for row in rows:
-            producer.send(self.topic, row)
+    def send(self, producer: Producer, rows: Iterator[bytes]) -> int:
+        return len([producer.send(self.topic, row) for row in rows])
 
     def task(self, batch: int, partition: int, run: str, clients: Clients, attempt: int = 0) -> Written:
         rows = self.rows[batch][partition]
-        return write_task(self.settings, Place(batch, run, partition, attempt), rows, self.send, clients)
+        return write_task(self.settings, Place(batch, run, partition, attempt), rows, self.send, lambda row: 1, clients)
 
     def run(self, chance: Chance | None = None, run: str | None = None) -> None:
         """Run until all batches are done, the query fails or the whole application dies.
@@ -189,6 +188,12 @@ def query(servers: str, topic: str, rows: Rows, partitions: int = 2, **options: 
         yield made
     finally:
         made.end()
+
+
+def prepared_by_all(written: Query, batch: int, run: str) -> list[Written]:
+    """What the tasks of a batch tell, with nothing decided yet."""
+    clients = written.process()
+    return [written.task(batch, partition, run, clients) for partition in range(len(written.rows[batch]))]
 
 
 def batches_of(batches: int, tasks: int, rows: int = 3) -> Rows:

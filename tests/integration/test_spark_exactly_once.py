@@ -13,7 +13,7 @@ import pytest
 
 from kclient import Admin, Producer, TopicPartition
 from kclient.spark.errors import OptionError
-from kclient.spark.exactly_once import Written, abort, commit
+from kclient.spark.exactly_once import abort, commit
 from kclient.spark.exactly_once.decision import read_decision
 from kclient.spark.exactly_once.errors import (
     ExactlyOnceError,
@@ -32,6 +32,7 @@ from tests.integration.spark_stand_in import (
     batches_of,
     expected,
     open_transactions,
+    prepared_by_all,
     query,
 )
 from tests.reading import committed
@@ -89,11 +90,6 @@ def test_every_row_is_written_once_by_a_query_that_dies_again_and_again(
                 assert chance.happened
         written.run()
         check(bootstrap_servers, written)
-
-
-def prepared_by_all(written: Query, batch: int, run: str) -> list[Written]:
-    clients = written.process()
-    return [written.task(batch, partition, run, clients) for partition in range(len(written.rows[batch]))]
 
 
 # -- who reads, and what

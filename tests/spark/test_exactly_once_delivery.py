@@ -69,7 +69,7 @@ def test_a_stream_has_no_write_id() -> None:
 
 def decided(tasks: int) -> Decision:
     entries = tuple(Entry(number, number % 3, 1 << 24, 32766) for number in range(tasks))
-    return Decision(batch=7, run="1f2e3d4c", past=("a", "b"), tasks=tasks, entries=entries)
+    return Decision(batch=7, run="1f2e3d4c", past=("a", "b"), tasks=tasks, rows=1000 * tasks, entries=entries)
 
 
 @pytest.mark.parametrize("tasks", [0, 1, 200, 5000])
@@ -94,9 +94,9 @@ def test_a_run_may_write_the_decided_batch_and_the_next_and_no_other_before_it()
 
 
 def test_a_decision_remembers_the_runs_before() -> None:
-    assert following(decided(1), 8, "1f2e3d4c", 1, []).past == ("a", "b")
-    assert following(decided(1), 8, "c", 1, []).past == ("a", "b", "1f2e3d4c")
-    assert following(None, 0, "c", 1, []).past == ()
+    assert following(decided(1), 8, "1f2e3d4c", tasks=1, rows=0, entries=[]).past == ("a", "b")
+    assert following(decided(1), 8, "c", tasks=1, rows=0, entries=[]).past == ("a", "b", "1f2e3d4c")
+    assert following(None, 0, "c", tasks=1, rows=0, entries=[]).past == ()
 
 
 def test_only_task_ids_of_the_query_and_the_parity_are_its_own() -> None:

@@ -19,7 +19,10 @@ Why it holds, by where it ends:
   that its driver did not end is ended by fencing that driver.
 - After 3: Spark runs the batch again. Its tasks read the decision first, commit what they find of their own, and write
   nothing; the driver commits the whole list, also if the batch comes back in another number of tasks. To commit twice
-  is harmless.
+  is harmless. The rows are counted: a batch that Spark planned anew, because its checkpoint is older than the decision,
+  would not be written and would count as done. A batch before the decided one is known by its number, this one by the
+  number of its rows. (If it has as many rows by chance, nothing tells.) Order and tasks may differ; a query that makes
+  another number of rows of the same input has to say so, and then nothing is compared.
 - In 4, for longer than the transactions' timeout: they are aborted by their coordinators, and the rows are lost. This
   is found out when they are to be committed, and `TransactionLostError` names them, each time, until the user acts. If
   he says that the input is repeatable, these tasks alone write anew; their transactions take the place of the lost
@@ -39,7 +42,10 @@ Who must not get in each other's way:
   silence.
 - Two drivers, when the old one was given up but lives. Deciding needs the driver's transactional id; whoever takes it
   fences the other, and reads the decision only then. A batch can be decided once. Who comes late aborts his own
-  transactions by their producer id and epoch, which can hit no others.
+  transactions by their producer id and epoch, which can hit no others. He may also be late to sweep: what was open when
+  he looked is aborted only if nobody has decided since. Batches without rows decide nothing, so one of those lets a
+  small hole be: the successor's batch after it may be hit. It fails then and runs again; or, if it was checked in the
+  same moment and decided, it is a `TransactionLostError`.
 - Two queries with one id, as from a copied checkpoint. Each start of a query is a run with an id of its own; a
   decision names its run and the ones before, and a run that finds itself among these fails.
 

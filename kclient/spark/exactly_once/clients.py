@@ -23,7 +23,7 @@ from kclient.spark.exactly_once.settings import Settings
 
 TIMEOUT = "transaction.timeout.ms"
 MOST_IDLE = 8
-"""The most producers that wait for their next batch; each has a thread and connections."""
+"""The most producers that wait for their next batch, of tasks and of drivers; each has a thread and connections."""
 
 DECISION_MS = 30_000
 """How long the driver's transaction may take: what a driver that died leaves open is over by then at the latest."""
@@ -60,7 +60,8 @@ class Clients:
         self._process = os.getpid()
         self._admins: dict[_Key, Admin] = {}
         self._idle: OrderedDict[tuple[_Key, str], Producer] = OrderedDict()
-        self._drivers: dict[tuple[_Key, str], Producer] = {}
+        self._drivers: OrderedDict[tuple[_Key, str], Producer] = OrderedDict()
+        self._runs: OrderedDict[tuple[_Key, str], str] = OrderedDict()
         self._timeouts: dict[_Key, int] = {}
 
     @contextmanager
@@ -105,11 +106,16 @@ class Clients:
             one.close(0)
 
     def driver(self, settings: Settings) -> Producer:
-        """The producer that decides for a query. When it is new it has fenced all before it."""
+        """The producer that decides for a query. When it is new it has fenced all before it.
+
+        A process decides for one query at a time, so that those of others can be closed: each write that is no stream
+        is a query, and comes once.
+        """
         key = (_key(settings), settings.driver_id)
         with self._own():
             known = self._drivers.get(key)
             if known is not None:
+                self._drivers.move_to_end(key)
                 return known
             producer = self._open_producer(
                 settings.client,
@@ -122,7 +128,10 @@ class Clients:
                 _discard(producer, error)
                 raise
             self._drivers[key] = producer
-            return producer
+            tired = [self._drivers.popitem(last=False)[1] for _ in range(len(self._drivers) - MOST_IDLE)]
+        for one in tired:
+            _discard(one)
+        return producer
 
     def forget_driver(self, settings: Settings) -> None:
         """Close the driver's producer, which was fenced or failed."""
@@ -130,6 +139,16 @@ class Clients:
             producer = self._drivers.pop((_key(settings), settings.driver_id), None)
         if producer is not None:
             _discard(producer)
+
+    def is_first(self, settings: Settings, run: str) -> bool:
+        """Whether this is the first that the process hears of a run of the query."""
+        key = (_key(settings), settings.group)
+        with self._own():
+            known = self._runs.pop(key, None)
+            self._runs[key] = run
+            if len(self._runs) > MOST_IDLE:
+                self._runs.popitem(last=False)
+        return known != run
 
     def timeout_ms(self, settings: Settings) -> int:
         """How long the tasks' transactions may be open: what the user says, else the most that all brokers allow.

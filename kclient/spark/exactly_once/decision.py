@@ -1,14 +1,15 @@
 """The decision: which batch of a query counts, and by which transactions. It is one committed offset of a group.
 
 The offset is the batch's number, for partition 0 of the decision topic. Its metadata is JSON with, in `transactions`,
-an entry for each task that wrote something: partition, lane, producer id and epoch in hexadecimal, `a.0.4e2f1.3`. A
+an entry for each task that wrote something: partition, lane, producer id and epoch in hexadecimal, `a.0.4e2f1.3`; and
+in `rows` how many rows they wrote together, by which a batch is known that comes back with others. A
 broker takes 4096 bytes of metadata per partition (`offset.metadata.max.bytes`), room for more than 200 tasks; what is
 longer goes on in the metadata of partitions 1, 2 and so on, with the same offset. All of them are one request, one
 record batch and one marker in one partition of `__consumer_offsets`, so a reader sees them change together.
 
-Brokers forget the offsets of a group without members after `offsets.retention.minutes` (seven days), and those of a
-topic when it is deleted. Only a query misses it that died between its decision and Spark's own note of the batch, and
-stays away for longer than that: it writes this batch again.
+Brokers forget the offsets of a group without members after `offsets.retention.minutes` (seven days), those of a topic
+when it is deleted, and any when they are told to; and the group has another name with another prefix. Only a query
+misses them that died between its decision and Spark's own note of the batch: it writes this batch again.
 """
 
 from __future__ import annotations
@@ -56,6 +57,7 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
         run: the run of the query that decided it.
         past: the runs before that, the latest last.
         tasks: how many tasks it had, with those that wrote nothing.
+        rows: how many rows they had together.
         entries: the transactions, by partition.
     """
 
@@ -63,6 +65,7 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     run: str
     past: tuple[str, ...] = ()
     tasks: int
+    rows: int
     entries: tuple[Entry, ...]
 
     def entry(self, partition: int) -> Entry | None:
@@ -92,6 +95,7 @@ class _Head(msgspec.Struct, omit_defaults=True):
     version: int
     run: str
     tasks: int
+    rows: int
     parts: int = 1
     past: tuple[str, ...] = ()
     transactions: str = ""
@@ -100,7 +104,7 @@ class _Head(msgspec.Struct, omit_defaults=True):
 def encode(decision: Decision) -> list[str]:
     """The metadata of partitions 0, 1, 2 ..."""
     texts = [f"{one.partition:x}.{one.lane:x}.{one.producer_id:x}.{one.epoch:x}" for one in decision.entries]
-    head = _Head(_VERSION, decision.run, decision.tasks, len(texts) + 1, decision.past)
+    head = _Head(_VERSION, decision.run, decision.tasks, decision.rows, len(texts) + 1, decision.past)
     room = MOST_METADATA - len(msgspec.json.encode(head)) - len(',"transactions":""')
     parts = [""]
     for text in texts:
@@ -122,7 +126,7 @@ def decode(batch: int, parts: list[str]) -> Decision:
     for text in " ".join((head.transactions, *parts[1:])).split():
         partition, lane, producer_id, epoch = (int(number, 16) for number in text.split("."))
         entries.append(Entry(partition, lane, producer_id, epoch))
-    return Decision(batch=batch, run=head.run, past=head.past, tasks=head.tasks, entries=tuple(entries))
+    return Decision(batch=batch, run=head.run, past=head.past, tasks=head.tasks, rows=head.rows, entries=tuple(entries))
 
 
 def offsets(decision: Decision, topic: str) -> dict[TopicPartition, OffsetAndMetadata]:
@@ -133,10 +137,12 @@ def offsets(decision: Decision, topic: str) -> dict[TopicPartition, OffsetAndMet
     }
 
 
-def following(last: Decision | None, batch: int, run: str, tasks: int, entries: Iterable[Entry]) -> Decision:
+def following(
+    last: Decision | None, batch: int, run: str, *, tasks: int, rows: int, entries: Iterable[Entry]
+) -> Decision:
     """The decision for a batch after the last one."""
     past = () if last is None else last.past if last.run == run else (*last.past, last.run)[-MOST_PAST:]
-    return Decision(batch=batch, run=run, past=past, tasks=tasks, entries=tuple(sorted(entries)))
+    return Decision(batch=batch, run=run, past=past, tasks=tasks, rows=rows, entries=tuple(sorted(entries)))
 
 
 def read_decision(admin: Admin, settings: Settings) -> Decision | None:
@@ -170,8 +176,23 @@ def read_decision(admin: Admin, settings: Settings) -> Decision | None:
 def _committed(
     admin: Admin, settings: Settings, timeout: float | None
 ) -> dict[TopicPartition, OffsetAndMetadata | None]:
+    """All that the group has committed, once it is stable.
+
+    Asked for all, a broker says nothing of a partition that has no offset yet, not even that one is pending. So the
+    first decision is asked for by name, which waits until it has taken place or not.
+    """
+    first = TopicPartition(settings.decision_topic, 0)
+    found = _stable_offsets(admin, settings.group, None, timeout)
+    if first not in found and _stable_offsets(admin, settings.group, [first], timeout)[first] is not None:
+        found = _stable_offsets(admin, settings.group, None, timeout)
+    return found
+
+
+def _stable_offsets(
+    admin: Admin, group: str, partitions: list[TopicPartition] | None, timeout: float | None
+) -> dict[TopicPartition, OffsetAndMetadata | None]:
     try:
-        return admin.list_group_offsets(settings.group, require_stable=True, timeout=timeout)[settings.group]
+        return admin.list_group_offsets({group: partitions}, require_stable=True, timeout=timeout)[group]
     except AdminError as failed:
         (error,) = failed.errors.values()
         raise error from None

@@ -102,11 +102,14 @@ class ExactlyOnce(msgspec.Struct, frozen=True, kw_only=True):
         query, place = self._place(context)
         rows = (batch for batch in batches if batch.num_rows)
 
-        def send(producer: Producer, pieces: Iterator[pyarrow.RecordBatch]) -> object:
+        def send(producer: Producer, pieces: Iterator[pyarrow.RecordBatch]) -> int:
             return send_batches(producer, pieces, self.columns)
 
+        def size(piece: pyarrow.RecordBatch) -> int:
+            return int(piece.num_rows)
+
         with told_shortly(self.options.servers):
-            return write_task(self._settings(query), place, rows, send)
+            return write_task(self._settings(query), place, rows, send, size)
 
     def commit(self, written: Sequence[Written | None], batch_id: int) -> None:
         """Make the batch count; when it returns, that is done."""

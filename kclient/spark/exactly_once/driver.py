@@ -7,6 +7,7 @@ takes the id anew and looks again. That happens in health, too, as Spark may run
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 
 import msgspec
@@ -17,6 +18,7 @@ from kclient.spark.exactly_once.decision import Decision, Entry, encode, followi
 from kclient.spark.exactly_once.errors import (
     ExactlyOnceError,
     NotRepeatableError,
+    OldCheckpointError,
     RivalError,
     SupersededError,
     TransactionLostError,
@@ -31,6 +33,8 @@ _TAKEN = (ProducerFencedError, InvalidProducerEpochError, InvalidPidMappingError
 MOST_TRIES = 5
 """How often the driver takes its id anew when it is fenced in the middle of a decision."""
 
+_log = logging.getLogger(__name__)
+
 
 def commit(settings: Settings, batch: int, written: Sequence[Written], clients: Clients = CLIENTS) -> None:
     """Make a batch count, all of it, once: decide it, and complete its transactions. When it returns, that is done.
@@ -42,12 +46,23 @@ def commit(settings: Settings, batch: int, written: Sequence[Written], clients: 
     Raises:
         TransactionExpiredError: a task's transaction is not open any more; nothing of the batch counts.
         TransactionLostError: the batch is decided, and some rows are lost.
+        NotRepeatableError: it is, and what is written in their place are not the same rows.
         RivalError, SupersededError, OldCheckpointError: another run of the query writes, or has written.
         KafkaError: it is not known what became of the batch; `abort` finds out.
     """
+    if not written:
+        return
+    admin = clients.admin(settings)
+    is_first = clients.is_first(settings, written[0].place.run)
+    if is_first:
+        # What the process keeps may be of the run before; the new one's first commit fences all others.
+        clients.forget_driver(settings)
+        _warn_of_none(settings, batch, read_decision(admin, settings))
+    # What is left open by a run that died, or by an attempt that does not count.
+    sweeps = is_first or any(one.place.attempt or one.lane for one in written)
     for _ in range(MOST_TRIES):
         try:
-            last, decision = _decide(settings, batch, written, clients)
+            last = _decide(settings, batch, written, clients, fences=sweeps)
         except _TAKEN:
             clients.forget_driver(settings)
             continue
@@ -55,12 +70,10 @@ def commit(settings: Settings, batch: int, written: Sequence[Written], clients: 
             # What its producer was doing may not have come to an end.
             clients.forget_driver(settings)
             raise
-        if decision is not None:
-            admin = clients.admin(settings)
-            commit_all(admin, settings, decision)
-            is_first = last is None or any(one.place.run != last.run for one in written)
-            if is_first or any(one.place.attempt or one.lane for one in written):
-                sweep(admin, settings, decision)
+        if last is not None and last.batch == batch:
+            commit_all(admin, settings, last)
+        if sweeps:
+            sweep(admin, settings, batch, last)
         return
     raise SupersededError(
         f"batch {batch} is not committed: the transactional id {settings.driver_id!r} was taken by others {MOST_TRIES} "
@@ -86,34 +99,42 @@ def abort(settings: Settings, batch: int, written: Sequence[Written | None], cli
     kept = set()
     if decision is not None and decision.batch == batch:
         kept = {entry.prepared(settings, batch) for entry in decision.entries}
-    abort_each(admin, [one.prepared for one in written if one and one.prepared and one.prepared not in kept])
-    if decision is not None and kept:
-        commit_all(admin, settings, decision)
+    try:
+        # What counts comes first: readers wait for it, and it is lost if it takes too long.
+        if decision is not None and kept:
+            commit_all(admin, settings, decision)
+    finally:
+        abort_each(admin, [one.prepared for one in written if one and one.prepared and one.prepared not in kept])
 
 
 def _decide(
-    settings: Settings, batch: int, written: Sequence[Written], clients: Clients
-) -> tuple[Decision | None, Decision | None]:
-    """Decide, or find that it is decided: the decision that was found, and the batch's, None if nothing was written."""
+    settings: Settings, batch: int, written: Sequence[Written], clients: Clients, *, fences: bool
+) -> Decision | None:
+    """Decide, or find that it is decided: the last decision now, which is the batch's unless nothing was written.
+
+    Parameters:
+        fences: keep other drivers from deciding even if there is nothing to decide.
+    """
     admin = clients.admin(settings)
+    run = written[0].place.run
     wrote = [one for one in written if one.prepared is not None]
-    if not wrote:
-        # Nothing is decided here, so nobody has to be fenced: a batch without rows costs one request.
-        last = read_decision(admin, settings)
-        return last, last if last is not None and last.batch == batch else None
-    run = wrote[0].place.run
-    producer = clients.driver(settings)
+    # Where nothing is decided nobody has to be fenced, so that most batches without rows cost one request.
+    producer = clients.driver(settings) if wrote or fences else None
     last = read_decision(admin, settings)
     if last is not None:
         last.check_run(run, batch)
     if last is not None and last.batch == batch:
         decision = _amended(settings, last, written)
+    elif not wrote:
+        return last
     else:
-        if last is not None and last.run != run:
+        if last is not None and last.run != run and last.batch + 1 == batch:
             _finish_former(settings, last, clients)
-        decision = following(last, batch, run, len(written), (_entry(one) for one in wrote))
-    if decision == last:
-        return last, decision
+        rows = sum(one.rows for one in written)
+        entries = (_entry(one) for one in wrote)
+        decision = following(last, batch, run, tasks=len(written), rows=rows, entries=entries)
+    if decision == last or producer is None:
+        return last
     check_open(admin, settings, batch, (_entry(one) for one in wrote))
     texts = encode(decision)
     partitions = len(producer.partitions_for(settings.decision_topic)) if len(texts) > 1 else 1
@@ -128,7 +149,7 @@ def _decide(
         offsets(decision, settings.decision_topic), ConsumerGroupMetadata(settings.group)
     )
     producer.commit_transaction()
-    return last, decision
+    return decision
 
 
 def _entry(one: Written) -> Entry:
@@ -141,6 +162,8 @@ def _amended(settings: Settings, last: Decision, written: Sequence[Written]) -> 
 
     Raises:
         RivalError: tasks wrote, though they had lost nothing.
+        NotRepeatableError: what was written anew are not the rows that were lost.
+        OldCheckpointError: the batch has other rows than when it was decided.
     """
     entries = {entry.partition: entry for entry in last.entries}
     for one in written:
@@ -160,13 +183,45 @@ def _amended(settings: Settings, last: Decision, written: Sequence[Written]) -> 
                 "missing of it cannot be written anew by tasks, although repeatableInput=true"
             )
         entries[one.place.partition] = _entry(one)
+    _check_rows(settings, last, written)
     return msgspec.structs.replace(last, entries=tuple(sorted(entries.values())))
+
+
+def _check_rows(settings: Settings, last: Decision, written: Sequence[Written]) -> None:
+    """See that a decided batch has as many rows as then: with another number it is not the batch that was decided."""
+    rows = sum(one.rows for one in written)
+    if rows == last.rows or settings.repeatable is False:
+        return
+    found = f"batch {last.batch} had {last.rows} rows when it was decided, and has {rows} now"
+    if any(one.replaces is not None for one in written):
+        raise NotRepeatableError(
+            f"{found}: what is missing of it cannot be written anew by tasks, although repeatableInput=true"
+        )
+    raise OldCheckpointError(
+        f"{found}; those it had are written, and no others. Either the checkpoint is a copy, was restored or has lost "
+        "files, and the batch was planned anew: with a new checkpointLocation the query begins anew, under another id. "
+        "Or the query does not give the same rows for the same input (random values, a table that changes): say so "
+        "with repeatableInput=false, and it goes on. For a write that is no stream: its writeId was used for other rows"
+    )
+
+
+def _warn_of_none(settings: Settings, batch: int, last: Decision | None) -> None:
+    if last is None and batch:
+        _log.warning(
+            "batch %d is written, and the group %s has no decision of a batch before. That is right if none of those "
+            "had rows, or was written exactly once. Otherwise this batch may be there twice, if the query died in the "
+            "middle of it: see whether transactionalIdPrefix or the cluster was changed, the group or the decision "
+            "topic was deleted, or offsets.retention.minutes have passed",
+            batch,
+            settings.group,
+        )
 
 
 def _finish_former(settings: Settings, last: Decision, clients: Clients) -> None:
     """See, at the first batch of a run, that the one before is complete, as it is when Spark goes on after it.
 
-    Its ids may have expired by now, or been used since; so only what is known to be lost is an error.
+    Its ids may have expired by now; so only what is known to be lost is an error. Where batches without rows lie
+    between, Spark has gone on long ago, and attempts at the one after them have used the ids.
     """
     admin = clients.admin(settings)
     try:

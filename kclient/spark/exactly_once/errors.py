@@ -70,11 +70,11 @@ class RivalError(ExactlyOnceError, name="BATCH_DECIDED_ELSEWHERE"):
 
 
 class OldCheckpointError(ExactlyOnceError, name="CHECKPOINT_TOO_OLD"):
-    """The checkpoint asks for a batch that lies before the last one that was written."""
+    """The checkpoint asks for a batch before the last one that was written, or for that one with other rows."""
 
 
 class NotRepeatableError(ExactlyOnceError, name="INPUT_NOT_REPEATABLE"):
-    """A batch that was to be repeated for some tasks came back with another number of tasks."""
+    """A batch that was to be repeated for some tasks came back with another number of tasks or rows."""
 
 
 def _named(tasks: Sequence[tuple[int, str]]) -> str:

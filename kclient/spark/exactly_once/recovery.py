@@ -146,27 +146,34 @@ def open_lane(admin: Admin, settings: Settings, batch: int, partition: int, firs
         first, count = first + count, count * 2
 
 
-def sweep(admin: Admin, settings: Settings, decision: Decision) -> None:
-    """Abort what stale attempts of a decided batch left open: it holds up readers of committed records.
+def sweep(admin: Admin, settings: Settings, batch: int, decision: Decision | None) -> None:
+    """Abort what stale attempts of a batch that is done left open: it holds up readers of committed records.
 
     Only ids with the parity of the batch are looked at: those of the next batch may be in use by another run already.
-    Whatever stands in the way is logged, for the batch is written; the transactions' timeouts do the rest.
+    Where another run has decided since, so may be those of the batch after that, and all are left alone. Whatever
+    stands in the way is logged, for the batch is written; the transactions' timeouts do the rest.
+
+    Parameters:
+        decision: the last one, which is the batch's if that had rows.
     """
-    kept = {entry.prepared(settings, decision.batch) for entry in decision.entries}
+    kept = set() if decision is None else {entry.prepared(settings, decision.batch) for entry in decision.entries}
     try:
         listed = admin.list_transactions(states=[TransactionState.ONGOING])
-        names = [name for name in listed if settings.is_task_of(name, decision.batch)]
+        names = [name for name in listed if settings.is_task_of(name, batch)]
         found = _describe(admin, names).values()
-        stale = [
+        stale = {
             PreparedTransaction(each.transactional_id, each.producer_id, each.producer_epoch)
             for each in found
             if each.state is TransactionState.ONGOING
-        ]
-        abort_each(admin, [one for one in stale if one not in kept])
+        } - kept
+        # The decision is read after the transactions: those of a batch that follows another decision are not among them
+        # while it still stands.
+        if stale and read_decision(admin, settings) == decision:
+            abort_each(admin, stale)
     except KafkaError as error:
         _log.warning(
             "stale attempts of batch %d of %s may hold up readers of committed records until their timeout: %s",
-            decision.batch,
+            batch,
             settings.group,
             error,
         )

@@ -29,14 +29,15 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         client: options of the clients, by Kafka's dotted names.
         query: the query's id: the same after a restart from the same checkpoint, and no other query's.
         decision_topic: an existing topic; the query's group has its committed offsets there. Nothing is written to it.
-        repeatable: whether a batch that is read again gives the same rows to the same tasks.
+        repeatable: what is known of a batch that is read again: True if it gives the same rows to the same tasks, False
+            if not even as many rows; None if as many.
         prefix: what the group and all transactional ids begin with.
     """
 
     client: dict[str, str]
     query: str
     decision_topic: str
-    repeatable: bool = False
+    repeatable: bool | None = None
     prefix: str = PREFIX
 
     @property
@@ -86,6 +87,7 @@ class Written(msgspec.Struct, frozen=True):
         lane: of its transactional id.
         prepared: its transaction; None if it wrote nothing.
         replaces: the transaction of a decided batch that was aborted, and whose rows these are.
+        rows: how many it had, written or not.
     """
 
     place: Place
@@ -93,3 +95,4 @@ class Written(msgspec.Struct, frozen=True):
     lane: int = 0
     prepared: PreparedTransaction | None = None
     replaces: PreparedTransaction | None = None
+    rows: int = 0

@@ -4,9 +4,12 @@ What it does depends on the decision, which it reads first:
 
     the batch is not decided    it writes, on an id of the batch's parity
     it is decided               it commits its own transaction once more, in case the driver died before that, and
-                                writes nothing
+                                writes nothing; it only counts its rows
     ... and its transaction is  it fails; or, if the user says that the input is repeatable, it writes its rows anew,
     known to be aborted         and the driver puts that transaction in the place of the lost one
+
+Whatever it does, it reads its rows to the end. The driver compares their number with that of the decision; and Spark
+keeps the state of a query that has one, and lets go of its worker in peace, only when all was read.
 """
 
 from __future__ import annotations
@@ -31,7 +34,8 @@ def write_task(
     settings: Settings,
     place: Place,
     rows: Iterable[T],
-    send: Callable[[Producer, Iterator[T]], object],
+    send: Callable[[Producer, Iterator[T]], int],
+    size: Callable[[T], int],
     clients: Clients = CLIENTS,
 ) -> Written:
     """Write a task's rows, unless they are written already.
@@ -39,8 +43,9 @@ def write_task(
     A task without rows asks Kafka for nothing but the decision.
 
     Parameters:
-        rows: in pieces, each of one row at least; not touched if they are written already.
-        send: sends all pieces.
+        rows: in pieces, each of one row at least.
+        send: sends all pieces, and returns how many rows they had.
+        size: how many rows a piece has.
         clients: of this process.
 
     Returns:
@@ -59,7 +64,7 @@ def write_task(
         if decision.batch == place.batch:
             lost = _recover(settings, decision, place.partition, clients)
             if lost is None:
-                return Written(place, settings.query)
+                return Written(place, settings.query, rows=sum(map(size, rows)))
             # The id of the lost transaction keeps what is known of it, until another is decided in its place.
             replaces, lane = lost.prepared(settings, place.batch), max(place.attempt, lost.lane + 1)
     pieces = iter(rows)
@@ -68,8 +73,8 @@ def write_task(
         return Written(place, settings.query, replaces=replaces)
     lane = open_lane(admin, settings, place.batch, place.partition, lane)
     name = settings.task_id(place.batch, place.partition, lane)
-    prepared = _write(settings, name, chain([first], pieces), send, clients)
-    return Written(place, settings.query, lane, prepared, replaces)
+    prepared, sent = _write(settings, name, chain([first], pieces), send, clients)
+    return Written(place, settings.query, lane, prepared, replaces, sent)
 
 
 def _recover(settings: Settings, decision: Decision, partition: int, clients: Clients) -> Entry | None:
@@ -91,14 +96,14 @@ def _write(
     settings: Settings,
     transactional_id: str,
     pieces: Iterator[T],
-    send: Callable[[Producer, Iterator[T]], object],
+    send: Callable[[Producer, Iterator[T]], int],
     clients: Clients,
-) -> PreparedTransaction:
+) -> tuple[PreparedTransaction, int]:
     with clients.task(settings, transactional_id) as producer:
         try:
             producer.init_transactions()
         except InvalidTxnTimeoutError as error:
             raise too_long(settings, error) from None
         producer.begin_transaction()
-        send(producer, pieces)
-        return producer.prepare_transaction()
+        sent = send(producer, pieces)
+        return producer.prepare_transaction(), sent

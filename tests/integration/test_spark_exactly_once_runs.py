@@ -1,0 +1,278 @@
+"""Runs of a query that meet what runs before them left: decided batches, stale transactions, nothing at all.
+
+`test_spark_exactly_once` has the death of a run at each of its calls.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+import msgspec
+import pytest
+
+from kclient import Admin, NewTopic, TopicPartition
+from kclient.spark.exactly_once import Written, abort, commit
+from kclient.spark.exactly_once.clients import MOST_IDLE
+from kclient.spark.exactly_once.decision import read_decision
+from kclient.spark.exactly_once.errors import NotRepeatableError, OldCheckpointError, RivalError
+from kclient.types import PreparedTransaction
+from tests.integration.raw_transactions import RawTransactions
+from tests.integration.spark_stand_in import (
+    Chance,
+    Failed,
+    Killed,
+    Query,
+    batches_of,
+    expected,
+    open_transactions,
+    prepared_by_all,
+    query,
+)
+from tests.reading import committed
+from tests.waiting import wait_until
+
+
+class Meanwhile(Chance):
+    """Lets others act at the first step of a name.
+
+    Parameters:
+        name: of the step.
+        others: what they do.
+    """
+
+    def __init__(self, name: str, others: Callable[[], object]) -> None:
+        super().__init__()
+        self._when = name
+        self._others = others
+
+    def step(self, name: str) -> None:
+        super().step(name)
+        if name == self._when and self.steps.count(name) == 1:
+            self._others()
+
+
+def decide(written: Query, batch: int, run: str) -> None:
+    """Let a run decide a batch, and die before its transactions are completed."""
+    tasks = prepared_by_all(written, batch, run)
+    with pytest.raises(Killed):
+        commit(written.settings, batch, tasks, written.process(Chance(name="before complete_transaction")))
+
+
+# -- a decided batch that comes back
+
+
+@pytest.mark.parametrize(
+    "now",
+    [
+        [[b"a", b"b", b"c", b"new"], [b"d"]],
+        [[b"a", b"b", b"c"], [b"d"], [b"new"]],
+        [[b"a", b"b"], []],
+        [[], []],
+    ],
+    ids=["longer task", "another task", "fewer rows", "no rows"],
+)
+def test_a_decided_batch_that_comes_back_with_other_rows_is_found_out(
+    bootstrap_servers: str, topic: str, now: list[list[bytes]]
+) -> None:
+    with query(bootstrap_servers, topic, [[[b"a", b"b", b"c"], [b"d"]]]) as written:
+        decide(written, 0, "a")
+        written.rows[0] = now
+        rows = sum(map(len, now))
+        with pytest.raises(OldCheckpointError, match=rf"batch 0 .* 4 rows .* {rows} now"):
+            written.run()
+        # What was decided counts all the same.
+        assert committed(bootstrap_servers, topic) == [b"a", b"b", b"c", b"d"]
+        assert open_transactions(bootstrap_servers, written) == []
+
+
+def test_a_decided_batch_that_comes_back_with_other_rows_counts_as_it_was_where_input_is_said_to_differ(
+    bootstrap_servers: str, topic: str
+) -> None:
+    with query(bootstrap_servers, topic, [[[b"a"], [b"b"]], [[b"c"]]], repeatable=False) as written:
+        decide(written, 0, "a")
+        written.rows[0] = [[b"a", b"x", b"y"]]
+        written.run()
+        assert committed(bootstrap_servers, topic) == [b"a", b"b", b"c"]
+
+
+def test_a_decided_batch_that_comes_back_in_another_order_is_written_once(bootstrap_servers: str, topic: str) -> None:
+    with query(bootstrap_servers, topic, [[[b"a", b"b", b"c"], [b"d"]]]) as written:
+        decide(written, 0, "a")
+        written.rows[0] = [[b"d"], [], [b"c", b"b", b"a"]]
+        written.run()
+        assert committed(bootstrap_servers, topic) == [b"a", b"b", b"c", b"d"]
+
+
+def test_the_tasks_of_a_decided_batch_read_their_rows_to_the_end(bootstrap_servers: str, topic: str) -> None:
+    with query(bootstrap_servers, topic, batches_of(1, 2, rows=50)) as written:
+        decide(written, 0, "a")
+        rows = iter(written.rows[0][1])
+        written.rows[0][1] = rows  # type: ignore[call-overload]
+        task = written.task(0, 1, "b", written.process())
+        assert next(rows, None) is None
+        assert (task.prepared, task.rows) == (None, 50)
+
+
+def test_what_was_lost_is_not_written_anew_by_input_that_differs_after_all(bootstrap_servers: str, topic: str) -> None:
+    rows = [[[b"a", b"b"], [b"c"]]]
+    with query(bootstrap_servers, topic, rows, client={"transaction.timeout.ms": "1000"}, repeatable=True) as written:
+        decide(written, 0, "a")
+        wait_until(lambda: not open_transactions(bootstrap_servers, written))
+        written.take_time()
+        written.rows[0] = [[b"a", b"b"], [b"c", b"d"]]
+        with pytest.raises(NotRepeatableError, match=r"3 rows .* 4 now"):
+            written.run()
+        assert committed(bootstrap_servers, topic) == []
+        written.rows[0] = [[b"a", b"b"], [b"c"]]
+        written.run()
+        assert committed(bootstrap_servers, topic) == [b"a", b"b", b"c"]
+
+
+# -- a decision that is not there, or not yet
+
+
+def test_the_first_decision_of_a_query_is_read_once_it_is_stable(bootstrap_servers: str, topic: str) -> None:
+    with query(bootstrap_servers, topic, batches_of(1, 1)) as written:
+        tasks = prepared_by_all(written, 0, "a")
+        with pytest.raises(Killed):
+            commit(written.settings, 0, tasks, written.process(Chance(name="before commit_transaction")))
+        chance = Chance()
+        assert read_decision(written.process(chance).admin(written.settings), written.settings) is None
+        assert "after fence_producers" in chance.steps
+        written.run()
+        assert committed(bootstrap_servers, topic) == expected(written.rows)
+
+
+def test_the_first_decision_for_another_topic_is_read_once_it_is_stable(
+    bootstrap_servers: str, topic: str, admin: Admin
+) -> None:
+    with query(bootstrap_servers, topic, batches_of(2, 1)) as written:
+        commit(written.settings, 0, prepared_by_all(written, 0, "a"), written.process())
+        admin.create_topics([NewTopic(f"{topic}-other")])
+        written.settings = msgspec.structs.replace(written.settings, decision_topic=f"{topic}-other")
+        tasks = prepared_by_all(written, 1, "a")
+        with pytest.raises(Killed):
+            commit(written.settings, 1, tasks, written.process(Chance(name="before commit_transaction")))
+        chance = Chance()
+        found = read_decision(written.process(chance).admin(written.settings), written.settings)
+        assert found is not None
+        assert found.batch == 0
+        assert "after fence_producers" in chance.steps
+
+
+def test_a_run_that_goes_on_without_finding_a_decision_says_what_may_be_wrong(
+    bootstrap_servers: str, topic: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.WARNING, "kclient.spark")
+    with query(bootstrap_servers, topic, batches_of(4, 1)) as written:
+        written.run()
+        assert caplog.messages == []
+        written.rows += batches_of(2, 1)
+        written.settings = msgspec.structs.replace(written.settings, prefix="other")
+        written.run()
+        [told] = caplog.messages
+        assert "batch 4" in told
+        assert "transactionalIdPrefix" in told
+
+
+# -- transactions that are left behind
+
+
+def test_a_batch_that_comes_back_without_rows_leaves_nothing_open(bootstrap_servers: str, topic: str) -> None:
+    with query(bootstrap_servers, topic, batches_of(2, 2)) as written:
+        prepared_by_all(written, 0, "a")
+        written.rows[0] = [[], []]
+        written.run()
+        assert open_transactions(bootstrap_servers, written) == []
+        assert committed(bootstrap_servers, topic) == expected(written.rows)
+
+
+def test_a_batch_without_rows_costs_the_driver_one_request_once_its_run_has_begun(
+    bootstrap_servers: str, topic: str
+) -> None:
+    with query(bootstrap_servers, topic, [[[b"a"]], [[]]]) as written:
+        driver = Chance()
+        clients = written.process(driver)
+        commit(written.settings, 0, prepared_by_all(written, 0, "a"), clients)
+        before = len(driver.steps)
+        commit(written.settings, 1, prepared_by_all(written, 1, "a"), clients)
+        assert driver.steps[before:] == ["before list_group_offsets", "after list_group_offsets"]
+
+
+def test_a_driver_that_was_given_up_leaves_its_successors_transactions_alone(
+    bootstrap_servers: str, topic: str
+) -> None:
+    with query(bootstrap_servers, topic, batches_of(3, 2)) as written:
+        later: list[Written] = []
+
+        def succeed() -> None:
+            commit(written.settings, 1, prepared_by_all(written, 1, "b"), successor)
+            later.extend(prepared_by_all(written, 2, "b"))
+
+        successor = written.process()
+        old = written.process(Meanwhile("before list_transactions", succeed))
+        commit(written.settings, 0, prepared_by_all(written, 0, "a"), old)
+        commit(written.settings, 2, later, successor)
+        assert committed(bootstrap_servers, topic) == expected(written.rows)
+
+
+def test_an_abort_that_fails_completes_what_is_decided_before(
+    bootstrap_servers: str, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    complete = Admin.complete_transaction
+
+    def only_commit(admin: Admin, prepared: PreparedTransaction, *, commit: bool = True) -> None:
+        if not commit:
+            raise Failed("it was to fail here")
+        complete(admin, prepared)
+
+    with query(bootstrap_servers, topic, batches_of(1, 2)) as written:
+        newer = [written.task(0, partition, "b", written.process()) for partition in range(2)]
+        decide(written, 0, "a")
+        with pytest.raises(RivalError):
+            commit(written.settings, 0, newer, written.process())
+        with monkeypatch.context() as patched:
+            patched.setattr(Admin, "complete_transaction", only_commit)
+            with pytest.raises(Failed):
+                abort(written.settings, 0, newer, written.process())
+        left = {one.prepared.transactional_id for one in newer if one.prepared}
+        assert set(open_transactions(bootstrap_servers, written)) == left
+        abort(written.settings, 0, newer, written.process())
+        assert committed(bootstrap_servers, topic) == expected(written.rows)
+
+
+def test_an_attempt_that_was_aborted_is_not_taken_for_the_loss_of_the_last_batch_with_rows(
+    bootstrap_servers: str, topic: str, raw: RawTransactions
+) -> None:
+    with (
+        raw.at_transaction_version(1),
+        query(bootstrap_servers, topic, [[[b"a"]], [[]], [[b"b"]]]) as written,
+    ):
+        commit(written.settings, 0, prepared_by_all(written, 0, "a"), written.process())
+        commit(written.settings, 1, prepared_by_all(written, 1, "a"), written.process())
+        [failed] = prepared_by_all(written, 2, "a")
+        abort(written.settings, 2, [failed], written.process())
+        again = written.task(2, 0, "b", written.process(), attempt=1)
+        commit(written.settings, 2, [again], written.process())
+        assert committed(bootstrap_servers, topic) == [b"a", b"b"]
+
+
+# -- processes that live long
+
+
+def test_a_process_keeps_few_drivers_of_many_writes(bootstrap_servers: str, topic: str) -> None:
+    with query(bootstrap_servers, topic, batches_of(1, 1, rows=1)) as written:
+        chance = Chance()
+        clients = written.process(chance)
+        for number in range(2 * MOST_IDLE):
+            written.settings = msgspec.structs.replace(written.settings, query=f"{topic}-{number}")
+            commit(written.settings, 0, [written.task(0, 0, "a", clients)], clients)
+        # Each has a task's producer and a driver's.
+        opened = 2 * 2 * MOST_IDLE
+        assert chance.steps.count("after init_transactions") == opened
+        assert opened - chance.steps.count("after close") <= 2 * MOST_IDLE
+        assert len(committed(bootstrap_servers, topic)) == 2 * MOST_IDLE
+        with Admin(bootstrap_servers=bootstrap_servers) as admin:
+            decided = admin.list_group_offsets(written.settings.group)[written.settings.group]
+        assert list(decided) == [TopicPartition(topic, 0)]

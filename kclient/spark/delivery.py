@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
-from kclient.errors import DeliveryError
+from kclient.errors import DeliveryError, KafkaTimeoutError
 from kclient.spark.errors import SourceError, told_shortly
 from kclient.spark.options import WriteOptions
 from kclient.spark.producers import borrow
@@ -55,6 +55,27 @@ def choose_delivery(options: WriteOptions, columns: RecordColumns, *, is_stream:
 
     made = ExactlyOnce.of_stream if is_stream else ExactlyOnce.of_write
     return made(options, columns)
+
+
+CREATED_WITHIN = 5.0
+"""Seconds after which a topic that the brokers create by themselves is there."""
+
+
+def check_topic(options: WriteOptions) -> None:
+    """Look for the topic of all rows before tasks are started, which would wait for it for `max.block.ms`.
+
+    It is no error here that Kafka does not answer: it may do so before the tasks give up.
+
+    Raises:
+        SourceError: there is none, and the brokers do not create it; or it may not be written to.
+    """
+    if options.topic is None:
+        return
+    with told_shortly(options.servers), borrow(options) as producer:
+        try:
+            producer.partitions_for(options.topic, timeout=CREATED_WITHIN)
+        except KafkaTimeoutError:
+            pass
 
 
 class AtLeastOnce(msgspec.Struct, frozen=True, kw_only=True):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
-from kclient.spark.delivery import Delivery, choose_delivery
+from kclient.spark.delivery import Delivery, check_topic, choose_delivery
 from kclient.spark.record_columns import RecordColumns
 from kclient.spark.workers import Arriving, freeze_modules
 
@@ -48,11 +48,13 @@ class BatchWriter(Arriving, DataSourceArrowWriter):  # type: ignore[misc]
 
     Raises:
         OptionError: what the delivery needs is missing.
-        SourceError: the columns cannot be written.
+        SourceError: the columns cannot be written, or there is no such topic.
     """
 
     def __init__(self, options: WriteOptions, schema: StructType) -> None:
         self._delivery = choose_delivery(options, _columns(options, schema), is_stream=False)
+        # Not for streams: each of their micro-batches makes a writer.
+        check_topic(options)
 
     def write(self, iterator: Iterator[pyarrow.RecordBatch]) -> TaskWritten:
         """Write the rows of one task."""

@@ -9,13 +9,16 @@ from typing import Any
 
 import pytest
 
+from kclient import Admin, NewTopic
+from kclient.spark import delivery as module
 from kclient.spark import producers
-from kclient.spark.delivery import AtLeastOnce, choose_delivery
+from kclient.spark.delivery import AtLeastOnce, check_topic, choose_delivery
 from kclient.spark.errors import OptionError, SourceError
 from kclient.spark.options import WriteOptions
 from kclient.spark.producers import ProducerCache
 from kclient.spark.record_columns import RecordColumns
 from kclient.types import ConsumerRecord
+from refbroker.testing import RefBroker
 
 pyarrow = pytest.importorskip("pyarrow")
 
@@ -61,6 +64,29 @@ def test_what_is_written_is_there(
     assert one.write(iter([batch(0, 1000, **rest), batch(1000, 1000, **rest)])) == 2000
     found = [(record.partition, record.key, record.value) for record in consumed(topic)]
     assert found == [(n, None if n else b"k", b"%d" % value) for n in range(2) for value in range(n, 2000, 2)]
+
+
+def test_a_topic_that_does_not_exist_is_told_before_rows_are_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "CREATED_WITHIN", 0.3)
+    with RefBroker(auto_create_topics_enable=False) as kafka:
+        servers = kafka.bootstrap_servers
+        with pytest.raises(SourceError, match=f"there is no topic 'orders' on {servers}"):
+            check_topic(delivery(servers, "orders").options)
+        with Admin(bootstrap_servers=servers) as admin:
+            admin.create_topics([NewTopic("orders", num_partitions=1)])
+        check_topic(delivery(servers, "orders").options)
+        check_topic(delivery(servers, None, "topic").options)
+
+
+def test_a_topic_that_the_brokers_create_is_there_in_time(bootstrap_servers: str, topic: str) -> None:
+    check_topic(delivery(bootstrap_servers, topic).options)
+
+
+def test_whether_a_topic_exists_is_left_to_the_tasks_while_kafka_is_down(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "CREATED_WITHIN", 0.1)
+    check_topic(delivery("127.0.0.1:1", "orders").options)
 
 
 def test_a_task_without_rows_writes_nothing(bootstrap_servers: str, topic: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,6 +12,7 @@ import pytest
 
 from kclient import Admin, NewPartitions, NewTopic, Producer, TopicPartition
 from kclient.spark.progress import lag
+from refbroker.testing import RefBroker
 from tests.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -278,3 +280,85 @@ def test_a_stream_is_written_to_another_topic(
     assert [(one.partition, one.value) for one in consumed(copy)] == [
         (one.partition, one.value) for one in consumed(topic)
     ]
+
+
+# -- Kafka goes down
+
+
+class Outage:
+    """A query on a broker of its own, whose checkpoint is at the end of what was sent when the broker went down."""
+
+    def __init__(self, kafka: RefBroker, stream: Stream, **dotted: str) -> None:
+        self.kafka = kafka
+        self.stream = stream
+        self._dotted = dotted
+        self.send(range(10))
+        self.query = self.start()
+        wait_for(self.query, lambda: len(stream.values) == 10 and "Waiting" in self.query.status["message"])
+        kafka.stop()
+
+    def start(self) -> StreamingQuery:
+        dotted = {name.replace("_", "."): value for name, value in self._dotted.items()}
+        return self.stream.start({"processingTime": "0 seconds"}, dotted, subscribe="t", startingOffsets="earliest")
+
+    def send(self, numbers: range) -> None:
+        with Producer(bootstrap_servers=self.kafka.bootstrap_servers) as producer:
+            for number in numbers:
+                producer.send("t", b"%d" % number, partition=0)
+
+    def wait_until_noticed(self) -> None:
+        """Until the query has waited for an answer longer than it does in good times."""
+        seen: list[float] = []
+
+        def stuck() -> bool:
+            if "Getting offsets" not in self.query.status["message"]:
+                seen.clear()
+            seen.append(time.monotonic())
+            return seen[-1] - seen[0] > 2
+
+        wait_for(self.query, stuck)
+
+    def read_rest(self) -> None:
+        """The broker is back, and the query reads on: everything once."""
+        self.send(range(10, 20))
+        wait_for(self.query, lambda: len(self.stream.values) >= 20)
+        assert sorted(self.stream.values) == values(range(20))
+
+
+@pytest.fixture
+def go_down(spark: SparkSession, tmp_path: Path) -> Iterator[Callable[..., Outage]]:
+    with RefBroker(data_dir=tmp_path / "broker") as kafka:
+        stream = Stream(spark, kafka.bootstrap_servers, tmp_path / "checkpoint-of-outage")
+        yield lambda **dotted: Outage(kafka, stream, **dotted)
+        stream.stop()
+
+
+def test_a_query_goes_on_when_kafka_comes_back(go_down: Callable[..., Outage]) -> None:
+    outage = go_down()
+    outage.wait_until_noticed()
+    outage.kafka.start()
+    outage.read_rest()
+
+
+def test_a_query_stops_at_once_while_kafka_is_down(go_down: Callable[..., Outage]) -> None:
+    outage = go_down()
+    outage.wait_until_noticed()
+    began = time.monotonic()
+    outage.query.stop()
+    assert time.monotonic() - began < 10
+    assert not outage.query.isActive
+    assert outage.query.exception() is None
+    outage.kafka.start()
+    outage.query = outage.start()
+    outage.read_rest()
+
+
+def test_a_query_fails_when_kafka_stays_away(go_down: Callable[..., Outage]) -> None:
+    from pyspark.errors import StreamingQueryException
+
+    outage = go_down(kafka_default_api_timeout_ms="4000")
+    with pytest.raises(StreamingQueryException, match=f"Kafka on {outage.kafka.bootstrap_servers} did not answer: "):
+        outage.query.awaitTermination(SECONDS)
+    outage.kafka.start()
+    outage.query = outage.start()
+    outage.read_rest()

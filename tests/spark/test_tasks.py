@@ -287,6 +287,24 @@ def test_an_open_transaction_ends_what_is_read_committed(
         producer.abort_transaction()
 
 
+@pytest.mark.parametrize("strict", [True, False])
+def test_a_batch_that_ends_beyond_an_open_transaction_waits_for_its_end(
+    reader: Reader, make_topic: MakeTopic, bootstrap_servers: str, strict: bool
+) -> None:
+    topic = make_topic()
+    transact(bootstrap_servers, topic, "plain")
+    asked = {"subscribe": topic, "endingOffsets": json.dumps({topic: {"0": 11}}), "failOnDataLoss": strict}
+    committed = {"kafka.isolation.level": "read_committed"}
+    with Producer(bootstrap_servers=bootstrap_servers, transactional_id=topic) as producer:
+        producer.init_transactions()
+        producer.begin_transaction()
+        producer.send(topic, b"open").result(timeout=20)
+        with pytest.raises(SourceError, match=r"nothing came of .*-0 from offset 10 .*the task reads up to 11"):
+            reader.rows({**committed, "kafkaConsumer.pollTimeoutMs": "200"}, **asked)
+        producer.commit_transaction()
+    assert reader.offsets(committed, **asked) == {0: list(range(11))}
+
+
 def test_gaps_of_compaction_are_no_loss(
     reader: Reader, producer: Producer, make_topic: MakeTopic, consumed: Consume
 ) -> None:

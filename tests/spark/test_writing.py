@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kclient import Admin, NewTopic
+from refbroker.testing import RefBroker
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -130,6 +131,15 @@ def test_a_batch_can_only_be_appended(
         writer.option("kafka.bootstrap.servers", bootstrap_servers).option("topic", topic).save()
     assert message in str(raised.value)
     assert not consumed(topic)
+
+
+def test_a_topic_that_does_not_exist_is_told_before_there_are_tasks(spark: SparkSession) -> None:
+    with RefBroker(auto_create_topics_enable=False) as kafka:
+        writer = spark.range(1).selectExpr("string(id) AS value").write.format("kclient").mode("append")
+        writer.option("kafka.bootstrap.servers", kafka.bootstrap_servers).option("topic", "orders")
+        with pytest.raises(Exception, match="Failed to initialize") as raised:
+            writer.save()
+    assert f"SourceError: there is no topic 'orders' on {kafka.bootstrap_servers}" in str(raised.value)
 
 
 def test_a_stream_is_written_batch_by_batch(

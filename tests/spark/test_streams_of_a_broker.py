@@ -9,12 +9,13 @@ from typing import Any
 import pytest
 
 from kclient import Admin, NewPartitions, NewTopic, Producer, TopicPartition
-from kclient.spark import ranges
+from kclient.spark import ranges, watermark
 from kclient.spark.consumers import close_idle
 from kclient.spark.errors import DataLossError
 from kclient.spark.micro_batches import MicroBatches
 from kclient.spark.options import ReadOptions
 from kclient.spark.tasks import read_task
+from refbroker.testing import RefBroker
 from tests.waiting import wait_until
 
 pytest.importorskip("pyarrow")
@@ -145,6 +146,25 @@ def test_an_open_transaction_holds_back_what_is_read_committed(
         assert query.next() is None
         transactional.abort_transaction()
     assert query.read(1) == [b"b"]
+
+
+@pytest.mark.parametrize("strict", [True, False])
+@pytest.mark.parametrize("what", [{"subscribe": "t"}, {"subscribePattern": "t.*"}, {"assign": '{"t": [0]}'}])
+def test_a_topic_that_a_broker_does_not_know_of_for_a_moment_is_read_once(
+    monkeypatch: pytest.MonkeyPatch, strict: bool, what: dict[str, str]
+) -> None:
+    monkeypatch.setattr(ranges, "BETWEEN", 0.05)
+    monkeypatch.setattr(watermark, "DISCOVERY", 0.0)
+    with RefBroker() as kafka, Producer(bootstrap_servers=kafka.bootstrap_servers) as producer:
+        send(producer, "t", b"a", b"b")
+        query = Query(kafka.bootstrap_servers, startingOffsets="earliest", failOnDataLoss=strict, **what)
+        assert query.next() == [b"a", b"b"]
+        fault = kafka.faults.fail("Metadata", "UNKNOWN_TOPIC_OR_PARTITION", topic="t", count=2)
+        wait_until(lambda: query.next() is not None or fault.fired == 2)
+        assert query.place == {"t": {"0": 2}}
+        send(producer, "t", b"c")
+        assert query.read(1) == [b"c"]
+        query.batches.stop()
 
 
 @pytest.mark.parametrize("strict", [True, False])

@@ -7,6 +7,8 @@ session.
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,12 +20,35 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
+STATE = {
+    "spark.sql.streaming.stateStore.checkpointFormatVersion": "2",
+    "spark.sql.streaming.stateStore.providerClass": (
+        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+    ),
+}
+"""Each task tells the driver which state it has made, which it knows when it has read all of its rows."""
+
+
+@contextmanager
+def configured(spark: SparkSession, configs: dict[str, str]) -> Iterator[None]:
+    """Queries that start in the block have these settings, and later ones those before."""
+    before = {name: spark.conf.get(name) for name in configs}
+    try:
+        for name, value in configs.items():
+            spark.conf.set(name, value)
+        yield
+    finally:
+        for name, value in before.items():
+            spark.conf.set(name, str(value))
+
+
 class Job(msgspec.Struct):
     """What is copied.
 
     Attributes:
         folder: has the files, the checkpoint and the plan.
         tasks: how many each batch has; each file is a batch.
+        distinct: copy each line once, however often it is there; the query has those that it knows as its state.
         options: of the sink.
         configs: of the session, where there is none yet.
     """
@@ -31,6 +56,7 @@ class Job(msgspec.Struct):
     folder: str
     tasks: int
     options: dict[str, str]
+    distinct: bool = False
     configs: dict[str, str] = {}
 
     @property
@@ -45,8 +71,12 @@ class Job(msgspec.Struct):
         """Copy all that is there; raises what the query ended with."""
         spark.dataSource.register(CrashingSource)
         lines = spark.readStream.option("maxFilesPerTrigger", 1).text(str(self.input)).repartition(self.tasks)
-        writer = lines.writeStream.format("kclient_crashing").options(**self.options).option(PLAN, str(self.plan))
-        query = writer.option("checkpointLocation", f"{self.folder}/checkpoint").trigger(availableNow=True).start()
+        if self.distinct:
+            lines = lines.dropDuplicates(["value"])
+        writer = lines.writeStream.format("kclient_crashing").options(**self.options)
+        writer = writer.option(PLAN, str(self.plan)).option("checkpointLocation", f"{self.folder}/checkpoint")
+        with configured(spark, STATE | {"spark.sql.shuffle.partitions": str(self.tasks)}):
+            query = writer.trigger(availableNow=True).start()
         query.awaitTermination()
 
 

@@ -21,7 +21,7 @@ from tests.spark.conftest import PROJECT, SESSION
 from tests.waiting import wait_until
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
     from tests.spark.application import Job
 
@@ -54,11 +54,23 @@ class Copy:
 
     def add_file(self, lines: int = 10) -> None:
         number = len(self._lines)
-        added = [b"%04d" % (number + line) for line in range(lines)]
+        added = [b"%06d" % (number + line) for line in range(lines)]
         path = self.job.input / f"{number}.txt"
         path.with_suffix(".new").write_bytes(b"\n".join(added) + b"\n")
         path.with_suffix(".new").rename(path)
         self._lines += added
+
+    def repeat_lines(self) -> None:
+        """Add a file with the lines of all others."""
+        self.job.input.joinpath("again.txt").write_bytes(b"\n".join(self._lines) + b"\n")
+
+    def merge_last_files(self) -> None:
+        """Let the last two files be one, and so one batch."""
+        *_, former, last = sorted(self.job.input.iterdir(), key=lambda path: path.stat().st_mtime)
+        merged = former.read_bytes() + last.read_bytes()
+        former.unlink()
+        last.unlink()
+        last.with_name("merged.txt").write_bytes(merged)
 
     def plan(self, step: str, do: str, skip: int = 0, seconds: float = 0) -> None:
         from tests.spark.crashing import Plan
@@ -80,24 +92,41 @@ class Copy:
 def copy(
     spark: SparkSession, bootstrap_servers: str, make_topic: Callable[..., str], tmp_path: Path
 ) -> Callable[..., Copy]:
-    """Makes a job, and has it copy a first file, so that what goes wrong is not in the first batch."""
+    """Makes a job, and has it copy a first file unless what goes wrong is to be in the first batch."""
 
-    def make(tasks: int, **options: str) -> Copy:
+    def make(tasks: int, *, lines: int = 10, distinct: bool = False, is_new: bool = False) -> Copy:
         from tests.spark.application import Job
 
         topic = make_topic(tasks)
         given = {"topic": topic, "kafka.bootstrap.servers": bootstrap_servers, "delivery": "exactly_once"}
-        job = Job(str(tmp_path), tasks, given | options, dict(SESSION))
+        job = Job(str(tmp_path), tasks, given, distinct, dict(SESSION))
         job.input.mkdir()
         made = Copy(job, bootstrap_servers, topic)
         made.add_file()
-        job.run(spark)
-        made.check()
-        made.add_file()
+        if not is_new:
+            job.run(spark)
+            made.check()
+        made.add_file(lines)
         made.add_file()
         return made
 
     return make
+
+
+def kill_at(made: Copy, folder: Path, step: str, skip: int = 0) -> None:
+    """Run the job as an application of its own, which is killed when it comes to a step."""
+    made.plan(step, "stop", skip)
+    application = start(made.job, folder)
+    try:
+        wait_until(lambda: made.happened or application.poll() is not None, START_SECONDS)
+        assert made.happened, (folder / "application.log").read_text()[-3000:]
+    finally:
+        family = [psutil.Process(application.pid), *psutil.Process(application.pid).children(recursive=True)]
+        for process in family:
+            process.kill()
+        application.wait()
+        psutil.wait_procs(family)
+    made.job.plan.unlink()
 
 
 def start(job: Job, folder: Path) -> subprocess.Popen[bytes]:
@@ -145,20 +174,79 @@ def test_an_application_that_was_killed_goes_on_from_its_checkpoint_and_every_ro
 ) -> None:
     made = copy(tasks)
     # Between two completions: the first goes through.
-    made.plan(step, "stop", skip=1 if (step, tasks) == ("before complete_transaction", 4) else 0)
-    application = start(made.job, tmp_path)
-    try:
-        wait_until(lambda: made.happened or application.poll() is not None, START_SECONDS)
-        assert made.happened, (tmp_path / "application.log").read_text()[-3000:]
-    finally:
-        family = [psutil.Process(application.pid), *psutil.Process(application.pid).children(recursive=True)]
-        for process in family:
-            process.kill()
-        application.wait()
-        psutil.wait_procs(family)
-    made.job.plan.unlink()
+    kill_at(made, tmp_path, step, skip=1 if (step, tasks) == ("before complete_transaction", 4) else 0)
     made.job.run(spark)
     made.check()
+
+
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize("step", ["before commit_transaction", "after commit_transaction"])
+def test_an_application_that_was_killed_in_its_first_batch_begins_again_and_every_row_is_there_once(
+    spark: SparkSession, copy: Callable[..., Copy], tmp_path: Path, step: str
+) -> None:
+    made = copy(4, is_new=True)
+    kill_at(made, tmp_path, step)
+    made.job.run(spark)
+    made.check()
+
+
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize("step", ["before commit_transaction", "after commit_transaction"])
+def test_an_application_with_state_that_was_killed_goes_on_with_it_and_every_row_is_there_once(
+    spark: SparkSession, copy: Callable[..., Copy], tmp_path: Path, step: str
+) -> None:
+    made = copy(2, distinct=True)
+    kill_at(made, tmp_path, step)
+    made.job.run(spark)
+    made.check()
+    made.repeat_lines()
+    made.job.run(spark)
+    made.check()
+
+
+def test_a_decided_batch_with_more_rows_than_any_buffer_holds_is_read_again_to_its_end(
+    spark: SparkSession, copy: Callable[..., Copy]
+) -> None:
+    made = copy(1, lines=200_000)
+    made.plan("after commit", "fail")
+    with pytest.raises(Exception, match=r"planned|Writing job"):
+        made.job.run(spark)
+    made.job.run(spark)
+    made.check()
+
+
+def test_a_batch_that_was_written_is_not_taken_for_another_that_was_planned_anew(
+    spark: SparkSession, copy: Callable[..., Copy]
+) -> None:
+    made = copy(1)
+    made.plan("after commit", "fail")
+    with pytest.raises(Exception, match=r"planned|Writing job"):
+        made.job.run(spark)
+    # A checkpoint from before the batch: its files, and one more, are new to Spark.
+    checkpoint = Path(made.job.folder, "checkpoint")
+    for name in ("offsets/1", "offsets/.1.crc", "sources/0/1", "sources/0/.1.crc"):
+        checkpoint.joinpath(name).unlink(missing_ok=True)
+    made.merge_last_files()
+    with pytest.raises(Exception, match=r"batch 1 had 10 rows when it was decided, and has 20 now"):
+        made.job.run(spark)
+
+
+def test_each_batch_of_a_stream_can_be_a_write_of_its_own(
+    spark: SparkSession, bootstrap_servers: str, make_topic: Callable[..., str], tmp_path: Path
+) -> None:
+    topic = make_topic(2)
+    options = {"kafka.bootstrap.servers": bootstrap_servers, "topic": topic, "delivery": "exactly_once"}
+
+    def write(rows: DataFrame, batch: int) -> None:
+        for _ in range(2):
+            rows.write.format("kclient").mode("append").options(**options, writeId=f"{topic}-{batch}").save()
+
+    lines = [b"%d" % number for number in range(3)]
+    for line in lines:
+        (tmp_path / f"{line.decode()}.txt").write_bytes(line + b"\n")
+    stream = spark.readStream.option("maxFilesPerTrigger", 1).text(str(tmp_path)).writeStream.foreachBatch(write)
+    stream.trigger(availableNow=True).start().awaitTermination()
+    assert committed(bootstrap_servers, topic) == lines
 
 
 def test_a_batch_whose_transactions_time_out_before_it_is_decided_fails_by_name_and_is_written_anew(

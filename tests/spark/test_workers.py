@@ -94,6 +94,9 @@ def test_a_process_that_is_no_worker_is_left_alone(monkeypatch: pytest.MonkeyPat
 def test_a_worker_freezes_what_it_has_after_each_import(tmp_path: os.PathLike[str]) -> None:
     folder = os.path.join(tmp_path, "pyspark")
     os.mkdir(folder)
+    # Without this PySpark itself would go first, where it is installed.
+    with open(os.path.join(folder, "__init__.py"), "w", encoding="utf-8"):
+        pass
     with open(os.path.join(folder, "daemon.py"), "w", encoding="utf-8") as program:
         program.write(
             "import gc\n"

@@ -26,7 +26,7 @@ STATE = {
         "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
     ),
 }
-"""Each task tells the driver which state it has made, which it knows when it has read all of its rows."""
+"""In this version each task tells the driver which state it has made, and a batch is not done without."""
 
 
 @contextmanager

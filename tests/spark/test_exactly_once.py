@@ -54,7 +54,7 @@ class Copy:
 
     def add_file(self, lines: int = 10) -> None:
         number = len(self._lines)
-        added = [b"%06d" % (number + line) for line in range(lines)]
+        added = [b"%0100d" % (number + line) for line in range(lines)]
         path = self.job.input / f"{number}.txt"
         path.with_suffix(".new").write_bytes(b"\n".join(added) + b"\n")
         path.with_suffix(".new").rename(path)
@@ -204,10 +204,11 @@ def test_an_application_with_state_that_was_killed_goes_on_with_it_and_every_row
     made.check()
 
 
+@pytest.mark.parametrize("distinct", [False, True], ids=["without state", "with state"])
 def test_a_decided_batch_with_more_rows_than_any_buffer_holds_is_read_again_to_its_end(
-    spark: SparkSession, copy: Callable[..., Copy]
+    spark: SparkSession, copy: Callable[..., Copy], distinct: bool
 ) -> None:
-    made = copy(1, lines=200_000)
+    made = copy(1, lines=100_000, distinct=distinct)
     made.plan("after commit", "fail")
     with pytest.raises(Exception, match=r"planned|Writing job"):
         made.job.run(spark)

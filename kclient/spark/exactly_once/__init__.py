@@ -13,16 +13,16 @@ For each batch
 
 Why it holds, by where it ends:
 
-- Before 3: the batch is not decided. Spark runs it again. What the old tasks left open is aborted once the batch is
-  decided (`recovery.sweep`), so that it holds up readers no longer than that.
+- Before 3: the batch is not decided. Spark runs it again. What the old tasks left open is aborted at the end of a run's
+  first batch, with or without rows (`recovery.sweep`), so that it holds up readers no longer than that.
 - In 3: the decision is a transaction. Tasks and driver read offsets that are stable, so what they see is final. One
   that its driver did not end is ended by fencing that driver.
 - After 3: Spark runs the batch again. Its tasks read the decision first, commit what they find of their own, and write
   nothing; the driver commits the whole list, also if the batch comes back in another number of tasks. To commit twice
-  is harmless. The rows are counted: a batch that Spark planned anew, because its checkpoint is older than the decision,
-  would not be written and would count as done. A batch before the decided one is known by its number, this one by the
-  number of its rows. (If it has as many rows by chance, nothing tells.) Order and tasks may differ; a query that makes
-  another number of rows of the same input has to say so, and then nothing is compared.
+  is harmless. But if the checkpoint is older than the decision, Spark has planned the batch anew, and what is new in it
+  would be written by nobody. So its rows are counted: a batch before the decided one is known by its number, this one
+  by the number of its rows. If it has as many, nothing tells. Order and tasks may differ; a query that makes another
+  number of rows of the same input has to say so, and then nothing is compared.
 - In 4, for longer than the transactions' timeout: they are aborted by their coordinators, and the rows are lost. This
   is found out when they are to be committed, and `TransactionLostError` names them, each time, until the user acts. If
   he says that the input is repeatable, these tasks alone write anew; their transactions take the place of the lost
@@ -43,9 +43,9 @@ Who must not get in each other's way:
 - Two drivers, when the old one was given up but lives. Deciding needs the driver's transactional id; whoever takes it
   fences the other, and reads the decision only then. A batch can be decided once. Who comes late aborts his own
   transactions by their producer id and epoch, which can hit no others. He may also be late to sweep: what was open when
-  he looked is aborted only if nobody has decided since. Batches without rows decide nothing, so one of those lets a
-  small hole be: the successor's batch after it may be hit. It fails then and runs again; or, if it was checked in the
-  same moment and decided, it is a `TransactionLostError`.
+  he looked is aborted only if nobody has decided since. Batches without rows decide nothing, which leaves a small
+  window: the successor's batch behind one may be hit. It fails then, and runs again; or, if it is decided in that very
+  moment, it is a `TransactionLostError`.
 - Two queries with one id, as from a copied checkpoint. Each start of a query is a run with an id of its own; a
   decision names its run and the ones before, and a run that finds itself among these fails.
 

@@ -8,8 +8,8 @@ What it does depends on the decision, which it reads first:
     ... and its transaction is  it fails; or, if the user says that the input is repeatable, it writes its rows anew,
     known to be aborted         and the driver puts that transaction in the place of the lost one
 
-Whatever it does, it reads its rows to the end. The driver compares their number with that of the decision; and Spark
-keeps the state of a query that has one, and lets go of its worker in peace, only when all was read.
+Whatever it does, it reads its rows to the end: the driver compares their number with that of the decision. And so
+nothing rests on what becomes of rows that a worker leaves unread, such as the state of a query that is made with them.
 """
 
 from __future__ import annotations

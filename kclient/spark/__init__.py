@@ -27,11 +27,13 @@ def register(spark: SparkSession) -> None:
         spark: the session.
 
     Raises:
-        MissingRequirementError: PySpark is missing or older than 4.2, or pyarrow is missing.
+        MissingRequirementError: PySpark is missing or older than 4.2, or pyarrow is missing; or, where Spark runs on
+            this machine alone, its workers run another Python, which has no kclient.
     """
-    from kclient.spark.requirements import check_requirements
+    from kclient.spark.requirements import check_requirements, check_workers
 
     check_requirements()
+    check_workers(spark)
     from kclient.spark.source import KafkaSource
 
     spark.dataSource.register(KafkaSource)

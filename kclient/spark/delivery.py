@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import msgspec
 
 from kclient.errors import DeliveryError, KafkaTimeoutError
-from kclient.spark.errors import SourceError, told_shortly
+from kclient.spark.errors import SourceError, as_in_spark, told_shortly
 from kclient.spark.options import WriteOptions
 from kclient.spark.producers import borrow
 from kclient.spark.record_columns import RecordColumns
@@ -134,4 +134,4 @@ def _check(future: RowsFuture) -> None:
     failures = future.failures()
     if failures:
         error = next(iter(failures.values()))
-        raise SourceError(f"{len(failures)} of {len(future)} rows were not delivered: {error}")
+        raise SourceError(f"{len(failures)} of {len(future)} rows were not delivered: {as_in_spark(error)}")

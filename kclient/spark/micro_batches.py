@@ -30,7 +30,7 @@ from kclient.spark.consumers import borrow
 from kclient.spark.errors import Lost
 from kclient.spark.offsets import LATEST, Bound, Kind, Offsets, Range, from_json, report, resolve, to_json
 from kclient.spark.planning import Task, plan
-from kclient.spark.ranges import in_logs, partitions, partitions_after_all
+from kclient.spark.ranges import in_logs, partitions_after_all, partitions_to_begin_with
 from kclient.spark.watermark import Ends, Watermark
 
 if TYPE_CHECKING:
@@ -190,7 +190,7 @@ class MicroBatches:
 
     def _start(self) -> Offsets:
         with self._lend(self._options) as consumer:
-            return resolve(consumer, self._starting, partitions(consumer, self._options))
+            return resolve(consumer, self._starting, partitions_to_begin_with(consumer, self._options))
 
     def _kept_promise(self) -> Offsets:
         found = self._start()

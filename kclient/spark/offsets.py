@@ -111,9 +111,11 @@ def parse_by_partition(option: str, text: str, *, least: int = 0) -> dict[str, d
     try:
         return _by_partition(json.loads(text), least)
     except (ValueError, AttributeError, TypeError):
-        meaning = "from 0" if least == 0 else "from 0, -2 for the earliest offset or -1 for the latest"
+        example, meaning = (23, "numbers from 0, -2 for the earliest offset or -1 for the latest")
+        if least == 0:
+            example, meaning = (1_700_000_000_000, "milliseconds since the epoch")
         raise OptionError(
-            f'{option} must be JSON such as {{"topic": {{"0": 23}}}}, with numbers {meaning}; not {text!r}'
+            f'{option} must be JSON such as {{"topic": {{"0": {example}}}}}, with {meaning}; not {text!r}'
         ) from None
 
 
@@ -150,11 +152,13 @@ def resolve(consumer: Consumer, bound: Bound, partitions: Iterable[TopicPartitio
 
     Parameters:
         consumer: asks the brokers; with isolation.level=read_committed, "latest" is the last stable offset.
-        bound: what to look up. A partition for which nothing is committed counts from its earliest offset.
+        bound: what to look up. A partition for which nothing is committed counts from its earliest offset, if
+            something is for another one.
         partitions: all that are read.
 
     Raises:
-        OptionError: the bound does not name exactly these partitions, or no group has committed anything.
+        OptionError: the bound does not name exactly these partitions; or there is no group, or it has committed
+            nothing.
         SourceError: a partition has no record as young as a start by time asks for.
         KafkaError: the brokers cannot tell.
     """
@@ -173,9 +177,23 @@ def resolve(consumer: Consumer, bound: Bound, partitions: Iterable[TopicPartitio
 
 
 def _committed(consumer: Consumer, bound: Bound, partitions: list[TopicPartition]) -> Offsets:
-    if consumer.config.group_id is None:
+    group = consumer.config.group_id
+    if group is None:
         raise OptionError(f"{bound.option}=committed needs the group whose offsets are meant: kafka.group.id")
     committed = consumer.committed(partitions)
+    without = [tp for tp in partitions if committed[tp] is None]
+    if len(without) == len(partitions):
+        # Perhaps its name is misspelt, and then all that there is would be read again.
+        raise OptionError(
+            f"{bound.option}=committed: the group {group!r} has committed nothing for what is read; see to its name "
+            f"(kafka.group.id), commit first, or begin with {bound.option}=earliest"
+        )
+    if without:
+        _log.warning(
+            "the group %r has committed nothing for %s: read from the earliest offset",
+            group,
+            ", ".join(map(str, without)),
+        )
     return _replaced(consumer, {tp: EARLIEST if found is None else found.offset for tp, found in committed.items()})
 
 
@@ -199,8 +217,9 @@ def _for_each(bound: Bound, partitions: list[TopicPartition]) -> Offsets:
     }
     missing, unknown = sorted(set(partitions) - set(given)), sorted(set(given) - set(partitions))
     if missing:
+        also = f", and names {', '.join(map(str, unknown))}, which are not read" if unknown else ""
         raise OptionError(
-            f"{bound.option} must name all partitions that are read; it lacks {', '.join(map(str, missing))}"
+            f"{bound.option} must name all partitions that are read; it lacks {', '.join(map(str, missing))}{also}"
         )
     if unknown:
         raise OptionError(f"{bound.option} names partitions that are not read: {', '.join(map(str, unknown))}")

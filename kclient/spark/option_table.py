@@ -61,6 +61,12 @@ def _from_zero(option: str, text: str) -> int:
     return int(text)
 
 
+def _time(option: str, text: str) -> int:
+    if not text.strip().isdecimal():
+        raise OptionError(f"{option} must be milliseconds since the epoch, such as 1700000000000, not {text!r}")
+    return int(text)
+
+
 def _flag(option: str, text: str) -> bool:
     if text.strip().lower() not in ("true", "false"):
         raise OptionError(f"{option} must be true or false, not {text!r}")
@@ -115,7 +121,8 @@ READ = _table(
         "subscribePattern",
         "subscribe_pattern",
         _pattern,
-        "Topics whose whole name matches a regular expression; a stream finds new ones on its way.",
+        "Topics whose whole name matches a regular expression; a stream finds new ones on its way. If none does, there "
+        "are no rows, and a warning; a missing topic of `subscribe` is an error.",
     ),
     Known("assign", "assign", _partitions, 'Partitions by topic, as JSON: `{"orders": [0, 1]}`.'),
     Known(
@@ -125,7 +132,8 @@ READ = _table(
         "`earliest`, `latest` (not in a batch), `committed` (by the group `kafka.group.id`), or JSON by "
         'topic and partition, with -2 for the earliest and -1 for the latest offset: `{"orders": {"0": 23, '
         '"1": -2}}`. A batch starts at the earliest; a stream, when it has no checkpoint yet, at the '
-        "latest.",
+        "latest. A partition for which the group has committed nothing is read from its earliest offset, with a "
+        "warning; a group that has committed nothing for any is an error.",
     ),
     Known(
         "startingOffsetsByTimestamp",
@@ -134,9 +142,7 @@ READ = _table(
         "Start at the first record as young as this, in milliseconds since the epoch, by topic and "
         'partition: `{"orders": {"0": 1700000000000}}`.',
     ),
-    Known(
-        "startingTimestamp", "starting_time", _from_zero, "The same time for all partitions; goes before the two above."
-    ),
+    Known("startingTimestamp", "starting_time", _time, "The same time for all partitions; goes before the two above."),
     Known(
         "startingOffsetsByTimestampStrategy",
         "starting_strategy",
@@ -156,7 +162,7 @@ READ = _table(
         parse_by_partition,
         "End before the first record as young as this, by topic and partition.",
     ),
-    Known("endingTimestamp", "ending_time", _from_zero, "The same time for all partitions."),
+    Known("endingTimestamp", "ending_time", _time, "The same time for all partitions."),
     Known(
         "minPartitions",
         "min_partitions",
@@ -195,7 +201,8 @@ READ = _table(
         "maxOffsetsPerTrigger",
         "max_offsets_per_trigger",
         _count,
-        "The most offsets of a micro-batch, shared out over the partitions in proportion to what they have.",
+        "The most offsets of a micro-batch, shared out over the partitions in proportion to what they have. Shares are "
+        "rounded down, as the connector's are, so that there may be a few less.",
     ),
     Known("minOffsetsPerTrigger", "min_offsets_per_trigger", _count, "A micro-batch waits for so many offsets ..."),
     Known("maxTriggerDelay", "max_trigger_delay_ms", _duration, "... but not longer than this: `500ms`, `30s`, `15m`."),

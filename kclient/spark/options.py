@@ -15,7 +15,7 @@ import msgspec
 
 from kclient.config import ClientConfig, ConsumerConfig, ProducerConfig
 from kclient.errors import ConfigError
-from kclient.spark.errors import OptionError
+from kclient.spark.errors import OptionError, as_in_spark
 from kclient.spark.offsets import EARLIEST, LATEST, Bound, Kind
 from kclient.spark.option_table import DECIDED_HERE, OF_SPARK, READ, WRITE, Known
 from kclient.spark.schema import HEADERS, default_columns
@@ -192,7 +192,10 @@ def _check_client(client: Mapping[str, str], config: type[ClientConfig]) -> None
     try:
         config.from_properties(client)
     except ConfigError as error:
-        raise OptionError(f"{PREFIX}*: {error.message}") from None
+        said = as_in_spark(error.message)
+        if said.partition(" ")[0] in client:
+            said = PREFIX + said
+        raise OptionError(said if PREFIX in said else f"{PREFIX}*: {said}") from None
 
 
 def _unknown(name: str, table: Mapping[str, Known]) -> str:

@@ -55,9 +55,19 @@ def partitions(consumer: Consumer, options: ReadOptions, *, missing_ok: bool = F
         pattern = re.compile(options.subscribe_pattern or "")
         listed = consumer.list_topics()
         counts = {name: [one.partition for one in infos] for name, infos in listed.items() if pattern.fullmatch(name)}
-        if not counts:
-            _log.warning("subscribePattern %r matches no topic", options.subscribe_pattern)
     return sorted(TopicPartition(name, number) for name, numbers in counts.items() for number in numbers)
+
+
+def partitions_to_begin_with(consumer: Consumer, options: ReadOptions) -> list[TopicPartition]:
+    """The same, when a read begins: if a pattern matches nothing yet, that is logged."""
+    found = partitions(consumer, options)
+    if not found:
+        _log.warning(
+            "subscribePattern %r matches no topic on %s, so there is nothing to read",
+            options.subscribe_pattern,
+            options.servers,
+        )
+    return found
 
 
 def partitions_after_all(
@@ -129,7 +139,7 @@ def batch_ranges(consumer: Consumer, options: ReadOptions) -> list[Range]:
     """
     assert options.starting is not None
     assert options.ending is not None
-    chosen = partitions(consumer, options)
+    chosen = partitions_to_begin_with(consumer, options)
     if not chosen:
         return []
     # In this order, since logs move on meanwhile: what is earliest or latest is never taken for something that is gone.

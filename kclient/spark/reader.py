@@ -40,9 +40,8 @@ class BatchReader(Arriving, DataSourceReader):  # type: ignore[misc]
     """
 
     def __init__(self, options: ReadOptions, schema: StructType) -> None:
-        with told_shortly(options.servers):
-            self._options = options.for_batch()
-            check_schema(schema, options.columns)
+        self._options = options.for_batch()
+        check_schema(schema, options.columns)
 
     def partitions(self) -> list[InputPartition]:
         """The tasks, each as the value of a partition.

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from kclient.spark.errors import SourceError
+from kclient.errors import RecordTooLargeError
+from kclient.spark.errors import SourceError, as_in_spark
 
 if TYPE_CHECKING:
     import pyarrow
@@ -91,3 +92,6 @@ class RecordColumns(msgspec.Struct, frozen=True, kw_only=True):
             return producer.send_arrow(columns.pop("topic"), rows, **columns)
         except (TypeError, ValueError) as error:
             raise SourceError(f"a row cannot be a record: {error}") from None
+        except RecordTooLargeError as error:
+            # By the client's own limit; one that is too large for the brokers is not delivered.
+            raise SourceError(f"a row cannot be a record: {as_in_spark(error.message)}") from None

@@ -1,4 +1,5 @@
-"""What the data source needs of the machine it runs on: a PySpark that is new enough, and pyarrow.
+"""What the data source needs of the machine it runs on: a PySpark that is new enough, pyarrow, and workers that run a
+Python with kclient.
 
 Left out: Java, which PySpark itself asks for.
 """
@@ -6,9 +7,17 @@ Left out: Java, which PySpark itself asks for.
 from __future__ import annotations
 
 import importlib.util
+import os
 import re
+import shutil
+import subprocess
+import sys
+from typing import TYPE_CHECKING
 
 from kclient.spark.errors import MissingRequirementError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 OLDEST_SPARK = "4.2"
 """Before it, a stream cannot be given a limit (`DataSourceStreamReader.latestOffset`)."""
@@ -30,6 +39,46 @@ def check_requirements() -> None:
             "this needs pyarrow, here and on every executor: pip install 'kclient[spark]' into the environment that "
             "PYSPARK_PYTHON names"
         )
+
+
+def check_workers(spark: SparkSession) -> None:
+    """Raise if Spark's workers run a Python without kclient, as far as that can be known from here.
+
+    That is, if they run on this machine, and nothing was shipped to them that might bring it.
+
+    Raises:
+        MissingRequirementError: they do.
+    """
+    # A session of Spark Connect has no context here.
+    context = getattr(spark, "sparkContext", None)
+    if context is None or not re.match(r"local(\[|$)", context.master) or context.listFiles or context.listArchives:
+        return
+    python = shutil.which(context.pythonExec)
+    # Not by what links lead to: those of two environments lead to the same interpreter.
+    if python is None or os.path.abspath(python) == os.path.abspath(sys.executable):
+        return
+    if _lacks_kclient(python, context.environment.get("PYTHONPATH")):
+        raise MissingRequirementError(
+            f"Spark's workers run {python}, which has no kclient. PYSPARK_PYTHON must name one that has, before the "
+            f"session begins: os.environ['PYSPARK_PYTHON'] = {sys.executable!r}"
+        )
+
+
+_MISSING = 77
+"""An exit status that an interpreter has for nothing else."""
+
+
+def _lacks_kclient(python: str, more_path: str | None) -> bool:
+    """Ask an interpreter; False if it does not answer."""
+    path = os.pathsep.join(filter(None, [more_path, os.environ.get("PYTHONPATH")]))
+    code = f"import sys, importlib.util as u; sys.exit(0 if u.find_spec('kclient') else {_MISSING})"
+    try:
+        asked = subprocess.run(
+            [python, "-c", code], env={**os.environ, "PYTHONPATH": path}, capture_output=True, timeout=30, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return asked.returncode == _MISSING
 
 
 def spark_version() -> str | None:

@@ -6,7 +6,7 @@ Python that has this package imports this module, also where Kafka plays no part
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSource
 
@@ -19,9 +19,8 @@ if TYPE_CHECKING:
     )
     from pyspark.sql.types import StructType
 
+    from kclient.spark.errors import told_shortly
     from kclient.spark.options import ReadOptions, WriteOptions
-
-    Options = TypeVar("Options", ReadOptions, WriteOptions)
 
 
 class KafkaSource(DataSource):  # type: ignore[misc]  # PySpark is not installed where types are checked
@@ -36,19 +35,22 @@ class KafkaSource(DataSource):  # type: ignore[misc]  # PySpark is not installed
         """The columns that a read has, as DDL."""
         from kclient.spark.schema import ddl
 
-        return ddl(self._read_options().columns)
+        with self._told():
+            return ddl(self._read_options().columns)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Who reads a batch."""
         from kclient.spark.reader import BatchReader
 
-        return BatchReader(self._read_options(), schema)
+        with self._told():
+            return BatchReader(self._read_options(), schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """Who reads the micro-batches of a stream."""
         from kclient.spark.streaming import StreamReader
 
-        return StreamReader(self._read_options(), schema)
+        with self._told():
+            return StreamReader(self._read_options(), schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """Who writes a batch.
@@ -59,9 +61,10 @@ class KafkaSource(DataSource):  # type: ignore[misc]  # PySpark is not installed
         from kclient.spark.errors import OptionError
         from kclient.spark.writer import BatchWriter
 
-        if overwrite:
-            raise OptionError("a topic is appended to, not overwritten: mode('append')")
-        return BatchWriter(self._write_options(), schema)
+        with self._told():
+            if overwrite:
+                raise OptionError("a topic is appended to, not overwritten: mode('append')")
+            return BatchWriter(self._write_options(), schema)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
         """Who writes the micro-batches of a stream; Spark asks for each of them anew.
@@ -72,25 +75,28 @@ class KafkaSource(DataSource):  # type: ignore[misc]  # PySpark is not installed
         from kclient.spark.workers import freeze_modules
         from kclient.spark.writer import StreamWriter
 
-        writer = StreamWriter(self._write_options(), schema)
+        with self._told():
+            writer = StreamWriter(self._write_options(), schema)
         freeze_modules()
         return writer
 
+    def _told(self) -> told_shortly:
+        """Around all of a method, so that nothing of this source is among the frames that Spark shows."""
+        from kclient.spark.errors import told_shortly
+        from kclient.spark.options import PREFIX, SERVERS
+
+        return told_shortly(self.options.get(PREFIX + SERVERS, ""))
+
     def _read_options(self) -> ReadOptions:
         from kclient.spark.options import ReadOptions
+        from kclient.spark.requirements import check_requirements
 
-        return self._parsed(ReadOptions)
+        check_requirements()
+        return ReadOptions.parse(self.options)
 
     def _write_options(self) -> WriteOptions:
         from kclient.spark.options import WriteOptions
-
-        return self._parsed(WriteOptions)
-
-    def _parsed(self, kind: type[Options]) -> Options:
-        from kclient.spark.errors import told_shortly
-        from kclient.spark.options import PREFIX, SERVERS
         from kclient.spark.requirements import check_requirements
 
-        with told_shortly(self.options.get(PREFIX + SERVERS, "")):
-            check_requirements()
-            return kind.parse(self.options)
+        check_requirements()
+        return WriteOptions.parse(self.options)

@@ -47,9 +47,8 @@ class StreamReader(Arriving, DataSourceStreamReader, SupportsTriggerAvailableNow
 
     def __init__(self, options: ReadOptions, schema: StructType) -> None:
         self._told = told_shortly(options.servers)
-        with self._told:
-            self._options = options.for_stream()
-            check_schema(schema, options.columns)
+        self._options = options.for_stream()
+        check_schema(schema, options.columns)
         self._made: MicroBatches | None = None
 
     @property

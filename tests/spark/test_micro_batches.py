@@ -355,6 +355,19 @@ def test_progress_has_what_was_seen_last(logs: Logs) -> None:
     assert query.reported() == begun(12, 20)
 
 
+def test_a_pattern_that_matches_nothing_yet_is_logged_when_the_query_begins(
+    logs: Logs, caplog: pytest.LogCaptureFixture
+) -> None:
+    logs.last = {}
+    query = batches(logs, subscribePattern="later-.*", startingOffsets="earliest")
+    assert query.initial() == {}
+    assert "subscribePattern 'later-.*' matches no topic on k:1, so there is nothing to read" in caplog.text
+    caplog.clear()
+    logs.last = {C: 4}
+    assert query.latest({}) == {"new": {"0": 4}}
+    assert caplog.text == ""
+
+
 def test_offsets_are_committed_only_where_that_is_asked_for(logs: Logs) -> None:
     batches(logs, {"kafka.group.id": "g"}).commit(begun(10, 20))
     assert logs.groups == {}

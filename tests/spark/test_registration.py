@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -71,3 +75,64 @@ def test_later_versions_will_do(monkeypatch: pytest.MonkeyPatch, version: str) -
     pytest.importorskip("pyarrow")
     monkeypatch.setattr(requirements, "spark_version", lambda: version)
     requirements.check_requirements()
+
+
+@pytest.fixture
+def interpreter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], str]:
+    """Makes an interpreter on the PATH, `worker-python`, whose command line is this; returns its path."""
+
+    def make(command: str) -> str:
+        path = tmp_path / "worker-python"
+        path.write_text(f"#!/bin/sh\n{command}\n")
+        path.chmod(0o755)
+        return str(path)
+
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("PYTHONPATH", raising=False)
+    return make
+
+
+def session(master: str = "local[2]", python: str = "worker-python", shipped: bool = False, path: str = "") -> Any:
+    """What is asked of a session."""
+    files = ["kclient.zip"] if shipped else []
+    context = SimpleNamespace(
+        master=master, pythonExec=python, environment={"PYTHONPATH": path}, listFiles=files, listArchives=[]
+    )
+    return SimpleNamespace(sparkContext=context)
+
+
+BARE = f'exec {sys.executable} -S "$@"'
+"""Without what is installed."""
+
+
+@pytest.mark.parametrize("master", ["local", "local[*]", "local[2, 3]"])
+def test_workers_without_kclient_are_told_by_their_interpreter(interpreter: Callable[[str], str], master: str) -> None:
+    path = interpreter(BARE)
+    with pytest.raises(MissingRequirementError) as caught:
+        requirements.check_workers(session(master))
+    assert f"Spark's workers run {path}, which has no kclient" in str(caught.value)
+    assert f"os.environ['PYSPARK_PYTHON'] = {sys.executable!r}" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        session(path=str(PROJECT)),
+        session(shipped=True),
+        session("spark://somewhere:7077"),
+        session("local-cluster[2,1,1024]"),
+        session(python=sys.executable),
+        session(python="no-such-python"),
+        SimpleNamespace(),
+    ],
+    ids=["by its path", "shipped", "cluster", "cluster of processes", "this one", "none", "Connect"],
+)
+def test_workers_that_may_have_kclient_are_left_to_find_it(interpreter: Callable[[str], str], asked: Any) -> None:
+    interpreter(BARE)
+    requirements.check_workers(asked)
+
+
+def test_an_interpreter_that_does_not_answer_is_taken_for_a_good_one(interpreter: Callable[[str], str]) -> None:
+    interpreter("exit 1")
+    requirements.check_workers(session())

@@ -1,8 +1,7 @@
 """A producer and a consumer side by side in one event loop. usage: async_pair.py BOOTSTRAP TOPIC [asyncio|trio]"""
 
-import sys
-
 import anyio
+from usage import arguments
 
 from kclient import AsyncConsumer, AsyncProducer
 
@@ -32,5 +31,5 @@ async def main(bootstrap_servers: str, topic: str) -> None:
 
 
 if __name__ == "__main__":
-    servers, name, *backend = sys.argv[1:]
+    servers, name, *backend = arguments(__doc__)
     anyio.run(main, servers, name, backend=backend[0] if backend else "asyncio")

@@ -3,9 +3,10 @@
 usage: broadcast_assignor.py BOOTSTRAP TOPIC
 """
 
-import sys
 from collections.abc import Mapping
 from contextlib import ExitStack
+
+from usage import arguments
 
 from kclient import Consumer, Producer, TopicPartition
 from kclient.assignors import COOPERATIVE, EAGER, NO_RACKS, Assignment, Assignor, Member, Racks
@@ -59,4 +60,4 @@ def main(bootstrap_servers: str, topic: str) -> None:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main(*arguments(__doc__))

@@ -6,11 +6,12 @@ are as many members as partitions, all of these go to the same member. The order
 usage: hash_order_assignor.py BOOTSTRAP TOPIC...
 """
 
-import sys
 from collections.abc import Mapping
 from contextlib import ExitStack
 from itertools import cycle
 from zlib import crc32
+
+from usage import arguments
 
 from kclient import Admin, Consumer, NewTopic, TopicPartition
 from kclient.assignors import NO_RACKS, Assignment, Assignor, Member, Racks, in_order
@@ -63,4 +64,4 @@ def main(bootstrap_servers: str, *topics: str) -> None:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main(*arguments(__doc__))

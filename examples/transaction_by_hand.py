@@ -3,7 +3,7 @@
 Each poll is a transaction, so none is open when partitions come and go. kclient.transform has the loop ready-made.
 """
 
-import sys
+from usage import arguments
 
 from kclient import Consumer, Producer
 from kclient.errors import KafkaError
@@ -18,7 +18,7 @@ def go_back(consumer: Consumer) -> None:
             consumer.seek(partition, committed)
 
 
-bootstrap_servers, source, target = sys.argv[1:]
+bootstrap_servers, source, target = arguments(__doc__)
 with (
     Consumer(
         source,

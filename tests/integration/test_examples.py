@@ -11,6 +11,9 @@ from pathlib import Path
 import pytest
 
 PROJECT = Path(__file__).resolve().parents[2]
+WITH_USAGE = sorted(
+    path.name for path in (PROJECT / "examples").glob("*.py") if "arguments(__doc__)" in path.read_text()
+)
 
 
 def run(*command: str) -> str:
@@ -28,11 +31,25 @@ def run(*command: str) -> str:
     return done.stdout
 
 
+@pytest.mark.parametrize("name", WITH_USAGE)
+def test_an_example_without_arguments_says_how_it_is_used(name: str) -> None:
+    command = [sys.executable, f"examples/{name}"]
+    done = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, timeout=50, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert re.fullmatch(rf"usage: {re.escape(name)} BOOTSTRAP .+\n", done.stderr)
+
+
 def test_consumer_prints_what_producer_sent(bootstrap_servers: str, topic: str) -> None:
     produced = run("examples/producer.py", bootstrap_servers, topic)
     assert len(produced.splitlines()) == 10
     consumed = run("examples/consumer.py", bootstrap_servers, topic)
     assert re.findall(r"order \d+", consumed) == [f"order {number}" for number in range(10)]
+
+
+def test_more_arguments_than_an_example_has_are_told_as_well() -> None:
+    command = [sys.executable, "examples/consumer.py", "localhost:9092", "orders", "invoices"]
+    done = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, timeout=50, check=False)
+    assert (done.returncode, done.stderr) == (2, "usage: consumer.py BOOTSTRAP TOPIC\n")
 
 
 def test_arrow_sends_a_table_and_reads_it_back(bootstrap_servers: str, topic: str) -> None:

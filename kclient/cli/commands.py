@@ -8,6 +8,7 @@ import typer
 
 from kclient import __version__, records
 from kclient.cli import configs, consume, groups, produce, topics, transactions
+from kclient.cli.connection import RootServers
 
 app = typer.Typer(
     name="kclient",
@@ -36,5 +37,6 @@ def _root(
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and stop.")
     ] = False,
+    servers: RootServers = None,
 ) -> None:
     """Produce, consume and look after topics and groups of any Kafka."""

@@ -13,16 +13,18 @@ from kclient.config import AdminConfig, ClientConfig, dotted_name, read_properti
 
 C = TypeVar("C")
 
-Servers = Annotated[
-    str | None,
-    typer.Option(
-        "--bootstrap-servers",
-        "-b",
-        envvar="KCLIENT_BOOTSTRAP_SERVERS",
-        metavar="HOST:PORT,...",
-        help="Where to find the cluster; localhost:9092 if nothing says otherwise.",
-    ),
+
+def _or_of_all(context: typer.Context, servers: str | None) -> str | None:
+    """What stands after the command's name, else what stands before it or in the environment."""
+    return servers or context.find_root().params.get("servers")
+
+
+_WHERE = {"metavar": "HOST:PORT,...", "help": "Where to find the cluster; localhost:9092 if nothing says otherwise."}
+
+RootServers = Annotated[
+    str | None, typer.Option("--bootstrap-servers", "-b", envvar="KCLIENT_BOOTSTRAP_SERVERS", **_WHERE)
 ]
+Servers = Annotated[str | None, typer.Option("--bootstrap-servers", "-b", callback=_or_of_all, **_WHERE)]
 Properties = Annotated[
     Path | None,
     typer.Option("--properties", exists=True, dir_okay=False, help="A .properties file with Kafka's option names."),

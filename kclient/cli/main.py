@@ -22,7 +22,9 @@ def main() -> None:
         sys.exit(f"kclient: the command line needs {missing.name}: pip install 'kclient[cli]'")
 
     from kclient.cli.commands import app
+    from kclient.cli.output import show_warnings
 
+    show_warnings()
     try:
         app()
     except AdminError as error:

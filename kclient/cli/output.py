@@ -5,6 +5,7 @@ Only results go to stdout; progress and remarks go to stderr, so that a pipe car
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -16,6 +17,33 @@ import msgspec
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
+
+REPEATED_SECONDS = 60.0
+
+
+class Repetitions(logging.Filter):
+    """Keeps back a warning that holds another one of the last minute: of one outage each part of a client tells."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._told: dict[str, float] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        self._told = {text: when for text, when in self._told.items() if record.created - when < REPEATED_SECONDS}
+        message = record.getMessage()
+        if any(text in message for text in self._told):
+            return False
+        self._told[message] = record.created
+        return True
+
+
+def show_warnings() -> None:
+    """Let what the client warns of appear on stderr, as errors do, without repetitions."""
+    handler = logging.StreamHandler()
+    handler.setLevel(logging.WARNING)
+    handler.addFilter(Repetitions())
+    handler.setFormatter(logging.Formatter("kclient: %(message)s"))
+    logging.getLogger("kclient").addHandler(handler)
 
 
 @contextmanager

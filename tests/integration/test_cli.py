@@ -22,6 +22,27 @@ def test_lines_go_in_and_come_out_unchanged(cli: Cli, topic: str) -> None:
     assert cli("consume", f"{topic}:0", "--exit-at-end") == lines
 
 
+@pytest.mark.parametrize("before", [True, False])
+def test_the_cluster_is_named_before_or_after_the_command_and_goes_before_the_environment(
+    cli: Cli, bootstrap_servers: str, before: bool
+) -> None:
+    cli.environment["KCLIENT_BOOTSTRAP_SERVERS"] = "localhost:1"
+    where, command = ("-b", bootstrap_servers), ("topics", "list")
+    cli(*(where + command if before else command + where))
+
+
+def test_what_stands_after_the_command_goes_first(cli: Cli, bootstrap_servers: str) -> None:
+    cli("-b", "localhost:1", "topics", "list", "-b", bootstrap_servers)
+
+
+def test_that_there_is_no_broker_is_a_warning_and_then_the_error(cli: Cli) -> None:
+    done = cli.run("-b", "localhost:1", "topics", "list", "--set", "default.api.timeout.ms=500")
+    assert (done.returncode, done.stdout) == (1, b"")
+    warning, error = done.stderr.decode().splitlines()
+    assert warning.startswith("kclient: could not connect to localhost:1: Connection refused")
+    assert error.startswith("kclient: list_topics did not finish within 0.5 s; the last error was: could not connect")
+
+
 def test_keys_headers_and_a_template(cli: Cli, topic: str) -> None:
     cli("produce", topic, "-p", "0", "-K", ":", "-H", "source=test", "-z", "zstd", stdin=b"k1:v1\nk2:v2\n")
     shown = cli("consume", topic, "-e", "--format", r"{partition} {offset} {key}={value} [{headers}]\n")

@@ -19,6 +19,7 @@ import json
 import math
 import os
 import shutil
+import signal
 import sys
 import time
 import uuid
@@ -27,6 +28,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from threading import Event
 from typing import TYPE_CHECKING, NamedTuple
 from zoneinfo import ZoneInfo
 
@@ -131,6 +133,11 @@ class Folder(NamedTuple):
         """The topic of the result."""
         return f"{self.name}-delays"
 
+    @property
+    def checkpoint(self) -> Path:
+        """Where Spark keeps how far the stream is."""
+        return self.path / "checkpoint"
+
 
 @contextmanager
 def broker(bootstrap_servers: str | None, folder: Folder) -> Iterator[str]:
@@ -222,23 +229,45 @@ def stream(spark: SparkSession, servers: str, folder: Folder, columns: list[str]
     """The query, from where the last run stopped to the end of what is there."""
     kafka = {"kafka.bootstrap.servers": servers}
     reading = {"subscribe": folder.name, "startingOffsets": "earliest", "columns": "value,timestamp"}
-    writing = {"topic": folder.delays, "delivery": "exactly_once", "checkpointLocation": f"{folder.path}/checkpoint"}
+    writing = {"topic": folder.delays, "delivery": "exactly_once", "checkpointLocation": str(folder.checkpoint)}
     flights = spark.readStream.format("kclient").options(**kafka, **reading, maxOffsetsPerTrigger=str(batch)).load()
     writer = delays(flights, columns).writeStream.format("kclient").options(**kafka, **writing)
     return writer.outputMode("append").trigger(availableNow=True).start()
 
 
-def watch(query: StreamingQuery, total: int, progress: Progress) -> None:
-    """Show how far the query is, until it ends."""
-    task = progress.add_task("stream", total=total)
+def flights_up_to(offsets: str) -> int:
+    """How many flights a position of the stream stands for: the offsets of its topic, by partition, as JSON."""
+    (read,) = json.loads(offsets).values()
+    return sum(read.values())
+
+
+def position(folder: Folder) -> int:
+    """Where the stream goes on: what the last batch that the checkpoint knows to be complete had read up to."""
+    complete = [int(path.name) for path in (folder.checkpoint / "commits").glob("[0-9]*")]
+    if not complete:
+        return 0
+    return flights_up_to((folder.checkpoint / "offsets" / str(max(complete))).read_text().splitlines()[-1])
+
+
+def watch(query: StreamingQuery, begins: int, total: int, progress: Progress) -> None:
+    """Show how far the query is, until it ends; its first batch takes longer, as Spark gets going with it.
+
+    Raises:
+        KeyboardInterrupt: Ctrl-C was pressed. The handler only notes it: an exception, or PySpark's own handler, in the
+            middle of a call of the JVM would print a long traceback of each.
+    """
+    interrupted = Event()
+    signal.signal(signal.SIGINT, lambda *_: interrupted.set())
+    task = progress.add_task("stream: starting", completed=begins, total=total)
     ended = False
     while not ended:
+        if interrupted.is_set():
+            raise KeyboardInterrupt
         ended = bool(query.awaitTermination(0.2))
         last = query.lastProgress
         if last is not None and last.sources[0].endOffset not in (None, "null"):
-            (read,) = json.loads(last.sources[0].endOffset).values()
-            progress.update(task, completed=sum(read.values()))
-    progress.update(task, completed=total)
+            progress.update(task, description="stream", completed=flights_up_to(last.sources[0].endOffset))
+    progress.update(task, description="stream", completed=total)
 
 
 def read_windows(servers: str, topic: str) -> Windows:
@@ -301,7 +330,9 @@ def plot(found: dict[str, dict[int, Sums]], path: Path) -> None:
     from matplotlib import pyplot
 
     carriers = sorted(found, key=lambda carrier: mean(found[carrier].values()))
-    clock = range(min(map(min, found.values())), max(map(max, found.values())) + 1)
+    # Without the hours of the night, for which only flights were planned that did not depart.
+    departing = [hour for hours in found.values() for hour, sums in hours.items() if sums.departed]
+    clock = range(min(departing), max(departing) + 1)
     cells = [[mean([found[carrier].get(hour, Sums())]) for hour in clock] for carrier in carriers]
     figure, axes = pyplot.subplots(figsize=(11, 6), layout="constrained")
     image = axes.imshow(cells, cmap="YlOrRd", vmin=0, vmax=40, aspect="auto")
@@ -310,9 +341,9 @@ def plot(found: dict[str, dict[int, Sums]], path: Path) -> None:
             if not math.isnan(delay):
                 colour = "white" if delay > 25 else "black"
                 axes.text(column, row, f"{round(delay)}", ha="center", va="center", fontsize=8, color=colour)
-    axes.set_xticks(range(len(clock)), [f"{hour}:00" for hour in clock])
+    axes.set_xticks(range(len(clock)), clock)
     axes.set_yticks(range(len(carriers)), carriers)
-    axes.set_xlabel("scheduled departure, New York time")
+    axes.set_xlabel("hour of the scheduled departure, New York time (white: no flight departed)")
     axes.set_ylabel("carrier")
     axes.set_title("Mean departure delay of flights from New York, 2013")
     figure.colorbar(image, label="minutes", extend="both")
@@ -323,16 +354,21 @@ def plot(found: dict[str, dict[int, Sums]], path: Path) -> None:
 def run(servers: str, folder: Folder, feed: list[Flight], columns: list[str], batch: int, console: Console) -> Windows:
     """Everything but the report."""
     create_topics(servers, folder)
-    shape = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*shape, console=console) as progress:
-        produce(servers, folder.name, feed, progress)
-        spark = session()
-        query = stream(spark, servers, folder, columns, batch)
-        try:
-            watch(query, len(feed), progress)
-        finally:
-            query.stop()
-            spark.stop()
+    console.print("starting Spark")
+    # Before the display, which would be torn by what Spark prints when it starts.
+    spark = session()
+    shape = (TextColumn("{task.description:16}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    try:
+        with Progress(*shape, console=console) as progress:
+            produce(servers, folder.name, feed, progress)
+            begins = position(folder)
+            query = stream(spark, servers, folder, columns, batch)
+            try:
+                watch(query, begins, len(feed), progress)
+            finally:
+                query.stop()
+    finally:
+        spark.stop()
     return read_windows(servers, folder.delays)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import logging
 import os
 from pathlib import Path
 
@@ -110,6 +111,15 @@ def test_when_everything_is_too_old_a_new_segment_is_rolled_first(store: Store) 
     assert not delete_old_segments(log, START_MS + 9 * DAY_MS), "an empty active segment stays"
     append(log, 2)
     assert read_all(log)[0][0] == 7
+
+
+def test_what_goes_and_why_is_logged(store: Store, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "refbroker.log")
+    log = store.log(dataclasses.replace(SMALL, retention_ms=DAY_MS))
+    segments_of(log, 2)
+    assert delete_old_segments(log, START_MS + DAY_MS + 1) == 2
+    told = f"Deleting the segments [0, 10] of {log.topic}-{log.partition}, since they are older than {DAY_MS} ms"
+    assert told in caplog.messages
 
 
 def test_timestamps_in_the_future_keep_a_segment(store: Store, caplog: pytest.LogCaptureFixture) -> None:

@@ -365,6 +365,9 @@ def run(servers: str, folder: Folder, feed: list[Flight], columns: list[str], ba
             query = stream(spark, servers, folder, columns, batch)
             try:
                 watch(query, begins, len(feed), progress)
+            except KeyboardInterrupt:
+                spark.sparkContext.setLogLevel("OFF")  # that a batch is cut off is no error then
+                raise
             finally:
                 query.stop()
     finally:

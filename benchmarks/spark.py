@@ -43,6 +43,9 @@ OURS, THEIRS = "kclient", "kafka"
 PARTITIONS = 4
 SIZE = 100
 TRICKLE_HZ = 20
+MOST_P95_MS = 300
+"""Within how many nearly all records of a trickle are there."""
+
 MOST_ADDED_MS = 40
 """What exactly once may add to a micro-batch."""
 
@@ -251,7 +254,8 @@ def latency(bench: Bench, seconds_long: float) -> None:
     for index, which in enumerate(("p50", "p95")):
         best = {name: min(each[index] for each in rounds) for name, rounds in found.items()}
         title = f"{TRICKLE_HZ} records/s, end to end, {which}"
-        bench.rows.append(Row(title, "ms", best[OURS], "JVM connector", best[THEIRS], 1.0, more_is_better=False))
+        goal = 1.0 if which == "p50" else MOST_P95_MS / best[THEIRS]
+        bench.rows.append(Row(title, "ms", best[OURS], "JVM connector", best[THEIRS], goal, more_is_better=False))
 
 
 def exactly_once(bench: Bench, seconds_long: float) -> None:

@@ -1,12 +1,15 @@
 """Send a table and read it back as columns, without an object per record. usage: arrow.py BOOTSTRAP TOPIC"""
 
+import sys
+
 import pyarrow as pa
 import pyarrow.compute as pc
-from usage import arguments
 
 from kclient import Consumer, Producer
 
-bootstrap_servers, topic = arguments(__doc__)
+if len(sys.argv) != 3:
+    sys.exit(__doc__)
+bootstrap_servers, topic = sys.argv[1:]
 # A DataFrame of polars or a result of DuckDB is sent in the same way.
 numbers = range(10_000)
 orders = pa.table({"customer": [f"customer-{n % 100}" for n in numbers], "order": [f"order {n}" for n in numbers]})

@@ -1,7 +1,8 @@
 """A producer and a consumer side by side in one event loop. usage: async_pair.py BOOTSTRAP TOPIC [asyncio|trio]"""
 
+import sys
+
 import anyio
-from usage import arguments
 
 from kclient import AsyncConsumer, AsyncProducer
 
@@ -31,5 +32,7 @@ async def main(bootstrap_servers: str, topic: str) -> None:
 
 
 if __name__ == "__main__":
-    servers, name, *backend = arguments(__doc__)
+    if not 3 <= len(sys.argv) <= 4:
+        sys.exit(__doc__)
+    servers, name, *backend = sys.argv[1:]
     anyio.run(main, servers, name, backend=backend[0] if backend else "asyncio")

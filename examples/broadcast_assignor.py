@@ -3,10 +3,9 @@
 usage: broadcast_assignor.py BOOTSTRAP TOPIC
 """
 
+import sys
 from collections.abc import Mapping
 from contextlib import ExitStack
-
-from usage import arguments
 
 from kclient import Consumer, Producer, TopicPartition
 from kclient.assignors import COOPERATIVE, EAGER, NO_RACKS, Assignment, Assignor, Member, Racks
@@ -60,4 +59,6 @@ def main(bootstrap_servers: str, topic: str) -> None:
 
 
 if __name__ == "__main__":
-    main(*arguments(__doc__))
+    if len(sys.argv) != 3:
+        sys.exit(__doc__)
+    main(*sys.argv[1:])

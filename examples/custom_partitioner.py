@@ -3,10 +3,9 @@
 usage: custom_partitioner.py BOOTSTRAP TOPIC
 """
 
+import sys
 from collections import Counter
 from collections.abc import Sequence
-
-from usage import arguments
 
 from kclient import Producer
 from kclient.producer import partition_for_key
@@ -25,7 +24,9 @@ class PayingCustomersApart:
         return partition_for_key(key, partitions - 1)
 
 
-bootstrap_servers, topic = arguments(__doc__)
+if len(sys.argv) != 3:
+    sys.exit(__doc__)
+bootstrap_servers, topic = sys.argv[1:]
 with Producer(bootstrap_servers=bootstrap_servers, partitioner=PayingCustomersApart()) as producer:
     customers = [f"vip-{number}" if number % 10 == 0 else f"customer-{number}" for number in range(100)]
     futures = [producer.send(topic, b"order", key=name.encode()) for name in customers]

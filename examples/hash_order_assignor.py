@@ -6,12 +6,11 @@ are as many members as partitions, all of these go to the same member. The order
 usage: hash_order_assignor.py BOOTSTRAP TOPIC...
 """
 
+import sys
 from collections.abc import Mapping
 from contextlib import ExitStack
 from itertools import cycle
 from zlib import crc32
-
-from usage import arguments
 
 from kclient import Admin, Consumer, NewTopic, TopicPartition
 from kclient.assignors import NO_RACKS, Assignment, Assignor, Member, Racks, in_order
@@ -64,4 +63,6 @@ def main(bootstrap_servers: str, *topics: str) -> None:
 
 
 if __name__ == "__main__":
-    main(*arguments(__doc__))
+    if len(sys.argv) < 3:
+        sys.exit(__doc__)
+    main(*sys.argv[1:])

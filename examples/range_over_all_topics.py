@@ -6,10 +6,9 @@ partitions two members have six and three. Here they have five and four.
 usage: range_over_all_topics.py BOOTSTRAP TOPIC...
 """
 
+import sys
 from collections.abc import Mapping
 from contextlib import ExitStack
-
-from usage import arguments
 
 from kclient import Admin, Consumer, NewTopic, TopicPartition
 from kclient.assignors import NO_RACKS, Assignment, Assignor, Member, Racks, in_order
@@ -62,4 +61,6 @@ def main(bootstrap_servers: str, *topics: str) -> None:
 
 
 if __name__ == "__main__":
-    main(*arguments(__doc__))
+    if len(sys.argv) < 3:
+        sys.exit(__doc__)
+    main(*sys.argv[1:])

@@ -3,7 +3,7 @@
 Each poll is a transaction, so none is open when partitions come and go. kclient.transform has the loop ready-made.
 """
 
-from usage import arguments
+import sys
 
 from kclient import Consumer, Producer
 from kclient.errors import KafkaError
@@ -18,7 +18,9 @@ def go_back(consumer: Consumer) -> None:
             consumer.seek(partition, committed)
 
 
-bootstrap_servers, source, target = arguments(__doc__)
+if len(sys.argv) != 4:
+    sys.exit(__doc__)
+bootstrap_servers, source, target = sys.argv[1:]
 with (
     Consumer(
         source,

@@ -12,7 +12,7 @@ import pytest
 
 PROJECT = Path(__file__).resolve().parents[2]
 WITH_USAGE = sorted(
-    path.name for path in (PROJECT / "examples").glob("*.py") if "arguments(__doc__)" in path.read_text()
+    path.name for path in (PROJECT / "examples").glob("*.py") if "sys.exit(__doc__)" in path.read_text()
 )
 
 
@@ -35,8 +35,9 @@ def run(*command: str) -> str:
 def test_an_example_without_arguments_says_how_it_is_used(name: str) -> None:
     command = [sys.executable, f"examples/{name}"]
     done = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, timeout=50, check=False)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert re.fullmatch(rf"usage: {re.escape(name)} BOOTSTRAP .+\n", done.stderr)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert re.search(rf"usage: {re.escape(name)} BOOTSTRAP .+\n", done.stderr)
+    assert "Traceback" not in done.stderr
 
 
 def test_consumer_prints_what_producer_sent(bootstrap_servers: str, topic: str) -> None:
@@ -49,7 +50,8 @@ def test_consumer_prints_what_producer_sent(bootstrap_servers: str, topic: str) 
 def test_more_arguments_than_an_example_has_are_told_as_well() -> None:
     command = [sys.executable, "examples/consumer.py", "localhost:9092", "orders", "invoices"]
     done = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, timeout=50, check=False)
-    assert (done.returncode, done.stderr) == (2, "usage: consumer.py BOOTSTRAP TOPIC\n")
+    assert done.returncode == 1
+    assert "usage: consumer.py BOOTSTRAP TOPIC\n" in done.stderr
 
 
 def test_arrow_sends_a_table_and_reads_it_back(bootstrap_servers: str, topic: str) -> None:

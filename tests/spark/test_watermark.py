@@ -44,6 +44,11 @@ class FakeEnds:
             raise self.answer
         return self.answer
 
+    def stop_in_a_look(self) -> None:
+        """Let none pass the gate any more, and wait until one stands before it."""
+        self.gate.clear()
+        wait_until(lambda: self.begun > self.looks)
+
     def close(self) -> None:
         self.closed.set()
 
@@ -97,8 +102,7 @@ def test_who_finds_an_old_answer_waits_for_a_look_that_begins_after_the_question
 ) -> None:
     ends, watermark = open_watermark()
     watermark.latest()
-    ends.gate.clear()
-    wait_until(lambda: ends.begun > ends.looks)
+    ends.stop_in_a_look()
     clock.now += FRESH + 0.01
     answer = ask(watermark)
     wait_until(lambda: watermark._waiting)
@@ -116,8 +120,7 @@ def test_who_asks_after_a_pause_waits_for_a_look_unless_a_recent_answer_will_do(
 ) -> None:
     ends, watermark = open_watermark()
     watermark.latest()
-    ends.gate.clear()
-    wait_until(lambda: ends.begun > ends.looks)
+    ends.stop_in_a_look()
     ends.answer = {A: 2}
     clock.now += PAUSE + 0.01
     assert watermark.recent() == {A: 1}
@@ -154,8 +157,7 @@ def test_who_asks_while_a_look_is_under_way_that_fails_waits_for_no_other(
 ) -> None:
     ends, watermark = open_watermark()
     watermark.latest()
-    ends.gate.clear()
-    wait_until(lambda: ends.begun > ends.looks)
+    ends.stop_in_a_look()
     clock.now += FRESH + 0.01
     answer = ask(watermark)
     wait_until(lambda: watermark._waiting)

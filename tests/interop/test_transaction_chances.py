@@ -102,13 +102,15 @@ class ChancePlay(TransactionPlay):
         producer.send(self.topic, partition=partition, timestamp=NOW_MS)
 
     def send_something_else(self, producer: RawProducer, partition: int) -> None:
+        epoch, is_transactional = self.epoch_near(producer), self.rng.random() < 0.7
         producer.send(
             self.topic,
             partition=partition,
             sequence=self.rng.randrange(5),
             version=self.rng.choice((9, 10, 11, 12)),
-            producer_epoch=self.epoch_near(producer),
-            is_transactional=self.rng.random() < 0.7,
+            # Outside a transaction nobody asks the coordinator: a later epoch is stored, and markers refused for ever.
+            producer_epoch=epoch if is_transactional else min(epoch, producer.epoch),
+            is_transactional=is_transactional,
             timestamp=NOW_MS,
         )
 

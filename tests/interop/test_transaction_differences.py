@@ -27,6 +27,7 @@ from kclient.records import COMMIT, control_batch
 from tests.interop.kafka.cluster import unavailable_reason
 from tests.interop.transaction_plays import TransactionPlay, differences, two_coordinators
 from tests.raw_producer import TIMESTAMP_MS, RawProducer, produce_request
+from tests.waiting import wait_until
 
 INT32_MAX = 2**31 - 1
 
@@ -262,6 +263,22 @@ def test_markers(compare: Compare, transaction_version: int) -> None:
         at.read(committed=True)
         at.read(committed=False, partition=1)
         at.producers()
+
+    compare(play)
+
+
+@pytest.mark.parametrize("transactions", [1, 2])
+def test_a_marker_behind_a_later_epoch_stays_refused(compare: Compare, transactions: int) -> None:
+    def play(at: TransactionPlay) -> None:
+        producer = at.new(transactions=transactions)
+        producer.send(at.topic, sequence=0, producer_epoch=3, is_transactional=False)
+        producer.add(at.topic, 0, 1)
+        producer.end(commit=True)
+        # One request has both markers.
+        wait_until(lambda: at.ends(1)[0].offset == 1)
+        at.offsets()
+        at.producers()
+        assert at.state(producer) == "PrepareCommit"
 
     compare(play)
 

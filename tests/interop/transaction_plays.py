@@ -50,7 +50,7 @@ class TransactionPlay(Play):
         made = CreateTopicsRequest.CreatableTopic(name=self.topic, num_partitions=2, replication_factor=1)
         answer = self._main.ask(CreateTopicsRequest(topics=[made], timeout_ms=30_000), 7)
         assert answer.topics[0].error_code == 0
-        wait_until(lambda: all(self._ends(number)[0].error_code == 0 for number in (0, 1)))
+        wait_until(lambda: all(self.ends(number)[0].error_code == 0 for number in (0, 1)))
 
     def told(self, answer: Any) -> str:
         return f"{type(answer).__qualname__} {self._plain(answer)}"
@@ -97,13 +97,13 @@ class TransactionPlay(Play):
 
     def settle(self, producer: RawProducer) -> None:
         """Wait until the last transaction of a producer is complete."""
+        wait_until(lambda: self.state(producer) not in UNDECIDED)
+
+    def state(self, producer: RawProducer) -> str:
+        """Of its last transaction."""
         request = DescribeTransactionsRequest(transactional_ids=[producer.transactional_id])
-
-        def complete() -> bool:
-            [state] = self._main.ask(request, 0).transaction_states
-            return state.transaction_state not in UNDECIDED
-
-        wait_until(complete)
+        [transaction] = self._main.ask(request, 0).transaction_states
+        return transaction.transaction_state
 
     def end(self, producer: RawProducer, **fields: Any) -> Any:
         answer = producer.end(**fields)
@@ -114,10 +114,11 @@ class TransactionPlay(Play):
 
     def offsets(self, partition: int = 0) -> None:
         """Where the partition ends, for readers of both kinds."""
-        for end in self._ends(partition):
+        for end in self.ends(partition):
             self.note(end)
 
-    def _ends(self, partition: int) -> list[Any]:
+    def ends(self, partition: int) -> list[Any]:
+        """The answers for readers of both kinds."""
         one = ListOffsetsRequest.ListOffsetsPartition(partition_index=partition, timestamp=-1)
         wanted = ListOffsetsRequest.ListOffsetsTopic(name=self.topic, partitions=[one])
         requests = [

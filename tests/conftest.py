@@ -94,8 +94,17 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
     from kclient.records import IMPLEMENTATION
 
     which = config.getoption("--broker")
-    seed = config.stash[_SEED]
-    return [f"kclient: {IMPLEMENTATION} records, broker {which}, seed {seed} (KCLIENT_TEST_SEED)"]
+    return [f"kclient: {IMPLEMENTATION} records, broker {which}, {_seed_line(config)}"]
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Where something failed, name the seed at the end too: with -q there is no header."""
+    if terminalreporter.stats.keys() & {"failed", "error"}:
+        terminalreporter.write_line(_seed_line(config))
+
+
+def _seed_line(config: pytest.Config) -> str:
+    return f"seed {config.stash[_SEED]} (KCLIENT_TEST_SEED)"
 
 
 @pytest.hookimpl(tryfirst=True)

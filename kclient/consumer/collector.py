@@ -102,7 +102,9 @@ class Collector:
                     end = Position(max(end.offset, piece.end_offset), end.epoch)
                     self._buffer.finish(state)
                 if leads_nowhere:
-                    raise _no_progress(state, piece)
+                    stuck = _no_progress(state, piece)
+                    state.failed(stuck)
+                    raise stuck
                 if not len(chunk):
                     state.position = end
                     continue
@@ -114,6 +116,7 @@ class Collector:
         with self._lock:
             if state.place == taken.place:
                 state.position = position
+                state.error = None
 
     def give_back(self, taken: Taken, position: Position) -> None:
         """The application stopped within a chunk: the rest of it is read again, from memory where it can be."""
@@ -153,6 +156,7 @@ class Collector:
         error = piece.error
         assert error is not None
         self._buffer.finish(state)
+        state.failed(error)
         if isinstance(error, LogTruncationError):
             self._subscription.truncated(state, error)
         elif isinstance(error, OffsetOutOfRangeError):
@@ -177,6 +181,7 @@ class Collector:
                 self._subscription.rewind(state, position)
             else:
                 state.position = position
+            state.failed(error)
             return True
 
 

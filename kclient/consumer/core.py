@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from kclient.config import ConsumerConfig, read_properties
+from kclient.consumer.asking import Asking
 from kclient.consumer.collector import Collector
 from kclient.consumer.fetch_buffer import FetchBuffer
 from kclient.consumer.fetcher import Fetcher
@@ -87,6 +88,7 @@ class ConsumerCore:
         self.subscription.on_change = engine.wakeup
         self.collector = Collector(self.subscription, config)
         self.iteration = Iteration(self.collector)
+        self.asking = Asking()
         metrics = engine.metrics
         self._records_consumed = metrics.counter("records_consumed_total")
         self._bytes_consumed = metrics.counter("bytes_consumed_total")
@@ -159,7 +161,9 @@ class ConsumerCore:
             self.engine.metadata,
             self.engine.metrics,
             self.iteration.place,
+            self.asking,
             member=None if group is None else group.member,
+            rebalancing=lambda: group is not None and group.rebalancing,
             coordinator=None if group is None else group.coordinator,
             commit_error=lambda: None if offsets is None else offsets.commit_error,
             run_soon=run_soon,
@@ -226,6 +230,10 @@ class ConsumerCore:
 
     def poll(self, timeout: float, max_records: int | None) -> Operation[Records]:
         """See `Consumer.poll`."""
+        with self.asking:
+            return (yield from self._poll(timeout, max_records))
+
+    def _poll(self, timeout: float, max_records: int | None) -> Operation[Records]:
         count = self.config.max_poll_records if max_records is None else max_records
         if count < 1:
             raise ValueError(f"max_records must be at least 1, not {count}")
@@ -254,6 +262,10 @@ class ConsumerCore:
 
     def next_chunk(self) -> Operation[Iterator[ConsumerRecord]]:
         """Returns an iterator over the next chunk of an iteration; the one before counts as read."""
+        with self.asking:
+            return (yield from self._next_chunk())
+
+    def _next_chunk(self) -> Operation[Iterator[ConsumerRecord]]:
         self.iteration.finish()
         if self.group_offsets is not None:
             self.group_offsets.asked()

@@ -4,14 +4,16 @@ A partition that has records left and whose position has not moved for `stall_ti
 once, and `on_stall` is called, until it moves again; so it is of a member that has nothing to read and has not got into
 its group for as long, without a partition to name. Positions are looked at once a second, on the network thread,
 so that the records themselves pay nothing for it; that is also how exact "last progress" is. Why a partition waits
-is found out when somebody asks; the reasons are a small table (`Waiting`), tried in its order. Leaves out doing
-anything about it.
+is found out when somebody asks; the reasons are a small table (`Waiting`), tried in its order. Records that lie ready
+and are not read have a reason too: the application does not ask for them, its calls raise errors or work on, or other
+partitions have their turn. Leaves out doing anything about it.
 """
 
 from __future__ import annotations
 
 import enum
 import logging
+import math
 import threading
 import time
 from collections.abc import Callable, Collection, Mapping
@@ -20,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from kclient.config import ConsumerConfig, StallCallback
+from kclient.consumer.asking import Asking
 from kclient.consumer.partition_state import FetchState, PartitionState
 from kclient.consumer.subscription import Subscription
 from kclient.errors import KafkaError
@@ -40,18 +43,21 @@ _LOOK = 1.0
 _PUBLISH = 5.0
 """Seconds between two updates of the metrics, for hooks; whoever asks for metrics gets them up to date."""
 _SLOW = 1.0
-"""Seconds for which records may lie ready before the application counts as not polling."""
+"""Seconds for which records may lie ready before that counts as waiting for the application."""
 
 
 class Waiting(enum.Enum):
-    """What a partition waits for."""
+    """What a partition waits for: the first of these that holds."""
 
     PAUSED = "paused"
+    NOT_POLLING = "application not polling"
     REBALANCING = "rebalancing"
+    FAILING = "calls for records fail"
     COORDINATOR_UNKNOWN = "coordinator unknown"
     NO_LEADER = "no leader"
     POSITION_UNKNOWN = "position unknown"
-    NOT_POLLING = "application not polling"
+    READING = "call for records under way"
+    OTHERS_FIRST = "other partitions read first"
     BUFFER_FULL = "buffer full"
     COMMIT_FAILING = "commit failing"
     NO_DATA = "no data"
@@ -69,6 +75,7 @@ class PartitionHealth(msgspec.Struct, frozen=True):
         paused: whether the application paused it.
         last_progress: seconds since the position moved last, or since the partition was assigned.
         waiting: what comes next, or what stands in its way.
+        error: where calls for records fail, what they raise.
     """
 
     position: int | None
@@ -78,6 +85,7 @@ class PartitionHealth(msgspec.Struct, frozen=True):
     paused: bool
     last_progress: float
     waiting: Waiting
+    error: KafkaError | None = None
 
 
 class ConsumerHealth(msgspec.Struct, frozen=True):
@@ -112,6 +120,10 @@ class _Progress:
         self.told = False
         self.shown: frozenset[tuple[str, str | None]] = frozenset()
 
+    def idle(self, now: float) -> float:
+        """Seconds for which it could have moved, and did not."""
+        return max(0.0, now - max(self.moved, self.since))
+
 
 class HealthMonitor(Manager):
     """Watches the positions; a manager that sends nothing.
@@ -122,7 +134,9 @@ class HealthMonitor(Manager):
         metadata: who leads it.
         metrics: where the figures of each partition are shown.
         place: where the application is within a chunk it iterates over; None outside of one. Any thread.
+        asking: when the application asked for records, and what came of it.
         member, coordinator: of the group; None without one.
+        rebalancing: tells whether partitions are about to come or go.
         commit_error: tells why the last automatic commit failed.
         run_soon: runs `on_stall` in the owner's event loop; None to run it in a thread of its own.
         clock: seconds.
@@ -135,9 +149,11 @@ class HealthMonitor(Manager):
         metadata: MetadataManager,
         metrics: Metrics,
         place: Callable[[], Place | None],
+        asking: Asking,
         *,
         member: Member | None = None,
         coordinator: Coordinator | None = None,
+        rebalancing: Callable[[], bool] = lambda: False,
         commit_error: Callable[[], KafkaError | None] = lambda: None,
         run_soon: Callable[[Callable[[], None]], None] | None,
         clock: Callable[[], float] = time.monotonic,
@@ -149,12 +165,16 @@ class HealthMonitor(Manager):
         self._metadata = metadata
         self._metrics = metrics
         self._place = place
+        self._asking = asking
         self._member = member
         self._coordinator = coordinator
+        self._rebalancing = rebalancing
         self._commit_error = commit_error
         self._run_soon = run_soon or _in_a_thread
         self._clock = clock
         self._progress: dict[TopicPartition, _Progress] = {}
+        # When the application was seen to go on, as within a chunk of another partition.
+        self._read_at = -math.inf
         # Since when this member has been on its way into its group, without anything to read.
         self._outside_since: float | None = None
         self._outside_told = False
@@ -219,17 +239,18 @@ class HealthMonitor(Manager):
         return None if coordinator is None or coordinator.node is not None else coordinator.last_error
 
     def _has_stalled(self, progress: _Progress, now: float) -> bool:
-        return now - max(progress.moved, progress.since) >= self._timeout
+        return progress.idle(now) >= self._timeout
 
     def _tell(self, stalled: dict[TopicPartition, PartitionHealth]) -> None:
         for tp, health in stalled.items():
             _log.warning(
-                "%s: no progress for %.0f s, at position %s, %s records behind; what it waits for: %s",
+                "%s: no progress for %.0f s, at position %s, %s records behind; what it waits for: %s%s",
                 tp,
                 health.last_progress,
                 health.position,
                 "an unknown number of" if health.lag is None else health.lag,
                 health.waiting.value,
+                "" if health.error is None else f": {health.error}",
             )
         callback = self._on_stall
         if callback is not None:
@@ -300,6 +321,8 @@ class HealthMonitor(Manager):
         if progress is None:
             progress = self._progress[state.tp] = _Progress(state, position, now)
         elif progress.position != position:
+            if position is not None and progress.position is not None:
+                self._read_at = now
             progress.position = position
             progress.moved = now
             progress.told = False
@@ -312,30 +335,39 @@ class HealthMonitor(Manager):
 
     def _partition(self, state: PartitionState, place: Place | None, now: float) -> PartitionHealth:
         progress, lag = self._note(state, place, now)
-        idle = max(0.0, now - progress.moved)
-        ready = bool(state.pieces) or (place is not None and place.state is state)
+        waiting = self._waiting(progress, lag, place, now)
         return PartitionHealth(
             progress.position,
             state.committed,
             self._end(state),
             lag,
             state.paused,
-            idle,
-            self._waiting(state, lag, ready=ready, idle=idle),
+            max(0.0, now - progress.moved),
+            waiting,
+            (state.error or self._asking.error) if waiting is Waiting.FAILING else None,
         )
 
-    def _waiting(self, state: PartitionState, lag: int | None, *, ready: bool, idle: float) -> Waiting:
-        member, coordinator = self._member, self._coordinator
+    def _waiting(self, progress: _Progress, lag: int | None, place: Place | None, now: float) -> Waiting:
+        state, asking, coordinator = progress.state, self._asking, self._coordinator
         info = self._metadata.cluster.partition(state.tp.topic, state.tp.partition)
-        awaits_committed = state.state is FetchState.AWAITING_COMMITTED
+        idle = progress.idle(now)
+        ready = bool(state.pieces) or (place is not None and place.state is state)
         slow = ready and idle >= _SLOW
+        # Its first call starts a partition. One that polls now and then is asleep for less than half of the time.
+        wanted = slow or (state.state is FetchState.INITIALIZING and idle >= _SLOW)
+        asleep = min(asking.idle(now), now - self._read_at) >= max(_SLOW, idle / 2)
+        fails = state.error is not None or (wanted and asking.error is not None)
+        awaits_committed = state.state is FetchState.AWAITING_COMMITTED
         reasons = {
             Waiting.PAUSED: state.paused,
-            Waiting.REBALANCING: member is not None and member.rebalancing,
+            Waiting.NOT_POLLING: wanted and asleep,
+            Waiting.REBALANCING: self._rebalancing(),
+            Waiting.FAILING: fails,
             Waiting.COORDINATOR_UNKNOWN: awaits_committed and coordinator is not None and coordinator.node is None,
             Waiting.NO_LEADER: info is None or info.leader is None,
             Waiting.POSITION_UNKNOWN: state.state is not FetchState.FETCHING and not slow,
-            Waiting.NOT_POLLING: slow,
+            Waiting.READING: slow and asking.within,
+            Waiting.OTHERS_FIRST: slow,
             Waiting.BUFFER_FULL: not ready and self._subscription.buffer.starved,
             Waiting.COMMIT_FAILING: self._commit_error() is not None,
             Waiting.NO_DATA: lag == 0,

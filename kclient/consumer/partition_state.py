@@ -13,6 +13,7 @@ next one to ask the broker for; what lies between is in `pieces`. Leaves out who
 
 from __future__ import annotations
 
+import copy
 import enum
 from collections import deque
 from typing import TYPE_CHECKING, NamedTuple
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from kclient.consumer.fetch_buffer import FetchedPiece
+    from kclient.errors import KafkaError
 
 
 class FetchState(enum.Enum):
@@ -71,6 +73,7 @@ class PartitionState:
         topic_id: of the topic that is read; another one under the same name has another id.
         leader_epoch: the leader's epoch for which the position is known to be valid.
         blocked: an error waits in `pieces`; nothing is asked for until it was raised.
+        error: what the owner was given last instead of records; None once records came.
         retry_at: not before this time (driver's clock) is the broker asked again.
         least_bytes: a partition limit large enough for a batch that came cut off.
         preferred_replica, preferred_until: the near replica to read from, and how long (KIP-392).
@@ -80,6 +83,7 @@ class PartitionState:
     __slots__ = (
         "blocked",
         "committed",
+        "error",
         "failures",
         "fetch_epoch",
         "fetch_offset",
@@ -119,6 +123,7 @@ class PartitionState:
         self.place = 0
         self.paused = False
         self.blocked = False
+        self.error: KafkaError | None = None
         self.reset: ResetPolicy | None = None
         self.topic_id: UUID | None = None
         self.retry_at = 0.0
@@ -148,6 +153,10 @@ class PartitionState:
                 partition=self.tp.partition,
             )
         self.state = state
+
+    def failed(self, error: KafkaError) -> None:
+        """The owner is given an error instead of records; noted without the frames it is raised through."""
+        self.error = copy.copy(error)
 
     def lag(self, read_committed: bool) -> int | None:
         """How many offsets lie between the position and the end; None while either is unknown."""

@@ -359,6 +359,7 @@ class Subscription:
         self.buffer.discard(state)
         state.generation += 1
         state.replaced = False
+        state.error = None
         state.position = position
         state.fetch_offset, state.fetch_epoch = position
         state.reset = None
@@ -371,6 +372,7 @@ class Subscription:
         self.buffer.discard(state)
         state.generation += 1
         state.replaced = False
+        state.error = None
         state.reset = policy
         state.position = None
         state.retry_at = 0.0

@@ -107,6 +107,7 @@ class Agenda(ABC):
         owner: the threads.
 
     Attributes:
+        busy: a call of the owner does what is due, listeners included, or waits for it; any thread may look.
         listener: the application's.
         commits: the offsets; None where nothing is committed by itself.
     """
@@ -130,7 +131,7 @@ class Agenda(ABC):
         self._submit, self._send, self._clock, self._wait, self._wake = owner
         self._events: deque[Event] = deque()
         self._agenda: deque[Step] = deque()
-        self._busy = False
+        self.busy = False
         self._number = 0
         # Of the last assignment; what is read was assigned in this membership.
         self._membership = -1
@@ -163,20 +164,20 @@ class Agenda(ABC):
             KafkaError: joining failed for good, the member was fenced, or MaxPollExceeded; once each.
             Exception: what a listener raised, after the rest was done.
         """
-        if self._busy:
+        if self.busy:
             raise IllegalStateError("a rebalance listener cannot ask for records; it may commit, seek and pause")
         if self._subscription.topics is None and not self._agenda:
             return True
-        self._busy = True
         try:
             while self._agenda or self._plan():
+                self.busy = True
                 done = self._agenda[0](deadline)
                 if not isinstance(done, bool):
                     done = yield from done
                 if not done:
                     return False
         finally:
-            self._busy = False
+            self.busy = False
         self._raise_listener_error()
         if self._fenced is not None:
             raise self._fenced.with_traceback(None)
@@ -193,13 +194,13 @@ class Agenda(ABC):
         Raises:
             Exception: what a listener raised.
         """
-        if self._busy:
+        if self.busy:
             raise IllegalStateError("a rebalance listener can neither unsubscribe nor close the consumer")
         self._agenda = deque([partial(self._commit, deadline, False)])
         if self._subscription.topics is not None:
             self._prepare_leaving()
             self._agenda += [partial(self._give_up, None), partial(self._leave_group, tell, reason)]
-        self._busy = True
+        self.busy = True
         try:
             while self._agenda:
                 done = self._agenda[0](deadline)
@@ -208,7 +209,7 @@ class Agenda(ABC):
                 if not done:
                     self._agenda.popleft()
         finally:
-            self._busy = False
+            self.busy = False
         self._raise_listener_error()
 
     @abstractmethod

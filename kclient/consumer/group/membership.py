@@ -105,6 +105,11 @@ class Membership:
     def _on_event(self, event: Event) -> None:
         self.coordination.on_event(event)
 
+    @property
+    def rebalancing(self) -> bool:
+        """Whether partitions are about to come or go, as the coordinator or the owner's call knows; any thread."""
+        return self.member.rebalancing or self.coordination.busy
+
     def step(self, deadline: float) -> Operation[bool]:
         """The application asks for records: see `Agenda.step`."""
         self.poll_interval.polled(self._clock())

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import contextlib
+from collections.abc import Callable, Mapping
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from kclient.consumer.asking import Asking
 from kclient.consumer.health import HealthMonitor, PartitionHealth, Waiting
-from kclient.consumer.partition_state import FetchState, PartitionState
-from kclient.errors import KafkaError
+from kclient.consumer.iteration import Place
+from kclient.consumer.partition_state import FetchState, PartitionState, Position
+from kclient.errors import DeserializationError, KafkaError, TopicAuthorizationError, WakeupError
 from kclient.metrics import Metrics
 from kclient.types import TopicPartition
 from tests.unit.consumer.model import Model
@@ -24,26 +27,31 @@ class Watched:
     def __init__(self, **options: Any) -> None:
         self.stalls: list[Mapping[TopicPartition, PartitionHealth]] = []
         self.model = Model(stall_timeout_ms=60_000, on_stall=self.stalls.append, **options)
-        self.member = SimpleNamespace(rebalancing=False, joining=False, state=SimpleNamespace(value="stable"))
+        self.member = SimpleNamespace(joining=False, state=SimpleNamespace(value="stable"))
         self.coordinator = SimpleNamespace(node=7, last_error=None)
         self.commit_error: KafkaError | None = None
         self.metrics = Metrics()
         model: Any = self.model
         member: Any = self.member
         coordinator: Any = self.coordinator
+        self.asking = Asking(lambda: self.model.now)
+        self.rebalancing = False
         self.monitor = HealthMonitor(
             model.config,
             model.subscription,
             model.metadata,
             self.metrics,
-            lambda: None,
+            lambda: self.place,
+            self.asking,
             member=member,
             coordinator=coordinator,
+            rebalancing=lambda: self.rebalancing,
             commit_error=lambda: self.commit_error,
             run_soon=lambda function: function(),
             clock=lambda: self.model.now,
         )
-        (self.log,) = self.model.add_topic("t")
+        self.place: Place | None = None
+        self.log, self.other = self.model.add_topic("t", partitions=2)
         self.model.assign(TP)
         self.model.run(rounds=3)
 
@@ -99,10 +107,137 @@ def test_each_obstacle_has_its_reason() -> None:
     state.state = FetchState.AWAITING_COMMITTED
     watched.coordinator.node = None
     assert watched.health.waiting is Waiting.COORDINATOR_UNKNOWN
-    watched.member.rebalancing = True
+    watched.rebalancing = True
     assert watched.health.waiting is Waiting.REBALANCING
     watched.model.subscription.pause([TP])
     assert watched.health.waiting is Waiting.PAUSED
+
+
+OTHER = TopicPartition("t", 1)
+
+
+def nothing(watched: Watched) -> None:
+    """The application sleeps."""
+
+
+def read_other(watched: Watched) -> None:
+    watched.other.append(b"x")
+    watched.model.run(rounds=2)
+    with watched.asking:
+        # A large piece of another partition is in its turn, and stays there.
+        watched.model.subscription.buffer._turns.rotate(1)
+        assert [partition for _, partition, *_ in watched.model.read(1)] == [OTHER.partition]
+
+
+def poll_in_vain(watched: Watched) -> None:
+    with contextlib.suppress(DeserializationError), watched.asking:
+        watched.model.read()
+
+
+def fail_at_once(watched: Watched) -> None:
+    with pytest.raises(TopicAuthorizationError), watched.asking:
+        raise TopicAuthorizationError(topic="other")
+
+
+def ask(watched: Watched) -> None:
+    with watched.asking:
+        pass
+
+
+def stay_within(watched: Watched) -> None:
+    watched.asking.__enter__()
+
+
+def rebalance(watched: Watched) -> None:
+    watched.asking.__enter__()
+    watched.rebalancing = True
+
+
+def iterate_other(watched: Watched) -> None:
+    state = watched.model.subscription.partitions[OTHER]
+    offset = int(watched.model.now)
+    watched.place = Place(state, Position(offset), Position(offset + 1))
+
+
+@pytest.mark.parametrize(
+    ("application", "every", "reason"),
+    [
+        (nothing, 1, Waiting.NOT_POLLING),
+        (ask, 100, Waiting.NOT_POLLING),
+        (ask, 20, Waiting.OTHERS_FIRST),
+        (read_other, 1, Waiting.OTHERS_FIRST),
+        (iterate_other, 1, Waiting.OTHERS_FIRST),
+        (poll_in_vain, 1, Waiting.FAILING),
+        (fail_at_once, 1, Waiting.FAILING),
+        (stay_within, 1, Waiting.READING),
+        (rebalance, 1, Waiting.REBALANCING),
+    ],
+)
+def test_what_lies_ready_and_is_not_read_says_why(
+    application: Callable[[Watched], None], every: int, reason: Waiting
+) -> None:
+    def refuse(value: bytes) -> object:
+        if value == b"bad":
+            raise ValueError("no")
+        return value
+
+    watched = Watched(value_deserializer=refuse)
+    watched.model.assign(TP, OTHER)
+    watched.model.run()
+    watched.log.append(b"bad")
+    for second in range(70):
+        if second % every == 0:
+            application(watched)
+        watched.pass_time(1)
+    stalled = {tp: health for stall in watched.stalls for tp, health in stall.items()}
+    assert stalled[TP].waiting is reason
+    assert (stalled[TP].error is not None) == (reason is Waiting.FAILING)
+
+
+def test_a_partition_that_no_call_has_started_yet_waits_for_the_application() -> None:
+    watched = Watched()
+    watched.model.subscription.assign([OTHER])
+    watched.pass_time(65)
+    assert watched.stalls[0][OTHER].waiting is Waiting.NOT_POLLING
+
+
+def test_a_stall_says_what_calls_for_records_raise(caplog: pytest.LogCaptureFixture) -> None:
+    watched = Watched()
+    state = watched.model.subscription.partitions[TP]
+    state.high_watermark = 1
+    watched.model.subscription.fail(state, TopicAuthorizationError(topic="t", partition=0))
+    watched.model.nodes.down = {1, 2, 3}
+    for _ in range(70):
+        with contextlib.suppress(TopicAuthorizationError), watched.asking:
+            watched.model.read()
+        watched.pass_time(1)
+    (record,) = [record for record in caplog.records if "no progress" in record.message]
+    assert "calls for records fail: TOPIC_AUTHORIZATION_FAILED (29): The client may not access the topic" in (
+        record.message
+    )
+
+
+def test_records_end_what_failed_before() -> None:
+    watched = Watched()
+    state = watched.model.subscription.partitions[TP]
+    watched.model.subscription.fail(state, TopicAuthorizationError(topic="t", partition=0))
+    with pytest.raises(TopicAuthorizationError) as raised, watched.asking:
+        watched.model.read()
+    assert watched.health.waiting is Waiting.FAILING
+    assert watched.health.error is not raised.value
+    assert str(watched.health.error) == str(raised.value)
+    watched.log.append(b"a")
+    watched.model.run()
+    with watched.asking:
+        assert watched.model.read()
+    assert watched.health.waiting is Waiting.NO_DATA
+
+
+def test_a_wakeup_is_no_failure() -> None:
+    asking = Asking(lambda: 0.0)
+    with pytest.raises(WakeupError), asking:
+        raise WakeupError
+    assert asking.error is None
 
 
 def test_a_stall_is_told_once_and_again_after_progress() -> None:

@@ -1,0 +1,48 @@
+"""When the application asked for records last, and what came of it: written in its calls, read by who watches it.
+
+Leaves out what follows from it (`health`, and `group.poll_interval` for a group's deadline).
+"""
+
+from __future__ import annotations
+
+import copy
+import time
+from collections.abc import Callable
+from types import TracebackType
+
+from kclient.errors import KafkaError, WakeupError
+
+
+class Asking:
+    """The calls for records of one consumer, each a `with` block. The owner writes, any thread reads.
+
+    Parameters:
+        clock: seconds.
+
+    Attributes:
+        within: a call is under way.
+        error: what the last call raised; None if it raised nothing, or was interrupted.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self.within = False
+        self.error: KafkaError | None = None
+        self._clock = clock
+        self._last = clock()
+
+    def __enter__(self) -> None:
+        self.within = True
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._last = self._clock()
+        self.error = None
+        if isinstance(error, KafkaError) and not isinstance(error, WakeupError):
+            # A copy has no traceback: its frames hold the face, which the network thread must not keep alive.
+            self.error = copy.copy(error)
+        self.within = False
+
+    def idle(self, now: float) -> float:
+        """Seconds since the application asked last; 0 while it does."""
+        return 0.0 if self.within else max(0.0, now - self._last)

@@ -393,7 +393,7 @@ class ProducerCore:
 
     def warn_unclosed(self, face: object) -> None:
         """The face is gone and was not closed; what it sent still travels."""
-        if not self.closed:
+        if self in _open_producers:  # which is empty in a forked child: its parent may well close it
             warnings.warn(f"{face!r} was not closed", ResourceWarning, stacklevel=2, source=face)
 
 

@@ -8,7 +8,6 @@ with the partition where another left off reads on from memory. Leaves out where
 from __future__ import annotations
 
 import atexit
-import os
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kclient import Consumer
 from kclient.errors import KafkaTimeoutError
+from kclient.spark.forks import forget_in_children
 from kclient.types import TopicPartition
 
 if TYPE_CHECKING:
@@ -76,9 +76,12 @@ class ConsumerCache:
     ) -> None:
         self._make = make
         self._clock = clock
+        self._begin()
+        forget_in_children(self._begin)
+
+    def _begin(self) -> None:
         self._lock = threading.Lock()
         self._idle: list[_Idle] = []
-        self._process = os.getpid()
 
     @contextmanager
     def borrow(
@@ -109,7 +112,6 @@ class ConsumerCache:
 
     def _take(self, key: Key, partition: TopicPartition | None, start: int | None) -> Consumer | None:
         with self._lock:
-            self._forget_those_of_the_parent()
             same = [one for one in self._idle if one.key == key]
             if not same:
                 return None
@@ -131,16 +133,9 @@ class ConsumerCache:
         for one in tired:
             one.consumer.close(timeout=0)
 
-    def _forget_those_of_the_parent(self) -> None:
-        """After a fork the parent's consumers are no use: their network threads stayed there."""
-        if self._process != os.getpid():
-            self._process = os.getpid()
-            self._idle.clear()
-
     def close(self) -> None:
         """Close all idle consumers."""
         with self._lock:
-            self._forget_those_of_the_parent()
             idle, self._idle = self._idle, []
         for one in idle:
             one.consumer.close(timeout=0)

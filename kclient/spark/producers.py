@@ -8,7 +8,6 @@ must not travel beside the records of the task's next attempt. Leaves out transa
 from __future__ import annotations
 
 import atexit
-import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from kclient import Producer
 from kclient.errors import DeliveryError
+from kclient.spark.forks import forget_in_children
 
 if TYPE_CHECKING:
     from kclient.spark.options import WriteOptions
@@ -47,10 +47,13 @@ class ProducerCache:
 
     def __init__(self, make: Callable[[WriteOptions], Producer] = open_producer) -> None:
         self._make = make
+        self._begin()
+        forget_in_children(self._begin)
+
+    def _begin(self) -> None:
         self._lock = threading.Lock()
         # In the order of their last use.
         self._producers: dict[Key, Producer] = {}
-        self._process = os.getpid()
 
     @contextmanager
     def borrow(self, options: WriteOptions) -> Iterator[Producer]:
@@ -63,7 +66,6 @@ class ProducerCache:
         """
         key = tuple(sorted(options.client.items()))
         with self._lock:
-            self._forget_those_of_the_parent()
             producer = self._producers.pop(key, None) or self._make(options)
             self._producers[key] = producer
             tired = [self._producers.pop(one) for one in list(self._producers)[:-MOST]]
@@ -78,16 +80,9 @@ class ProducerCache:
             _close(producer, 0)
             raise
 
-    def _forget_those_of_the_parent(self) -> None:
-        """After a fork the parent's producers are no use: their network threads stayed there."""
-        if self._process != os.getpid():
-            self._process = os.getpid()
-            self._producers.clear()
-
     def close(self) -> None:
         """Close all producers."""
         with self._lock:
-            self._forget_those_of_the_parent()
             producers, self._producers = list(self._producers.values()), {}
         for producer in producers:
             _close(producer, 0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import runpy
 import subprocess
@@ -404,6 +405,22 @@ def test_a_forked_child_is_told(bootstrap_servers: str, topic: str) -> None:
                 os._exit(7)
             os._exit(1)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_forked_child_that_drops_a_producer_is_not_told_to_close_it(bootstrap_servers: str) -> None:
+    made = [Producer(bootstrap_servers=bootstrap_servers)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        child = os.fork()
+    if child == 0:
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            made.clear()
+            gc.collect()
+            os._exit(len(told))
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    made[0].close()
 
 
 def test_the_example_of_a_partitioner_runs(

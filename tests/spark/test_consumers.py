@@ -129,13 +129,3 @@ def test_closing_closes_the_idle_ones(cache: ConsumerCache) -> None:
     consumers = leave_at(cache, {A: 1}, {B: 1})
     cache.close()
     assert all(consumer.closed for consumer in consumers)
-
-
-def test_a_process_that_was_forked_does_not_use_those_of_its_parent(
-    cache: ConsumerCache, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (of_the_parent,) = leave_at(cache, {A: 1})
-    monkeypatch.setattr("os.getpid", lambda: -1)
-    with cache.borrow(options(), A, 1) as consumer:
-        assert consumer is not of_the_parent
-    assert not of_the_parent.closed

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import pickle
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -131,24 +130,6 @@ def test_tasks_of_a_process_share_a_producer_until_one_fails(bootstrap_servers: 
     assert [repr(one).endswith("closed>") for one in made] == [True, True, *[False] * producers.MOST]
     cache.close()
     assert all(repr(one).endswith("closed>") for one in made)
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
-def test_a_producer_of_the_parent_is_not_used_after_a_fork(
-    bootstrap_servers: str, topic: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    made: list[Any] = []
-    cache = ProducerCache(lambda options: made.append(producers.open_producer(options)) or made[-1])  # type: ignore[func-returns-value]
-    options = delivery(bootstrap_servers, topic).options
-    with cache.borrow(options):
-        pass
-    # As seen from a child: another process id, the same objects.
-    monkeypatch.setattr(os, "getpid", lambda: -1)
-    with cache.borrow(options):
-        pass
-    assert len(made) == 2
-    cache.close()
-    made[0].close()
 
 
 def test_rows_that_were_not_delivered_are_one_short_error(

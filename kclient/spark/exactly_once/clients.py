@@ -8,7 +8,6 @@ transaction and nothing else: as long as it is not fenced, nobody else has decid
 from __future__ import annotations
 
 import atexit
-import os
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
@@ -20,6 +19,7 @@ from kclient.config import AdminConfig, dotted_name
 from kclient.errors import AdminError, InvalidTxnTimeoutError, KafkaError
 from kclient.spark.errors import OptionError
 from kclient.spark.exactly_once.settings import Settings
+from kclient.spark.forks import forget_in_children
 
 TIMEOUT = "transaction.timeout.ms"
 MOST_IDLE = 8
@@ -53,30 +53,24 @@ class Clients:
     ) -> None:
         self._open_producer = open_producer
         self._open_admin = open_admin
+        self._begin()
+        forget_in_children(self._begin)
+
+    def _begin(self) -> None:
         self._lock = threading.RLock()
         self._forget()
 
     def _forget(self) -> None:
-        self._process = os.getpid()
         self._admins: dict[_Key, Admin] = {}
         self._idle: OrderedDict[tuple[_Key, str], Producer] = OrderedDict()
         self._drivers: OrderedDict[tuple[_Key, str], Producer] = OrderedDict()
         self._runs: OrderedDict[tuple[_Key, str], str] = OrderedDict()
         self._timeouts: dict[_Key, int] = {}
 
-    @contextmanager
-    def _own(self) -> Iterator[None]:
-        """Hold the lock, over what belongs to this process: after a fork the parent's threads are not here."""
-        if self._process != os.getpid():
-            self._lock = threading.RLock()
-            self._forget()
-        with self._lock:
-            yield
-
     def admin(self, settings: Settings) -> Admin:
         """The process's admin client for these options."""
         key = _key(settings)
-        with self._own():
+        with self._lock:
             if key not in self._admins:
                 self._admins[key] = self._open_admin(settings.client)
             return self._admins[key]
@@ -88,7 +82,7 @@ class Clients:
         If the user fails, it is closed, which aborts what is open.
         """
         key = (_key(settings), transactional_id)
-        with self._own():
+        with self._lock:
             producer = self._idle.pop(key, None)
         if producer is None:
             producer = self._open_producer(
@@ -99,7 +93,7 @@ class Clients:
         except BaseException as error:
             _discard(producer, error)
             raise
-        with self._own():
+        with self._lock:
             self._idle[key] = producer
             tired = [self._idle.popitem(last=False)[1] for _ in range(len(self._idle) - MOST_IDLE)]
         for one in tired:
@@ -112,7 +106,7 @@ class Clients:
         is a query, and comes once.
         """
         key = (_key(settings), settings.driver_id)
-        with self._own():
+        with self._lock:
             known = self._drivers.get(key)
             if known is not None:
                 self._drivers.move_to_end(key)
@@ -135,7 +129,7 @@ class Clients:
 
     def forget_driver(self, settings: Settings) -> None:
         """Close the driver's producer, which was fenced or failed."""
-        with self._own():
+        with self._lock:
             producer = self._drivers.pop((_key(settings), settings.driver_id), None)
         if producer is not None:
             _discard(producer)
@@ -143,7 +137,7 @@ class Clients:
     def is_first(self, settings: Settings, run: str) -> bool:
         """Whether this is the first that the process hears of a run of the query."""
         key = (_key(settings), settings.group)
-        with self._own():
+        with self._lock:
             known = self._runs.pop(key, None)
             self._runs[key] = run
             if len(self._runs) > MOST_IDLE:
@@ -160,17 +154,17 @@ class Clients:
         if given is not None:
             return int(given)
         key = _key(settings)
-        with self._own():
+        with self._lock:
             known = self._timeouts.get(key)
         if known is None:
             known = _longest_timeout(self.admin(settings))
-            with self._own():
+            with self._lock:
                 self._timeouts[key] = known
         return known
 
     def close(self) -> None:
         """Close all."""
-        with self._own():
+        with self._lock:
             producers = [*self._idle.values(), *self._drivers.values()]
             admins = list(self._admins.values())
             self._forget()

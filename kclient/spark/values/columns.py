@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 import msgspec
 
 from kclient.spark.errors import MissingRequirementError, SourceError
+from kclient.spark.forks import forget_in_children
 from kclient.spark.values.errors import ValueSchemaError
 from kclient.spark.values.types import plain
 
@@ -208,6 +209,10 @@ def _client(registry: Registry) -> SchemaRegistryClient:
         return SchemaRegistryClient(dict(registry))
     except (ValueError, TypeError, OSError) as error:
         raise SourceError(f"the registry cannot be asked: {_without_credentials(_short(error))}") from None
+
+
+# Its connections are the parent's; what follows has none.
+forget_in_children(_client.cache_clear)
 
 
 @functools.lru_cache(maxsize=256)

@@ -19,8 +19,10 @@ from kclient.net.connection import TRANSITIONS, State
 from kclient.net.link import TRANSITIONS as LINK_TRANSITIONS
 from kclient.net.link import LinkState
 from kclient.protocol.messages.api_versions import ApiVersionsResponse
+from kclient.protocol.messages.join_group import JoinGroupRequest
 from kclient.protocol.messages.metadata import MetadataRequest
 from kclient.protocol.messages.produce import ProduceRequest
+from kclient.protocol.messages.sync_group import SyncGroupRequest
 from tests.unit.net.scripted import ALL_APIS, Rig, cluster
 
 BOOT = -2
@@ -107,6 +109,18 @@ def test_the_version_of_a_request_is_the_newest_that_both_know() -> None:
     rig.settle()
     channel = rig.connect(ALL_APIS | {3: (0, 9)})
     assert channel.unanswered[0][0].request_api_version == 9
+
+
+@pytest.mark.parametrize(
+    ("last_join", "last_sync", "used"), [(9, 5, (9, 5)), (7, 5, (7, 5)), (6, 4, (5, 3)), (5, 3, (5, 3)), (2, 1, (2, 1))]
+)
+def test_a_broker_that_ends_where_groups_were_only_encoded_anew_is_asked_with_the_version_before(
+    last_join: int, last_sync: int, used: tuple[int, int]
+) -> None:
+    rig = Rig()
+    rig.settle()
+    rig.connect(ALL_APIS | {11: (0, last_join), 14: (0, last_sync)})
+    assert (rig.nodes.api_version(BOOT, JoinGroupRequest), rig.nodes.api_version(BOOT, SyncGroupRequest)) == used
 
 
 def test_a_request_the_broker_is_too_old_for_names_api_ranges_and_broker() -> None:

@@ -7,7 +7,6 @@ does not exist, or a value out of range, is a ConfigError that says what would b
 Left out: what an option does, which is told where it is used.
 """
 
-import difflib
 import os
 import re
 import types
@@ -18,6 +17,7 @@ from typing import Annotated, Any, Self
 
 import msgspec
 
+from kclient._unknown_options import unknown_option
 from kclient.errors import ConfigError
 
 ISOLATION_LEVELS = {"read_uncommitted": 0, "read_committed": 1}
@@ -111,7 +111,7 @@ class ClientConfig(msgspec.Struct, frozen=True, kw_only=True):
         """
         unknown = [name for name in options if name not in cls.__struct_fields__]
         if unknown:
-            raise ConfigError(_unknown(unknown[0], cls.__struct_fields__))
+            raise ConfigError(_unknown(unknown[0], cls, {name: name for name in cls.__struct_fields__}))
         return cls(**options)
 
     @classmethod
@@ -127,7 +127,7 @@ class ClientConfig(msgspec.Struct, frozen=True, kw_only=True):
         converted: dict[str, Any] = {}
         for dotted, value in properties.items():
             if dotted not in names:
-                raise ConfigError(_unknown(dotted, names))
+                raise ConfigError(_unknown(dotted, cls, {name: dotted for dotted, name in names.items()}))
             name = names[dotted]
             converted[name] = _parse(dotted, hints[name], value) if isinstance(value, str) else value
         return cls.from_options({**converted, **options})
@@ -431,15 +431,10 @@ def _option(hint: Any) -> Option:
     return next(extra for extra in hint.__metadata__ if isinstance(extra, Option))
 
 
-_NOT_YET = {"TLS and SASL": ("security_protocol", "sasl_", "ssl_")}
-
-
-def _unknown(name: str, known: typing.Iterable[str]) -> str:
-    for feature, prefixes in _NOT_YET.items():
-        if name.replace(".", "_").startswith(prefixes):
-            return f"there is no option {name!r}: {feature} are not available in this version"
-    nearest = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)
-    return f"there is no option {name!r}" + (f"; did you mean {nearest[0]!r}?" if nearest else "")
+def _unknown(name: str, config: type[ClientConfig], spelling: Mapping[str, str]) -> str:
+    clients = {"producers": ProducerConfig, "consumers": ConsumerConfig, "admins": AdminConfig}
+    others = {client: kind.__struct_fields__ for client, kind in clients.items() if kind is not config}
+    return unknown_option(name, spelling, others)
 
 
 def _kinds(annotation: Any) -> tuple[Any, ...]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import typing
 from pathlib import Path
 
 import pytest
 
 from kclient import config, options
+from kclient._unknown_options import ELSEWHERE, INSTEAD
 from kclient.config import AdminConfig, ClientConfig, ConsumerConfig, ProducerConfig
 from kclient.errors import ConfigError
 
@@ -37,6 +39,55 @@ def test_the_typed_keywords_agree_with_the_config(kind: type[ClientConfig]) -> N
 def test_an_unknown_option_names_the_nearest_one() -> None:
     with pytest.raises(ConfigError, match=r"no option 'lingerms'; did you mean 'linger_ms'"):
         ProducerConfig.from_options({"lingerms": 3})
+
+
+@pytest.mark.parametrize(
+    ("option", "meant"),
+    [
+        ("bootstrap_server", "; did you mean 'bootstrap_servers'?"),
+        ("groupid", "; did you mean 'group_id'?"),
+        ("group.id", "; did you mean 'group_id'?"),
+        ("enable.auto.commit", "; did you mean 'enable_auto_commit'?"),
+        ("auto.offset.reset", "; did you mean 'auto_offset_reset'?"),
+        ("autoOffsetReset", "; did you mean 'auto_offset_reset'?"),
+        ("max-poll-records", "; did you mean 'max_poll_records'?"),
+        ("fetch.wait.max.ms", "; did you mean 'fetch_max_wait_ms'?"),
+        ("metadata.broker.list", "; did you mean 'bootstrap_servers'?"),
+        ("consumer_timeout_ms", ": poll(timeout=seconds) comes back without records when none came"),
+        ("enable.auto.offset.store", ": with enable_auto_commit=False, commit(offsets) takes"),
+        ("api_version", ": the versions of the protocol are agreed with each broker"),
+        ("topic", ": topics are named where they are used"),
+        ("linger.ms", " here: producers have linger_ms"),
+        ("queue.buffering.max.ms", " here: producers have linger_ms"),
+    ],
+)
+def test_an_option_of_another_client_names_what_takes_its_place(option: str, meant: str) -> None:
+    with pytest.raises(ConfigError, match=rf"^there is no option '{re.escape(option)}'{re.escape(meant)}"):
+        ConsumerConfig.from_options({option: 3})
+
+
+@pytest.mark.parametrize(
+    ("option", "meant"),
+    [
+        ("linger_ms", "; did you mean 'linger.ms'?"),
+        ("compression.codec", "; did you mean 'compression.type'?"),
+        ("partitioner.class", "; did you mean 'partitioner'?"),
+        ("interceptors", "; did you mean 'interceptor.classes'?"),
+        ("max.poll.records", " here: consumers have max_poll_records"),
+        ("default.api.timeout.ms", " here: consumers and admins have default_api_timeout_ms"),
+    ],
+)
+def test_properties_name_what_is_meant_in_their_own_form(option: str, meant: str) -> None:
+    with pytest.raises(ConfigError, match=rf"^there is no option '{re.escape(option)}'{re.escape(meant)}"):
+        ProducerConfig.from_properties({option: "3"})
+
+
+def test_what_options_are_called_elsewhere_is_no_option_here_and_leads_to_one() -> None:
+    here = {name for kind in CONFIGS for name in kind.__struct_fields__}
+    assert here.isdisjoint(ELSEWHERE)
+    assert here.isdisjoint(INSTEAD)
+    assert here.issuperset(ELSEWHERE.values())
+    assert not set(ELSEWHERE) & set(INSTEAD)
 
 
 @pytest.mark.parametrize(

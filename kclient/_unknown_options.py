@@ -1,0 +1,148 @@
+"""An option that does not exist: what is meant by it, as users of other clients and of dotted names may ask.
+
+What an option is called elsewhere, and what does here what an option does there, are two tables; the names are those of
+Java's client, librdkafka (confluent-kafka), kafka-python and aiokafka, in lower case and with underscores. Leaves
+out the options that there are (`config`), and wrong values.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable, Mapping
+
+NOT_YET = {"TLS and SASL": ("security_protocol", "security_providers", "sasl_", "ssl_", "enable_ssl_", "enable_sasl_")}
+"""What is not built, by the beginnings of its options."""
+
+ELSEWHERE = {
+    "api_timeout_ms": "default_api_timeout_ms",
+    "auto_commit_enable": "enable_auto_commit",
+    "auto_commit_offset_reset": "auto_offset_reset",
+    "bootstrap_server": "bootstrap_servers",
+    "broker": "bootstrap_servers",
+    "broker_list": "bootstrap_servers",
+    "brokers": "bootstrap_servers",
+    "compression": "compression_type",
+    "compression_codec": "compression_type",
+    "consumer_group": "group_id",
+    "fetch_message_max_bytes": "max_partition_fetch_bytes",
+    "fetch_wait_max_ms": "fetch_max_wait_ms",
+    "group": "group_id",
+    "hosts": "bootstrap_servers",
+    "interceptor_classes": "interceptors",
+    "max_in_flight": "max_in_flight_requests_per_connection",
+    "message_max_bytes": "max_request_size",
+    "message_send_max_retries": "retries",
+    "message_timeout_ms": "delivery_timeout_ms",
+    "metadata_broker_list": "bootstrap_servers",
+    "partition_assignors": "partition_assignment_strategy",
+    "partitioner_class": "partitioner",
+    "queue_buffering_max_ms": "linger_ms",
+    "rack": "client_rack",
+    "request_required_acks": "acks",
+    "server": "bootstrap_servers",
+    "servers": "bootstrap_servers",
+    "socket_connection_timeout_ms": "socket_connection_setup_timeout_ms",
+    "socket_receive_buffer_bytes": "receive_buffer_bytes",
+    "socket_send_buffer_bytes": "send_buffer_bytes",
+    "socket_timeout_ms": "request_timeout_ms",
+    "topic_metadata_refresh_interval_ms": "metadata_max_age_ms",
+    "transaction_id": "transactional_id",
+}
+"""The option that has another name elsewhere."""
+
+_VERSIONS = "the versions of the protocol are agreed with each broker"
+_METRICS = "metrics() has the figures, whenever it is called"
+_LOGGING = "Python's logging has it, as the logger 'kclient'"
+_SOCKETS = "the sockets are the client's own"
+_TOPICS = 'topics are named where they are used: Consumer("orders", ...), send("orders", ...)'
+_PROXY = "connections go straight to the brokers"
+
+INSTEAD = {
+    "api_version": _VERSIONS,
+    "api_version_auto_timeout_ms": _VERSIONS,
+    "api_version_fallback_ms": _VERSIONS,
+    "api_version_request": _VERSIONS,
+    "api_version_request_timeout_ms": _VERSIONS,
+    "auto_include_jmx_reporter": _METRICS,
+    "background_event_cb": "errors are raised from the calls",
+    "batch_num_messages": "batch_size bounds a batch, in bytes",
+    "bootstrap_timeout_ms": "each call that waits takes a timeout, in seconds",
+    "broker_version_fallback": _VERSIONS,
+    "compression_level": "it is compression_gzip_level, compression_lz4_level or compression_zstd_level",
+    "consumer_timeout_ms": "poll(timeout=seconds) comes back without records when none came; iteration waits for more",
+    "debug": _LOGGING,
+    "default_offset_commit_callback": "commit_async(callback=) hears of each commit",
+    "delivery_report_only_error": "send(on_delivery=) hears of each record, and flush() raises what failed",
+    "dr_cb": "send(on_delivery=) hears of each record",
+    "dr_msg_cb": "send(on_delivery=) hears of each record",
+    "enable_auto_offset_store": "with enable_auto_commit=False, commit(offsets) takes what is to be committed",
+    "enable_incremental_fetch_sessions": "sessions are used where brokers have them",
+    "enable_metrics_push": _METRICS,
+    "enable_partition_eof": "health() and current_lag() tell when a partition was read to its end",
+    "error_cb": "errors are raised from the calls",
+    "kafka_client": _SOCKETS,
+    "log_cb": _LOGGING,
+    "log_level": _LOGGING,
+    "logger": _LOGGING,
+    "loop": "an async client belongs to the event loop that it is opened in",
+    "metric_group_prefix": _METRICS,
+    "metric_reporters": _METRICS,
+    "metrics_enabled": _METRICS,
+    "metrics_num_samples": _METRICS,
+    "metrics_recording_level": _METRICS,
+    "metrics_sample_window_ms": _METRICS,
+    "offset_commit_cb": "commit_async(callback=) hears of each commit",
+    "on_commit": "commit_async(callback=) hears of each commit",
+    "on_delivery": "send(on_delivery=) hears of each record",
+    "proxy_url": _PROXY,
+    "queue_buffering_max_kbytes": "buffer_memory bounds what waits to be sent, in bytes",
+    "queue_buffering_max_messages": "buffer_memory bounds what waits to be sent, in bytes",
+    "queued_max_messages_kbytes": "prefetch_max_bytes bounds what is fetched ahead, in bytes",
+    "queued_min_messages": "prefetch_max_bytes bounds what is fetched ahead, in bytes",
+    "rebalance_cb": "subscribe(topics, listener=) takes a RebalanceListener",
+    "rebalance_timeout_ms": "it is max_poll_interval_ms, for members as for rebalances",
+    "receive_message_max_bytes": "fetch_max_bytes and max_partition_fetch_bytes bound what a fetch brings",
+    "schema_registry_url": "serializers and deserializers are functions, such as those that a registry's client has",
+    "selector": _SOCKETS,
+    "socket_keepalive_enable": _SOCKETS,
+    "socket_nagle_disable": _SOCKETS,
+    "socket_options": _SOCKETS,
+    "socks5_proxy": _PROXY,
+    "statistics_interval_ms": _METRICS,
+    "stats_cb": _METRICS,
+    "timeout": "each call that waits takes a timeout, in seconds",
+    "topic": _TOPICS,
+    "topics": _TOPICS,
+}
+"""What does here what an option does elsewhere."""
+
+
+def unknown_option(name: str, spelling: Mapping[str, str], others: Mapping[str, Iterable[str]]) -> str:
+    """Say that there is no such option, and what may be meant.
+
+    Parameters:
+        name: as it was asked for.
+        spelling: the options there are, with the form in which they may be given.
+        others: what other clients there are, with their options.
+    """
+    text = f"there is no option {name!r}"
+    plain = _plain(name)
+    for feature, prefixes in NOT_YET.items():
+        if plain.startswith(prefixes):
+            return f"{text}: {feature} are not available in this version"
+    found = plain if plain in spelling else ELSEWHERE.get(plain, plain)
+    if found in spelling:
+        return f"{text}; did you mean {spelling[found]!r}?"
+    if plain in INSTEAD:
+        return f"{text}: {INSTEAD[plain]}"
+    having = [client for client, options in others.items() if found in options]
+    if having:
+        return f"{text} here: {' and '.join(having)} have {found}"
+    nearest = difflib.get_close_matches(name, list(spelling.values()), n=1, cutoff=0.6)
+    return text + (f"; did you mean {nearest[0]!r}?" if nearest else "")
+
+
+def _plain(name: str) -> str:
+    """The name as Python spells options."""
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|[.\- ]", "_", name).lower()

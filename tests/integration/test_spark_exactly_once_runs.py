@@ -176,6 +176,42 @@ def test_a_run_that_goes_on_without_finding_a_decision_says_what_may_be_wrong(
         assert "transactionalIdPrefix" in told
 
 
+@pytest.mark.parametrize("step", [None, "after commit_transaction", "before the note of the batch"])
+def test_a_query_whose_first_batches_had_no_rows_is_not_warned_of_a_missing_decision(
+    bootstrap_servers: str, topic: str, caplog: pytest.LogCaptureFixture, step: str | None
+) -> None:
+    caplog.set_level(logging.WARNING, "kclient.spark")
+    with query(bootstrap_servers, topic, [[[], []], [[], []]]) as written:
+        if step is not None:
+            with pytest.raises(Killed):
+                written.run(Chance(name=step))
+            assert written.done == 0
+        written.run()
+        written.rows += [[[b"a"], [b"b"]], [[], []], [[b"c"]]]
+        written.run()
+        assert caplog.messages == []
+        assert committed(bootstrap_servers, topic) == [b"a", b"b", b"c"]
+        assert open_transactions(bootstrap_servers, written) == []
+
+
+def test_a_first_batch_without_rows_that_comes_back_with_some_is_found_out(bootstrap_servers: str, topic: str) -> None:
+    with query(bootstrap_servers, topic, [[[], []]]) as written:
+        with pytest.raises(Killed):
+            written.run(Chance(name="before the note of the batch"))
+        written.rows[0] = [[b"a"], []]
+        with pytest.raises(OldCheckpointError, match="had 0 rows when it was decided, and has 1 now"):
+            written.run()
+
+
+def test_the_first_commit_of_a_run_reads_the_decision_once(bootstrap_servers: str, topic: str) -> None:
+    with query(bootstrap_servers, topic, batches_of(2, 1)) as written:
+        commit(written.settings, 0, prepared_by_all(written, 0, "a"), written.process())
+        tasks = prepared_by_all(written, 1, "b")
+        driver = Chance()
+        commit(written.settings, 1, tasks, written.process(driver))
+        assert driver.steps.count("before list_group_offsets") == 1
+
+
 # -- transactions that are left behind
 
 

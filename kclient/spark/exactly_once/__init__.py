@@ -43,9 +43,9 @@ Who must not get in each other's way:
 - Two drivers, when the old one was given up but lives. Deciding needs the driver's transactional id; whoever takes it
   fences the other, and reads the decision only then. A batch can be decided once. Who comes late aborts his own
   transactions by their producer id and epoch, which can hit no others. He may also be late to sweep: what was open when
-  he looked is aborted only if nobody has decided since. Batches without rows decide nothing, which leaves a small
-  window: the successor's batch behind one may be hit. It fails then, and runs again; or, if it is decided in that very
-  moment, it is a `TransactionLostError`.
+  he looked is aborted only if nobody has decided since. Batches without rows decide nothing, except a stream's first,
+  which leaves a small window: the successor's batch behind one may be hit. It fails then, and runs again; or, if it is
+  decided in that very moment, it is a `TransactionLostError`.
 - Two queries with one id, as from a copied checkpoint. Each start of a query is a run with an id of its own; a
   decision names its run and the ones before, and a run that finds itself among these fails.
 

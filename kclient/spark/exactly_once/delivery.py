@@ -160,6 +160,7 @@ class ExactlyOnce(msgspec.Struct, frozen=True, kw_only=True):
             query=query,
             decision_topic=topic,
             repeatable=options.repeatable_input,
+            is_stream=self.single is None,
             prefix=options.transactional_id_prefix or PREFIX,
         )
 

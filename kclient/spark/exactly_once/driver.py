@@ -57,7 +57,6 @@ def commit(settings: Settings, batch: int, written: Sequence[Written], clients: 
     if is_first:
         # What the process keeps may be of the run before; the new one's first commit fences all others.
         clients.forget_driver(settings)
-        _warn_of_none(settings, batch, read_decision(admin, settings))
     # What is left open by a run that died, or by an attempt that does not count.
     sweeps = is_first or any(one.place.attempt or one.lane for one in written)
     for _ in range(MOST_TRIES):
@@ -112,6 +111,8 @@ def _decide(
 ) -> Decision | None:
     """Decide, or find that it is decided: the last decision now, which is the batch's unless nothing was written.
 
+    Of a stream's batches without rows only the first is decided: where a later run finds no decision, one is missing.
+
     Parameters:
         fences: keep other drivers from deciding even if there is nothing to decide.
     """
@@ -125,7 +126,7 @@ def _decide(
         last.check_run(run, batch)
     if last is not None and last.batch == batch:
         decision = _amended(settings, last, written)
-    elif not wrote:
+    elif not wrote and (last is not None or not settings.is_stream):
         return last
     else:
         if last is not None and last.run != run and last.batch + 1 == batch:
@@ -149,6 +150,8 @@ def _decide(
         offsets(decision, settings.decision_topic), ConsumerGroupMetadata(settings.group)
     )
     producer.commit_transaction()
+    if last is None and batch and wrote:
+        _warn_of_none(settings, batch)
     return decision
 
 
@@ -205,16 +208,15 @@ def _check_rows(settings: Settings, last: Decision, written: Sequence[Written]) 
     )
 
 
-def _warn_of_none(settings: Settings, batch: int, last: Decision | None) -> None:
-    if last is None and batch:
-        _log.warning(
-            "batch %d is written, and the group %s has no decision of a batch before. That is right if none of those "
-            "had rows, or was written exactly once. Otherwise this batch may be there twice, if the query died in the "
-            "middle of it: see whether transactionalIdPrefix or the cluster was changed, the group or the decision "
-            "topic was deleted, or offsets.retention.minutes have passed",
-            batch,
-            settings.group,
-        )
+def _warn_of_none(settings: Settings, batch: int) -> None:
+    _log.warning(
+        "batch %d is written, and the group %s had no decision of a batch before. That is right if none of those was "
+        "written exactly once. Otherwise this batch may be there twice, if the query died in the middle of it: see "
+        "whether transactionalIdPrefix or the cluster was changed, the group or the decision topic was deleted, or "
+        "offsets.retention.minutes have passed",
+        batch,
+        settings.group,
+    )
 
 
 def _finish_former(settings: Settings, last: Decision, clients: Clients) -> None:

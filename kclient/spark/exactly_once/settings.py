@@ -38,6 +38,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     query: str
     decision_topic: str
     repeatable: bool | None = None
+    is_stream: bool = True
     prefix: str = PREFIX
 
     @property

@@ -83,6 +83,10 @@ class Coordinator(Manager):
         self._wanted = True
         self._failed(error, now)
 
+    def broker_of(self, node: int) -> int | None:
+        """The id, as brokers have them, of who was asked at `node`; None once it is not the coordinator any more."""
+        return self.broker if node in (self.node, self.broker) else None
+
     def poll(self, now: float) -> Poll:
         """A request when one is due, and a look at the connection."""
         if self.node is not None and self._wanted and not self._nodes.ready(self.node, now):

@@ -319,6 +319,7 @@ class CommitManager(Manager):
         self._asking = False
         self._latency.record(1000 * (now - sent_at))
         codes = read_commit(response, ids)
+        broker = self._coordinator.broker_of(node)
         errors: dict[TopicPartition, KafkaError] = {}
         for tp, offset in offsets.items():
             context: dict[str, Any] = {"topic": tp.topic, "partition": tp.partition, "offset": offset.offset}
@@ -326,7 +327,7 @@ class CommitManager(Manager):
             if code is None:
                 errors[tp] = ProtocolError("the broker's answer left out the partition", api="OffsetCommit", **context)
             elif code:
-                errors[tp] = error_from_code(code, broker=node, api="OffsetCommit", **context)
+                errors[tp] = error_from_code(code, broker=broker, api="OffsetCommit", **context)
             else:
                 self._on_committed(tp, offset)
         moved = next((error for error in errors.values() if isinstance(error, MOVED)), None)

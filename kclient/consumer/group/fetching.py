@@ -207,9 +207,10 @@ class CommittedFetcher(Manager):
         now: float,
     ) -> None:
         self._asking = False
+        broker = self._coordinator.broker_of(node)
         code, answers = read_fetch(response, self._group, ids)
         if code:
-            refusal = error_from_code(code, broker=node, api="OffsetFetch")
+            refusal = error_from_code(code, broker=broker, api="OffsetFetch")
             if generation is not None:
                 self._member.refused(generation, refusal, now)
             self._sort_out(dict.fromkeys(wanted, refusal), states, now)
@@ -223,7 +224,7 @@ class CommittedFetcher(Manager):
                 errors[tp] = ProtocolError(text, topic=tp.topic, partition=tp.partition, api="OffsetFetch")
             elif answer.code:
                 errors[tp] = error_from_code(
-                    answer.code, topic=tp.topic, partition=tp.partition, broker=node, api="OffsetFetch"
+                    answer.code, topic=tp.topic, partition=tp.partition, broker=broker, api="OffsetFetch"
                 )
             else:
                 self._found(tp, answer.offset, states)

@@ -173,7 +173,7 @@ def test_who_asks_at_an_epoch_that_is_over_asks_again_with_what_the_heartbeat_br
     model.failures[OffsetFetchRequest] = [code]
     step = next(model.offsets.committed([TP], 5.0))
     model.run()
-    assert [error.code for error in model.member.refusals] == [code]
+    assert [(error.code, error.broker) for error in model.member.refusals] == [(code, "1")]
     assert state_of(model, TP) is FetchState.AWAITING_COMMITTED
     assert not model.subscription.errors
     assert raised(model, TP) is None

@@ -84,10 +84,19 @@ class AdminCore:
             raise
 
     def ask(
-        self, node: int, request_type: type[Message], build: Callable[[int], Message], deadline: Deadline
+        self,
+        node: int,
+        request_type: type[Message],
+        build: Callable[[int], Message],
+        deadline: Deadline,
+        minimum_version: int | None = None,
     ) -> Operation[Any]:
         """Ask a broker until it answers: lost connections and timed-out requests are repeated."""
-        return (yield from self.retrying(lambda: self.request(node, request_type, build, deadline), deadline))
+        return (
+            yield from self.retrying(
+                lambda: self.request(node, request_type, build, deadline, minimum_version), deadline
+            )
+        )
 
     def retrying(self, attempt: Callable[[], Operation[R]], deadline: Deadline) -> Operation[R]:
         """Repeat an operation while it fails with a retriable error and there is time."""

@@ -30,6 +30,12 @@ from kclient.protocol.messages.metadata import MetadataResponse
 from kclient.types import PartitionInfo
 
 PARTITIONS_PER_PAGE = 2000
+_DEFAULTS_FROM = 4
+"""The version of CreateTopics in which -1 stands for the broker's default (KIP-464)."""
+_NO_DEFAULTS = (
+    "the broker is too old to take its own defaults for a new topic, which needs Apache Kafka 2.4: "
+    "give num_partitions and replication_factor"
+)
 
 
 class NewTopic(msgspec.Struct, frozen=True):
@@ -67,7 +73,11 @@ class NewPartitions(msgspec.Struct, frozen=True):
 
 
 class CreatedTopic(msgspec.Struct, frozen=True):
-    """A topic as it was made; `configs` is empty when the broker did not say."""
+    """A topic as it was made.
+
+    Before Apache Kafka 2.4 a broker does not say how: `configs` is empty and the numbers are -1. Before 2.8 it has no
+    ids: zero.
+    """
 
     name: str
     topic_id: UUID
@@ -106,7 +116,15 @@ def create_topics(
                 validate_only=validate_only,
             )
 
-        answer: CreateTopicsResponse = yield from core.ask(core.controller(), CreateTopicsRequest, build, deadline)
+        minimum = _DEFAULTS_FROM if any(_takes_defaults(wanted[name]) for name in names) else None
+        try:
+            answer: CreateTopicsResponse = yield from core.ask(
+                core.controller(), CreateTopicsRequest, build, deadline, minimum
+            )
+        except UnsupportedVersionError as error:
+            if minimum is None:
+                raise
+            raise UnsupportedVersionError(_NO_DEFAULTS, broker=error.broker, api=error.api) from error
         return {
             topic.name: error_from_code(topic.error_code, topic.error_message, topic=topic.name)
             if topic.error_code
@@ -292,6 +310,10 @@ def _creatable(topic: NewTopic) -> CreateTopicsRequest.CreatableTopic:
             for name, value in topic.configs.items()
         ],
     )
+
+
+def _takes_defaults(topic: CreateTopicsRequest.CreatableTopic) -> bool:
+    return not topic.assignments and -1 in (topic.num_partitions, topic.replication_factor)
 
 
 def _created(topic: CreateTopicsResponse.CreatableTopicResult) -> CreatedTopic:

@@ -294,6 +294,22 @@ def test_an_attempt_that_was_aborted_is_not_taken_for_the_loss_of_the_last_batch
         assert committed(bootstrap_servers, topic) == [b"a", b"b"]
 
 
+@pytest.mark.usefixtures("transaction_version")
+@pytest.mark.parametrize("repeatable", [None, True])
+def test_an_attempt_that_was_aborted_is_not_taken_for_the_loss_of_a_batch_that_comes_back(
+    bootstrap_servers: str, topic: str, repeatable: bool | None
+) -> None:
+    with query(bootstrap_servers, topic, [[[b"a"]], [[]], [[b"b"]]], repeatable=repeatable) as written:
+        for batch in range(2):
+            commit(written.settings, batch, prepared_by_all(written, batch, "a"), written.process())
+        failed = prepared_by_all(written, 2, "a")
+        abort(written.settings, 2, failed, written.process())
+        # The checkpoint is restored, and nothing of it was done.
+        written.run()
+        assert committed(bootstrap_servers, topic) == [b"a", b"b"]
+        assert open_transactions(bootstrap_servers, written) == []
+
+
 # -- processes that live long
 
 

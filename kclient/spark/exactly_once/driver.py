@@ -58,7 +58,7 @@ def commit(settings: Settings, batch: int, written: Sequence[Written], clients: 
         # What the process keeps may be of the run before; the new one's first commit fences all others.
         clients.forget_driver(settings)
     # What is left open by a run that died, or by an attempt that does not count.
-    sweeps = is_first or any(one.place.attempt or one.lane for one in written)
+    sweeps = is_first or any(one.place.attempt or not one.is_alone for one in written)
     for _ in range(MOST_TRIES):
         try:
             last = _decide(settings, batch, written, clients, fences=sweeps)
@@ -223,7 +223,7 @@ def _finish_former(settings: Settings, last: Decision, clients: Clients) -> None
     """See, at the first batch of a run, that the one before is complete, as it is when Spark goes on after it.
 
     Its ids may have expired by now; so only what is known to be lost is an error. Where batches without rows lie
-    between, Spark has gone on long ago, and attempts at the one after them have used the ids.
+    between, Spark has gone on long ago.
     """
     admin = clients.admin(settings)
     try:

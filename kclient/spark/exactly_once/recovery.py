@@ -24,7 +24,7 @@ from kclient.errors import (
 )
 from kclient.spark.exactly_once.decision import Decision, Entry, read_decision
 from kclient.spark.exactly_once.errors import SupersededError, TransactionExpiredError, TransactionLostError
-from kclient.spark.exactly_once.settings import Settings
+from kclient.spark.exactly_once.settings import Place, Settings
 from kclient.types import PreparedTransaction
 
 MOST_AT_ONCE = 16
@@ -81,7 +81,7 @@ def is_aborted(admin: Admin, prepared: PreparedTransaction) -> bool:
     """Whether a transaction is known to have been aborted, as against committed, or nobody knows.
 
     An abort that was asked for raises the epoch from version 2 of transactions on, one by timeout always. An id is not
-    used for another batch before this one is done.
+    used for another batch before that one is decided.
     """
     found = _describe(admin, [prepared.transactional_id]).get(prepared.transactional_id)
     return (
@@ -129,19 +129,31 @@ def _what_is_wrong(prepared: PreparedTransaction, found: TransactionDescription 
     return ""
 
 
-def open_lane(admin: Admin, settings: Settings, batch: int, partition: int, first: int) -> int:
-    """The first lane, from this one on, on which no transaction is open.
+def open_lane(admin: Admin, settings: Settings, place: Place, kept: Entry | None = None) -> tuple[int, bool]:
+    """The first lane on which a task can write, from that of its attempt on: one on which no transaction is open.
 
     What is open on the others may be that of an attempt that is about to be decided, and init_transactions would abort
     it.
+
+    Parameters:
+        kept: the task's transaction in a decided batch of the same parity, whose lane is left as it is.
+
+    Returns:
+        The lane, and whether nothing was open on those before it.
     """
-    count = 1
+    first, count = place.attempt, 1
+    is_alone = True
     while True:
-        lanes = {settings.task_id(batch, partition, lane): lane for lane in range(first, first + count)}
+        lanes = {
+            settings.task_id(place.batch, place.partition, lane): lane
+            for lane in range(first, first + count)
+            if kept is None or lane != kept.lane
+        }
         found = _describe(admin, lanes)
         for name, lane in lanes.items():
             if name not in found or found[name].state is not TransactionState.ONGOING:
-                return lane
+                return lane, is_alone
+            is_alone = False
         # Attempts that died before their batch was decided left each theirs: few requests find the end of many.
         first, count = first + count, count * 2
 

@@ -6,9 +6,10 @@ A query has, all beginning with the same prefix, so that one prefixed ACL covers
     PREFIX-QUERY-driver                             the transactional id by which the driver decides
     PREFIX-QUERY-PARTITION-PARITY-LANE              those of the tasks
 
-PARITY is that of the batch. LANE is the number of the attempt, or the next on which nothing is open (`recovery`). So a
-query has about twice as many ids as tasks, and a restart brings no new ones; the brokers forget those that are not used
-after `transactional.id.expiration.ms`.
+PARITY is that of the batch. LANE is the number of the attempt, or the next on which nothing is open (`recovery`); but
+not that of the last decided batch, where batches without rows lie between and the parity is the same. So a query has
+about twice as many ids as tasks, and a restart brings no new ones; the brokers forget those that are not used after
+`transactional.id.expiration.ms`.
 """
 
 from __future__ import annotations
@@ -89,6 +90,7 @@ class Written(msgspec.Struct, frozen=True):
         prepared: its transaction; None if it wrote nothing.
         replaces: the transaction of a decided batch that was aborted, and whose rows these are.
         rows: how many it had, written or not.
+        is_alone: whether no other attempt was seen to have a transaction open.
     """
 
     place: Place
@@ -97,3 +99,4 @@ class Written(msgspec.Struct, frozen=True):
     prepared: PreparedTransaction | None = None
     replaces: PreparedTransaction | None = None
     rows: int = 0
+    is_alone: bool = True

@@ -58,23 +58,24 @@ def write_task(
     """
     admin = clients.admin(settings)
     decision = read_decision(admin, settings)
-    replaces, lane = None, place.attempt
+    replaces, kept = None, None
     if decision is not None:
         decision.check_run(place.run, place.batch)
+        # Its id keeps what is known of it, until another is decided in its place: the batch may come back.
+        kept = decision.entry(place.partition) if (place.batch - decision.batch) % 2 == 0 else None
         if decision.batch == place.batch:
             lost = _recover(settings, decision, place.partition, clients)
             if lost is None:
                 return Written(place, settings.query, rows=sum(map(size, rows)))
-            # The id of the lost transaction keeps what is known of it, until another is decided in its place.
-            replaces, lane = lost.prepared(settings, place.batch), max(place.attempt, lost.lane + 1)
+            replaces = lost.prepared(settings, place.batch)
     pieces = iter(rows)
     first = next(pieces, None)
     if first is None:
         return Written(place, settings.query, replaces=replaces)
-    lane = open_lane(admin, settings, place.batch, place.partition, lane)
+    lane, is_alone = open_lane(admin, settings, place, kept)
     name = settings.task_id(place.batch, place.partition, lane)
     prepared, sent = _write(settings, name, chain([first], pieces), send, clients)
-    return Written(place, settings.query, lane, prepared, replaces, sent)
+    return Written(place, settings.query, lane, prepared, replaces, sent, is_alone)
 
 
 def _recover(settings: Settings, decision: Decision, partition: int, clients: Clients) -> Entry | None:

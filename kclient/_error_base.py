@@ -6,7 +6,7 @@ The classes for the broker's error codes are in `_error_codes`, those of the cli
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 
 class KafkaError(Exception):
@@ -44,8 +44,7 @@ class KafkaError(Exception):
         api: str | None = None,
         offset: int | None = None,
     ) -> None:
-        # `python -OO` strips docstrings; the name is still worth reading then.
-        self.message = message or " ".join((type(self).__doc__ or self.name).partition("\n\n")[0].split())
+        self.message = message or self.documented()
         super().__init__(self.message)
         self.topic = topic
         self.partition = partition
@@ -76,6 +75,12 @@ class KafkaError(Exception):
             cls.abortable = abortable
         if cls.__module__.startswith("kclient._"):
             cls.__module__ = "kclient.errors"
+
+    @classmethod
+    def documented(cls) -> str:
+        """What the class says of itself: what happened, and after a semicolon what can be done."""
+        # `python -OO` strips docstrings; the name is still worth reading then.
+        return " ".join((cls.__doc__ or cls.name).partition("\n\n")[0].split())
 
     def context(self) -> dict[str, object]:
         """Where it happened: those of topic, partition, offset, broker and api that are known."""
@@ -113,6 +118,14 @@ class BrokerError(KafkaError):
         if code is not None:
             cls.code = code
             cls.by_code[code] = cls
+
+    @classmethod
+    def told(cls, message: str | None, **context: Any) -> Self:
+        """Make an error of what the broker says happened; what can be done about it, the class adds."""
+        advice = cls.documented().partition("; ")[2]
+        if message and advice and advice.rstrip(".") not in message:
+            message = f"{message.rstrip().rstrip('.')}; {advice}"
+        return cls(message, **context)
 
 
 class InvalidMetadataError(BrokerError, name="INVALID_METADATA", retriable=True, refreshes_metadata=True):

@@ -369,8 +369,8 @@ class GroupMaxSizeReachedError(BrokerError, code=81, name="GROUP_MAX_SIZE_REACHE
 
 
 class FencedInstanceIdError(BrokerError, code=82, name="FENCED_INSTANCE_ID", fatal=True):
-    """Another member with the same group_instance_id has taken this one's place. Give each member a
-    group_instance_id of its own; or, if it was meant to take over, close this one: it cannot go on.
+    """Another member with the same group_instance_id has taken this one's place; give each member a
+    group_instance_id of its own, or, if it was meant to take over, close this one: it cannot go on.
     """
 
 

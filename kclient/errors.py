@@ -287,12 +287,12 @@ def error_from_code(code: int, message: str | None = None, **context: Any) -> Br
 
     Parameters:
         code: Kafka's error code.
-        message: the broker's own text, when the response carries one.
+        message: the broker's own text, when the response carries one; what can be done is added.
         context: topic, partition, offset, broker, api (see `KafkaError`).
     """
     kind = BrokerError.by_code.get(code)
     if kind is not None:
-        return kind(message, **context)
+        return kind.told(message, **context)
     error = UnknownServerError(message or f"the broker answered with the unknown error code {code}", **context)
     error.code = code
     return error

@@ -16,6 +16,7 @@ from typing import Protocol
 
 from kclient.config import ProducerConfig
 from kclient.errors import (
+    BrokerError,
     InvalidRecordError,
     KafkaError,
     KafkaTimeoutError,
@@ -401,7 +402,7 @@ class Sender(Manager):
         self._measures.split()
 
     def _reject(
-        self, batch: ProducerBatch, answer: ProduceResponse.PartitionProduceResponse, error: KafkaError
+        self, batch: ProducerBatch, answer: ProduceResponse.PartitionProduceResponse, error: BrokerError
     ) -> None:
         """The broker refused records: those it names fail, and the others are sent again without them."""
         named = {refused.batch_index: refused.batch_index_error_message for refused in answer.record_errors}
@@ -409,7 +410,7 @@ class Sender(Manager):
         for index, message in named.items():
             kind = type(error) if len(named) == 1 else InvalidRecordError
             text = message or answer.error_message
-            errors[index] = kind(text, topic=batch.topic, partition=batch.partition, broker=error.broker)
+            errors[index] = kind.told(text, topic=batch.topic, partition=batch.partition, broker=error.broker)
         if not errors or len(errors) >= batch.count or self.identity.transactional:
             self._give_up(batch, error, errors)
             return

@@ -66,10 +66,30 @@ def test_an_unknown_code_keeps_its_number() -> None:
     assert "999" in str(error)
 
 
-def test_the_brokers_own_words_replace_ours() -> None:
-    with pytest.raises(errors.PolicyViolationError, match="too many partitions") as caught:
-        errors.raise_for_code(44, "too many partitions", topic="orders")
+@pytest.mark.parametrize(
+    ("code", "told", "message"),
+    [
+        (44, "too many partitions", "too many partitions"),
+        (68, "The group is not empty.", "The group is not empty; stop them first."),
+        (68, "The group still has members; stop them first", "The group still has members; stop them first"),
+        (68, "", "The group still has members; stop them first."),
+        (68, None, "The group still has members; stop them first."),
+        (29, "Not authorized to access topics: [t]", "Not authorized to access topics: [t]; ask for an ACL on it."),
+    ],
+)
+def test_the_broker_says_what_happened_and_the_class_what_can_be_done(
+    code: int, told: str | None, message: str
+) -> None:
+    with pytest.raises(errors.error_for(code)) as caught:
+        errors.raise_for_code(code, told, topic="orders")
+    assert caught.value.message == message
     assert caught.value.topic == "orders"
+
+
+def test_what_can_be_done_reads_on_from_the_brokers_words() -> None:
+    for kind in errors.BrokerError.by_code.values():
+        advice = kind.documented().partition("; ")[2]
+        assert not advice.startswith(("or ", "or,", "and ")), kind
 
 
 def test_no_error_raises_nothing() -> None:

@@ -125,12 +125,12 @@ class _Compiler:
 
     def field(self, field: Field, path: str) -> str:
         flexible = self.flexible and not field.not_flexible
-        can_be_null = self.version in field.nullable
+        can_be_null = self.version in field.nullable or field.null_as_empty
         if field.type.struct is not None and can_be_null:
             return self.nullable_struct(field.type.struct, path, field.is_tagged(self.version))
-        return self.value(field.type, path, flexible, can_be_null)
+        return self.value(field.type, path, flexible, can_be_null, null="b''" if field.null_as_empty else "None")
 
-    def value(self, kind: Type, path: str, flexible: bool, can_be_null: bool) -> str:
+    def value(self, kind: Type, path: str, flexible: bool, can_be_null: bool, null: str = "None") -> str:
         if kind.name in FIXED_FORMATS:
             return self.fixed(FIXED_FORMATS[kind.name], "v")
         if kind.struct is not None:
@@ -139,7 +139,7 @@ class _Compiler:
         variable = self.code.variable("v")
         if can_be_null:
             with self.code.block(f"if {size} < 0:"):
-                self.code.line(f"{variable} = None")
+                self.code.line(f"{variable} = {null}")
             with self.code.block("else:"):
                 self.body(kind, variable, size, path)
         else:

@@ -59,6 +59,7 @@ class Field(NamedTuple):
     map_key: bool
     secret: bool
     not_flexible: bool
+    null_as_empty: bool
 
     def is_tagged(self, version: int) -> bool:
         """Whether the field is sent as a tagged one at a version that has it."""
@@ -102,6 +103,7 @@ def _field(name: str, hint: Any, default: Any) -> Field:
         map_key=words.get("map_key", False),
         secret=words.get("secret", False),
         not_flexible=words.get("not_flexible", False),
+        null_as_empty=words.get("null_as_empty", False),
     )
 
 

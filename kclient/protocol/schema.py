@@ -121,6 +121,9 @@ secret = Word("secret", True)
 not_flexible = Word("not_flexible", True)
 """The field keeps its old form at flexible versions too."""
 
+null_as_empty = Word("null_as_empty", True)
+"""Bytes that are never sent as null, and that are taken for empty where others do."""
+
 
 def array() -> Any:
     """The default of an array: a new empty list."""

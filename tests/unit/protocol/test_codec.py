@@ -22,6 +22,7 @@ from kclient.protocol.messages.list_offsets import ListOffsetsRequest
 from kclient.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from kclient.protocol.messages.produce import ProduceRequest
 from kclient.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
+from kclient.protocol.messages.sync_group import SyncGroupResponse
 from kclient.protocol.schema import Message, Struct, Versions, array, int32, message, since, tagged
 from kclient.protocol.wire import read_uvarint, uvarint
 
@@ -229,6 +230,18 @@ def test_a_field_may_become_a_tagged_one() -> None:
     assert TaggedLater(number=7).encode(2) == b"\1\0\4\0\0\0\7"
     assert TaggedLater(number=5).encode(2) == b"\0"
     assert TaggedLater.decode(b"\0", 2).number == 5
+
+
+@pytest.mark.parametrize(
+    ("version", "null"), [(0, b"\xff\xff\xff\xff"), (3, b"\xff\xff\xff\xff"), (4, b"\x00"), (5, b"\x00")]
+)
+def test_bytes_that_others_send_as_null_are_empty_and_never_sent_so(version: int, null: bytes) -> None:
+    response = SyncGroupResponse(error_code=27)
+    sent = response.encode(version)
+    tags = b"\x00" if SyncGroupResponse.is_flexible(version) else b""
+    empty = b"\x01" if SyncGroupResponse.is_flexible(version) else bytes(4)
+    assert sent.endswith(empty + tags)
+    assert SyncGroupResponse.decode(sent.removesuffix(empty + tags) + null + tags, version) == response
 
 
 def test_a_tagged_struct_that_is_null_has_the_bytes_of_the_java_client() -> None:

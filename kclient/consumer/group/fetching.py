@@ -21,11 +21,12 @@ from uuid import UUID
 
 from kclient.config import ConsumerConfig
 from kclient.consumer.group.commits import MOVED, Generations
-from kclient.consumer.group.offset_messages import IDS_FROM, build_fetch, read_fetch, topic_ids
+from kclient.consumer.group.offset_messages import IDS_FROM, CommittedAnswer, build_fetch, read_fetch, topic_ids
 from kclient.consumer.group.states import Generation
 from kclient.consumer.partition_state import FetchState, PartitionState
 from kclient.consumer.subscription import Subscription
 from kclient.errors import (
+    GroupIdNotFoundError,
     KafkaError,
     KafkaTimeoutError,
     ProtocolError,
@@ -209,6 +210,9 @@ class CommittedFetcher(Manager):
         self._asking = False
         broker = self._coordinator.broker_of(node)
         code, answers = read_fetch(response, self._group, ids)
+        if code == GroupIdNotFoundError.code and generation is None:
+            # What a group that does not exist has committed, Kafka answers with nothing for each partition, and kfake so.
+            code, answers = 0, dict.fromkeys(wanted, CommittedAnswer(0, None))
         if code:
             refusal = error_from_code(code, broker=broker, api="OffsetFetch")
             if generation is not None:

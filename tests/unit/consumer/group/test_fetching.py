@@ -19,6 +19,7 @@ from kclient.types import OffsetAndMetadata, TopicPartition
 from tests.unit.consumer.group.offsets_model import OTHER, TP, OffsetsModel
 
 LOADING, NOT_AVAILABLE, NOT_COORDINATOR, GROUP_DENIED, TOPIC_DENIED = 14, 15, 16, 30, 29
+GROUP_NOT_FOUND = 69
 UNSTABLE, UNKNOWN_TOPIC_ID, UNKNOWN_MEMBER, STALE_EPOCH = 88, 100, 25, 113
 
 
@@ -104,6 +105,17 @@ def test_a_forbidden_group_is_raised_once_for_each_attempt() -> None:
     model.pass_time(1.0)
     assert [type(error) for error in model.subscription.errors] == [GroupAuthorizationError]
     assert state_of(model, TP) is FetchState.AWAITING_COMMITTED
+
+
+@pytest.mark.parametrize("version", [7, 8, 10])
+def test_a_group_that_does_not_exist_yet_has_committed_nothing(version: int) -> None:
+    model = OffsetsModel(auto_offset_reset="none", versions={OffsetFetchRequest: version})
+    model.failures[OffsetFetchRequest] = [GROUP_NOT_FOUND, GROUP_NOT_FOUND]
+    model.deliver(model.until(OffsetFetchRequest))
+    assert isinstance(raised(model, TP), NoOffsetForPartitionError), "not the group's error: the reset policy decides"
+    asked = next(model.offsets.committed([TP], 5.0)).future
+    model.run()
+    assert asked.result(0) == {TP: None}
 
 
 def test_without_a_policy_a_missing_offset_is_raised() -> None:

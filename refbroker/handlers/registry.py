@@ -65,6 +65,8 @@ APIS: dict[int, Api] = {
     27: Api("write_txn_markers", 1, 2),
     28: Api("txn_offset_commit", 0, 5),
     29: Api("describe_acls", 1, 3),
+    30: Api("create_acls", 1, 3),
+    31: Api("delete_acls", 1, 3),
     32: Api("describe_configs", 1, 4),
     33: Api("alter_configs", 0, 2),
     34: Api("alter_replica_log_dirs", 1, 2),

@@ -1,0 +1,15 @@
+"""DeleteAcls (31), versions 1 to 3: SECURITY_DISABLED for each filter, as Kafka answers when it has no authorizer."""
+
+from __future__ import annotations
+
+from kclient.errors import SecurityDisabledError
+from kclient.protocol.messages.delete_acls import DeleteAclsRequest, DeleteAclsResponse
+from refbroker.dispatch import Context
+
+
+def handle(context: Context, request: DeleteAclsRequest) -> DeleteAclsResponse:
+    """Answer a DeleteAcls request."""
+    refused = DeleteAclsResponse.DeleteAclsFilterResult(
+        error_code=SecurityDisabledError.code, error_message="No Authorizer is configured."
+    )
+    return DeleteAclsResponse(filter_results=[refused] * len(request.filters))

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from kclient.errors import KafkaTimeoutError
 from kclient.spark.delivery import choose_delivery
-from kclient.spark.errors import OptionError
+from kclient.spark.errors import OptionError, SourceError
+from kclient.spark.exactly_once import Place, Written, abort, commit
+from kclient.spark.exactly_once.clients import CLIENTS, Clients
 from kclient.spark.exactly_once.decision import MOST_METADATA, Decision, Entry, decode, encode, following
 from kclient.spark.exactly_once.delivery import BATCH, QUERY, RUN, SPECULATION
 from kclient.spark.exactly_once.errors import ExactlyOnceError, OldCheckpointError, SupersededError
@@ -47,6 +50,32 @@ def test_a_task_that_does_not_know_its_batch_says_what_is_missing(missing: str) 
     properties = {name: value for name, value in STREAM.items() if name != missing}
     with pytest.raises(ExactlyOnceError, match=missing.replace(".", r"\.")):
         choose_delivery(options(), columns()).write(iter([]), Context(**properties))
+
+
+@pytest.mark.timeout(20)
+def test_a_task_that_finds_no_broker_fails_within_the_time_that_other_writes_have() -> None:
+    delivery = choose_delivery(options(**{"kafka.max.block.ms": "300"}), columns())
+    with pytest.raises(
+        SourceError,
+        match=r"^Kafka on 127.0.0.1:1 did not answer: .* within kafka\.max\.block\.ms \(300\): .*could not connect",
+    ):
+        delivery.write(iter([]), Context(**STREAM))
+    CLIENTS.close()
+
+
+@pytest.mark.timeout(20)
+def test_a_driver_that_finds_no_broker_fails_within_the_same_time() -> None:
+    settings = Settings(
+        client={"bootstrap.servers": "127.0.0.1:1", "max.block.ms": "300"}, query="q", decision_topic="t"
+    )
+    clients = Clients()
+    task = Written(Place(0, "a", 0), "q")
+    for end in (commit, abort):
+        with pytest.raises(KafkaTimeoutError):
+            end(settings, 0, [task], clients)
+    with pytest.raises(KafkaTimeoutError):
+        clients.timeout_ms(settings)
+    clients.close()
 
 
 def test_speculative_execution_is_refused() -> None:

@@ -18,7 +18,7 @@ from kclient.admin import ConfigResource
 from kclient.config import AdminConfig, dotted_name
 from kclient.errors import AdminError, InvalidTxnTimeoutError, KafkaError
 from kclient.spark.errors import OptionError
-from kclient.spark.exactly_once.settings import Settings
+from kclient.spark.exactly_once.settings import BLOCK, Settings
 from kclient.spark.forks import forget_in_children
 
 TIMEOUT = "transaction.timeout.ms"
@@ -36,7 +36,11 @@ _Key = tuple[tuple[str, str], ...]
 
 
 def _open_admin(client: dict[str, str]) -> Admin:
-    return Admin.from_properties({name: value for name, value in client.items() if name in _ADMINS})
+    """Make an admin client, whose calls wait as long as those of the producers."""
+    options = {name: value for name, value in client.items() if name in _ADMINS}
+    if BLOCK in client:
+        options["default.api.timeout.ms"] = client[BLOCK]
+    return Admin.from_properties(options)
 
 
 class Clients:

@@ -153,12 +153,20 @@ def read_decision(admin: Admin, settings: Settings) -> Decision | None:
 
     Raises:
         ExactlyOnceError: what the group has committed is not a decision.
+        KafkaTimeoutError: the brokers do not answer.
     """
+    longest = settings.block_ms / 1000
+    patience = min(PATIENCE, longest / 2)
     try:
-        committed = _committed(admin, settings, PATIENCE)
+        committed = _committed(admin, settings, patience)
     except (UnstableOffsetCommitError, KafkaTimeoutError):
-        admin.fence_producers(settings.driver_id)
-        committed = _committed(admin, settings, None)
+        try:
+            admin.fence_producers(settings.driver_id, timeout=longest - patience)
+            committed = _committed(admin, settings, longest - patience)
+        except KafkaTimeoutError as error:
+            raise KafkaTimeoutError(
+                f"the query's last decision was not read within max_block_ms ({settings.block_ms}): {error.message}"
+            ) from None
     # The topic that is named now need not be the one that was named then.
     heads = [(found.offset, place) for place, found in committed.items() if found is not None and place.partition == 0]
     if not heads:
@@ -173,9 +181,7 @@ def read_decision(admin: Admin, settings: Settings) -> Decision | None:
         ) from None
 
 
-def _committed(
-    admin: Admin, settings: Settings, timeout: float | None
-) -> dict[TopicPartition, OffsetAndMetadata | None]:
+def _committed(admin: Admin, settings: Settings, timeout: float) -> dict[TopicPartition, OffsetAndMetadata | None]:
     """All that the group has committed, once it is stable.
 
     Asked for all, a broker says nothing of a partition that has no offset yet, not even that one is pending. So the
@@ -189,7 +195,7 @@ def _committed(
 
 
 def _stable_offsets(
-    admin: Admin, group: str, partitions: list[TopicPartition] | None, timeout: float | None
+    admin: Admin, group: str, partitions: list[TopicPartition] | None, timeout: float
 ) -> dict[TopicPartition, OffsetAndMetadata | None]:
     try:
         return admin.list_group_offsets({group: partitions}, require_stable=True, timeout=timeout)[group]

@@ -18,9 +18,11 @@ import re
 
 import msgspec
 
+from kclient.config import ProducerConfig
 from kclient.types import PreparedTransaction
 
 PREFIX = "kclient-spark"
+BLOCK = "max.block.ms"
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,6 +48,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     def group(self) -> str:
         """The group that has the decision."""
         return f"{self.prefix}-{self.query}"
+
+    @property
+    def block_ms(self) -> int:
+        """How long a task or the driver waits for brokers that do not answer."""
+        return ProducerConfig.from_properties(self.client).max_block_ms
 
     @property
     def driver_id(self) -> str:

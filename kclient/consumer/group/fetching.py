@@ -211,7 +211,7 @@ class CommittedFetcher(Manager):
         broker = self._coordinator.broker_of(node)
         code, answers = read_fetch(response, self._group, ids)
         if code == GroupIdNotFoundError.code and generation is None:
-            # What a group that does not exist has committed, Kafka answers with nothing for each partition, and kfake so.
+            # Of a group that does not exist Kafka answers for each partition that nothing is committed, and kfake so.
             code, answers = 0, dict.fromkeys(wanted, CommittedAnswer(0, None))
         if code:
             refusal = error_from_code(code, broker=broker, api="OffsetFetch")

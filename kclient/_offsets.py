@@ -1,4 +1,4 @@
-"""Offsets that an application gives to be committed, by a consumer or in a transaction: checked alike for both."""
+"""What an application gives by partition, checked: times, and offsets to commit, for consumers and transactions alike."""
 
 from __future__ import annotations
 
@@ -8,6 +8,9 @@ from kclient.types import OffsetAndMetadata, TopicPartition
 
 GivenOffsets = Mapping[TopicPartition, OffsetAndMetadata | int] | Mapping[tuple[str, int], OffsetAndMetadata | int]
 """The next offset to read, by partition. Two types in one, since a Mapping of the one is none of the other."""
+
+GivenTimes = Mapping[TopicPartition, int] | Mapping[tuple[str, int], int]
+"""Milliseconds since the epoch, by partition; two types for the same reason."""
 
 
 def checked_offsets(offsets: GivenOffsets) -> dict[TopicPartition, OffsetAndMetadata]:
@@ -30,4 +33,26 @@ def checked_offsets(offsets: GivenOffsets) -> dict[TopicPartition, OffsetAndMeta
         if offset.offset < 0:
             raise ValueError(f"an offset is 0 or more, not {offset.offset} for {partition}")
         checked[partition] = offset
+    return checked
+
+
+def checked_times(times: GivenTimes) -> dict[TopicPartition, int]:
+    """Times to look up, none of which is one of the protocol's special ones, which are below 0.
+
+    Raises:
+        TypeError, ValueError: they are no mapping, or a key or a time is none.
+    """
+    if not isinstance(times, Mapping):
+        raise TypeError(
+            "times are given by partition, in milliseconds since the epoch: {TopicPartition: int}, "
+            f"not {type(times).__name__}"
+        )
+    checked: dict[TopicPartition, int] = {}
+    for key, time in times.items():
+        partition = TopicPartition(*key)
+        if not isinstance(time, int):
+            raise TypeError(f"a time is an int, milliseconds since the epoch, not {time!r} for {partition}")
+        if time < 0:
+            raise ValueError(f"a time is in milliseconds since the epoch, not {time} for {partition}")
+        checked[partition] = time
     return checked

@@ -16,8 +16,8 @@ import anyio
 import anyio.lowlevel
 import anyio.to_thread
 
+from kclient._offsets import GivenTimes, checked_times
 from kclient.config import ConsumerConfig
-from kclient.consumer.consumer import checked_times
 from kclient.consumer.core import ConsumerCore, config_from_properties
 from kclient.consumer.group.committing import CommitCallback, ToCommit
 from kclient.consumer.group.listener import RebalanceListener
@@ -177,7 +177,7 @@ class AsyncConsumer:
         return await self._run(self._core.places.special_offsets(partitions, LATEST, self._seconds(timeout)))
 
     async def offsets_for_times(
-        self, times: Mapping[tuple[str, int], int], timeout: float | None = None
+        self, times: GivenTimes, timeout: float | None = None
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
         """The first record of each partition at or after a point in time: see `Consumer.offsets_for_times`."""
         targets = checked_times(times)

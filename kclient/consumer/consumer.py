@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack
 
+from kclient._offsets import GivenTimes, checked_times
 from kclient.config import ConsumerConfig
 from kclient.consumer.core import ConsumerCore, config_from_properties
 from kclient.consumer.group.committing import CommitCallback, ToCommit
@@ -245,7 +246,7 @@ class Consumer:
         return self._run(self._core.places.special_offsets(partitions, LATEST, self._seconds(timeout)))
 
     def offsets_for_times(
-        self, times: Mapping[tuple[str, int], int], timeout: float | None = None
+        self, times: GivenTimes, timeout: float | None = None
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
         """The first record of each partition at or after a point in time.
 
@@ -439,11 +440,3 @@ class Consumer:
             return run(operation, self._signal)
         finally:
             self._owner.release()
-
-
-def checked_times(times: Mapping[tuple[str, int], int]) -> dict[TopicPartition, int]:
-    """Times to look up, none of which is one of the protocol's special ones."""
-    for partition, timestamp in times.items():
-        if timestamp < 0:
-            raise ValueError(f"a time is in milliseconds since the epoch, not {timestamp} for {partition}")
-    return {TopicPartition(*partition): timestamp for partition, timestamp in times.items()}

@@ -1,13 +1,14 @@
-"""What an application may give to be committed."""
+"""What an application may give by partition: offsets to commit, and times to look up."""
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
 from kclient import OffsetAndMetadata, Records, TopicPartition
-from kclient._offsets import checked_offsets
+from kclient._offsets import checked_offsets, checked_times
 
 
 def test_offsets_are_numbers_or_have_metadata() -> None:
@@ -30,3 +31,24 @@ def test_an_offset_that_is_none_names_its_partition() -> None:
         checked_offsets({("t", 0): "3"})  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="not -1 for t-0"):
         checked_offsets({("t", 0): OffsetAndMetadata(-1)})
+
+
+def test_times_are_taken_by_partitions_and_by_pairs_alike() -> None:
+    # Two variables with types of their own: the type checker reads this test as well.
+    by_partition: dict[TopicPartition, int] = {TopicPartition("t", 0): 3}
+    by_pair: dict[tuple[str, int], int] = {("t", 0): 3}
+    assert checked_times(by_partition) == checked_times(by_pair) == by_partition
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "text"),
+    [
+        ([("t", 0)], TypeError, r"milliseconds since the epoch: \{TopicPartition: int\}, not list$"),
+        ({("t", 0): 1.5}, TypeError, "not 1.5 for t-0"),
+        ({("t", 0): datetime(2026, 1, 1, tzinfo=UTC)}, TypeError, "milliseconds since the epoch, not datetime"),
+        ({("t", 0): -2}, ValueError, "not -2 for t-0"),
+    ],
+)
+def test_what_is_no_time_is_refused(given: Any, error: type[Exception], text: str) -> None:
+    with pytest.raises(error, match=text):
+        checked_times(given)

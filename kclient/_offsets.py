@@ -1,4 +1,4 @@
-"""What an application gives by partition, checked: times, and offsets to commit, for consumers and transactions alike."""
+"""What an application gives by partition, checked: times; offsets to commit, for consumers and transactions alike."""
 
 from __future__ import annotations
 

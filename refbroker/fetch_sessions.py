@@ -2,8 +2,12 @@
 
 A session has an id, and an epoch that each request raises by one; a request with the wrong one is
 refused, so that client and broker never disagree on what is in the session. When there are too many, one
-that was idle for two minutes makes room, or a smaller one. Sessions live in memory only: after a
+that was idle for two minutes makes room, or a smaller one that is not new. Sessions live in memory only: after a
 restart clients are told that theirs is not there, and begin anew.
+
+A session keeps the name that a topic's id had when it was first seen: a partition of a deleted topic is then one that
+is not there, and with another topic of that name in its place, one whose id has changed. Without a session the id alone
+counts.
 """
 
 from __future__ import annotations
@@ -29,9 +33,15 @@ Key = tuple[str | UUID, int]
 
 @dataclass(slots=True)
 class FetchedPartition:
-    """What a client wants of a partition, and what it was told last."""
+    """What a client wants of a partition, and what it was told last.
+
+    Attributes:
+        topic: as the client names it.
+        name: the topic's name; None as long as no topic has had the id.
+    """
 
     topic: str | UUID
+    name: str | None
     partition: int
     fetch_offset: int
     max_bytes: int
@@ -53,6 +63,8 @@ class FetchSession:
     """One session.
 
     Attributes:
+        created_ms: when it began.
+        last_used_ms: when its last request came.
         epoch: what the next request must have.
         partitions: in the order they are read; one that gave records goes to the end.
     """
@@ -60,6 +72,7 @@ class FetchSession:
     session_id: int
     uses_topic_ids: bool
     partitions: dict[Key, FetchedPartition]
+    created_ms: int
     last_used_ms: int
     epoch: int = field(default=1)
 
@@ -101,7 +114,7 @@ class FetchSessions:
         session_id = NO_SESSION
         while session_id == NO_SESSION or session_id in self._sessions:
             session_id = self._rng.randrange(1, INT32_MAX)
-        session = self._sessions[session_id] = FetchSession(session_id, uses_topic_ids, partitions, now_ms)
+        session = self._sessions[session_id] = FetchSession(session_id, uses_topic_ids, partitions, now_ms, now_ms)
         return session
 
     def _evict(self, size: int, now_ms: int) -> bool:
@@ -113,8 +126,10 @@ class FetchSessions:
         if now_ms - oldest.last_used_ms > EVICTABLE_AFTER_MS:
             del self._sessions[oldest.session_id]
             return True
-        smallest = min(self._sessions.values(), key=lambda session: len(session.partitions))
-        if len(smallest.partitions) < size:
+        # A session has some time to be of use before a larger one may take its place.
+        settled = [one for one in self._sessions.values() if one.last_used_ms - one.created_ms > EVICTABLE_AFTER_MS]
+        smallest = min(settled, key=lambda session: len(session.partitions), default=None)
+        if smallest is not None and len(smallest.partitions) < size:
             del self._sessions[smallest.session_id]
             return True
         return False
@@ -124,16 +139,16 @@ class FetchSessions:
 
         Raises:
             FetchSessionIdNotFoundError: there is no such session (any more).
-            FetchSessionTopicIdError: the session names topics the other way.
             InvalidFetchSessionEpochError: the request is not the next one.
+            FetchSessionTopicIdError: the session names topics the other way.
         """
         session = self._sessions.get(session_id)
         if session is None:
             raise FetchSessionIdNotFoundError
-        if session.uses_topic_ids != uses_topic_ids:
-            raise FetchSessionTopicIdError
         if session.epoch != epoch:
             raise InvalidFetchSessionEpochError(f"the session is at epoch {session.epoch}, not {epoch}")
+        if session.uses_topic_ids != uses_topic_ids:
+            raise FetchSessionTopicIdError
         session.advance()
         session.last_used_ms = now_ms
         self._sessions[session_id] = self._sessions.pop(session_id)

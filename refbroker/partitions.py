@@ -7,6 +7,7 @@ from uuid import UUID
 
 from kclient.errors import (
     FencedLeaderEpochError,
+    InconsistentTopicIdError,
     KafkaStorageError,
     NotEnoughReplicasError,
     NotLeaderOrFollowerError,
@@ -62,16 +63,25 @@ class Partitions:
         self._config = config
         self._node_id = config.node_id
 
-    def find(self, topic: str | UUID, partition: int, current_leader_epoch: int = NO_EPOCH) -> LocalPartition:
+    def find(
+        self,
+        topic: str | UUID,
+        partition: int,
+        current_leader_epoch: int = NO_EPOCH,
+        *,
+        topic_id: UUID | None = None,
+    ) -> LocalPartition:
         """The partition, which this broker leads.
 
         Parameters:
             topic: by name or by id.
             current_leader_epoch: the one the client knows, -1 for none.
+            topic_id: the id that the topic of this name had once; None for any.
 
         Raises:
             UnknownTopicIdError: no topic has the id.
             UnknownTopicOrPartitionError: there is no such topic, or no such partition of it.
+            InconsistentTopicIdError: the topic of this name is another one by now.
             NotLeaderOrFollowerError: another broker leads it, or none.
             FencedLeaderEpochError: the client's epoch is older.
             UnknownLeaderEpochError: the client's epoch is newer.
@@ -89,6 +99,8 @@ class Partitions:
         log = self._logs.get(found.name, partition)
         if log is None and self._node_id in state.replicas:
             raise KafkaStorageError("its data directory is offline", topic=found.name, partition=partition)
+        if topic_id is not None and topic_id != found.topic_id:
+            raise InconsistentTopicIdError(topic=found.name, partition=partition)
         if current_leader_epoch != NO_EPOCH and current_leader_epoch != state.leader_epoch:
             kind = FencedLeaderEpochError if current_leader_epoch < state.leader_epoch else UnknownLeaderEpochError
             raise kind(

@@ -3,7 +3,8 @@
 Partitions are read in the order of the request, or of the session, until `max_bytes` (at most
 `fetch.max.bytes`) are full; the first batch of the first partition that has any is given whole, however
 large it is, so that a reader always gets on. With fewer than `min_bytes` the answer waits for up to
-`max_wait_ms`, unless something went wrong. Incremental sessions (KIP-227), leader epochs (KIP-320),
+`max_wait_ms`, unless something went wrong with what is read. Partitions that there are not do not count: they are
+refused at the end of an answer that waits for the others. Incremental sessions (KIP-227), leader epochs (KIP-320),
 truncation by `last_fetched_epoch`, topic ids from version 13 on, and READ_COMMITTED are here.
 Left out: followers as clients, reading from followers, tiered storage.
 """
@@ -13,7 +14,13 @@ from __future__ import annotations
 import asyncio
 from uuid import UUID
 
-from kclient.errors import KafkaError, OffsetOutOfRangeError
+from kclient.errors import (
+    InvalidFetchSessionEpochError,
+    KafkaError,
+    OffsetOutOfRangeError,
+    UnknownTopicIdError,
+    UnknownTopicOrPartitionError,
+)
 from kclient.protocol import Message
 from kclient.protocol.messages.fetch import FetchRequest, FetchResponse
 from refbroker.dispatch import Context
@@ -60,9 +67,11 @@ def _wanted(context: Context, request: FetchRequest) -> tuple[dict[Key, FetchedP
     by_id = context.version >= FIRST_WITH_TOPIC_IDS
     named: dict[Key, FetchedPartition] = {}
     for topic in request.topics:
-        name: str | UUID = topic.topic_id if by_id else topic.topic
+        key: str | UUID = topic.topic_id if by_id else topic.topic
+        name = context.broker.partitions.topic_name(topic.topic_id) if by_id else topic.topic
         for one in topic.partitions:
-            named[name, one.partition] = FetchedPartition(
+            named[key, one.partition] = FetchedPartition(
+                key,
                 name,
                 one.partition,
                 one.fetch_offset,
@@ -87,6 +96,9 @@ def _wanted(context: Context, request: FetchRequest) -> tuple[dict[Key, FetchedP
     for forgotten in request.forgotten_topics_data:
         for partition in forgotten.partitions:
             session.partitions.pop((forgotten.topic_id if by_id else forgotten.topic, partition), None)
+    if not session.partitions:
+        sessions.remove(session.session_id)
+        return session.partitions, None, False
     return session.partitions, session, True
 
 
@@ -96,7 +108,8 @@ class _Fetch:
     Attributes:
         size: bytes of records found.
         logs: what was read.
-        cannot_wait: whether a partition has something to say at once: an error, a truncation.
+        cannot_wait: whether there is something to say at once: an error of what was read, a truncation, or that
+            there is nothing to read.
     """
 
     def __init__(
@@ -108,9 +121,9 @@ class _Fetch:
         incremental: bool,
     ) -> None:
         self._context = context
-        self._wanted = wanted
         self._session = session
         self._incremental = incremental
+        self._epoch = NO_SESSION if session is None else session.epoch
         self._max_bytes = min(request.max_bytes, context.broker.config.fetch_max_bytes)
         self._min_bytes = request.min_bytes
         committed = request.isolation_level == READ_COMMITTED
@@ -120,7 +133,27 @@ class _Fetch:
         self._given: list[tuple[str, int]] = []
         self.size = 0
         self.logs: list[PartitionLog] = []
-        self.cannot_wait = not wanted
+        self._refused: list[tuple[Key, FetchedPartition, PartitionData]] = []
+        self._readable: list[tuple[Key, FetchedPartition]] = []
+        self._sort(wanted)
+        self.cannot_wait = not self._readable
+
+    def _sort(self, wanted: dict[Key, FetchedPartition]) -> None:
+        """Tell partitions that there are, which are read, from those that are refused, first those of unknown topics."""
+        partitions = self._context.broker.partitions
+        missing: list[tuple[Key, FetchedPartition, PartitionData]] = []
+        for key, one in wanted.items():
+            if one.name is None:
+                one.name = partitions.topic_name(one.topic)
+            if one.name is None:
+                self._refused.append((key, one, _refusal(one, UnknownTopicIdError.code)))
+            elif partitions.state(one.name, one.partition) is None:
+                missing.append((key, one, _refusal(one, UnknownTopicOrPartitionError.code)))
+            else:
+                self._readable.append((key, one))
+        self._refused += missing
+        if self._refused:
+            self._context.broker.metrics.has_failed = True
 
     def _new_hints(self) -> LeaderHints:
         wanted = self._context.version >= FIRST_WITH_LEADER_HINTS
@@ -142,13 +175,13 @@ class _Fetch:
         return self.answer()
 
     def read(self) -> None:
-        """Read every partition."""
+        """Read every partition that there is."""
         self.size = 0
         self._found = []
         self._given = []
         self.logs = []
         self._hints = self._new_hints()
-        for key, wanted in self._wanted.items():
+        for key, wanted in self._readable:
             try:
                 data = self._read(wanted)
             except KafkaError as error:
@@ -157,7 +190,13 @@ class _Fetch:
             self._found.append((key, wanted, data))
 
     def _read(self, wanted: FetchedPartition) -> PartitionData:
-        found = self._context.broker.partitions.find(wanted.topic, wanted.partition, wanted.current_leader_epoch)
+        assert wanted.name is not None
+        found = self._context.broker.partitions.find(
+            wanted.name,
+            wanted.partition,
+            wanted.current_leader_epoch,
+            topic_id=None if isinstance(wanted.topic, str) else wanted.topic,
+        )
         log = found.log
         self.logs.append(log)
         if wanted.last_fetched_epoch >= 0 and self._context.version >= FIRST_WITH_TRUNCATION:
@@ -203,9 +242,7 @@ class _Fetch:
         topic = broker.partitions.topic_name(wanted.topic)
         if topic is not None:
             broker.metrics.topics.of(topic).failed_fetch += 1
-        data = PartitionData(
-            partition_index=wanted.partition, error_code=code_of(error), high_watermark=-1, records=b""
-        )
+        data = _refusal(wanted, code_of(error))
         leader = self._hints.add(error, self._context.broker.partitions.state(wanted.topic, wanted.partition))
         if leader is not None:
             data.current_leader = FetchResponse.LeaderIdAndEpoch(leader_id=leader[0], leader_epoch=leader[1])
@@ -213,23 +250,29 @@ class _Fetch:
 
     def answer(self) -> FetchResponse:
         """The answer; in a session that goes on, only with what has changed."""
+        session_id = NO_SESSION if self._session is None else self._session.session_id
+        if self._session is not None and self._session.epoch != self._epoch:
+            # The same request came once more, by another connection, and has taken the session on while this one waited.
+            self._context.broker.metrics.has_failed = True
+            return FetchResponse(error_code=InvalidFetchSessionEpochError.code, session_id=session_id)
         for given in self._given:
             self._context.broker.metrics.fetched(given)
-        topics: dict[str | UUID, FetchResponse.FetchableTopicResponse] = {}
-        for key, wanted, data in self._found:
+        topics: list[FetchResponse.FetchableTopicResponse] = []
+        previous: str | UUID | None = None
+        for key, wanted, data in (*self._found, *self._refused):
             if self._session is not None and not self._tell(key, wanted, data):
                 continue
-            topic = topics.get(wanted.topic)
-            if topic is None:
-                topic = topics[wanted.topic] = FetchResponse.FetchableTopicResponse()
+            if wanted.topic != previous:
+                previous = wanted.topic
+                topics.append(FetchResponse.FetchableTopicResponse())
                 if isinstance(wanted.topic, str):
-                    topic.topic = wanted.topic
+                    topics[-1].topic = wanted.topic
                 else:
-                    topic.topic_id = wanted.topic
-            topic.partitions.append(data)
+                    topics[-1].topic_id = wanted.topic
+            topics[-1].partitions.append(data)
         return FetchResponse(
-            session_id=NO_SESSION if self._session is None else self._session.session_id,
-            responses=list(topics.values()),
+            session_id=session_id,
+            responses=topics,
             node_endpoints=self._hints.endpoints(),
         )
 
@@ -251,6 +294,11 @@ class _Fetch:
         if has_records and key in self._session.partitions:
             self._session.move_to_end(key)
         return news
+
+
+def _refusal(wanted: FetchedPartition, error_code: int) -> PartitionData:
+    """What is said of a partition that cannot be read."""
+    return PartitionData(partition_index=wanted.partition, error_code=error_code, high_watermark=-1, records=b"")
 
 
 def _diverging_epoch(found: LocalPartition, wanted: FetchedPartition) -> FetchResponse.EpochEndOffset | None:

@@ -9,6 +9,7 @@ from uuid import UUID
 from kclient.errors import (
     FencedLeaderEpochError,
     FetchSessionIdNotFoundError,
+    InconsistentTopicIdError,
     InvalidFetchSessionEpochError,
     OffsetOutOfRangeError,
     UnknownLeaderEpochError,
@@ -122,16 +123,46 @@ async def test_after_the_wait_it_is_answered_with_what_there_is(harness: Harness
 
 
 async def test_an_error_does_not_wait(harness: Harness) -> None:
+    topic_id = harness.create("t", 2)
+    answer = fetch(harness, want(topic_id, 0), want(topic_id, 1, offset=5), max_wait_ms=20_000)
+    assert partitions(answer)[1].error_code == OffsetOutOfRangeError.code
+
+
+async def test_what_there_is_not_does_not_wait_alone_and_lets_others_wait(harness: Harness) -> None:
     topic_id = harness.create("t")
-    answer = fetch(harness, want(topic_id, 0, 9), max_wait_ms=20_000)
-    assert partitions(answer)[9].error_code == UnknownTopicOrPartitionError.code
+    unknown = want(UUID(int=77), 3)
+    alone = partitions(fetch(harness, unknown, want(topic_id, 9), max_wait_ms=20_000))
+    assert {number: data.error_code for number, data in alone.items()} == {
+        3: UnknownTopicIdError.code,
+        9: UnknownTopicOrPartitionError.code,
+    }
+    for offset, isolation_level in enumerate((0, 1)):
+        waiting = fetch(
+            harness,
+            unknown,
+            want(topic_id, 9, 0, offset=2 * offset),
+            max_wait_ms=20_000,
+            min_bytes=200,
+            isolation_level=isolation_level,
+        )
+        harness.produce("t", b"a")
+        await asyncio.sleep(0)
+        assert not waiting.done()
+        harness.produce("t", b"b" * 200)
+        answer = await waiting
+        codes = [(data.partition_index, data.error_code) for topic in answer.responses for data in topic.partitions]
+        # What was read comes first, then the unknown topics.
+        assert codes == [(0, 0), (3, UnknownTopicIdError.code), (9, UnknownTopicOrPartitionError.code)]
 
 
 async def test_deleting_the_topic_ends_the_wait(harness: Harness) -> None:
     topic_id = harness.create("t")
-    waiting = fetch(harness, want(topic_id, 0), max_wait_ms=20_000)
-    harness.broker.metadata.append([RemoveTopicRecord(topic_id=topic_id)])
-    assert partitions(await waiting)[0].error_code == UnknownTopicIdError.code
+    for isolation_level in (0, 1):
+        waiting = fetch(harness, want(topic_id, 0), max_wait_ms=20_000, isolation_level=isolation_level)
+        harness.broker.metadata.append([RemoveTopicRecord(topic_id=topic_id)])
+        # Its name was known when the wait began, and it is the name that is not there any more.
+        assert partitions(await waiting)[0].error_code == UnknownTopicOrPartitionError.code
+        topic_id = harness.create("t")
 
 
 async def test_what_cannot_be_read_is_an_error_of_its_partition(harness: Harness) -> None:
@@ -140,7 +171,7 @@ async def test_what_cannot_be_read_is_an_error_of_its_partition(harness: Harness
     harness.produce("t", b"a")
     answer = fetch(harness, want(UUID(int=77), 0), want(topic_id, 0))
     codes = [data.error_code for topic in answer.responses for data in topic.partitions]
-    assert codes == [UnknownTopicIdError.code, 0]
+    assert codes == [0, UnknownTopicIdError.code]
     for more, code in (
         ({"offset": 5}, OffsetOutOfRangeError.code),
         ({"current_leader_epoch": 0}, FencedLeaderEpochError.code),
@@ -204,6 +235,46 @@ async def test_a_session_answers_with_what_changed(harness: Harness) -> None:
     harness.produce("t", b"b", partition=1)
     fourth = fetch(harness, session_id=session, session_epoch=4, forgotten_topics_data=[forgotten])
     assert fourth.responses == []
+
+
+async def test_a_session_knows_its_topics_by_the_names_they_had(harness: Harness) -> None:
+    topic_id = harness.create("t")
+    session = fetch(harness, want(topic_id, 0), session_epoch=0).session_id
+    harness.broker.metadata.append([RemoveTopicRecord(topic_id=topic_id)])
+    codes = []
+    for epoch, topics in enumerate(([], [want(topic_id, 0)]), start=1):
+        answer = fetch(harness, *topics, session_id=session, session_epoch=epoch)
+        codes.append(partitions(answer)[0].error_code)
+    assert codes == [UnknownTopicOrPartitionError.code] * 2
+    harness.create("t")
+    for epoch, topics in enumerate(([], [want(topic_id, 0)]), start=3):
+        answer = fetch(harness, *topics, session_id=session, session_epoch=epoch)
+        assert partitions(answer)[0].error_code == InconsistentTopicIdError.code
+        assert [topic.topic_id for topic in answer.responses] == [topic_id]
+    # Without a session there is only the id.
+    assert partitions(fetch(harness, want(topic_id, 0)))[0].error_code == UnknownTopicIdError.code
+
+
+async def test_a_session_from_which_everything_was_taken_ends(harness: Harness) -> None:
+    topic_id = harness.create("t")
+    session = fetch(harness, want(topic_id, 0), session_epoch=0).session_id
+    forgotten = [FetchRequest.ForgottenTopic(topic_id=topic_id, partitions=[0])]
+    answer = fetch(harness, session_id=session, session_epoch=1, forgotten_topics_data=forgotten)
+    assert (answer.error_code, answer.session_id, answer.responses) == (0, 0, [])
+    ended = fetch(harness, want(topic_id, 0), session_id=session, session_epoch=2)
+    assert ended.error_code == FetchSessionIdNotFoundError.code
+
+
+async def test_a_session_that_went_on_meanwhile_does_not_answer_who_waited(harness: Harness) -> None:
+    topic_id = harness.create("t")
+    session = fetch(harness, want(topic_id, 0), session_epoch=0).session_id
+    overtaken = fetch(harness, session_id=session, session_epoch=1, max_wait_ms=20_000)
+    waiting = fetch(harness, session_id=session, session_epoch=2, max_wait_ms=20_000)
+    harness.produce("t", b"a")
+    answer = await overtaken
+    assert (answer.error_code, answer.session_id) == (InvalidFetchSessionEpochError.code, session)
+    assert answer.responses == []
+    assert values(partitions(await waiting)[0]) == [b"a"]
 
 
 async def test_a_partition_that_gave_records_is_read_last_the_next_time(harness: Harness) -> None:

@@ -11,7 +11,7 @@ from refbroker.fetch_sessions import INT32_MAX, FetchedPartition, FetchSession, 
 
 
 def partitions(count: int) -> dict[Key, FetchedPartition]:
-    return {("t", number): FetchedPartition("t", number, 0, 1000, -1, -1) for number in range(count)}
+    return {("t", number): FetchedPartition("t", "t", number, 0, 1000, -1, -1) for number in range(count)}
 
 
 @pytest.fixture
@@ -54,6 +54,8 @@ def test_names_and_ids_do_not_mix_within_a_session(sessions: FetchSessions) -> N
     session = create(sessions)
     with pytest.raises(FetchSessionTopicIdError):
         sessions.resume(session.session_id, 1, False, 0)
+    with pytest.raises(InvalidFetchSessionEpochError):
+        sessions.resume(session.session_id, 2, False, 0)
 
 
 def test_the_session_idle_longest_makes_room(sessions: FetchSessions) -> None:
@@ -68,12 +70,23 @@ def test_the_session_idle_longest_makes_room(sessions: FetchSessions) -> None:
 
 
 def test_a_smaller_session_makes_room_for_a_larger_one_and_not_the_reverse(sessions: FetchSessions) -> None:
-    create(sessions, 3)
-    small = create(sessions, 2)
-    assert sessions.create(partitions(2), True, 1) is None
-    create(sessions, 4, now=1)
+    large, small = create(sessions, 3), create(sessions, 2)
+    for session in (large, small):
+        sessions.resume(session.session_id, 1, True, 120_001)
+    assert sessions.create(partitions(2), True, 120_002) is None
+    create(sessions, 4, now=120_002)
     with pytest.raises(FetchSessionIdNotFoundError):
-        sessions.resume(small.session_id, 1, True, 1)
+        sessions.resume(small.session_id, 2, True, 120_002)
+
+
+def test_a_session_has_two_minutes_before_a_larger_one_takes_its_place(sessions: FetchSessions) -> None:
+    young, old = create(sessions, 1, now=1), create(sessions, 2)
+    for session in (young, old):
+        sessions.resume(session.session_id, 1, True, 120_001)
+    create(sessions, 4, now=120_001)
+    sessions.resume(young.session_id, 2, True, 120_001)
+    with pytest.raises(FetchSessionIdNotFoundError):
+        sessions.resume(old.session_id, 2, True, 120_001)
 
 
 def test_no_slots_means_no_sessions(rng: random.Random) -> None:

@@ -6,6 +6,7 @@ what was just made (Java's client returns earlier). Leaves out reassignments.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from uuid import UUID
 
@@ -15,7 +16,13 @@ from kclient.admin.arguments import instance, mapping, number, optional, several
 from kclient.admin.configs import ConfigEntry, ConfigValue, config_source, config_text
 from kclient.admin.core import AdminCore, Outcomes
 from kclient.admin.deadline import Deadline
-from kclient.errors import KafkaError, LeaderNotAvailableError, UnsupportedVersionError, error_from_code
+from kclient.errors import (
+    DisconnectedError,
+    KafkaError,
+    LeaderNotAvailableError,
+    UnsupportedVersionError,
+    error_from_code,
+)
 from kclient.net.cluster import partition_info
 from kclient.net.manager import ANY_NODE
 from kclient.net.operation import Operation
@@ -30,6 +37,9 @@ from kclient.protocol.messages.metadata import MetadataResponse
 from kclient.types import PartitionInfo
 
 PARTITIONS_PER_PAGE = 2000
+
+_LOST_CONNECTIONS = 3
+"""A broker that has closed so many connections over the same question is not asked again."""
 _DEFAULTS_FROM = 4
 """The version of CreateTopics in which -1 stands for the broker's default (KIP-464)."""
 _NO_DEFAULTS = (
@@ -266,19 +276,29 @@ def _until(
     """Wait until the metadata of every broker shows all the topics as they should be.
 
     Brokers learn of a change one after the other; whoever asks next may ask any of them. One that cannot be
-    reached is left out: nobody else reaches it either.
+    reached, or has left the cluster, is left out: nobody else reaches it either. A connection that is lost says
+    nothing of the broker, which is asked again; but not for ever.
     """
 
     def behind(node: int) -> Operation[Outcomes[int, bool]]:
         answer = yield from core.metadata_of(node, names, deadline)
         return {node: not all(satisfied(topic) for topic in answer.topics)}
 
+    lost: Counter[int] = Counter()
+
+    def again(node: int, outcome: bool | KafkaError) -> bool:
+        if not isinstance(outcome, DisconnectedError):
+            return outcome is True
+        lost[node] += 1
+        known = node == ANY_NODE or node in core.engine.metadata.cluster.brokers
+        return known and lost[node] < _LOST_CONNECTIONS
+
     attempts = 0
     # A cluster whose only broker was fenced for a moment names none at all.
     waiting = (list(core.engine.metadata.cluster.brokers) or [ANY_NODE]) if names else []
     while waiting:
         found = yield from core.gather({node: behind(node) for node in waiting}, {node: [node] for node in waiting})
-        waiting = [node for node, is_behind in found.items() if is_behind is True]
+        waiting = [node for node, outcome in found.items() if again(node, outcome)]
         if waiting:
             error = LeaderNotAvailableError(
                 "the change is made and not in every broker's metadata yet", topic=names[0], broker=waiting[0]

@@ -8,17 +8,21 @@ from typing import Any, cast
 import pytest
 
 from kclient.admin.topics import NewTopic, create_topics
-from kclient.errors import UnsupportedVersionError
+from kclient.errors import BrokerConnectionError, DisconnectedError, KafkaError, UnsupportedVersionError
 from kclient.net.cluster import Cluster as Metadata
+from kclient.protocol import Message
 from kclient.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
-from tests.unit.admin.scripted import Cluster, ScriptedCore, finished, soon
+from kclient.protocol.messages.metadata import MetadataRequest, MetadataResponse
+from kclient.types import Node
+from tests.unit.admin.scripted import Cluster, ScriptedCore, finished, metadata, nodes_asked, soon
+
+
+def create(node: int, request: CreateTopicsRequest) -> CreateTopicsResponse:
+    kind = CreateTopicsResponse.CreatableTopicResult
+    return CreateTopicsResponse(topics=[kind(name=topic.name) for topic in request.topics])
 
 
 def before_defaults() -> ScriptedCore:
-    def create(node: int, request: CreateTopicsRequest) -> CreateTopicsResponse:
-        kind = CreateTopicsResponse.CreatableTopicResult
-        return CreateTopicsResponse(topics=[kind(name=topic.name) for topic in request.topics])
-
     core = ScriptedCore(Cluster(CreateTopics=create), newest={CreateTopicsRequest: 3})
     core.engine = cast(Any, SimpleNamespace(metadata=SimpleNamespace(cluster=Metadata(), request_update=lambda: None)))
     return core
@@ -45,3 +49,48 @@ def test_a_topic_that_says_how_it_shall_be_is_made_by_an_old_broker(placed: bool
     created = validate(core, topic)["t"]
     assert (created.name, created.num_partitions, created.configs) == ("t", -1, {})
     assert [version for _, request, version in core.asked if isinstance(request, CreateTopicsRequest)] == [3]
+
+
+BEHIND = MetadataResponse(topics=[MetadataResponse.MetadataResponseTopic(error_code=3, name="t")])
+
+
+def beside_a_broker_that_answers(*answers: Message | KafkaError, leaves: bool = False) -> ScriptedCore:
+    """Two brokers: the first shows every topic, the second gives these answers in turn, and then the topic."""
+    left = list(answers)
+    brokers = {number: Node(number, "h", number) for number in (1, 2)}
+    engine = SimpleNamespace(metadata=SimpleNamespace(cluster=Metadata(brokers=brokers), request_update=lambda: None))
+
+    def show(node: int, request: MetadataRequest) -> Message | KafkaError:
+        if node != 2 or not left:
+            return metadata(("t",))
+        if leaves:
+            engine.metadata.cluster = Metadata(brokers={1: brokers[1]})
+        return left.pop(0)
+
+    core = ScriptedCore(Cluster(CreateTopics=create, Metadata=show))
+    core.engine = cast(Any, engine)
+    return core
+
+
+@pytest.mark.parametrize(
+    ("answers", "leaves", "asked"),
+    [
+        ([], False, 1),
+        ([BEHIND], False, 2),
+        # A connection that was lost says nothing of what the broker knows.
+        ([DisconnectedError()], False, 2),
+        ([DisconnectedError(), BEHIND, BEHIND], False, 4),
+        ([DisconnectedError(), DisconnectedError(), DisconnectedError(), BEHIND], False, 3),
+        ([DisconnectedError(), BEHIND], True, 1),
+        ([BrokerConnectionError("h", 2, "refused"), BEHIND], False, 1),
+    ],
+    ids=["shows it", "behind", "lost", "lost and behind", "lost again and again", "left", "cannot be reached"],
+)
+def test_whoever_made_a_topic_waits_for_each_broker_that_can_be_asked(
+    answers: list[Message | KafkaError], leaves: bool, asked: int
+) -> None:
+    core = beside_a_broker_that_answers(*answers, leaves=leaves)
+    assert list(finished(create_topics(core, [NewTopic("t", 2, 1)], False, soon()))) == ["t"]
+    nodes = nodes_asked(core, MetadataRequest)
+    assert nodes.count(2) == asked
+    assert nodes.count(1) == 1

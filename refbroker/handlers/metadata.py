@@ -2,9 +2,9 @@
 
 Topics by name, by id (an unknown one is UNKNOWN_TOPIC_ID), or all. A topic that does not exist is created
 when the client and `auto.create.topics.enable` allow it, with `num.partitions` and
-`default.replication.factor`, and is in the answer at once; Apache Kafka names it with an error first. A name
-that no topic can have is INVALID_TOPIC_EXCEPTION. Internal topics are not created this way. A partition in a data
-directory that is offline has no leader: LEADER_NOT_AVAILABLE.
+`default.replication.factor`; as in Apache Kafka, this answer still calls it UNKNOWN_TOPIC_OR_PARTITION, and the
+next one has it. A name that no topic can have is INVALID_TOPIC_EXCEPTION. Internal topics are not created this way.
+A partition in a data directory that is offline has no leader: LEADER_NOT_AVAILABLE.
 """
 
 from __future__ import annotations
@@ -43,13 +43,12 @@ def handle(context: Context, request: MetadataRequest) -> MetadataResponse | Cha
     if topics is None or (context.version == 0 and not topics):
         return _respond(context, request, None, {})
     records, errors = _auto_create(context, request)
-    if records:
-        return Change(records, lambda: _respond(context, request, topics, errors))
-    return _respond(context, request, topics, errors)
+    answer = _respond(context, request, topics, errors)
+    return Change(records, lambda: answer) if records else answer
 
 
 def _auto_create(context: Context, request: MetadataRequest) -> tuple[list[Message], dict[str, KafkaError]]:
-    """The records that create what is missing, and why they are not for some."""
+    """The records that create what is missing, and what is answered for it now."""
     broker = context.broker
     allowed = broker.config.auto_create_topics and (context.version < 4 or request.allow_auto_topic_creation)
     records: list[Message] = []
@@ -63,26 +62,9 @@ def _auto_create(context: Context, request: MetadataRequest) -> tuple[list[Messa
             errors[name] = UnknownTopicOrPartitionError(topic=name)
             if allowed and name not in INTERNAL_TOPICS:
                 records += plan_topic(broker, NewTopic(name)).records
-                del errors[name]
         except KafkaError as error:
             errors[name] = error if isinstance(error, InvalidTopicError) else errors.get(name, error)
-    # The same name twice in a request is one topic.
-    return _first_of_each(records), errors
-
-
-def _first_of_each(records: list[Message]) -> list[Message]:
-    from kclient.protocol.messages.records.metadata_log import TopicRecord
-
-    seen: set[str] = set()
-    kept: list[Message] = []
-    keeping = True
-    for record in records:
-        if isinstance(record, TopicRecord):
-            keeping = record.name not in seen
-            seen.add(record.name)
-        if keeping:
-            kept.append(record)
-    return kept
+    return records, errors
 
 
 def _respond(

@@ -184,8 +184,17 @@ def _tried_reader(values: Values, schema_id: int) -> tuple[Any, str | None]:
 
 
 def _short(error: Exception) -> str:
-    """The first line: libraries add whole schemas below it. They repeat the value, which can be as long as it likes."""
-    text = str(error).strip() or type(error).__name__
+    """What a library says."""
+    return _first_line(str(error).strip() or type(error).__name__)
+
+
+def _short_without_credentials(error: Exception) -> str:
+    """The same where it may repeat the address of the registry: a password that was cut in two would not be known."""
+    return _first_line(_without_credentials(str(error).strip()) or type(error).__name__)
+
+
+def _first_line(text: str) -> str:
+    """Libraries add whole schemas below it. They repeat the value, which can be as long as it likes."""
     return text.splitlines()[0][:MOST_TOLD]
 
 
@@ -208,7 +217,7 @@ def _client(registry: Registry) -> SchemaRegistryClient:
     try:
         return SchemaRegistryClient(dict(registry))
     except (ValueError, TypeError, OSError) as error:
-        raise SourceError(f"the registry cannot be asked: {_without_credentials(_short(error))}") from None
+        raise SourceError(f"the registry cannot be asked: {_short_without_credentials(error)}") from None
 
 
 # Its connections are the parent's; what follows has none.
@@ -276,9 +285,9 @@ def _asked(registry: Registry, ask: Callable[[SchemaRegistryClient], T], missing
     except SchemaRegistryError as error:
         if error.http_status_code == NOT_FOUND:
             raise ValueSchemaError(f"the registry on {url} has {missing}") from None
-        raise SourceError(f"the registry on {url} answers: {_without_credentials(_short(error))}") from None
+        raise SourceError(f"the registry on {url} answers: {_short_without_credentials(error)}") from None
     except Exception as error:  # noqa: BLE001 - the HTTP client it uses differs with its version
-        raise SourceError(f"the registry on {url} does not answer: {_without_credentials(_short(error))}") from None
+        raise SourceError(f"the registry on {url} does not answer: {_short_without_credentials(error)}") from None
 
 
 def references(registry: Registry, schema: Schema) -> dict[str, Schema]:

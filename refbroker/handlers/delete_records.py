@@ -1,7 +1,8 @@
 """DeleteRecords (21), versions 0 to 2: moves the start of partitions up; -1 stands for the high watermark.
 
 A partition of an internal topic is INVALID_TOPIC_EXCEPTION, one whose topic is only compacted POLICY_VIOLATION; an
-offset beyond the high watermark OFFSET_OUT_OF_RANGE. With a single replica nothing has to be waited for.
+offset beyond the high watermark OFFSET_OUT_OF_RANGE. Of a partition that is named twice the last one counts. With a
+single replica nothing has to be waited for.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ def handle(context: Context, request: DeleteRecordsRequest) -> DeleteRecordsResp
     """Carry out a DeleteRecords request."""
     topics = []
     for topic in request.topics:
-        results = [_delete(context, topic.name, one) for one in topic.partitions]
+        wanted = {one.partition_index: one for one in topic.partitions}
+        results = [_delete(context, topic.name, one) for one in wanted.values()]
         topics.append(DeleteRecordsResponse.DeleteRecordsTopicResult(name=topic.name, partitions=results))
     return DeleteRecordsResponse(topics=topics)
 

@@ -1,11 +1,13 @@
 """DeleteTopics (20), versions 1 to 6: deletes topics by name, or from version 6 on by id.
 
-Each topic for itself. Their directories are renamed when the answer comes, and then removed. With
-`delete.topic.enable=false` every topic is TOPIC_DELETION_DISABLED.
+Each topic for itself. Their directories are renamed when the answer comes, and then removed. A topic that is named
+twice, be it once by name and once by id, stays: INVALID_REQUEST. With `delete.topic.enable=false` every topic is
+TOPIC_DELETION_DISABLED, which before version 3 is INVALID_REQUEST.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from uuid import UUID
 
 from kclient.errors import (
@@ -20,47 +22,65 @@ from kclient.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteT
 from kclient.protocol.messages.records.metadata_log import RemoveTopicRecord
 from refbroker.dispatch import Change, Context
 from refbroker.handlers.answers import code_of
-from refbroker.metadata.image import TopicState
+from refbroker.metadata.image import ClusterImage, TopicState
 
 Result = DeleteTopicsResponse.DeletableTopicResult
 NO_ID = UUID(int=0)
+FIRST_WITH_DISABLED_ERROR = 3
 
 
-def handle(context: Context, request: DeleteTopicsRequest) -> Change:
+def handle(context: Context, request: DeleteTopicsRequest) -> DeleteTopicsResponse | Change:
     """Carry out a DeleteTopics request."""
     wanted: list[tuple[str | None, UUID]] = [(name, NO_ID) for name in request.topic_names]
     wanted += [(topic.name, topic.topic_id) for topic in request.topics]
+    if not context.broker.config.boolean("delete.topic.enable"):
+        return _refuse(context, wanted)
+    times = Counter(wanted)
+    image = context.broker.metadata.image
+    by_name = {image.topics[name].topic_id for name, _ in times if name is not None and name in image.topics}
+    by_id = {topic_id for name, topic_id in times if name is None}
     records: list[Message] = []
     results = []
-    doomed: set[UUID] = set()
-    for name, topic_id in wanted:
+    for name, topic_id in times:
         try:
-            topic = _find(context, name, topic_id)
-            if topic.topic_id in doomed:
-                raise InvalidRequestError("Duplicate topic name or id.")
+            topic = _find(image, name, topic_id, times[name, topic_id])
         except KafkaError as error:
-            text = "Neither topic name nor id were specified." if name is None and not topic_id.int else error.message
-            results.append(Result(name=name, topic_id=topic_id, error_code=code_of(error), error_message=text))
-        else:
-            doomed.add(topic.topic_id)
+            results.append(_failed(name, topic_id, error))
+            continue
+        if topic.topic_id not in by_name & by_id:
             records.append(RemoveTopicRecord(topic_id=topic.topic_id))
             results.append(Result(name=topic.name, topic_id=topic.topic_id))
+        elif name is not None:
+            twice = InvalidRequestError("The provided topic name maps to an ID that was already supplied.")
+            results.append(_failed(name, topic.topic_id, twice))
     response = DeleteTopicsResponse(responses=results)
     return Change(records, lambda: response)
 
 
-def _find(context: Context, name: str | None, topic_id: UUID) -> TopicState:
-    broker = context.broker
+def _refuse(context: Context, wanted: list[tuple[str | None, UUID]]) -> DeleteTopicsResponse:
+    error = TopicDeletionDisabledError if context.version >= FIRST_WITH_DISABLED_ERROR else InvalidRequestError
+    return DeleteTopicsResponse(
+        responses=[Result(name=name, topic_id=topic_id, error_code=error.code) for name, topic_id in wanted]
+    )
+
+
+def _failed(name: str | None, topic_id: UUID, error: KafkaError) -> Result:
+    return Result(name=name, topic_id=topic_id, error_code=code_of(error), error_message=error.message)
+
+
+def _find(image: ClusterImage, name: str | None, topic_id: UUID, times: int) -> TopicState:
     if name is not None and topic_id.int:
         raise InvalidRequestError("You may not specify both topic name and topic id.")
-    if not broker.config.boolean("delete.topic.enable"):
-        raise TopicDeletionDisabledError
     if name is None and not topic_id.int:
-        raise InvalidRequestError
-    image = broker.metadata.image
-    topic = image.topics_by_id.get(topic_id) if name is None else image.topics.get(name)
+        raise InvalidRequestError("Neither topic name nor id were specified.")
+    if times > 1:
+        raise InvalidRequestError(f"Duplicate topic {'id' if name is None else 'name'}.")
+    if name is None:
+        topic = image.topics_by_id.get(topic_id)
+        if topic is None:
+            raise UnknownTopicIdError("This server does not host this topic ID.")
+        return topic
+    topic = image.topics.get(name)
     if topic is None:
-        if name is None:
-            raise UnknownTopicIdError
         raise UnknownTopicOrPartitionError("This server does not host this topic-partition.")
     return topic

@@ -6,10 +6,10 @@ brokers are included from version 2 on when they are asked for.
 
 from __future__ import annotations
 
-from kclient.errors import MismatchedEndpointTypeError, UnsupportedEndpointTypeError
+from kclient.errors import KafkaError, MismatchedEndpointTypeError, UnsupportedEndpointTypeError
 from kclient.protocol.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 from refbroker.dispatch import Context
-from refbroker.handlers.answers import CLUSTER_OPERATIONS, NOT_ASKED, endpoint_of
+from refbroker.handlers.answers import CLUSTER_OPERATIONS, NOT_ASKED, code_of, endpoint_of
 
 BROKERS, CONTROLLERS = 1, 2
 
@@ -17,12 +17,8 @@ BROKERS, CONTROLLERS = 1, 2
 def handle(context: Context, request: DescribeClusterRequest) -> DescribeClusterResponse:
     """Answer a DescribeCluster request."""
     if request.endpoint_type != BROKERS:
-        kind = MismatchedEndpointTypeError if request.endpoint_type == CONTROLLERS else UnsupportedEndpointTypeError
-        return DescribeClusterResponse(
-            error_code=kind.code,
-            error_message=f"This is a broker's endpoint, not one of type {request.endpoint_type}",
-            endpoint_type=BROKERS,
-        )
+        error = _refusal(request.endpoint_type)
+        return DescribeClusterResponse(error_code=code_of(error), error_message=error.message, endpoint_type=BROKERS)
     image = context.broker.metadata.image
     brokers = []
     for node, registration in image.brokers.items():
@@ -46,3 +42,11 @@ def handle(context: Context, request: DescribeClusterRequest) -> DescribeCluster
         if request.include_cluster_authorized_operations
         else NOT_ASKED,
     )
+
+
+def _refusal(endpoint_type: int) -> KafkaError:
+    if endpoint_type == CONTROLLERS:
+        return MismatchedEndpointTypeError(
+            "The request was sent to an endpoint of type BROKER, but we wanted an endpoint of type CONTROLLER"
+        )
+    return UnsupportedEndpointTypeError(f"Unsupported endpoint type {endpoint_type}")

@@ -2,7 +2,8 @@
 
 Topics in the order of their names, from the cursor on; a page has at most as many partitions as the client
 asks for and `max.request.partition.size.limit` allows, and names where the next one begins. No topics
-means all. Left out: eligible leader replicas, which one node does not have.
+means all. A cursor that names a negative partition, or a topic that was not asked for, is INVALID_REQUEST. Left out:
+eligible leader replicas, which one node does not have.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from kclient.protocol.messages.describe_topic_partitions import (
     DescribeTopicPartitionsRequest,
     DescribeTopicPartitionsResponse,
 )
-from refbroker.dispatch import CloseConnectionError, Context
+from refbroker.dispatch import Context
 from refbroker.handlers.answers import INTERNAL_TOPICS, TOPIC_OPERATIONS
 from refbroker.metadata.directories import offline_replicas
 from refbroker.metadata.image import ClusterImage, TopicState
@@ -23,31 +24,27 @@ Partition = DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponseParti
 
 
 def handle(context: Context, request: DescribeTopicPartitionsRequest) -> DescribeTopicPartitionsResponse:
-    """Answer a DescribeTopicPartitions request.
-
-    Raises:
-        CloseConnectionError: the cursor is none, for which the answer has no error code.
-    """
+    """Answer a DescribeTopicPartitions request."""
     broker = context.broker
     image = broker.metadata.image
     names = {topic.name for topic in request.topics} or set(image.topics)
     cursor = request.cursor
     if cursor is not None:
-        if cursor.partition_index < 0:
-            raise CloseConnectionError(str(InvalidRequestError("the cursor has a negative partition")))
+        if cursor.partition_index < 0 or (request.topics and cursor.topic_name not in names):
+            return _refuse(request)
         names = {name for name in names if name >= cursor.topic_name}
     room = min(request.response_partition_limit, broker.config.integer("max.request.partition.size.limit"))
     room = max(room, 1)
     response = DescribeTopicPartitionsResponse()
     for name in sorted(names):
         first = cursor.partition_index if cursor is not None and cursor.topic_name == name else 0
+        if room == 0:
+            response.next_cursor = _cursor(name, 0)
+            break
         topic = image.topics.get(name)
         if topic is None:
             response.topics.append(_missing(name))
             continue
-        if room == 0:
-            response.next_cursor = _cursor(name, 0)
-            break
         shown = [number for number in sorted(topic.partitions) if number >= first][:room]
         response.topics.append(_describe(image, topic, shown))
         room -= len(shown)
@@ -61,12 +58,26 @@ def _cursor(name: str, partition: int) -> DescribeTopicPartitionsResponse.Cursor
     return DescribeTopicPartitionsResponse.Cursor(topic_name=name, partition_index=partition)
 
 
+def _refuse(request: DescribeTopicPartitionsRequest) -> DescribeTopicPartitionsResponse:
+    """The answer has no error code of its own, so that all topics get it."""
+    names = dict.fromkeys(topic.name for topic in request.topics)
+    return DescribeTopicPartitionsResponse(
+        topics=[Topic(name=name, error_code=InvalidRequestError.code) for name in names]
+    )
+
+
 def _missing(name: str) -> Topic:
+    code = UnknownTopicOrPartitionError.code
     try:
         check_name(name)
     except InvalidTopicError as error:
-        return Topic(name=name, error_code=error.code)
-    return Topic(name=name, error_code=UnknownTopicOrPartitionError.code)
+        code = error.code
+    return Topic(
+        name=name,
+        error_code=code,
+        is_internal=name in INTERNAL_TOPICS,
+        topic_authorized_operations=TOPIC_OPERATIONS,
+    )
 
 
 def _describe(image: ClusterImage, topic: TopicState, shown: list[int]) -> Topic:

@@ -3,12 +3,15 @@
 -1 latest (READ_COMMITTED: the last stable offset), -2 earliest, -3 the largest timestamp, -4 earliest on
 this machine, which without tiered storage is the earliest; -5 and -6, which are about tiered storage,
 are answered with no offset. A time after all records has no offset either (-1). A special timestamp
-that the request's version does not have yet is UNSUPPORTED_VERSION.
+that the request's version does not have yet is UNSUPPORTED_VERSION, a partition that is asked about twice
+INVALID_REQUEST.
 """
 
 from __future__ import annotations
 
-from kclient.errors import KafkaError, UnsupportedVersionError
+from collections import Counter
+
+from kclient.errors import InvalidRequestError, KafkaError, UnsupportedVersionError
 from kclient.protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
 from refbroker.dispatch import Context
 from refbroker.handlers.answers import code_of
@@ -36,7 +39,14 @@ def handle(context: Context, request: ListOffsetsRequest) -> ListOffsetsResponse
     """Answer a ListOffsets request."""
     topics = []
     for topic in request.topics:
-        partitions = [_find(context, topic.name, one, request.isolation_level == 1) for one in topic.partitions]
+        counts = Counter(one.partition_index for one in topic.partitions)
+        partitions = [
+            _find(context, topic.name, one, request.isolation_level == 1)
+            for one in topic.partitions
+            if counts[one.partition_index] == 1
+        ]
+        twice = [index for index, count in counts.items() if count > 1]
+        partitions += [Partition(partition_index=index, error_code=code_of(InvalidRequestError())) for index in twice]
         topics.append(ListOffsetsResponse.ListOffsetsTopicResponse(name=topic.name, partitions=partitions))
     return ListOffsetsResponse(topics=topics)
 

@@ -1,0 +1,134 @@
+"""Requests that name a thing twice, or what cannot be: each is answered, as Apache Kafka answers it."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from kclient import errors
+from kclient.protocol.messages.delete_records import DeleteRecordsRequest
+from kclient.protocol.messages.delete_topics import DeleteTopicsRequest
+from kclient.protocol.messages.describe_cluster import DescribeClusterRequest
+from kclient.protocol.messages.describe_topic_partitions import DescribeTopicPartitionsRequest
+from kclient.protocol.messages.list_offsets import ListOffsetsRequest
+from refbroker.handlers.answers import TOPIC_OPERATIONS
+from tests.unit.broker.harness import Harness
+
+Deletion = DeleteTopicsRequest.DeleteTopicState
+INVALID_REQUEST = errors.InvalidRequestError.code
+UNKNOWN_ID = UUID(int=77)
+
+
+def delete(harness: Harness, *topics: Deletion) -> list[tuple[str | None, UUID, int, str | None]]:
+    answer = harness.send(DeleteTopicsRequest(topics=list(topics)), 6)
+    return [(one.name, one.topic_id, one.error_code, one.error_message) for one in answer.responses]
+
+
+async def test_a_topic_that_is_to_be_deleted_twice_stays(harness: Harness) -> None:
+    harness.create("a")
+    answer = harness.send(DeleteTopicsRequest(topic_names=["a", "none", "a", "none"]), 5)
+    assert [(one.name, one.error_code, one.error_message) for one in answer.responses] == [
+        ("a", INVALID_REQUEST, "Duplicate topic name."),
+        ("none", INVALID_REQUEST, "Duplicate topic name."),
+    ]
+    assert list(harness.broker.metadata.image.topics) == ["a"]
+
+
+async def test_a_topic_that_is_to_be_deleted_by_name_and_by_id_stays(harness: Harness) -> None:
+    topic_id = harness.create("a")
+    twice = [Deletion(topic_id=UNKNOWN_ID)] * 2
+    assert delete(harness, Deletion(topic_id=topic_id), Deletion(name="a"), *twice) == [
+        ("a", topic_id, INVALID_REQUEST, "The provided topic name maps to an ID that was already supplied."),
+        (None, UNKNOWN_ID, INVALID_REQUEST, "Duplicate topic id."),
+    ]
+    assert list(harness.broker.metadata.image.topics) == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("version", "error"), [(2, errors.InvalidRequestError), (3, errors.TopicDeletionDisabledError)]
+)
+async def test_older_clients_hear_otherwise_that_deleting_is_forbidden(
+    harness: Harness, version: int, error: type[errors.KafkaError]
+) -> None:
+    harness.settings["delete.topic.enable"] = "false"
+    harness.restart()
+    (answer,) = harness.send(DeleteTopicsRequest(topic_names=["a"]), version).responses
+    assert (answer.name, answer.error_code) == ("a", error.code)
+
+
+async def test_offsets_that_are_asked_for_twice_are_refused(harness: Harness) -> None:
+    harness.create("t", 2)
+    wanted = [
+        ListOffsetsRequest.ListOffsetsPartition(partition_index=n, timestamp=at)
+        for n, at in ((0, -1), (1, -1), (0, -2))
+    ]
+    request = ListOffsetsRequest(topics=[ListOffsetsRequest.ListOffsetsTopic(name="t", partitions=wanted)])
+    (topic,) = harness.send(request, 7).topics
+    found = {one.partition_index: (one.error_code, one.offset) for one in topic.partitions}
+    assert len(topic.partitions) == 2
+    assert found == {0: (INVALID_REQUEST, -1), 1: (0, 0)}
+
+
+async def test_of_records_that_are_to_be_deleted_twice_the_last_offset_counts(harness: Harness) -> None:
+    harness.create("t")
+    harness.produce("t", *(b"v" for _ in range(5)))
+    wanted = [DeleteRecordsRequest.DeleteRecordsPartition(partition_index=0, offset=offset) for offset in (4, 2)]
+    request = DeleteRecordsRequest(topics=[DeleteRecordsRequest.DeleteRecordsTopic(name="t", partitions=wanted)])
+    (result,) = harness.send(request, 2).topics[0].partitions
+    assert (result.error_code, result.low_watermark) == (0, 2)
+
+
+def pages(harness: Harness, *names: str, cursor: tuple[str, int] | None = None, limit: int = 10) -> Any:
+    kind = DescribeTopicPartitionsRequest
+    return harness.send(
+        kind(
+            topics=[kind.TopicRequest(name=name) for name in names],
+            response_partition_limit=limit,
+            cursor=None if cursor is None else kind.Cursor(topic_name=cursor[0], partition_index=cursor[1]),
+        ),
+        0,
+    )
+
+
+@pytest.mark.parametrize("cursor", [("a", -1), ("b", 0), ("z", 0)])
+async def test_a_cursor_that_cannot_be_is_refused(harness: Harness, cursor: tuple[str, int]) -> None:
+    harness.create("a")
+    harness.create("b")
+    answer = pages(harness, "a", "c", "a", cursor=cursor)
+    assert [(topic.name, topic.error_code) for topic in answer.topics] == [
+        ("a", INVALID_REQUEST),
+        ("c", INVALID_REQUEST),
+    ]
+    assert pages(harness, cursor=("a", -1)).topics == []
+
+
+async def test_a_topic_that_is_not_there_takes_its_turn_in_the_pages(harness: Harness) -> None:
+    harness.create("a")
+    harness.create("c")
+    missing = errors.UnknownTopicOrPartitionError.code
+    first = pages(harness, "a", "b", "c", limit=1)
+    assert [topic.name for topic in first.topics] == ["a"]
+    assert (first.next_cursor.topic_name, first.next_cursor.partition_index) == ("b", 0)
+    second = pages(harness, "a", "b", "c", cursor=("b", 0), limit=1)
+    assert [(topic.name, topic.error_code) for topic in second.topics] == [("b", missing), ("c", 0)]
+    assert {topic.topic_authorized_operations for topic in second.topics} == {TOPIC_OPERATIONS}
+
+
+@pytest.mark.parametrize(
+    ("endpoint_type", "error", "text"),
+    [
+        (
+            2,
+            errors.MismatchedEndpointTypeError,
+            "The request was sent to an endpoint of type BROKER, but we wanted an endpoint of type CONTROLLER",
+        ),
+        (7, errors.UnsupportedEndpointTypeError, "Unsupported endpoint type 7"),
+    ],
+)
+async def test_another_endpoint_than_a_brokers_is_refused(
+    harness: Harness, endpoint_type: int, error: type[errors.KafkaError], text: str
+) -> None:
+    answer = harness.send(DescribeClusterRequest(endpoint_type=endpoint_type), 2)
+    assert (answer.error_code, answer.error_message) == (error.code, text)

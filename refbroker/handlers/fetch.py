@@ -67,11 +67,11 @@ def _wanted(context: Context, request: FetchRequest) -> tuple[dict[Key, FetchedP
     by_id = context.version >= FIRST_WITH_TOPIC_IDS
     named: dict[Key, FetchedPartition] = {}
     for topic in request.topics:
-        key: str | UUID = topic.topic_id if by_id else topic.topic
+        asked: str | UUID = topic.topic_id if by_id else topic.topic
         name = context.broker.partitions.topic_name(topic.topic_id) if by_id else topic.topic
         for one in topic.partitions:
-            named[key, one.partition] = FetchedPartition(
-                key,
+            named[asked, one.partition] = FetchedPartition(
+                asked,
                 name,
                 one.partition,
                 one.fetch_offset,
@@ -139,7 +139,7 @@ class _Fetch:
         self.cannot_wait = not self._readable
 
     def _sort(self, wanted: dict[Key, FetchedPartition]) -> None:
-        """Tell partitions that there are, which are read, from those that are refused, first those of unknown topics."""
+        """Tell the partitions that are read from those that there are not; of these the unknown topics come first."""
         partitions = self._context.broker.partitions
         missing: list[tuple[Key, FetchedPartition, PartitionData]] = []
         for key, one in wanted.items():
@@ -252,7 +252,7 @@ class _Fetch:
         """The answer; in a session that goes on, only with what has changed."""
         session_id = NO_SESSION if self._session is None else self._session.session_id
         if self._session is not None and self._session.epoch != self._epoch:
-            # The same request came once more, by another connection, and has taken the session on while this one waited.
+            # The same request came by another connection too, and took the session on while this one waited.
             self._context.broker.metrics.has_failed = True
             return FetchResponse(error_code=InvalidFetchSessionEpochError.code, session_id=session_id)
         for given in self._given:

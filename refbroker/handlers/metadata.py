@@ -1,6 +1,8 @@
 """Metadata (3), versions 0 to 13: brokers, the controller, topics with their partitions and leaders.
 
-Topics by name, by id (an unknown one is UNKNOWN_TOPIC_ID), or all. A topic that does not exist is created
+Topics by name, by id (an unknown one is UNKNOWN_TOPIC_ID), or all; each once, however often it is named, and where
+there are ids, names do not count. Before version 12 ids, and topics without a name, are INVALID_REQUEST; from then on a
+topic with neither is, where Apache Kafka fails (UNKNOWN_SERVER_ERROR). A topic that does not exist is created
 when the client and `auto.create.topics.enable` allow it, with `num.partitions` and
 `default.replication.factor`; as in Apache Kafka, this answer still calls it UNKNOWN_TOPIC_OR_PARTITION, and the
 next one has it. A name that no topic can have is INVALID_TOPIC_EXCEPTION. Internal topics are not created this way.
@@ -12,6 +14,7 @@ from __future__ import annotations
 from uuid import UUID
 
 from kclient.errors import (
+    InvalidRequestError,
     InvalidTopicError,
     KafkaError,
     LeaderNotAvailableError,
@@ -36,26 +39,36 @@ from refbroker.metadata.topics import NewTopic, check_name, plan_topic
 
 Topic = MetadataResponse.MetadataResponseTopic
 
+#: From this version on topics may be named by their ids.
+IDS = 12
+
 
 def handle(context: Context, request: MetadataRequest) -> MetadataResponse | Change:
     """Answer a Metadata request; it may create topics."""
-    topics = request.topics
-    if topics is None or (context.version == 0 and not topics):
-        return _respond(context, request, None, {})
-    records, errors = _auto_create(context, request)
-    answer = _respond(context, request, topics, errors)
+    image, operations = context.broker.metadata.image, _operations(request)
+    if request.topics is None or (context.version == 0 and not request.topics):
+        return _respond(context, request, [_describe(image, topic, operations) for topic in image.topics.values()])
+    ids = dict.fromkeys(topic.topic_id for topic in request.topics if topic.topic_id.int)
+    if ids and context.version >= IDS:
+        return _respond(context, request, [_by_id(image, topic_id, operations) for topic_id in ids])
+    if ids or any(topic.name is None for topic in request.topics):
+        return _refuse(request.topics, InvalidRequestError())
+    names = list(dict.fromkeys(topic.name for topic in request.topics if topic.name is not None))
+    records, errors = _auto_create(context, request, names)
+    answer = _respond(context, request, [_by_name(image, name, errors, operations) for name in names])
     return Change(records, lambda: answer) if records else answer
 
 
-def _auto_create(context: Context, request: MetadataRequest) -> tuple[list[Message], dict[str, KafkaError]]:
+def _auto_create(
+    context: Context, request: MetadataRequest, names: list[str]
+) -> tuple[list[Message], dict[str, KafkaError]]:
     """The records that create what is missing, and what is answered for it now."""
     broker = context.broker
     allowed = broker.config.auto_create_topics and (context.version < 4 or request.allow_auto_topic_creation)
     records: list[Message] = []
     errors: dict[str, KafkaError] = {}
-    for wanted in request.topics or ():
-        name = wanted.name
-        if name is None or name in broker.metadata.image.topics or name in errors:
+    for name in names:
+        if name in broker.metadata.image.topics:
             continue
         try:
             check_name(name)
@@ -67,40 +80,47 @@ def _auto_create(context: Context, request: MetadataRequest) -> tuple[list[Messa
     return records, errors
 
 
-def _respond(
-    context: Context,
-    request: MetadataRequest,
-    topics: list[MetadataRequest.MetadataRequestTopic] | None,
-    errors: dict[str, KafkaError],
-) -> MetadataResponse:
-    image = context.broker.metadata.image
-    operations = TOPIC_OPERATIONS if request.include_topic_authorized_operations else NOT_ASKED
-    if topics is None:
-        answers = [_describe(image, topic, operations) for topic in image.topics.values()]
-    else:
-        answers = []
-        for wanted in topics:
-            found = image.topics.get(wanted.name) if wanted.name else image.topics_by_id.get(wanted.topic_id)
-            if found is not None:
-                answers.append(_describe(image, found, operations))
-            else:
-                answers.append(_missing(wanted.name, wanted.topic_id, errors, context.version))
+def _respond(context: Context, request: MetadataRequest, topics: list[Topic]) -> MetadataResponse:
     return MetadataResponse(
-        brokers=[_broker(context, node) for node in image.brokers],
+        brokers=[_broker(context, node) for node in context.broker.metadata.image.brokers],
         cluster_id=context.broker.cluster_id,
         controller_id=context.broker.node_id,
-        topics=answers,
+        topics=topics,
         cluster_authorized_operations=CLUSTER_OPERATIONS
         if request.include_cluster_authorized_operations
         else NOT_ASKED,
     )
 
 
-def _missing(name: str | None, topic_id: UUID, errors: dict[str, KafkaError], version: int) -> Topic:
-    if not name and topic_id.int:
-        return Topic(error_code=code_of(UnknownTopicIdError()), name=None if version >= 12 else "", topic_id=topic_id)
-    error = errors.get(name or "", UnknownTopicOrPartitionError())
-    return Topic(error_code=code_of(error), name=name or "", is_internal=name in INTERNAL_TOPICS)
+def _refuse(topics: list[MetadataRequest.MetadataRequestTopic], error: KafkaError) -> MetadataResponse:
+    code = code_of(error)
+    return MetadataResponse(
+        error_code=code,
+        topics=[Topic(error_code=code, name=topic.name or "", topic_id=topic.topic_id) for topic in topics],
+    )
+
+
+def _operations(request: MetadataRequest) -> int:
+    return TOPIC_OPERATIONS if request.include_topic_authorized_operations else NOT_ASKED
+
+
+def _by_id(image: ClusterImage, topic_id: UUID, operations: int) -> Topic:
+    topic = image.topics_by_id.get(topic_id)
+    if topic is None:
+        return Topic(error_code=code_of(UnknownTopicIdError()), name=None, topic_id=topic_id)
+    return _describe(image, topic, operations)
+
+
+def _by_name(image: ClusterImage, name: str, errors: dict[str, KafkaError], operations: int) -> Topic:
+    topic = image.topics.get(name)
+    if topic is not None:
+        return _describe(image, topic, operations)
+    return Topic(
+        error_code=code_of(errors[name]),
+        name=name,
+        is_internal=name in INTERNAL_TOPICS,
+        topic_authorized_operations=operations,
+    )
 
 
 def _broker(context: Context, node: int) -> MetadataResponse.MetadataResponseBroker:

@@ -1,0 +1,12 @@
+"""SaslHandshake (17), versions 0 to 1: ILLEGAL_SASL_STATE, as Kafka answers on a listener without SASL."""
+
+from __future__ import annotations
+
+from kclient.errors import IllegalSaslStateError
+from kclient.protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
+from refbroker.dispatch import Context
+
+
+def handle(context: Context, request: SaslHandshakeRequest) -> SaslHandshakeResponse:
+    """Answer a SaslHandshake request."""
+    return SaslHandshakeResponse(error_code=IllegalSaslStateError.code)

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Any
 
+from kclient._topics import by_topic
 from kclient.admin.arguments import instance, mapping, partition, partitions, several, text
 from kclient.admin.coordinators import at_coordinator, at_coordinators
 from kclient.admin.core import AdminCore, Outcomes
@@ -44,7 +45,7 @@ def list_group_offsets(
     """Which partitions of which groups are meant; None is all that a group has committed for."""
     given = groups if isinstance(groups, Mapping) else dict.fromkeys(several(groups, str, deadline.name))
     wanted = {
-        text(group, deadline.name): None if keys is None else _by_topic(partitions(keys, deadline.name))
+        text(group, deadline.name): None if keys is None else by_topic(partitions(keys, deadline.name))
         for group, keys in given.items()
     }
 
@@ -84,7 +85,7 @@ def alter_group_offsets(
                     name=topic,
                     partitions=[_commit(number, wanted[TopicPartition(topic, number)]) for number in numbers],
                 )
-                for topic, numbers in _by_topic(asked).items()
+                for topic, numbers in by_topic(asked).items()
             ],
         )
         answer: OffsetCommitResponse = yield from core.request(
@@ -115,7 +116,7 @@ def delete_group_offsets(
                     name=topic,
                     partitions=[kind.OffsetDeleteRequestPartition(partition_index=number) for number in numbers],
                 )
-                for topic, numbers in _by_topic(asked).items()
+                for topic, numbers in by_topic(asked).items()
             ],
         )
         answer: OffsetDeleteResponse = yield from core.request(node.node_id, kind, lambda version: request, deadline)
@@ -133,13 +134,6 @@ def delete_group_offsets(
     text(group, deadline.name)
     wanted = partitions(keys, deadline.name)
     return (yield from at_coordinator(core, group, wanted, ask, deadline))
-
-
-def _by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
-    found: dict[str, list[int]] = {}
-    for topic, number in partitions:
-        found.setdefault(topic, []).append(number)
-    return found
 
 
 def _offset_fetch(

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import IntEnum
 
+from kclient._topics import by_topic
 from kclient.admin.arguments import mapping, number, partition
 from kclient.admin.core import AdminCore, Outcomes
 from kclient.admin.deadline import Deadline
@@ -50,10 +51,8 @@ def list_offsets(
     wanted = mapping(wanted, partition, number, deadline.name)
 
     def ask(node: int, asked: list[TopicPartition]) -> Operation[Outcomes[TopicPartition, OffsetAndTimestamp]]:
-        topics: dict[str, list[ListOffsetsRequest.ListOffsetsPartition]] = {}
-        for key in asked:
-            entry = ListOffsetsRequest.ListOffsetsPartition(partition_index=key.partition, timestamp=int(wanted[key]))
-            topics.setdefault(key.topic, []).append(entry)
+        kind = ListOffsetsRequest.ListOffsetsPartition
+        topics = by_topic((key.topic, kind(partition_index=key.partition, timestamp=int(wanted[key]))) for key in asked)
         request = ListOffsetsRequest(
             replica_id=-1,
             isolation_level=ISOLATION_LEVELS[isolation_level],
@@ -89,10 +88,8 @@ def delete_records(
     before = mapping(before, partition, number, deadline.name)
 
     def ask(node: int, asked: list[TopicPartition]) -> Operation[Outcomes[TopicPartition, int]]:
-        topics: dict[str, list[DeleteRecordsRequest.DeleteRecordsPartition]] = {}
-        for key in asked:
-            entry = DeleteRecordsRequest.DeleteRecordsPartition(partition_index=key.partition, offset=before[key])
-            topics.setdefault(key.topic, []).append(entry)
+        kind = DeleteRecordsRequest.DeleteRecordsPartition
+        topics = by_topic((key.topic, kind(partition_index=key.partition, offset=before[key])) for key in asked)
         request = DeleteRecordsRequest(
             topics=[
                 DeleteRecordsRequest.DeleteRecordsTopic(name=name, partitions=each) for name, each in topics.items()

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 
 import msgspec
 
+from kclient._topics import by_topic
 from kclient.admin.arguments import duration, number, optional, partition, partitions, several
 from kclient.admin.core import AdminCore, Outcomes
 from kclient.admin.deadline import Deadline
@@ -81,13 +82,10 @@ def describe_producers(
     optional(broker_id, int, f"{deadline.name}(broker_id=)")
 
     def ask(node: int, asked: list[TopicPartition]) -> Operation[Outcomes[TopicPartition, tuple[ProducerState, ...]]]:
-        topics: dict[str, list[int]] = {}
-        for key in asked:
-            topics.setdefault(key.topic, []).append(key.partition)
         request = DescribeProducersRequest(
             topics=[
                 DescribeProducersRequest.TopicRequest(name=name, partition_indexes=numbers)
-                for name, numbers in topics.items()
+                for name, numbers in by_topic(asked).items()
             ]
         )
         answer: DescribeProducersResponse = yield from core.request(

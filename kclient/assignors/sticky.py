@@ -17,6 +17,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable, Mapping, Sequence
 
+from kclient._topics import by_topic
 from kclient.assignors.balancing import Balancer
 from kclient.assignors.base import NO_RACKS, Assignment, Assignor, Member, Racks, in_order, subscribers_by_topic
 from kclient.types import TopicPartition
@@ -95,11 +96,9 @@ def _settle(
 
 def encode_user_data(assigned: Iterable[TopicPartition], generation: int) -> bytes:
     """What Java's sticky assignor writes of a member."""
-    by_topic: dict[str, list[int]] = {}
-    for partition in assigned:
-        by_topic.setdefault(partition.topic, []).append(partition.partition)
-    parts = [_INT32.pack(len(by_topic))]
-    for topic, numbers in by_topic.items():
+    topics = by_topic(assigned)
+    parts = [_INT32.pack(len(topics))]
+    for topic, numbers in topics.items():
         name = topic.encode()
         parts += [_INT16.pack(len(name)), name, struct.pack(f">{len(numbers) + 1}i", len(numbers), *numbers)]
     return b"".join((*parts, _INT32.pack(generation)))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from uuid import UUID
 
+from kclient._topics import by_topic
 from kclient.net.cluster import Cluster
 from kclient.producer.batch import ProducerBatch
 from kclient.protocol.messages.produce import ProduceRequest
@@ -52,7 +53,8 @@ class Attempt:
         self.has_topic_ids = True
         self.depth = 1
         # The bytes as they are now: a batch may be given up, or numbered anew, before they are written.
-        self._wires = [(batch.topic, batch.partition, batch.build()) for batch in batches]
+        kind = ProduceRequest.PartitionProduceData
+        self._data = [(batch.topic, kind(index=batch.partition, records=batch.build())) for batch in batches]
         self._acks = acks
         self._timeout_ms = timeout_ms
         self._transactional_id = transactional_id
@@ -81,18 +83,15 @@ class Attempt:
 
     def build(self, version: int) -> ProduceRequest:
         """The message for a version."""
-        by_topic: dict[str, list[ProduceRequest.PartitionProduceData]] = {}
-        for topic, partition, wire in self._wires:
-            data = ProduceRequest.PartitionProduceData(index=partition, records=wire)
-            by_topic.setdefault(topic, []).append(data)
+        grouped = by_topic(self._data)
         if version > LAST_VERSION_WITH_NAMES:
             topics = [
                 ProduceRequest.TopicProduceData(topic_id=self._topic_ids[topic], partition_data=data)
-                for topic, data in by_topic.items()
+                for topic, data in grouped.items()
             ]
         else:
             topics = [
-                ProduceRequest.TopicProduceData(name=topic, partition_data=data) for topic, data in by_topic.items()
+                ProduceRequest.TopicProduceData(name=topic, partition_data=data) for topic, data in grouped.items()
             ]
         return ProduceRequest(
             transactional_id=self._transactional_id, acks=self._acks, timeout_ms=self._timeout_ms, topic_data=topics

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 from uuid import UUID
 
+from kclient._topics import by_topic
 from kclient.consumer.group.states import Generation
 from kclient.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from kclient.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
@@ -103,9 +104,7 @@ def build_fetch(
         generation: of a member that speaks the consumer protocol (KIP-848), so that the coordinator tells one that it
             has shut out; None for anybody else. Brokers that know no such members (before version 9) are not told.
     """
-    numbers: dict[str, list[int]] = {}
-    for tp in partitions:
-        numbers.setdefault(tp.topic, []).append(tp.partition)
+    numbers = by_topic(partitions)
     message = OffsetFetchRequest()
     if version >= _STABLE_FROM:
         message.require_stable = True

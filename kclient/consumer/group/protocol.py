@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from kclient._topics import by_topic
 from kclient.protocol.consumer_protocol import (
     ConsumerProtocolAssignment,
     ConsumerProtocolSubscription,
@@ -45,7 +46,7 @@ def encode_subscription(subscription: GroupSubscription) -> bytes:
     kind = ConsumerProtocolSubscription
     owned = [
         kind.TopicPartition(topic=topic, partitions=numbers)
-        for topic, numbers in _by_topic(sorted(subscription.owned)).items()
+        for topic, numbers in by_topic(sorted(subscription.owned)).items()
     ]
     message = kind(
         topics=sorted(subscription.topics),
@@ -73,9 +74,7 @@ def decode_subscription(data: bytes) -> GroupSubscription:
 def encode_assignment(partitions: Iterable[TopicPartition], user_data: bytes = b"") -> bytes:
     """The bytes of an assignment, in the highest version."""
     kind = ConsumerProtocolAssignment
-    assigned = [
-        kind.TopicPartition(topic=topic, partitions=numbers) for topic, numbers in _by_topic(partitions).items()
-    ]
+    assigned = [kind.TopicPartition(topic=topic, partitions=numbers) for topic, numbers in by_topic(partitions).items()]
     return encode_versioned(kind(assigned_partitions=assigned, user_data=user_data or None), kind.max_version)
 
 
@@ -87,10 +86,3 @@ def decode_assignment(data: bytes) -> list[TopicPartition]:
     """
     message = decode_any_version(ConsumerProtocolAssignment, data)
     return [TopicPartition(entry.topic, number) for entry in message.assigned_partitions for number in entry.partitions]
-
-
-def _by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
-    found: dict[str, list[int]] = {}
-    for partition in partitions:
-        found.setdefault(partition.topic, []).append(partition.partition)
-    return found

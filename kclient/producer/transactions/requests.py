@@ -8,8 +8,9 @@ means (`manager`, `outcomes`).
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, ClassVar, NamedTuple, TypeVar
+from typing import Any, ClassVar, NamedTuple
 
+from kclient._topics import by_topic
 from kclient.errors import KafkaError, OperationNotAttemptedError, ProtocolError, error_from_code
 from kclient.producer.transactions.outcomes import Api
 from kclient.protocol import Message
@@ -25,8 +26,6 @@ _LAST_END_OF_V1 = 4
 _LAST_ADD_PARTITIONS_OF_CLIENTS = 3
 _INIT_WITH_EPOCH = 3
 _COMMIT_OFFSETS_WITH_MEMBER = 3
-
-T = TypeVar("T")
 
 
 class Owner(NamedTuple):
@@ -118,7 +117,7 @@ class AddPartitionsStep(Step):
             v3_and_below_producer_epoch=self.owner.epoch,
             v3_and_below_topics=[
                 AddPartitionsToTxnRequest.AddPartitionsToTxnTopic(name=topic, partitions=partitions)
-                for topic, partitions in _by_topic(self.partitions).items()
+                for topic, partitions in by_topic(self.partitions).items()
             ],
         )
 
@@ -184,7 +183,7 @@ class CommitOffsetsStep(Step):
 
     def build(self, version: int) -> TxnOffsetCommitRequest:
         """The message for a version, with the offsets that are not stored yet."""
-        by_topic = _by_topic((tp.topic, _offset_to_commit(tp.partition, offset)) for tp, offset in self._left.items())
+        topics = by_topic((tp.topic, _offset_to_commit(tp.partition, offset)) for tp, offset in self._left.items())
         return TxnOffsetCommitRequest(
             transactional_id=self.owner.transactional_id,
             group_id=self._group.group_id,
@@ -195,7 +194,7 @@ class CommitOffsetsStep(Step):
             group_instance_id=self._group.group_instance_id,
             topics=[
                 TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic(name=topic, partitions=partitions)
-                for topic, partitions in by_topic.items()
+                for topic, partitions in topics.items()
             ],
         )
 
@@ -234,13 +233,6 @@ class EndStep(Step):
             producer_epoch=self.owner.epoch,
             committed=self.commit,
         )
-
-
-def _by_topic(entries: Iterable[tuple[str, T]]) -> dict[str, list[T]]:
-    found: dict[str, list[T]] = {}
-    for topic, entry in entries:
-        found.setdefault(topic, []).append(entry)
-    return found
 
 
 def _offset_to_commit(

@@ -170,7 +170,8 @@ class _Reading:
         if bounds["min"] is not None and (bounds["min"] < 0 or bounds["max"] > largest):
             wrong = bounds["min"] if bounds["min"] < 0 else bounds["max"]
             row = column.index(wrong).as_py()
-            raise ValueError(f"row {self._first + row}: the {part} must be 0 or more, not {wrong}")
+            bound = "0 or more" if wrong < 0 else f"at most {largest}"
+            raise ValueError(f"row {self._first + row}: the {part} must be {bound}, not {wrong}")
 
     def topics(self, name: str | None) -> tuple[list[str], Any]:
         """The names in a column of topics, and for each row the index of its name."""

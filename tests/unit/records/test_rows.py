@@ -140,7 +140,6 @@ def test_a_column_of_the_wrong_type_is_named(column: Any, part: str, message: st
     [
         (pyarrow.array([0, -2]), "partition", "row 6: the partition must be 0 or more, not -2"),
         (pyarrow.array([0, 2**31]), "partition", "row 6: the partition must be at most 2147483647, not 2147483648"),
-        (pyarrow.array([0, 2**31]), "partition", "row 6: the partition must be"),
         (pyarrow.array([None, -1], pyarrow.int64()), "timestamp", "row 6: the timestamp must be 0 or more, not -1"),
         (pyarrow.array(["t", None]), "topic", "row 6: the topic is null"),
     ],

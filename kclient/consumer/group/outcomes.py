@@ -41,7 +41,10 @@ JOIN = _EVERYWHERE | {
     # The coordinator could not store the group: it may with the next attempt.
     e.RebalanceInProgressError.code: Outcome.AGAIN,
 }
-SYNC = _EVERYWHERE
+SYNC = _EVERYWHERE | {
+    # Kafka never says so; the mock cluster of librdkafka does to a member that asks later than the leader.
+    e.InvalidRequestError.code: Outcome.REBALANCE,
+}
 HEARTBEAT = _EVERYWHERE
 
 # Of the consumer protocol, FATAL by default: INVALID_REQUEST, GROUP_MAX_SIZE_REACHED, GROUP_AUTHORIZATION_FAILED,

@@ -184,6 +184,7 @@ def test_group_of_another_kind_is_an_error() -> None:
         (errors.CoordinatorLoadInProgressError, PREPARING),
         (errors.UnknownMemberIdError, PREPARING),
         (errors.IllegalGenerationError, PREPARING),
+        (errors.InvalidRequestError, PREPARING),
         (errors.GroupAuthorizationError, UNJOINED),
         (errors.InconsistentGroupProtocolError, UNJOINED),
         (errors.FencedInstanceIdError, FENCED),

@@ -303,8 +303,15 @@ class Connection(asyncio.BufferedProtocol):
             self.transport.write(b"".join(small))
 
     async def _send_file(self, part: FileRange) -> None:
+        if self.transport.is_closing():
+            raise ConnectionError("the client has gone")
         file: Any = _RangeFile(part)
-        sent = await self._loop.sendfile(self.transport, file, part.position, part.size)
+        try:
+            sent = await self._loop.sendfile(self.transport, file, part.position, part.size, fallback=False)
+        except asyncio.SendfileNotAvailableError:
+            # Not from this file system; or the client has gone, which the transport will find out.
+            self.transport.write(part.read())
+            return
         if sent != part.size:
             # The frame's size has been announced; what follows would be taken for the rest of it.
             raise KafkaStorageError(f"the file gave {sent} of {part.size} bytes")
@@ -317,6 +324,9 @@ class Connection(asyncio.BufferedProtocol):
         if error is None:
             self._written(stats, size, since_ns)
             self._go_on()
+        elif isinstance(error, ConnectionError):
+            # Clients may go whenever they like.
+            self.close(why=Closed.CLIENT)
         else:
             self.close(f"the answer could not be sent: {error}")
 

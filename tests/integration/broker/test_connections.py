@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import socket
+import struct
 from typing import Any
 
 import pytest
@@ -99,6 +102,46 @@ def test_a_reader_that_does_not_read_holds_up_itself_alone(kafka: RefBroker) -> 
             correlation_id, body = decode_response_header(1, 11, slow.read_frame())
             assert correlation_id == number
             assert values(FetchResponse.decode(body, 11)) == [value]
+
+
+def test_where_the_file_system_has_no_sendfile_answers_go_without(
+    kafka: RefBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refused = []
+
+    def sendfile(*_: Any) -> int:
+        refused.append(True)
+        raise OSError(errno.EINVAL, "Invalid argument")
+
+    monkeypatch.setattr(os, "sendfile", sendfile)
+    value = bytes(range(256)) * 1024
+    assert len(value) > connection.SENDFILE_FROM
+    kafka.create_topic("t")
+    with Wire(kafka.bootstrap_servers) as wire:
+        for number in range(3):
+            wire.ask(produce_request("t", b"%d" % number + value), 9)
+        for number in range(3):
+            fetched = values(wire.ask(fetch_request("t", number), 11))
+            assert fetched == [b"%d" % later + value for later in range(number, 3)]
+    assert len(refused) == 3
+
+
+def test_a_reader_that_goes_in_the_middle_of_an_answer_is_nothing_to_warn_of(
+    kafka: RefBroker, caplog: pytest.LogCaptureFixture
+) -> None:
+    kafka.create_topic("t", max_message_bytes=40_000_000)
+    with Wire(kafka.bootstrap_servers) as wire:
+        wire.ask(produce_request("t", b"x" * 30_000_000), 9)
+    # Larger than what the sockets hold, so that a part of the answer has no place to go.
+    for abruptly in (True, False):
+        wire = Wire(kafka.bootstrap_servers)
+        wire.send(fetch_request("t"), 11)
+        wire.socket.recv(1)
+        if abruptly:
+            wire.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        wire.socket.close()
+        wait_until(lambda: not kafka.call(lambda broker: len(broker.server.connections)))
+    assert caplog.text == ""
 
 
 def test_idle_connections_are_closed_and_busy_ones_are_not(kafka: RefBroker) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from kclient.errors import InvalidRequestError, KafkaError
+from kclient.errors import InvalidRequestError, KafkaError, UnknownTopicOrPartitionError
 from kclient.protocol import Message
 from kclient.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
 from refbroker.dispatch import Change, Context
@@ -31,7 +31,9 @@ def handle(context: Context, request: CreatePartitionsRequest) -> CreatePartitio
                 raise InvalidRequestError("Duplicate topic name.")
             records += plan_partitions(context.broker, name, topic.count, assignments)
         except KafkaError as error:
-            results.append(Result(name=name, error_code=code_of(error), error_message=error.message))
+            # Kafka has a text for every other refusal.
+            text = None if isinstance(error, UnknownTopicOrPartitionError) else error.message
+            results.append(Result(name=name, error_code=code_of(error), error_message=text))
         else:
             results.append(Result(name=name))
     response = CreatePartitionsResponse(results=results)

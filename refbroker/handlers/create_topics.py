@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from kclient.errors import InvalidRequestError, KafkaError, PolicyViolationError
+from kclient.errors import InvalidReplicaAssignmentError, InvalidRequestError, KafkaError, PolicyViolationError
 from kclient.protocol import Message
 from kclient.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from refbroker.dispatch import Change, Context
@@ -58,8 +58,9 @@ def _partitions(context: Context, topic: CreateTopicsRequest.CreatableTopic) -> 
 
 
 def _new_topic(topic: CreateTopicsRequest.CreatableTopic) -> NewTopic:
-    if len({one.partition_index for one in topic.assignments}) < len(topic.assignments):
-        raise InvalidRequestError("A partition is assigned more than once.")
+    placed = Counter(one.partition_index for one in topic.assignments)
+    if twice := [partition for partition, count in placed.items() if count > 1]:
+        raise InvalidReplicaAssignmentError(f"Found multiple manual partition assignments for partition {twice[0]}")
     return NewTopic(
         topic.name,
         topic.num_partitions,

@@ -4,8 +4,8 @@ Each partition for itself, with its error, the records that were refused and a t
 (an error closes the connection, which is how Kafka tells such a client), 1 and -1 (all) the same one,
 since there is a single replica; -1 is NOT_ENOUGH_REPLICAS when fewer are in sync than `min.insync.replicas`
 asks for and than there are, another number INVALID_REQUIRED_ACKS. Sequences of idempotent producers are checked by
-the log. Version 13 names topics by id. Kafka's internal topics are the broker's own, INVALID_TOPIC_EXCEPTION for all
-clients but one.
+the log. zstd is UNSUPPORTED_COMPRESSION_TYPE before version 7. Version 13 names topics by id. Kafka's internal topics are
+the broker's own, INVALID_TOPIC_EXCEPTION for all clients but one.
 
 The first batch of a transaction in a partition is appended when the transaction's coordinator has confirmed that the
 partition is part of it; from version 12 on asking adds it (KIP-890). That it is not is TRANSACTION_ABORTABLE, before
@@ -42,6 +42,7 @@ from kclient.errors import (
     RecordBatchTooLargeError,
     RecordTooLargeError,
     TransactionalIdAuthorizationError,
+    UnsupportedCompressionTypeError,
 )
 from kclient.protocol import Message
 from kclient.protocol.messages.produce import ProduceRequest, ProduceResponse
@@ -54,6 +55,7 @@ from refbroker.partitions import LocalPartition
 from refbroker.transaction_verification import ClientSupport, verify_partitions
 
 NO_OFFSET = -1
+FIRST_WITH_ZSTD = 7
 FIRST_WITH_LEADER_HINTS = 10
 FIRST_WITH_ABORTABLE_ERROR = 11
 FIRST_WITH_TRANSACTIONS_V2 = 12
@@ -62,8 +64,8 @@ ALL_REPLICAS = -1
 # Kafka lets clients of this name write to internal topics, for tools that mend them.
 ADMIN_CLIENT = "__admin_client"
 
-# Where in a batch the second byte of its attributes is, and its bit for transactions.
-_ATTRIBUTES, _TRANSACTIONAL = 22, 0x10
+# Where in a batch the second byte of its attributes is, its bit for transactions, those of the codec, and one of these.
+_ATTRIBUTES, _TRANSACTIONAL, _CODEC, _ZSTD = 22, 0x10, 0x07, 4
 
 # Errors of logs whose answers do not say where the log starts.
 _WITHOUT_LOG_START = (RecordTooLargeError, RecordBatchTooLargeError, CorruptRecordError, KafkaStorageError)
@@ -225,9 +227,12 @@ def _store(context: Context, request: ProduceRequest, unverified: Unverified) ->
                 if not isinstance(error, _WITHOUT_LOG_START):
                     result.log_start_offset = log_start_offset
                 results.append(result)
-        responses.append(
-            ProduceResponse.TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=results)
-        )
+        if results:
+            responses.append(
+                ProduceResponse.TopicProduceResponse(
+                    name=topic.name, topic_id=topic.topic_id, partition_responses=results
+                )
+            )
     if request.acks == 0:
         if failure is not None:
             raise CloseConnectionError(f"records sent with acks=0 could not be stored: {failure}")
@@ -277,7 +282,13 @@ def _find(
         raise InvalidTopicError(f"Cannot append to internal topic {found.topic}", topic=found.topic)
     if wanted.records is None or not len(wanted.records):
         raise InvalidRecordError("Record batches must not be empty", topic=found.topic, partition=wanted.index)
+    if context.version < FIRST_WITH_ZSTD and _is_zstd(wanted.records):
+        raise UnsupportedCompressionTypeError(topic=found.topic, partition=wanted.index)
     return found
+
+
+def _is_zstd(records: bytes | memoryview) -> bool:
+    return len(records) > _ATTRIBUTES and records[_ATTRIBUTES] & _CODEC == _ZSTD
 
 
 def _append(

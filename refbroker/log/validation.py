@@ -242,9 +242,10 @@ class Stamper:
         """The records one by one, however many there are; at the end the batch is refused for those not taken."""
         errors: list[RecordError] = []
         bad_timestamps = False
+        place = f"topic partition {self._where['topic']}-{self._where['partition']}"
         for index, record in enumerate(self._records(header)):
             if self.config.compacted and record.key is None:
-                errors.append(RecordError(index, "Compacted topic cannot accept message without key"))
+                errors.append(RecordError(index, f"Compacted topic cannot accept message without key in {place}"))
             elif (text := self._timestamp_fault(record)) is not None:
                 bad_timestamps = True
                 errors.append(RecordError(index, text))

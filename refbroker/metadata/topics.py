@@ -250,7 +250,8 @@ def _place(broker: Broker, replicas: int) -> list[int]:
     if replicas > len(brokers):
         raise InvalidReplicationFactorError(
             f"Unable to replicate the partition {replicas} time(s): The target replication factor of {replicas} "
-            f"cannot be reached because only {len(brokers)} broker(s) are registered."
+            f"cannot be reached because only {len(brokers)} broker(s) are registered or some brokers have all their "
+            "log directories cordoned."
         )
     return brokers[:replicas]
 

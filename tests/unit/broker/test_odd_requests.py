@@ -8,6 +8,8 @@ from uuid import UUID
 import pytest
 
 from kclient import errors
+from kclient.protocol.messages.create_partitions import CreatePartitionsRequest
+from kclient.protocol.messages.create_topics import CreateTopicsRequest
 from kclient.protocol.messages.delete_records import DeleteRecordsRequest
 from kclient.protocol.messages.delete_topics import DeleteTopicsRequest
 from kclient.protocol.messages.describe_cluster import DescribeClusterRequest
@@ -132,3 +134,17 @@ async def test_another_endpoint_than_a_brokers_is_refused(
 ) -> None:
     answer = harness.send(DescribeClusterRequest(endpoint_type=endpoint_type), 2)
     assert (answer.error_code, answer.error_message) == (error.code, text)
+
+
+async def test_a_partition_that_is_placed_twice_is_refused(harness: Harness) -> None:
+    placed = [CreateTopicsRequest.CreatableReplicaAssignment(partition_index=0, broker_ids=[1])] * 2
+    topic = CreateTopicsRequest.CreatableTopic(name="t", num_partitions=-1, replication_factor=-1, assignments=placed)
+    (result,) = harness.send(CreateTopicsRequest(topics=[topic]), 7).topics
+    assert result.error_code == errors.InvalidReplicaAssignmentError.code
+    assert result.error_message == "Found multiple manual partition assignments for partition 0"
+
+
+async def test_more_partitions_for_a_topic_that_is_not_there_are_refused_without_a_text(harness: Harness) -> None:
+    topic = CreatePartitionsRequest.CreatePartitionsTopic(name="none", count=2)
+    (result,) = harness.send(CreatePartitionsRequest(topics=[topic]), 3).results
+    assert (result.error_code, result.error_message) == (errors.UnknownTopicOrPartitionError.code, None)

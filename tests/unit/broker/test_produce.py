@@ -17,8 +17,10 @@ from kclient.errors import (
     RecordTooLargeError,
     UnknownTopicIdError,
     UnknownTopicOrPartitionError,
+    UnsupportedCompressionTypeError,
 )
 from kclient.protocol.messages.produce import ProduceRequest
+from kclient.records import BatchBuilder
 from refbroker.dispatch import CloseConnectionError
 from tests.unit.broker.harness import Harness, batch, produce_request
 
@@ -116,6 +118,32 @@ async def test_a_topic_is_not_created_by_producing_to_it(harness: Harness) -> No
     answer = harness.send(produce_request("t", batch(b"a")), 9)
     assert answer.responses[0].partition_responses[0].error_code == UnknownTopicOrPartitionError.code
     assert "t" not in harness.broker.metadata.image.topics
+
+
+@pytest.mark.parametrize("compression_type", ["none", "gzip", "snappy", "lz4", "zstd"])
+async def test_zstd_is_refused_of_clients_that_are_older_than_it(harness: Harness, compression_type: str) -> None:
+    harness.create("t")
+    builder = BatchBuilder(compression_type)
+    builder.append(harness.clock(), None, b"v" * 100)
+    request = produce_request("t", bytes(builder.build()))
+    codes = [harness.send(request, version).responses[0].partition_responses[0].error_code for version in (6, 7)]
+    assert codes == [UnsupportedCompressionTypeError.code if compression_type == "zstd" else 0, 0]
+
+
+async def test_a_compacted_topic_says_which_partition_takes_no_records_without_key(harness: Harness) -> None:
+    harness.create("t", cleanup_policy="compact")
+    builder = BatchBuilder()
+    builder.append(harness.clock(), None, b"v")
+    answer = harness.produce_bytes("t", bytes(builder.build()))
+    assert [record.batch_index_error_message for record in answer.record_errors] == [
+        "Compacted topic cannot accept message without key in topic partition t-0"
+    ]
+
+
+async def test_a_topic_without_partitions_is_not_answered(harness: Harness) -> None:
+    harness.create("t")
+    nothing = ProduceRequest(acks=-1, topic_data=[ProduceRequest.TopicProduceData(name="t")])
+    assert harness.send(nothing, 9).responses == []
 
 
 @pytest.mark.parametrize("name", ["__consumer_offsets", "__transaction_state", "__share_group_state"])

@@ -136,21 +136,26 @@ def _starts_own_cluster(item: pytest.Item) -> bool:
     return "kafka3" in getattr(item, "fixturenames", ())
 
 
-def _kafka(nodes: int, factory: pytest.TempPathFactory) -> Iterator[KafkaCluster]:
+@pytest.fixture(scope="session")
+def needs_kafka() -> None:
+    """Skips, saying why, where neither Apache Kafka nor its tools can run."""
     if reason := unavailable_reason():
         pytest.skip(reason)
+
+
+def _kafka(nodes: int, factory: pytest.TempPathFactory) -> Iterator[KafkaCluster]:
     with KafkaCluster(nodes, directory=factory.mktemp(f"kafka{nodes}"), config=SETTINGS) as cluster:
         yield cluster
 
 
 @pytest.fixture(scope="session")
-def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaCluster]:
+def kafka(needs_kafka: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaCluster]:
     """A real Apache Kafka of one node, started once per run; skips, saying why, where that cannot be."""
     yield from _kafka(1, tmp_path_factory)
 
 
 @pytest.fixture(scope="session")
-def kafka3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaCluster]:
+def kafka3(needs_kafka: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaCluster]:
     """A real Apache Kafka of three nodes, started once per run."""
     yield from _kafka(3, tmp_path_factory)
 

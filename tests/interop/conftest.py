@@ -1,6 +1,7 @@
 """Interop tests talk to others: everything here is marked ``interop``, and skips, saying why, where it cannot run.
 
-`kafka` and `kafka3` (real Apache Kafka) come from tests/conftest.py, where the integration suite uses them too.
+`kafka` and `kafka3` (real Apache Kafka), and `needs_kafka` for what starts one by itself, come from tests/conftest.py,
+where the integration suite uses them too.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from tests.interop.broker_process import BrokerProcess
-from tests.interop.kafka.cluster import KafkaCluster, unavailable_reason
+from tests.interop.kafka.cluster import KafkaCluster
 from tests.interop.kafka.tools import JavaTools
 
 HERE = Path(__file__).parent
@@ -74,13 +75,6 @@ def process(tmp_path: Path) -> Iterator[BrokerProcess]:
     settings = {**FEW_PARTITIONS, "transaction.abort.timed.out.transaction.cleanup.interval.ms": "200"}
     with BrokerProcess(tmp_path / "data", settings=settings) as running:
         yield running
-
-
-@pytest.fixture(scope="session")
-def needs_kafka() -> None:
-    """Skips, saying why, where neither Apache Kafka nor its tools can run."""
-    if reason := unavailable_reason():
-        pytest.skip(reason)
 
 
 @pytest.fixture(scope="session")

@@ -21,7 +21,7 @@ from refbroker.log.checkpoints import CLEANER_OFFSETS, read_offsets
 from refbroker.log.compaction.manager import CleanerConfig, LogCleaner
 from refbroker.settings.definitions import broker_settings
 from tests.interop.kafka.cluster import KafkaCluster
-from tests.interop.kafka.jars import run_tool, unavailable_reason
+from tests.interop.kafka.jars import run_tool
 from tests.interop.kafka.tools import JavaTools
 from tests.unit.log.compaction.workshop import batches, end_transaction, put
 from tests.waiting import wait_until
@@ -127,9 +127,7 @@ def put_into_kafka(cluster: KafkaCluster, source: Path, topic: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaCluster]:
-    if reason := unavailable_reason():
-        pytest.skip(reason)
+def cluster(needs_kafka: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaCluster]:
     config = {"log.cleaner.backoff.ms": "100", "log.cleaner.min.cleanable.ratio": "0.01"}
     with KafkaCluster(1, directory=tmp_path_factory.mktemp("compaction"), config=config) as running:
         yield running
@@ -196,9 +194,8 @@ def committed(root: Path, topic: str) -> list[tuple[int, str, str]]:
     ]
 
 
+@pytest.mark.usefixtures("needs_kafka")
 def test_kafkas_tool_reads_every_file_of_a_compacted_log(tmp_path: Path, rng: random.Random) -> None:
-    if reason := unavailable_reason():
-        pytest.skip(reason)
     manager = LogManager.open([tmp_path], None, 1, CONFIG, files=Files(durable=False))
     log = manager.create(HERE, 0, uuid.uuid4(), CONFIG)
     fill(log, rng, 600)

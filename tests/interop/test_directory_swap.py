@@ -20,7 +20,7 @@ from kclient.types import TopicPartition
 from refbroker.testing import RefBroker
 from tests.interop.broker_process import BrokerProcess
 from tests.interop.kafka.cluster import KafkaCluster
-from tests.interop.kafka.jars import run_tool, unavailable_reason
+from tests.interop.kafka.jars import run_tool
 from tests.interop.kafka.tools import JavaTools
 
 DUMP = "org.apache.kafka.tools.DumpLogSegments"
@@ -39,10 +39,7 @@ EAGER = {
 }
 
 
-@pytest.fixture(autouse=True)
-def needs_kafka() -> None:
-    if reason := unavailable_reason():
-        pytest.skip(reason)
+pytestmark = pytest.mark.usefixtures("needs_kafka")
 
 
 class Swap:

@@ -19,7 +19,6 @@ from kclient.records import BatchBuilder, control_batch
 from refbroker.testing import RefBroker
 from tests.interop.dumps import assert_same, kafkas, ours, parts
 from tests.interop.kafka.cluster import KafkaCluster
-from tests.interop.kafka.jars import unavailable_reason
 from tests.interop.kafka.tools import JavaTools
 from tests.unit.records.conftest import load_golden
 
@@ -34,9 +33,7 @@ KINDS = (".log", ".checkpoint", ".index", ".timeindex", ".txnindex", ".snapshot"
 
 
 @pytest.fixture(autouse=True)
-def needs_kafka(monkeypatch: pytest.MonkeyPatch) -> None:
-    if reason := unavailable_reason():
-        pytest.skip(reason)
+def _terminal(needs_kafka: None, monkeypatch: pytest.MonkeyPatch) -> None:
     # Java writes what it is told to be the terminal's encoding.
     monkeypatch.setenv("LC_ALL", "C.UTF-8")
 
@@ -53,10 +50,8 @@ def kept_in(folder: Path, topic: str) -> list[Path]:
 
 
 @pytest.fixture(scope="module")
-def kafka_files(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+def kafka_files(needs_kafka: None, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """What a stopped Apache Kafka left, and what there was while it ran: with indexes that are preallocated."""
-    if reason := unavailable_reason():
-        pytest.skip(reason)
     folder = tmp_path_factory.mktemp("dump-kafka")
     config = {"metadata.log.max.record.bytes.between.snapshots": "2000", "log.index.size.max.bytes": "100000"}
     with KafkaCluster(1, directory=folder, config=config) as cluster:

@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 
 from tests.interop.exactly_once import BROKERS, Play
-from tests.interop.kafka.cluster import unavailable_reason
 from tests.interop.killing import KILLS
 
 log = logging.getLogger(__name__)
@@ -23,12 +22,12 @@ log = logging.getLogger(__name__)
 @pytest.mark.parametrize("kind", ["transform", "plain", "confluent"])
 @pytest.mark.parametrize("broker", list(BROKERS))
 def test_each_record_is_copied_once_whoever_is_killed(
-    tmp_path: Path, rng: random.Random, broker: str, kind: str
+    tmp_path: Path, rng: random.Random, request: pytest.FixtureRequest, broker: str, kind: str
 ) -> None:
     if kind == "confluent":
         pytest.importorskip("confluent_kafka", reason="confluent-kafka is not installed")
-    if broker == "kafka" and (reason := unavailable_reason()):
-        pytest.skip(reason)
+    if broker == "kafka":
+        request.getfixturevalue("needs_kafka")
     with BROKERS[broker](tmp_path) as running:
         play = Play(running, kind, tmp_path, rng)
         play.run(KILLS)

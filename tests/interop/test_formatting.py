@@ -20,17 +20,14 @@ from refbroker.__main__ import main
 from refbroker.properties import ENCODING, parse_properties
 from tests.interop.broker_process import BrokerProcess
 from tests.interop.kafka.cluster import KafkaCluster, free_ports
-from tests.interop.kafka.jars import run_tool, unavailable_reason
+from tests.interop.kafka.jars import run_tool
 
 STORAGE_TOOL = "kafka.tools.StorageTool"
 CLUSTER = "Xx2Fmd1lTXaHMxaBp4Yi8g"
 SERVER_PROPERTIES = Path(__file__).parent / "kafka" / "server.properties"
 
 
-@pytest.fixture(autouse=True)
-def needs_kafka() -> None:
-    if reason := unavailable_reason():
-        pytest.skip(reason)
+pytestmark = pytest.mark.usefixtures("needs_kafka")
 
 
 class Place:

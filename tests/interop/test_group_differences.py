@@ -36,7 +36,7 @@ from kclient.records import read_batches
 from refbroker.coordinators.records import decode_record
 from tests.integration.broker.wire import Wire
 from tests.interop.broker_process import BrokerProcess
-from tests.interop.kafka.cluster import KafkaCluster, unavailable_reason
+from tests.interop.kafka.cluster import KafkaCluster
 from tests.waiting import wait_until
 
 TOPIC, OTHER, MISSING = "group-differences", "group-differences-other", "group-differences-missing"
@@ -369,9 +369,8 @@ def test_offsets_of_a_topic_that_is_deleted_and_made_anew(both: list[Broker]) ->
             assert refbroker == kafka, (version, topics)
 
 
+@pytest.mark.usefixtures("needs_kafka")
 def test_the_log_is_the_same_but_for_times_and_ids(tmp_path: Path) -> None:
-    if reason := unavailable_reason():
-        pytest.skip(reason)
     one_partition = {"offsets.topic.num.partitions": "1"}
     kafka = KafkaCluster(directory=tmp_path / "kafka", config=one_partition)
     with kafka:

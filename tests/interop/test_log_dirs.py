@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from tests.interop.broker_process import BrokerProcess
-from tests.interop.kafka.cluster import unavailable_reason
 from tests.interop.kafka.tools import KEYED_INPUT, KEYED_OUTPUT, TOOLS, JavaTools, keyed_lines
 from tests.waiting import wait_until
 
@@ -25,10 +24,8 @@ def directories(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 
 
 @pytest.fixture(scope="module")
-def tools(directories: list[Path]) -> Iterator[JavaTools]:
+def tools(needs_kafka: None, directories: list[Path]) -> Iterator[JavaTools]:
     """Kafka's tools, pointed at a broker with two data directories."""
-    if reason := unavailable_reason():
-        pytest.skip(reason)
     settings = {"log.dirs": ",".join(map(str, directories))}
     with BrokerProcess(directories[0], settings=settings) as process:
         yield JavaTools(process.bootstrap_servers)

@@ -14,7 +14,7 @@ from kclient.protocol.messages.describe_log_dirs import DescribeLogDirsRequest
 from kclient.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
 from tests.integration.broker.wire import Wire
 from tests.interop.broker_process import BrokerProcess
-from tests.interop.kafka.cluster import KafkaCluster, unavailable_reason
+from tests.interop.kafka.cluster import KafkaCluster
 from tests.waiting import wait_until
 
 RECORDS = 200
@@ -35,10 +35,8 @@ def kafka_root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def apache(kafka_root: Path) -> Iterator[KafkaCluster]:
+def apache(needs_kafka: None, kafka_root: Path) -> Iterator[KafkaCluster]:
     """Apache Kafka with two data directories."""
-    if reason := unavailable_reason():
-        pytest.skip(reason)
     with KafkaCluster(directory=kafka_root, config=settings(kafka_root)) as cluster:
         yield cluster
 
@@ -148,9 +146,8 @@ def test_both_answer_alike(apache: KafkaCluster, kafka_root: Path, tmp_path: Pat
         assert answers(process.bootstrap_servers, tmp_path) == answers(apache.bootstrap_servers, kafka_root)
 
 
+@pytest.mark.usefixtures("needs_kafka")
 def test_each_goes_on_with_what_the_other_has_moved(tmp_path: Path) -> None:
-    if reason := unavailable_reason():
-        pytest.skip(reason)
     with KafkaCluster(directory=tmp_path, config=settings(tmp_path)) as cluster:
         servers = cluster.bootstrap_servers
         create(servers, NewTopic("moving", num_partitions=1))

@@ -13,7 +13,7 @@ import pytest
 from kclient.records import BatchBuilder, read_batches
 from refbroker.log import LogConfig, LogManager, PartitionLog
 from tests.interop.kafka.cluster import KafkaCluster
-from tests.interop.kafka.jars import run_tool, unavailable_reason
+from tests.interop.kafka.jars import run_tool
 from tests.interop.kafka.tools import JavaTools, keyed_lines
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
@@ -41,10 +41,9 @@ def dump(files: list[Path]) -> str:
     return run_tool(tool, "--files", joined, "--deep-iteration", timeout=100).stdout
 
 
+@pytest.mark.usefixtures("needs_kafka")
 @pytest.mark.parametrize("stop", ["cleanly", "by a crash", "not at all"])
 def test_kafka_reads_every_file_without_complaint(tmp_path: Path, rng: random.Random, stop: str) -> None:
-    if reason := unavailable_reason():
-        pytest.skip(reason)
     config = LogConfig(segment_bytes=200_000, index_interval_bytes=1000, segment_index_bytes=60_000)
     manager = LogManager.open([tmp_path], None, 1, config)
     records = fill(manager.create("orders", 0, uuid.uuid4()), rng, 300)

@@ -19,7 +19,6 @@ from kclient.protocol.log_records import decode_key, decode_versioned
 from kclient.protocol.messages.records.consumer_offsets import GroupMetadataKey, GroupMetadataValue
 from kclient.types import TopicPartition
 from tests.interop.conftest import Target
-from tests.interop.kafka.cluster import unavailable_reason
 from tests.interop.kafka.tools import JavaTools
 from tests.interop.members import Confluent, GroupMember, Java, Kclient, poll_until, produce, share
 
@@ -123,10 +122,8 @@ class MixedGroup:
 
 
 @pytest.fixture
-def mixed(target: Target, topic: str) -> Iterator[Callable[[str], MixedGroup]]:
+def mixed(needs_kafka: None, target: Target, topic: str) -> Iterator[Callable[[str], MixedGroup]]:
     """Makes a group, by its members' strategy."""
-    if reason := unavailable_reason():
-        pytest.skip(reason)
     groups: list[MixedGroup] = []
 
     def make(strategy: str) -> MixedGroup:

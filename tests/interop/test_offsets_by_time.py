@@ -10,7 +10,6 @@ import pytest
 from kclient import Admin, Consumer, NewTopic, Producer, TopicPartition
 from refbroker.testing import RefBroker
 from tests.interop.kafka.cluster import KafkaCluster
-from tests.interop.kafka.jars import unavailable_reason
 from tests.interop.kafka.tools import JavaTools
 
 WHERE = TopicPartition("orders", 0)
@@ -31,10 +30,9 @@ def found_by_tool(java: JavaTools) -> list[str]:
     return [java.offsets("orders", time).strip() for time in (1_570_793_423_501, 1_570_793_423_503, -1)]
 
 
+@pytest.mark.usefixtures("needs_kafka")
 @pytest.mark.timeout(240)
 def test_both_brokers_find_the_same_records(tmp_path: Path) -> None:
-    if reason := unavailable_reason():
-        pytest.skip(reason)
     kafka = KafkaCluster(directory=tmp_path)
     directory = kafka.data_directory()
     directory.parent.mkdir(parents=True)

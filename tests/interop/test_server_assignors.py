@@ -15,17 +15,14 @@ from uuid import UUID
 
 import pytest
 
-from tests.interop.kafka.jars import run_tool, unavailable_reason
+from tests.interop.kafka.jars import run_tool
 from tests.unit.broker.assignor_cases import SAMPLE, assigned_here
 
 PROGRAM = Path(__file__).with_name("java") / "ServerAssignors.java"
 CASES = 600
 
 
-@pytest.fixture(autouse=True)
-def _java() -> None:
-    if reason := unavailable_reason():
-        pytest.skip(reason)
+pytestmark = pytest.mark.usefixtures("needs_kafka")
 
 
 def assigned_by_kafka(cases: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -25,7 +25,6 @@ from kclient.protocol.messages.list_offsets import ListOffsetsRequest
 from kclient.protocol.messages.list_transactions import ListTransactionsRequest
 from kclient.protocol.messages.offset_commit import OffsetCommitRequest
 from kclient.protocol.messages.offset_delete import OffsetDeleteRequest
-from tests.interop.kafka.cluster import unavailable_reason
 from tests.interop.transaction_plays import UNDECIDED, TransactionPlay, differences, two_coordinators
 from tests.raw_producer import NOTHING, RawProducer
 from tests.waiting import wait_until
@@ -221,9 +220,7 @@ STEPS_BY_WEIGHT: dict[Callable[[ChancePlay, RawProducer, int], None], int] = {
 
 
 @pytest.fixture(scope="module")
-def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
-    if reason := unavailable_reason():
-        pytest.skip(reason)
+def both(needs_kafka: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
     with two_coordinators(tmp_path_factory.mktemp("chances")) as pair:
         yield pair
 

@@ -24,7 +24,6 @@ from kclient.protocol.messages.offset_delete import OffsetDeleteRequest
 from kclient.protocol.messages.produce import ProduceRequest
 from kclient.protocol.messages.sync_group import SyncGroupRequest
 from kclient.records import COMMIT, control_batch
-from tests.interop.kafka.cluster import unavailable_reason
 from tests.interop.transaction_plays import TransactionPlay, differences, two_coordinators
 from tests.raw_producer import TIMESTAMP_MS, RawProducer, produce_request
 from tests.waiting import wait_until
@@ -33,9 +32,7 @@ INT32_MAX = 2**31 - 1
 
 
 @pytest.fixture(scope="module")
-def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
-    if reason := unavailable_reason():
-        pytest.skip(reason)
+def both(needs_kafka: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
     with two_coordinators(tmp_path_factory.mktemp("transactions")) as pair:
         yield pair
 

@@ -14,7 +14,7 @@ import pytest
 
 from tests.integration.broker.wire import Wire
 from tests.interop.broker_process import BrokerProcess
-from tests.interop.kafka.cluster import KafkaCluster, unavailable_reason
+from tests.interop.kafka.cluster import KafkaCluster
 from tests.transaction_driver import Driver
 
 SETTINGS = {
@@ -27,12 +27,11 @@ SETTINGS = {
 STEPS = 100
 
 
+@pytest.mark.usefixtures("needs_kafka")
 @pytest.mark.slow
 @pytest.mark.parametrize("kill", [False, True], ids=["stopped", "killed"])
 @pytest.mark.parametrize("first", ["kafka", "refbroker"])
 def test_transactions_go_on_with_the_other_broker(tmp_path: Path, rng: random.Random, first: str, kill: bool) -> None:
-    if reason := unavailable_reason():
-        pytest.skip(reason)
     kafka = KafkaCluster(directory=tmp_path, config=SETTINGS)
     directory = kafka.data_directory()
     directory.parent.mkdir(parents=True)

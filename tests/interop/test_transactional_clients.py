@@ -16,7 +16,6 @@ import pytest
 from kclient import Admin, Consumer, NewTopic, TopicPartition
 from kclient.admin import OffsetSpec
 from tests.integration.raw_transactions import RawTransactions
-from tests.interop.kafka.cluster import unavailable_reason
 from tests.interop.transactional import CLIENTS, Fenced, Refused, Transactional
 
 # What the others leave open is theirs to mend.
@@ -35,11 +34,9 @@ TURNS = (
 
 
 @pytest.fixture(autouse=True)
-def _others() -> None:
+def _others(needs_kafka: None) -> None:
     for module in ("confluent_kafka", "aiokafka"):
         pytest.importorskip(module, reason=f"{module} is not installed")
-    if reason := unavailable_reason():
-        pytest.skip(reason)
 
 
 @pytest.fixture(params=["refbroker", "kafka"])

@@ -20,7 +20,7 @@ from kclient.protocol.messages.records.transaction_state import TransactionLogVa
 from kclient.records import RecordBatch, read_batches
 from refbroker.coordinators.transactions.states import TransactionState as Stored
 from tests.interop.broker_process import BrokerProcess
-from tests.interop.kafka.cluster import KafkaCluster, unavailable_reason
+from tests.interop.kafka.cluster import KafkaCluster
 from tests.waiting import wait_until
 
 PLACE, GROUP = TopicPartition("paid", 0), "group"
@@ -34,10 +34,7 @@ SETTINGS = {
 ORDERS = [("kafka", "refbroker"), ("refbroker", "kafka")]
 
 
-@pytest.fixture(autouse=True)
-def _needs_kafka() -> None:
-    if reason := unavailable_reason():
-        pytest.skip(reason)
+pytestmark = pytest.mark.usefixtures("needs_kafka")
 
 
 class Directory:

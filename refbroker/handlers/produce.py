@@ -4,8 +4,8 @@ Each partition for itself, with its error, the records that were refused and a t
 (an error closes the connection, which is how Kafka tells such a client), 1 and -1 (all) the same one,
 since there is a single replica; -1 is NOT_ENOUGH_REPLICAS when fewer are in sync than `min.insync.replicas`
 asks for and than there are, another number INVALID_REQUIRED_ACKS. Sequences of idempotent producers are checked by
-the log. zstd is UNSUPPORTED_COMPRESSION_TYPE before version 7. Version 13 names topics by id. Kafka's internal topics are
-the broker's own, INVALID_TOPIC_EXCEPTION for all clients but one.
+the log. zstd is UNSUPPORTED_COMPRESSION_TYPE before version 7. Version 13 names topics by id. Kafka's internal topics
+are the broker's own, INVALID_TOPIC_EXCEPTION for all clients but one.
 
 The first batch of a transaction in a partition is appended when the transaction's coordinator has confirmed that the
 partition is part of it; from version 12 on asking adds it (KIP-890). That it is not is TRANSACTION_ABORTABLE, before

@@ -187,3 +187,21 @@ class TransactionModel(Model):
             else:
                 self.answer_step(request)
                 self.deliver_records()
+
+
+def names(requests: list[Request]) -> list[str]:
+    return [request.request_type.message_name.removesuffix("Request") for request in requests]
+
+
+def drive(model: TransactionModel) -> list[tuple[str, Any]]:
+    """Answer everything with success; returns what was asked, in order, each with its message."""
+    asked: list[tuple[str, Any]] = []
+    while requests := model.poll():
+        for request in requests:
+            last = request.request_type.max_version if request.maximum_version is None else request.maximum_version
+            asked.append((names([request])[0], request.build(last)))
+            if request.request_type is ProduceRequest:
+                model.answer(request)
+            else:
+                model.answer_step(request)
+    return asked

@@ -356,14 +356,13 @@ class LogManager:
         A log that is being compacted has its turn the next time. Files are renamed for many segments, which takes its
         time: requests are handled in between.
         """
-        now = self._clock()
         for log in self.logs():
             if log.topic == METADATA_TOPIC:
                 continue
             deleted = 1
             while deleted and not (log.closed or log.being_cleaned or log.health.failure is not None):
                 try:
-                    deleted = delete_old_segments(log, now, at_most=SEGMENTS_IN_A_ROW)
+                    deleted = delete_old_segments(log, self._clock(), at_most=SEGMENTS_IN_A_ROW)
                 except KafkaStorageError as error:
                     # It has taken its own directory offline; those of others go on.
                     logger.error("retention: %s", error)

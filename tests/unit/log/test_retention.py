@@ -232,6 +232,24 @@ async def test_other_work_has_its_turn_while_many_segments_are_deleted(
     assert manager.segments_deleted == 5
 
 
+async def test_records_that_come_during_a_round_are_not_of_the_future(
+    store: Store, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("refbroker.log.manager.SEGMENTS_IN_A_ROW", 1)
+    log = store.log(dataclasses.replace(SMALL, retention_ms=DAY_MS))
+    segments_of(log, 2)
+    store.clock.step(DAY_MS + 1)
+    manager = store.manager
+    assert manager is not None
+    task = asyncio.create_task(manager.apply_retention())
+    await asyncio.sleep(0)
+    store.clock.step(1)
+    append(log, 1, timestamp=store.clock())
+    await task
+    assert log.segments.base_offsets == [20]
+    assert not caplog.records
+
+
 async def test_retention_lets_go_of_a_log_that_is_deleted_or_compacted_meanwhile(
     store: Store, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

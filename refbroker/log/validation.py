@@ -257,8 +257,13 @@ class Stamper:
             text = "One or more records have been rejected due to invalid timestamp"
             raise RejectedTimestampsError(text, errors, **self._where)
         if errors:
-            shown = "; ".join(f"record {error.batch_index}: {error.message}" for error in errors[:3])
-            text = f"One or more records have been rejected due to {len(errors)} record errors: {shown}"
+            shown = ", ".join(
+                f"RecordError(batchIndex={one.batch_index}, message='{one.message}')" for one in errors[:3]
+            )
+            text = (
+                f"One or more records have been rejected due to {len(errors)} record errors in total, and only showing "
+                f"the first three errors at most: [{shown}]"
+            )
             raise RejectedRecordsError(text, errors, **self._where)
 
     def _records(self, header: BatchHeader) -> Iterator[Any]:

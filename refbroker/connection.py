@@ -268,6 +268,9 @@ class Connection(asyncio.BufferedProtocol):
         small: list[Any] = []
         total = held = 0
         for part in parts:
+            if self.transport.is_closing():
+                # The client has gone; asyncio would warn of all that is written after that.
+                return
             data = part.read() if type(part) is FileRange else part
             if len(data) >= JOINED_BELOW and held >= JOINED_BELOW:
                 self.transport.write(b"".join(small))

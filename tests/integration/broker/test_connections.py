@@ -12,7 +12,7 @@ import pytest
 
 from kclient.protocol.frames import decode_response_header, peek_correlation_id
 from kclient.protocol.messages.api_versions import ApiVersionsRequest
-from kclient.protocol.messages.fetch import FetchResponse
+from kclient.protocol.messages.fetch import FetchRequest, FetchResponse
 from kclient.protocol.messages.metadata import MetadataRequest
 from refbroker import connection
 from refbroker.broker import Broker
@@ -140,6 +140,31 @@ def test_a_reader_that_goes_in_the_middle_of_an_answer_is_nothing_to_warn_of(
         if abruptly:
             wire.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         wire.socket.close()
+        wait_until(lambda: not kafka.call(lambda broker: len(broker.server.connections)))
+    assert caplog.text == ""
+
+
+def test_a_reader_that_goes_before_its_answers_is_nothing_to_warn_of(
+    kafka: RefBroker, caplog: pytest.LogCaptureFixture
+) -> None:
+    names = [f"t{number}" for number in range(20)]
+    with Wire(kafka.bootstrap_servers) as wire:
+        for name in names:
+            kafka.create_topic(name)
+            # Of the size from which a range is written by itself.
+            wire.ask(produce_request(name, b"x" * connection.JOINED_BELOW), 9)
+    one = FetchRequest.FetchPartition(partition_max_bytes=1 << 20)
+    topics = [FetchRequest.FetchTopic(topic=name, partitions=[one]) for name in names]
+    in_parts = FetchRequest(max_bytes=1 << 20, min_bytes=1, session_epoch=-1, topics=topics)
+    for requests in ([frame(in_parts, 11, 1)], [frame(MetadataRequest(), 12, number) for number in range(20)]):
+        wire = Wire(kafka.bootstrap_servers)
+
+        def ask_and_go(_: Broker, wire: Wire = wire, requests: list[bytes] = requests) -> None:
+            # While the broker's loop does this, it cannot answer yet.
+            wire.write(b"".join(requests))
+            wire.socket.close()
+
+        kafka.call(ask_and_go)
         wait_until(lambda: not kafka.call(lambda broker: len(broker.server.connections)))
     assert caplog.text == ""
 

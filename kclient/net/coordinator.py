@@ -40,7 +40,6 @@ class Coordinator(Manager):
     Attributes:
         node: where to send what is for the coordinator, over a connection of its own; None while it is not known.
         broker: the coordinator's id as a broker, for what must not wait behind a request on that connection.
-        last_error: why it is not known, or was given up.
         fatal_error: why asking is in vain, as GroupAuthorizationError; `want` forgets it.
     """
 
@@ -49,7 +48,7 @@ class Coordinator(Manager):
         self.key_type = key_type
         self.node: int | None = None
         self.broker: int | None = None
-        self.last_error: KafkaError | None = None
+        self._last_error: KafkaError | None = None
         self.fatal_error: KafkaError | None = None
         self._nodes = nodes
         self._backoff = retry_backoff(config, random)
@@ -57,6 +56,14 @@ class Coordinator(Manager):
         self._asking = False
         self._failures = 0
         self._next_attempt = 0.0
+
+    # -- any thread
+
+    @property
+    def last_error(self) -> KafkaError | None:
+        """Why it is not known, or was given up. While no broker can be reached, nobody was asked: then that is why."""
+        unreachable = self._nodes.last_error() if self.node is None else None
+        return unreachable or self._last_error
 
     # -- network thread
 
@@ -136,7 +143,7 @@ class Coordinator(Manager):
         self._failed(error, now)
 
     def _failed(self, error: KafkaError, now: float) -> None:
-        self.last_error = error
+        self._last_error = error
         if not error.retriable:
             self.fatal_error = error
         self._failures += 1

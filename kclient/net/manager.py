@@ -116,6 +116,9 @@ class Nodes(Protocol):
     def connection_error(self, node: int) -> KafkaError | None:
         """Why the last attempt to connect to this broker failed, while it is not connected."""
 
+    def last_error(self) -> KafkaError | None:
+        """Why connecting failed the last time, while no broker is connected. Any thread."""
+
     def api_version(self, node: int, request_type: type[Message]) -> int | None:
         """The version negotiated with a connected broker; None while not connected or not supported."""
 

@@ -122,7 +122,7 @@ class ClusterNodes(Nodes):
         return self._newest.features.get(feature, 0)
 
     def last_error(self) -> KafkaError | None:
-        """Why connecting failed the last time, while no broker is connected. Any thread."""
+        """See Nodes."""
         links = list(self._links.values())
         if any(link.is_ready for link in links):
             return None

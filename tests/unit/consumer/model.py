@@ -20,7 +20,7 @@ from kclient.consumer.reset import parse_policy
 from kclient.consumer.subscription import Subscription
 from kclient.consumer.topic_watch import TopicWatch
 from kclient.consumer.validation import ValidationManager
-from kclient.errors import DisconnectedError
+from kclient.errors import DisconnectedError, KafkaError
 from kclient.net.cluster import TopicInfo
 from kclient.net.manager import Request
 from kclient.protocol.messages.fetch import FetchRequest, FetchResponse
@@ -166,6 +166,9 @@ class ModelNodes:
 
     def connection_error(self, node: int) -> DisconnectedError | None:
         return DisconnectedError() if node in self.down else None
+
+    def last_error(self) -> KafkaError | None:
+        return None
 
     def api_version(self, node: int, request_type: type) -> int | None:
         return self.versions.get(request_type, request_type.max_version)  # type: ignore[attr-defined]

@@ -9,7 +9,14 @@ from typing import Any
 import pytest
 
 from kclient.config import ClientConfig
-from kclient.errors import DisconnectedError, GroupAuthorizationError, NotCoordinatorError, ProtocolError
+from kclient.errors import (
+    BrokerConnectionError,
+    DisconnectedError,
+    GroupAuthorizationError,
+    KafkaError,
+    NotCoordinatorError,
+    ProtocolError,
+)
 from kclient.net.coordinator import GROUP, TRANSACTION, Coordinator
 from kclient.net.manager import ANY_NODE, NEVER, Request
 from kclient.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
@@ -23,6 +30,7 @@ class Nodes:
         self.down: set[int] = set()
         self.backoff_until = 0.0
         self.dedicated: list[Node] = []
+        self.unreachable: KafkaError | None = None
 
     def ready(self, node: int, now: float) -> bool:
         return node not in self.down
@@ -32,6 +40,9 @@ class Nodes:
 
     def connection_error(self, node: int) -> DisconnectedError | None:
         return DisconnectedError() if node in self.down else None
+
+    def last_error(self) -> KafkaError | None:
+        return self.unreachable
 
     def dedicate(self, node: Node) -> int:
         self.dedicated.append(node)
@@ -166,3 +177,20 @@ def test_answer_about_another_key_is_an_error() -> None:
     case.found(must(case.asked()), key="other")
     assert case.coordinator.node is None
     assert isinstance(case.coordinator.last_error, ProtocolError)
+
+
+def test_while_no_broker_can_be_reached_that_is_why_the_coordinator_is_not_known() -> None:
+    case = Case()
+    case.coordinator.want()
+    request = must(case.asked())
+    refused = BrokerConnectionError("h", 9, "refused")
+    case.nodes.unreachable = refused
+    assert case.coordinator.last_error is refused
+    case.nodes.unreachable = None
+    assert case.coordinator.last_error is None
+    case.found(request)
+    case.coordinator.forget(1_001, NotCoordinatorError(), case.now)
+    case.nodes.unreachable = refused
+    assert case.coordinator.last_error is refused
+    case.nodes.unreachable = None
+    assert isinstance(case.coordinator.last_error, NotCoordinatorError)

@@ -55,6 +55,9 @@ class FakeNodes:
     def connection_error(self, node: int) -> KafkaError | None:
         return None
 
+    def last_error(self) -> KafkaError | None:
+        return None
+
     def api_version(self, node: int, request_type: Any) -> int | None:
         return None
 

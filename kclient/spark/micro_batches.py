@@ -12,15 +12,15 @@ is gone, one that ends before the place where the query is (a topic that was cre
 retention took, also the first ones of a partition that was added to a topic. Where that is no error, what is left is
 read, and a partition that was cut off goes on at its new end. What a topic had before it matched, and lost, is no loss.
 Nor is a place beyond an open transaction, from when the query read uncommitted: the partition waits for its end.
-Not found is a topic that was created anew and has more records already than the one before it had: a checkpoint has
-no topic ids.
+That a topic is another one than before, under the same name, is known by its id (`topic_ids`), when a query starts and
+whenever something is missing: then all that was to come of it is lost, and what is there is read from its beginning.
 """
 
 from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Set
+from collections.abc import Callable, Iterable, Mapping, Set
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +31,7 @@ from kclient.spark.errors import Lost
 from kclient.spark.offsets import LATEST, Bound, Kind, Offsets, Range, from_json, report, resolve, to_json
 from kclient.spark.planning import Task, plan
 from kclient.spark.ranges import in_logs, partitions_after_all, partitions_to_begin_with
+from kclient.spark.topic_ids import Ids, created_anew, ids_in, look_up, with_ids
 from kclient.spark.watermark import Ends, Watermark
 
 if TYPE_CHECKING:
@@ -57,6 +58,7 @@ class MicroBatches:
         options: as `ReadOptions.for_stream` has them.
         watermark: where partitions end; None makes one.
         lend: lends a consumer for whatever else is to be asked.
+        ids: looks up the ids of topics.
         clock: seconds that grow.
         pause: waits for so many of them.
     """
@@ -66,6 +68,7 @@ class MicroBatches:
         options: ReadOptions,
         watermark: Watermark | None = None,
         lend: Callable[[ReadOptions], AbstractContextManager[Consumer]] = borrow,
+        ids: Callable[[ReadOptions, Iterable[str]], Mapping[str, str]] = look_up,
         clock: Callable[[], float] = time.monotonic,
         pause: Callable[[float], None] = time.sleep,
     ) -> None:
@@ -74,6 +77,7 @@ class MicroBatches:
         self._starting: Bound = options.starting
         self._watermark = watermark or Watermark(Ends(options))
         self._lend = lend
+        self._look_up = ids
         self._clock = clock
         self._pause = pause
         self._patience = Patience(options.max_trigger_delay_ms)
@@ -83,6 +87,8 @@ class MicroBatches:
         self._held_back: dict[TopicPartition, tuple[int, int]] = {}
         """Places beyond the end that the watermark had, which the log has nevertheless; both by partition."""
         self._shown: Written | None = None
+        self._ids: Ids = {}
+        """Those of topics that were asked for; empty where the broker has none."""
 
     def initial(self) -> Written:
         """Where a query starts that has no checkpoint.
@@ -93,7 +99,7 @@ class MicroBatches:
         """
         if _may_change(self._starting):
             return {PROMISE: self._starting.kind.value}
-        return to_json(self._start())
+        return self._written(self._start())
 
     def hold(self) -> None:
         """Let the query end at what is there now.
@@ -116,13 +122,15 @@ class MicroBatches:
             KafkaError: a topic does not exist, or the brokers cannot tell.
         """
         if _is_promise(start):
-            return to_json(self._kept_promise())
+            return self._written(self._kept_promise())
         # Who asks for what comes after it has processed what comes before. Spark commits a micro-batch only when there
         # is another one, so that a quiet topic would seem to have a lag.
         self._show(start)
         begun = from_json(start)
         ends = self._ends(begun)
-        begins, lost = self._begins_of_new(begun, ends)
+        begun, lost = self._same_topics(start, begun, ends)
+        begins, lost_by_new = self._begins_of_new(begun, ends)
+        lost += lost_by_new
         lost += [Lost(gone, begun[gone], None, None, None) for gone in sorted(begun.keys() - ends.keys())]
         cut, lost_by_it = self._cut_off(begun, ends)
         lost += lost_by_it
@@ -134,12 +142,12 @@ class MicroBatches:
             return start
         if self._target is None and not lost and self._patience.waits(there, least, self._clock()):
             return start
-        return to_json(admit(ranges, most))
+        return self._written(admit(ranges, most))
 
     def reported(self) -> Written | None:
         """How far the partitions go, for the query's progress; None before anybody asked."""
         known = self._watermark.known()
-        return None if known is None else to_json(known)
+        return None if known is None else with_ids(to_json(known), self._ids)
 
     def tasks(self, start: Written, end: Written) -> list[Task]:
         """What the tasks of a micro-batch read.
@@ -151,15 +159,18 @@ class MicroBatches:
         if start == end or _is_promise(start) or not end:
             return []
         begun, wanted = from_json(start), from_json(end)
+        anew = created_anew(ids_in(start), ids_in(end))
+        begun = {tp: place for tp, place in begun.items() if tp.topic not in anew}
         last = self._watermark.recent()
         last = {**last, **self._ends_of_missing(wanted.keys() - last.keys())}
-        there = [partition for partition in wanted if partition in last]
+        anew = created_anew(ids_in(end), self._ids_of({tp.topic for tp in wanted.keys() & last.keys()}))
+        there = [partition for partition in wanted if partition in last and partition.topic not in anew]
         first = self._first(there)
         report(
             [
                 Lost(partition, begun.get(partition, 0), offset, None, None)
                 for partition, offset in wanted.items()
-                if partition not in last and begun.get(partition, 0) < offset
+                if partition not in first and begun.get(partition, 0) < offset
             ],
             fail_on_data_loss=self._options.fail_on_data_loss,
         )
@@ -215,6 +226,25 @@ class MicroBatches:
             there = partitions_after_all(consumer, self._options, missing, missing_ok=True, pause=self._pause)
             return consumer.end_offsets([partition for partition in there if partition in missing])
 
+    def _written(self, offsets: Offsets) -> Written:
+        """Offsets as Spark keeps them, with the ids of their topics."""
+        return with_ids(to_json(offsets), self._ids_of({partition.topic for partition in offsets}))
+
+    def _ids_of(self, topics: Set[str]) -> Ids:
+        unknown = topics - self._ids.keys()
+        if unknown:
+            self._ids.update(self._look_up(self._options, sorted(unknown)))
+        return self._ids
+
+    def _same_topics(self, start: Written, begun: Offsets, ends: Offsets) -> tuple[Offsets, list[Lost]]:
+        """The places in topics that are still those they were, and what is lost of the others."""
+        changed = (ends.keys() - begun.keys() - self._begins.keys()) | (begun.keys() - ends.keys())
+        for partition in changed.union(self._shorter(begun, ends)):
+            self._ids.pop(partition.topic, None)
+        anew = created_anew(ids_in(start), self._ids_of({partition.topic for partition in ends}))
+        lost = [Lost(tp, place, None, None, None) for tp, place in sorted(begun.items()) if tp.topic in anew]
+        return {tp: place for tp, place in begun.items() if tp.topic not in anew}, lost
+
     def _begins_of_new(self, begun: Offsets, ends: Offsets) -> tuple[Offsets, list[Lost]]:
         """Where partitions begin that are not in the checkpoint, and what they lost before they were read."""
         new = ends.keys() - begun.keys()
@@ -231,11 +261,7 @@ class MicroBatches:
 
     def _cut_off(self, begun: Offsets, ends: Offsets) -> tuple[Offsets, list[Lost]]:
         """Where partitions end that do so before their place, and what they lost."""
-        shorter = sorted(
-            partition
-            for partition, place in begun.items()
-            if place > ends.get(partition, place) and self._held_back.get(partition) != (place, ends[partition])
-        )
+        shorter = self._shorter(begun, ends)
         if not shorter:
             return {}, []
         # The watermark may be a little older than a place that was looked up elsewhere. And what is read committed ends
@@ -246,6 +272,14 @@ class MicroBatches:
         self._held_back.update({tp: (begun[tp], ends[tp]) for tp in shorter if tp not in cut})
         lost = [Lost(tp, last[tp], begun[tp], first[tp], last[tp]) for tp in cut]
         return {tp: min(ends[tp], last[tp]) for tp in cut}, lost
+
+    def _shorter(self, begun: Offsets, ends: Offsets) -> list[TopicPartition]:
+        """Partitions that end before their place, other than those of which it is known why."""
+        return sorted(
+            partition
+            for partition, place in begun.items()
+            if place > ends.get(partition, place) and self._held_back.get(partition) != (place, ends[partition])
+        )
 
     def _first(self, chosen: Iterable[TopicPartition]) -> Offsets:
         asked = list(chosen)

@@ -38,6 +38,8 @@ class Logs:
         self.unlisted = 0
         """How often a broker is asked for topics that knows of none."""
         self.fails = False
+        self.ids: dict[str, str] = {}
+        self.asked_ids: list[list[str]] = []
         self.now = 0.0
 
     def clock(self) -> float:
@@ -45,6 +47,10 @@ class Logs:
 
     def pause(self, seconds: float) -> None:
         self.now += seconds
+
+    def look_up(self, options: ReadOptions, topics: Iterable[str]) -> dict[str, str]:
+        self.asked_ids.append(list(topics))
+        return {topic: self.ids.get(topic, "") for topic in self.asked_ids[-1]}
 
     # As a watermark.
 
@@ -101,6 +107,7 @@ def batches(logs: Logs, dotted: dict[str, str] | None = None, **options: object)
         parsed(dotted, **options),
         watermark=logs,  # type: ignore[arg-type]
         lend=logs.lend,
+        ids=logs.look_up,
         clock=logs.clock,
         pause=logs.pause,
     )
@@ -402,3 +409,84 @@ def test_a_stream_has_no_end() -> None:
 def test_limits_that_contradict_each_other_are_refused() -> None:
     with pytest.raises(OptionError, match="minOffsetsPerTrigger=9 is more than maxOffsetsPerTrigger=8"):
         parsed(minOffsetsPerTrigger=9, maxOffsetsPerTrigger=8)
+
+
+# -- topics that are others than they were
+
+
+OLD, NEW = {"t/old": {}}, {"t/new": {}}
+
+
+def test_ids_are_kept_beside_the_offsets_and_asked_for_once(logs: Logs) -> None:
+    logs.ids = {"t": "old"}
+    made = batches(logs)
+    assert made.latest(begun(1, 1) | OLD) == begun(10, 20) | OLD
+    logs.last = {A: 11, B: 20}
+    assert made.latest(begun(10, 20) | OLD) == begun(11, 20) | OLD
+    assert [
+        (task.partition, task.start, task.end) for task in made.tasks(begun(10, 20) | OLD, begun(11, 20) | OLD)
+    ] == [(0, 10, 11)]
+    assert logs.asked_ids == [["t"]]
+    assert batches(logs, startingOffsets="earliest").initial() == begun(0, 0) | OLD
+
+
+def test_offsets_without_ids_go_on_and_get_them(logs: Logs) -> None:
+    logs.ids = {"t": "old"}
+    made = batches(logs)
+    assert made.latest(begun(10, 20)) == begun(10, 20)
+    assert made.latest(begun(1, 1)) == begun(10, 20) | OLD
+    logs.ids = {}
+    assert batches(logs).latest(begun(1, 1) | OLD) == begun(10, 20)
+
+
+def test_a_topic_that_was_created_anew_and_is_longer_than_before_is_a_loss(logs: Logs) -> None:
+    logs.ids = {"t": "new"}
+    with pytest.raises(DataLossError, match="t-0: offset 3 and what came after it") as raised:
+        batches(logs).latest(begun(3, 4) | OLD)
+    assert [one.partition for one in raised.value.lost] == [A, B]
+
+
+def test_a_topic_that_was_created_anew_is_read_from_its_beginning_where_that_is_no_error(logs: Logs) -> None:
+    logs.ids = {"t": "new"}
+    logs.first = {A: 2, B: 0}
+    made = batches(logs, failOnDataLoss="false")
+    end = made.latest(begun(3, 4) | OLD)
+    assert end == begun(10, 20) | NEW
+    tasks = made.tasks(begun(3, 4) | OLD, end)
+    assert [(task.partition, task.start, task.end) for task in tasks] == [(0, 2, 10), (1, 0, 20)]
+    assert made.latest(end) == end
+
+
+def test_a_topic_that_is_created_anew_while_the_query_runs_is_known_by_its_shorter_partitions(logs: Logs) -> None:
+    logs.ids = {"t": "old"}
+    made = batches(logs, failOnDataLoss="false")
+    assert made.latest(begun(1, 1) | OLD) == begun(10, 20) | OLD
+    logs.ids = {"t": "new"}
+    logs.last = {A: 3, B: 30}
+    end = made.latest(begun(10, 20) | OLD)
+    assert end == begun(3, 30) | NEW
+    assert [(task.partition, task.start, task.end) for task in made.tasks(begun(10, 20) | OLD, end)] == [
+        (0, 0, 3),
+        (1, 0, 30),
+    ]
+
+
+def test_a_topic_that_comes_back_is_another_one(logs: Logs) -> None:
+    logs.ids = {"t": "old", "new": "first"}
+    logs.last[C] = 5
+    made = batches(logs, failOnDataLoss="false")
+    with_it = {"new": {"0": 5}, "new/first": {}, **begun(10, 20), **OLD}
+    assert made.latest(begun(10, 20) | OLD) == with_it
+    del logs.last[C]
+    assert made.latest(with_it) == begun(10, 20) | OLD
+    logs.last[C], logs.ids["new"] = 7, "second"
+    assert made.latest(begun(10, 20) | OLD) == {"new": {"0": 7}, "new/second": {}, **begun(10, 20), **OLD}
+
+
+def test_a_micro_batch_that_was_planned_of_a_topic_that_is_another_one_by_now_is_a_loss(logs: Logs) -> None:
+    logs.ids = {"t": "new"}
+    with pytest.raises(DataLossError, match="t-1: offsets 4 to 5"):
+        batches(logs).tasks(begun(3, 4) | OLD, begun(3, 6) | OLD)
+    lenient = batches(logs, failOnDataLoss="false")
+    assert lenient.tasks(begun(3, 4) | OLD, begun(3, 6) | OLD) == []
+    assert lenient.latest(begun(3, 6) | OLD, 1) == begun(1, 1) | NEW

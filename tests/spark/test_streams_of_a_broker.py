@@ -13,6 +13,7 @@ from kclient.spark import ranges, watermark
 from kclient.spark.consumers import close_idle
 from kclient.spark.errors import DataLossError
 from kclient.spark.micro_batches import MicroBatches
+from kclient.spark.offsets import from_json
 from kclient.spark.options import ReadOptions
 from kclient.spark.tasks import read_task
 from refbroker.testing import RefBroker
@@ -148,6 +149,29 @@ def test_an_open_transaction_holds_back_what_is_read_committed(
     assert query.read(1) == [b"b"]
 
 
+def test_a_topic_that_was_created_anew_meanwhile_and_is_longer_is_a_loss(
+    open_query: Callable[..., Query],
+    make_topic: Callable[..., str],
+    producer: Producer,
+    admin: Admin,
+    bootstrap_servers: str,
+) -> None:
+    topic = make_topic()
+    send(producer, topic, b"a", b"b")
+    query = open_query(subscribe=topic, startingOffsets="earliest")
+    assert query.next() == [b"a", b"b"]
+    admin.delete_topics([topic])
+    wait_until(lambda: topic not in admin.list_topics())
+    admin.create_topics([NewTopic(topic, num_partitions=1)])
+    with Producer(bootstrap_servers=bootstrap_servers) as another:
+        send(another, topic, b"c", b"d", b"e", b"f")
+    with pytest.raises(DataLossError, match=f"{topic}-0: offset 2 and what came after it"):
+        open_query(query.place, subscribe=topic).next()
+    lenient = open_query(query.place, subscribe=topic, failOnDataLoss=False)
+    assert lenient.read(4) == [b"c", b"d", b"e", b"f"]
+    assert open_query(lenient.place, subscribe=topic).next() is None
+
+
 @pytest.mark.parametrize("strict", [True, False])
 @pytest.mark.parametrize("what", [{"subscribe": "t"}, {"subscribePattern": "t.*"}, {"assign": '{"t": [0]}'}])
 def test_a_topic_that_a_broker_does_not_know_of_for_a_moment_is_read_once(
@@ -161,7 +185,7 @@ def test_a_topic_that_a_broker_does_not_know_of_for_a_moment_is_read_once(
         assert query.next() == [b"a", b"b"]
         fault = kafka.faults.fail("Metadata", "UNKNOWN_TOPIC_OR_PARTITION", topic="t", count=2)
         wait_until(lambda: query.next() is not None or fault.fired == 2)
-        assert query.place == {"t": {"0": 2}}
+        assert from_json(query.place) == {TopicPartition("t", 0): 2}
         send(producer, "t", b"c")
         assert query.read(1) == [b"c"]
         query.batches.stop()

@@ -15,11 +15,11 @@ from contextlib import contextmanager
 
 from kclient import Admin, Producer
 from kclient.admin import ConfigResource
-from kclient.config import AdminConfig, dotted_name
 from kclient.errors import AdminError, InvalidTxnTimeoutError, KafkaError
 from kclient.spark.errors import OptionError
 from kclient.spark.exactly_once.settings import BLOCK, Settings
 from kclient.spark.forks import forget_in_children
+from kclient.spark.options import for_admin
 
 TIMEOUT = "transaction.timeout.ms"
 MOST_IDLE = 8
@@ -31,13 +31,12 @@ DECISION_MS = 30_000
 ABORT_SECONDS = 5.0
 """How long a task that failed tries to abort."""
 
-_ADMINS = frozenset(dotted_name(AdminConfig, name) for name in AdminConfig.__struct_fields__)
 _Key = tuple[tuple[str, str], ...]
 
 
 def _open_admin(client: dict[str, str]) -> Admin:
     """Make an admin client, whose calls wait as long as those of the producers."""
-    options = {name: value for name, value in client.items() if name in _ADMINS}
+    options = for_admin(client)
     if BLOCK in client:
         options["default.api.timeout.ms"] = client[BLOCK]
     return Admin.from_properties(options)

@@ -4,7 +4,9 @@ Only what is built is listed (see `registry`). A version beyond 4 is answered at
 UNSUPPORTED_VERSION and the range of this API, so that the client can ask again (KIP-511); the response
 header is always of version 0. A client that gives its software a name or version that is none gets
 INVALID_REQUEST. Of the finalized features those are told that are true here: `metadata.version`,
-`group.version` for the consumer protocol, and `transaction.version`. Source: KIP-35, KIP-511, KIP-584.
+`group.version` for the consumer protocol, and `transaction.version`. Supported features that can be off, which is level
+0, are told from version 4 on: older Java clients take no such level, and 3.3 ends over it (KAFKA-17492). Source:
+KIP-35, KIP-511, KIP-584.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ from refbroker.metadata.features import SUPPORTED_FEATURES, finalized_features
 API_KEY = 18
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 _FIRST_WITH_SOFTWARE = 3
+_FIRST_WITH_LEVEL_0 = 4
 
 
 def handle(context: Context, request: ApiVersionsRequest) -> ApiVersionsResponse:
@@ -35,6 +38,7 @@ def handle(context: Context, request: ApiVersionsRequest) -> ApiVersionsResponse
         supported_features=[
             ApiVersionsResponse.SupportedFeatureKey(name=name, min_version=low, max_version=high)
             for name, (low, high) in SUPPORTED_FEATURES.items()
+            if low or context.version >= _FIRST_WITH_LEVEL_0
         ],
         finalized_features_epoch=image.next_offset - 1,
         finalized_features=[

@@ -21,6 +21,7 @@ import msgspec
 import pytest
 
 from kclient.protocol import Message
+from kclient.protocol.messages.api_versions import ApiVersionsRequest
 from kclient.protocol.messages.create_partitions import CreatePartitionsRequest
 from kclient.protocol.messages.create_topics import CreateTopicsRequest
 from kclient.protocol.messages.delete_records import DeleteRecordsRequest
@@ -273,3 +274,14 @@ def test_topics_that_are_named_twice_are_not_deleted(sides: tuple[Side, Side]) -
 
     kafka, refbroker = (answer(side) for side in sides)
     assert refbroker == kafka
+
+
+@pytest.mark.parametrize("version", [3, 4])
+def test_supported_features_are_told_to_the_same_clients(sides: tuple[Side, Side], version: int) -> None:
+    request = ApiVersionsRequest(client_software_name="test", client_software_version="1")
+    kafka, refbroker = (
+        {one.name: (one.min_version, one.max_version) for one in side.wire.ask(request, version).supported_features}
+        for side in sides
+    )
+    assert refbroker.items() <= kafka.items()
+    assert refbroker.keys() == kafka.keys() & {"metadata.version", "group.version", "transaction.version"}

@@ -54,6 +54,14 @@ async def test_a_new_cluster_is_at_the_latest_level(harness: Harness) -> None:
     assert told(harness) == {"metadata.version": LATEST, **others()}
 
 
+async def test_older_clients_are_not_told_of_features_that_can_be_off(harness: Harness) -> None:
+    request = ApiVersionsRequest(client_software_name="test", client_software_version="1")
+    older, newer = (harness.send(request, version).supported_features for version in (3, 4))
+    assert {feature.name for feature in newer if feature.min_version == 0} == {"group.version", "transaction.version"}
+    assert older == [feature for feature in newer if feature.min_version > 0]
+    assert [feature.name for feature in older] == ["metadata.version"]
+
+
 async def test_features_that_only_kafka_has_are_kept_and_not_told(harness: Harness) -> None:
     finalize(harness, "share.version", 1)
     assert told(harness) == {"metadata.version": LATEST, **others()}

@@ -43,7 +43,7 @@ _LOST_CONNECTIONS = 3
 _DEFAULTS_FROM = 4
 """The version of CreateTopics in which -1 stands for the broker's default (KIP-464)."""
 _NO_DEFAULTS = (
-    "the broker is too old to take its own defaults for a new topic, which needs Apache Kafka 2.4: "
+    "; that brokers take their own defaults for a new topic needs Apache Kafka 2.4: "
     "give num_partitions and replication_factor"
 )
 
@@ -134,7 +134,7 @@ def create_topics(
         except UnsupportedVersionError as error:
             if minimum is None:
                 raise
-            raise UnsupportedVersionError(_NO_DEFAULTS, broker=error.broker, api=error.api) from error
+            raise UnsupportedVersionError(error.message + _NO_DEFAULTS, broker=error.broker, api=error.api) from error
         return {
             topic.name: error_from_code(topic.error_code, topic.error_message, topic=topic.name)
             if topic.error_code

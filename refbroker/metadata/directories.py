@@ -11,7 +11,11 @@ from collections.abc import Callable, Iterator, Sequence
 from uuid import UUID
 
 from kclient.protocol import Message
-from kclient.protocol.messages.records.metadata_log import BrokerRegistrationChangeRecord, PartitionChangeRecord
+from kclient.protocol.messages.records.metadata_log import (
+    BrokerRegistrationChangeRecord,
+    PartitionChangeRecord,
+    RegisterBrokerRecord,
+)
 from refbroker.metadata.image import ClusterImage, PartitionState
 from refbroker.metadata.versions import CORDONED_DIRECTORIES, DIRECTORIES
 
@@ -41,6 +45,11 @@ def default_directory(image: ClusterImage, node: int) -> UUID:
     if registered is not None and not directories:
         return MIGRATING
     return directories[0] if len(directories) == 1 else UNASSIGNED
+
+
+def takes_new_partitions(record: RegisterBrokerRecord) -> bool:
+    """Whether a broker has a directory that is not cordoned; one that says nothing of its directories has."""
+    return not record.log_dirs or not set(record.log_dirs) <= set(record.cordoned_log_dirs or ())
 
 
 def offline_replicas(image: ClusterImage, state: PartitionState) -> list[int]:

@@ -27,7 +27,7 @@ from kclient.errors import (
 from kclient.protocol import Message
 from kclient.protocol.messages.records.metadata_log import ConfigRecord, PartitionRecord, TopicRecord
 from refbroker.log.log_dir import METADATA_TOPIC
-from refbroker.metadata.directories import default_directory
+from refbroker.metadata.directories import default_directory, takes_new_partitions
 from refbroker.metadata.image import TOPIC_RESOURCE, ClusterImage
 from refbroker.settings.cross_checks import check_topic
 from refbroker.settings.definitions import topic_settings
@@ -246,12 +246,16 @@ def _assign(broker: Broker, topic: NewTopic) -> list[list[int]]:
 
 
 def _place(broker: Broker, replicas: int) -> list[int]:
-    brokers = sorted(broker.metadata.image.brokers)
+    brokers = [node for node, one in sorted(broker.metadata.image.brokers.items()) if takes_new_partitions(one.record)]
+    refusal = f"Unable to replicate the partition {replicas} time(s): "
+    if not brokers:
+        raise InvalidReplicationFactorError(
+            f"{refusal}All brokers are currently fenced, or have all their log directories cordoned."
+        )
     if replicas > len(brokers):
         raise InvalidReplicationFactorError(
-            f"Unable to replicate the partition {replicas} time(s): The target replication factor of {replicas} "
-            f"cannot be reached because only {len(brokers)} broker(s) are registered or some brokers have all their "
-            "log directories cordoned."
+            f"{refusal}The target replication factor of {replicas} cannot be reached because only {len(brokers)} "
+            "broker(s) are registered or some brokers have all their log directories cordoned."
         )
     return brokers[:replicas]
 

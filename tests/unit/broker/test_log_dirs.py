@@ -11,7 +11,8 @@ import pytest
 import pytest_asyncio
 
 from kclient import errors
-from kclient.errors import KafkaStorageError
+from kclient.errors import InvalidReplicationFactorError, KafkaStorageError
+from kclient.protocol.messages.create_topics import CreateTopicsRequest
 from kclient.protocol.messages.delete_topics import DeleteTopicsRequest
 from kclient.protocol.messages.describe_log_dirs import DescribeLogDirsRequest
 from kclient.protocol.messages.describe_topic_partitions import DescribeTopicPartitionsRequest
@@ -119,6 +120,22 @@ async def test_cordoned_directories_get_no_new_partitions(harness: Harness) -> N
     assert place(harness, "anyway") == "meta"
     harness.restart()
     assert len(harness.broker.logs.cordoned) == 3
+
+
+@pytest.mark.asyncio
+async def test_a_broker_whose_directories_are_all_cordoned_gets_no_topics(harness: Harness) -> None:
+    set_on_broker(harness, "cordoned.log.dirs", "*")
+    await settled()
+    topic = CreateTopicsRequest.CreatableTopic(name="t", num_partitions=1, replication_factor=1)
+    (refused,) = harness.send(CreateTopicsRequest(topics=[topic]), 7).topics
+    assert refused.error_code == InvalidReplicationFactorError.code
+    assert refused.error_message == (
+        "Unable to replicate the partition 1 time(s): All brokers are currently fenced, or have all their log "
+        "directories cordoned."
+    )
+    set_on_broker(harness, "cordoned.log.dirs", "")
+    await settled()
+    assert harness.send(CreateTopicsRequest(topics=[topic]), 7).topics[0].error_code == 0
 
 
 @pytest.mark.asyncio

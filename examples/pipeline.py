@@ -236,9 +236,11 @@ def stream(spark: SparkSession, servers: str, folder: Folder, columns: list[str]
 
 
 def flights_up_to(offsets: str) -> int:
-    """How many flights a position of the stream stands for: the offsets of its topic, by partition, as JSON."""
-    (read,) = json.loads(offsets).values()
-    return sum(read.values())
+    """How many flights a position of the stream stands for: offsets by topic and partition, as JSON.
+
+    Beside the topic stands its id, with nothing.
+    """
+    return sum(sum(read.values()) for read in json.loads(offsets).values())
 
 
 def position(folder: Folder) -> int:

@@ -39,8 +39,15 @@ from tests.reading import committed
 from tests.waiting import wait_until
 
 SOME = 10
-SHORT = {"transaction.timeout.ms": "1000"}
-"""Options of clients whose transactions time out in a test."""
+OVER = 60.0
+"""Seconds after which a transaction that times out is over; brokers look for such ones every ten seconds."""
+
+
+@pytest.fixture
+def short(request: pytest.FixtureRequest) -> dict[str, str]:
+    """Options of clients whose transactions time out, but not before they are decided: that takes three nodes long."""
+    own = request.config.getoption("--broker") == "refbroker"
+    return {"transaction.timeout.ms": "2000" if own else "6000"}
 
 
 def chosen_steps(servers: str, topic: str, tasks: int, rng: random.Random) -> list[int]:
@@ -279,11 +286,11 @@ def test_somebody_elses_offsets_are_not_taken_for_a_decision(bootstrap_servers: 
 
 @pytest.mark.usefixtures("transaction_version")
 def test_a_batch_whose_transaction_timed_out_before_the_decision_fails_by_name_and_is_written_anew(
-    bootstrap_servers: str, topic: str
+    bootstrap_servers: str, topic: str, short: dict[str, str]
 ) -> None:
-    with query(bootstrap_servers, topic, batches_of(1, 2), client=SHORT) as written:
+    with query(bootstrap_servers, topic, batches_of(1, 2), client=short) as written:
         late = prepared_by_all(written, 0, "a")
-        wait_until(lambda: not open_transactions(bootstrap_servers, written))
+        wait_until(lambda: not open_transactions(bootstrap_servers, written), OVER)
         driver = written.process()
         with pytest.raises(TransactionExpiredError, match=r"batch 0 .* task 0 \(kclient-spark-q-.*-0-0-0\)") as told:
             commit(written.settings, 0, late, driver)
@@ -298,9 +305,9 @@ def test_a_batch_whose_transaction_timed_out_before_the_decision_fails_by_name_a
 @pytest.mark.usefixtures("transaction_version")
 @pytest.mark.parametrize("repeatable", [False, True])
 def test_a_decided_transaction_that_timed_out_is_never_passed_over(
-    bootstrap_servers: str, topic: str, repeatable: bool
+    bootstrap_servers: str, topic: str, repeatable: bool, short: dict[str, str]
 ) -> None:
-    with query(bootstrap_servers, topic, batches_of(2, 2), client=SHORT, repeatable=repeatable) as written:
+    with query(bootstrap_servers, topic, batches_of(2, 2), client=short, repeatable=repeatable) as written:
         tasks = prepared_by_all(written, 0, "a")
         with pytest.raises(Killed):
             commit(written.settings, 0, tasks, written.process(Chance(name="before complete_transaction")))
@@ -308,7 +315,7 @@ def test_a_decided_transaction_that_timed_out_is_never_passed_over(
         with Admin(bootstrap_servers=bootstrap_servers) as admin:
             assert first.prepared is not None
             admin.complete_transaction(first.prepared)
-        wait_until(lambda: not open_transactions(bootstrap_servers, written))
+        wait_until(lambda: not open_transactions(bootstrap_servers, written), OVER)
         written.take_time()
         if repeatable:
             written.rows[0].append([])
@@ -324,16 +331,17 @@ def test_a_decided_transaction_that_timed_out_is_never_passed_over(
         assert committed(bootstrap_servers, topic) == sorted(written.rows[0][0])
 
 
+@pytest.mark.timeout(300)
 def test_rows_that_are_written_anew_are_written_once_though_that_fails_at_any_call(
-    bootstrap_servers: str, topic: str, rng: random.Random
+    bootstrap_servers: str, topic: str, rng: random.Random, short: dict[str, str]
 ) -> None:
     for number in range(6):
         name = f"{topic}-{number}"
-        with query(bootstrap_servers, name, batches_of(1, 2), client=SHORT, repeatable=True) as written:
+        with query(bootstrap_servers, name, batches_of(1, 2), client=short, repeatable=True) as written:
             tasks = prepared_by_all(written, 0, "a")
             with pytest.raises(Killed):
                 commit(written.settings, 0, tasks, written.process(Chance(name="before complete_transaction")))
-            wait_until(lambda query=written: not open_transactions(bootstrap_servers, query))
+            wait_until(lambda query=written: not open_transactions(bootstrap_servers, query), OVER)
             written.take_time()
             chance = Chance(rng.randrange(60), rng.choice([Killed, Failed]))
             try:

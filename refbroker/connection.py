@@ -20,6 +20,7 @@ from kclient.errors import KafkaError, KafkaStorageError
 from refbroker.dispatch import Waiting
 from refbroker.log import FileRange
 from refbroker.metrics.counters import Closed
+from refbroker.threads import in_thread
 
 if TYPE_CHECKING:
     from refbroker.metrics.requests import RequestStats
@@ -313,7 +314,9 @@ class Connection(asyncio.BufferedProtocol):
             sent = await self._loop.sendfile(self.transport, file, part.position, part.size, fallback=False)
         except asyncio.SendfileNotAvailableError:
             # Not from this file system; or the client has gone, which the transport will find out.
-            self.transport.write(part.read())
+            data = await in_thread(part.read)
+            if not self.transport.is_closing():
+                self.transport.write(data)
             return
         if sent != part.size:
             # The frame's size has been announced; what follows would be taken for the rest of it.

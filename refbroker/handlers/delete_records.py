@@ -17,11 +17,14 @@ Result = DeleteRecordsResponse.DeleteRecordsPartitionResult
 
 def handle(context: Context, request: DeleteRecordsRequest) -> DeleteRecordsResponse:
     """Carry out a DeleteRecords request."""
-    topics = []
+    # Of a partition that is named twice, in one entry of its topic or in two, the last counts, as in Kafka.
+    wanted: dict[str, dict[int, DeleteRecordsRequest.DeleteRecordsPartition]] = {}
     for topic in request.topics:
-        wanted = {one.partition_index: one for one in topic.partitions}
-        results = [_delete(context, topic.name, one) for one in wanted.values()]
-        topics.append(DeleteRecordsResponse.DeleteRecordsTopicResult(name=topic.name, partitions=results))
+        wanted.setdefault(topic.name, {}).update((one.partition_index, one) for one in topic.partitions)
+    topics = []
+    for name, partitions in wanted.items():
+        results = [_delete(context, name, one) for one in partitions.values()]
+        topics.append(DeleteRecordsResponse.DeleteRecordsTopicResult(name=name, partitions=results))
     return DeleteRecordsResponse(topics=topics)
 
 

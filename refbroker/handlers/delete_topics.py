@@ -35,15 +35,20 @@ def handle(context: Context, request: DeleteTopicsRequest) -> DeleteTopicsRespon
     wanted += [(topic.name, topic.topic_id) for topic in request.topics]
     if not context.broker.config.boolean("delete.topic.enable"):
         return _refuse(context, wanted)
-    times = Counter(wanted)
+    counts = Counter(wanted)
     image = context.broker.metadata.image
-    by_name = {image.topics[name].topic_id for name, _ in times if name is not None and name in image.topics}
-    by_id = {topic_id for name, topic_id in times if name is None}
+    # Names that are refused themselves, twice or with an id, do not stand in the way of the id alone.
+    by_name = {
+        image.topics[name].topic_id
+        for (name, topic_id), count in counts.items()
+        if name in image.topics and not topic_id.int and count == 1
+    }
+    by_id = {topic_id for name, topic_id in counts if name is None}
     records: list[Message] = []
     results = []
-    for name, topic_id in times:
+    for (name, topic_id), count in counts.items():
         try:
-            topic = _find(image, name, topic_id, times[name, topic_id])
+            topic = _find(image, name, topic_id, count)
         except KafkaError as error:
             results.append(_failed(name, topic_id, error))
             continue
@@ -68,12 +73,12 @@ def _failed(name: str | None, topic_id: UUID, error: KafkaError) -> Result:
     return Result(name=name, topic_id=topic_id, error_code=code_of(error), error_message=error.message)
 
 
-def _find(image: ClusterImage, name: str | None, topic_id: UUID, times: int) -> TopicState:
+def _find(image: ClusterImage, name: str | None, topic_id: UUID, count: int) -> TopicState:
     if name is not None and topic_id.int:
         raise InvalidRequestError("You may not specify both topic name and topic id.")
     if name is None and not topic_id.int:
         raise InvalidRequestError("Neither topic name nor id were specified.")
-    if times > 1:
+    if count > 1:
         raise InvalidRequestError(f"Duplicate topic {'id' if name is None else 'name'}.")
     if name is None:
         topic = image.topics_by_id.get(topic_id)

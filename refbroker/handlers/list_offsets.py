@@ -37,17 +37,21 @@ Partition = ListOffsetsResponse.ListOffsetsPartitionResponse
 
 def handle(context: Context, request: ListOffsetsRequest) -> ListOffsetsResponse:
     """Answer a ListOffsets request."""
-    topics = []
+    # A topic may have several entries.
+    wanted: dict[str, list[ListOffsetsRequest.ListOffsetsPartition]] = {}
     for topic in request.topics:
-        counts = Counter(one.partition_index for one in topic.partitions)
+        wanted.setdefault(topic.name, []).extend(topic.partitions)
+    topics = []
+    for name, entries in wanted.items():
+        counts = Counter(one.partition_index for one in entries)
         partitions = [
-            _find(context, topic.name, one, request.isolation_level == 1)
-            for one in topic.partitions
+            _find(context, name, one, request.isolation_level == 1)
+            for one in entries
             if counts[one.partition_index] == 1
         ]
         twice = [index for index, count in counts.items() if count > 1]
         partitions += [Partition(partition_index=index, error_code=code_of(InvalidRequestError())) for index in twice]
-        topics.append(ListOffsetsResponse.ListOffsetsTopicResponse(name=topic.name, partitions=partitions))
+        topics.append(ListOffsetsResponse.ListOffsetsTopicResponse(name=name, partitions=partitions))
     return ListOffsetsResponse(topics=topics)
 
 

@@ -5,12 +5,14 @@ there are ids, names do not count. Before version 12 ids, and topics without a n
 topic with neither is, where Apache Kafka fails (UNKNOWN_SERVER_ERROR). A topic that does not exist is created
 when the client and `auto.create.topics.enable` allow it, with `num.partitions` and
 `default.replication.factor`; as in Apache Kafka, this answer still calls it UNKNOWN_TOPIC_OR_PARTITION, and the
-next one has it. A name that no topic can have is INVALID_TOPIC_EXCEPTION. Internal topics are not created this way.
-A partition in a data directory that is offline has no leader: LEADER_NOT_AVAILABLE.
+next one has it, unless it cannot be made: then the log says why. A name that no topic can have is
+INVALID_TOPIC_EXCEPTION. Unlike in Apache Kafka internal topics are not created this way. A partition in a data
+directory that is offline has no leader: LEADER_NOT_AVAILABLE.
 """
 
 from __future__ import annotations
 
+import logging
 from uuid import UUID
 
 from kclient.errors import (
@@ -36,6 +38,8 @@ from refbroker.handlers.answers import (
 from refbroker.metadata.directories import offline_replicas
 from refbroker.metadata.image import ClusterImage, TopicState
 from refbroker.metadata.topics import NewTopic, check_name, plan_topic
+
+logger = logging.getLogger(__name__)
 
 Topic = MetadataResponse.MetadataResponseTopic
 
@@ -72,11 +76,17 @@ def _auto_create(
             continue
         try:
             check_name(name)
-            errors[name] = UnknownTopicOrPartitionError(topic=name)
-            if allowed and name not in INTERNAL_TOPICS:
-                records += plan_topic(broker, NewTopic(name)).records
+        except InvalidTopicError as error:
+            errors[name] = error
+            continue
+        errors[name] = UnknownTopicOrPartitionError(topic=name)
+        if not allowed or name in INTERNAL_TOPICS:
+            continue
+        try:
+            records += plan_topic(broker, NewTopic(name)).records
         except KafkaError as error:
-            errors[name] = error if isinstance(error, InvalidTopicError) else errors.get(name, error)
+            # The client hears the same as of one that is being made, and asks again.
+            logger.warning("cannot create topic %s, which a client has asked for: %s", name, error)
     return records, errors
 
 

@@ -242,19 +242,23 @@ def _assign(broker: Broker, topic: NewTopic) -> list[list[int]]:
         partitions = broker.config.integer("num.partitions")
     if replicas == BROKERS_CHOICE:
         replicas = broker.config.integer("default.replication.factor")
-    return [_place(broker, replicas)] * partitions
+    try:
+        return [_place(broker, replicas)] * partitions
+    except InvalidReplicationFactorError as error:
+        raise InvalidReplicationFactorError(
+            f"Unable to replicate the partition {replicas} time(s): {error.message}"
+        ) from None
 
 
 def _place(broker: Broker, replicas: int) -> list[int]:
     brokers = [node for node, one in sorted(broker.metadata.image.brokers.items()) if takes_new_partitions(one.record)]
-    refusal = f"Unable to replicate the partition {replicas} time(s): "
     if not brokers:
         raise InvalidReplicationFactorError(
-            f"{refusal}All brokers are currently fenced, or have all their log directories cordoned."
+            "All brokers are currently fenced, or have all their log directories cordoned."
         )
     if replicas > len(brokers):
         raise InvalidReplicationFactorError(
-            f"{refusal}The target replication factor of {replicas} cannot be reached because only {len(brokers)} "
+            f"The target replication factor of {replicas} cannot be reached because only {len(brokers)} "
             "broker(s) are registered or some brokers have all their log directories cordoned."
         )
     return brokers[:replicas]

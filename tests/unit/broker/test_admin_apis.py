@@ -241,12 +241,21 @@ async def test_a_missing_topic_is_made_if_both_sides_allow_it(harness: Harness) 
     assert ask(harness, "t", create=False).topics[0].error_code == missing
     assert not harness.broker.metadata.image.topics
     made = ask(harness, "t", "t").topics
-    assert {(topic.error_code, len(topic.partitions)) for topic in made} == {(missing, 0)}  # Kafka makes it meanwhile
+    # Kafka makes it meanwhile.
+    assert [(topic.error_code, len(topic.partitions)) for topic in made] == [(missing, 0)]
     assert list(harness.broker.metadata.image.topics) == ["t"]
     assert [(topic.error_code, len(topic.partitions)) for topic in ask(harness, "t").topics] == [(0, 1)]
     harness.settings["auto.create.topics.enable"] = "false"
     harness.restart()
     assert ask(harness, "u").topics[0].error_code == missing
+
+
+async def test_why_a_missing_topic_cannot_be_made_is_logged(harness: Harness, caplog: pytest.LogCaptureFixture) -> None:
+    missing = errors.UnknownTopicOrPartitionError.code
+    harness.create("a.b")
+    assert [ask(harness, "a_b").topics[0].error_code] == [missing]
+    assert "cannot create topic a_b, which a client has asked for: " in caplog.text
+    assert "collides with existing topic: a.b" in caplog.text
 
 
 async def test_a_name_that_cannot_be_is_not_made(harness: Harness) -> None:

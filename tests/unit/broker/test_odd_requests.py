@@ -48,6 +48,14 @@ async def test_a_topic_that_is_to_be_deleted_by_name_and_by_id_stays(harness: Ha
     assert list(harness.broker.metadata.image.topics) == ["a"]
 
 
+async def test_a_name_that_is_refused_itself_does_not_keep_its_id_from_being_deleted(harness: Harness) -> None:
+    for refused in ([Deletion(name="a")] * 2, [Deletion(name="a", topic_id=UNKNOWN_ID)]):
+        topic_id = harness.create("a")
+        answers = delete(harness, *refused, Deletion(topic_id=topic_id))
+        assert {(name, code) for name, _, code, _ in answers} == {("a", INVALID_REQUEST), ("a", 0)}
+        assert not harness.broker.metadata.image.topics
+
+
 @pytest.mark.parametrize(
     ("version", "error"), [(2, errors.InvalidRequestError), (3, errors.TopicDeletionDisabledError)]
 )
@@ -60,24 +68,27 @@ async def test_older_clients_hear_otherwise_that_deleting_is_forbidden(
     assert (answer.name, answer.error_code) == ("a", error.code)
 
 
-async def test_offsets_that_are_asked_for_twice_are_refused(harness: Harness) -> None:
+@pytest.mark.parametrize("entries", [1, 3])
+async def test_offsets_that_are_asked_for_twice_are_refused(harness: Harness, entries: int) -> None:
     harness.create("t", 2)
-    wanted = [
-        ListOffsetsRequest.ListOffsetsPartition(partition_index=n, timestamp=at)
-        for n, at in ((0, -1), (1, -1), (0, -2))
-    ]
-    request = ListOffsetsRequest(topics=[ListOffsetsRequest.ListOffsetsTopic(name="t", partitions=wanted)])
+    kind = ListOffsetsRequest
+    wanted = [kind.ListOffsetsPartition(partition_index=n, timestamp=at) for n, at in ((0, -1), (1, -1), (0, -2))]
+    parts = [wanted] if entries == 1 else [[one] for one in wanted]
+    request = kind(topics=[kind.ListOffsetsTopic(name="t", partitions=part) for part in parts])
     (topic,) = harness.send(request, 7).topics
     found = {one.partition_index: (one.error_code, one.offset) for one in topic.partitions}
     assert len(topic.partitions) == 2
     assert found == {0: (INVALID_REQUEST, -1), 1: (0, 0)}
 
 
-async def test_of_records_that_are_to_be_deleted_twice_the_last_offset_counts(harness: Harness) -> None:
+@pytest.mark.parametrize("entries", [1, 2])
+async def test_of_records_that_are_to_be_deleted_twice_the_last_offset_counts(harness: Harness, entries: int) -> None:
     harness.create("t")
     harness.produce("t", *(b"v" for _ in range(5)))
-    wanted = [DeleteRecordsRequest.DeleteRecordsPartition(partition_index=0, offset=offset) for offset in (4, 2)]
-    request = DeleteRecordsRequest(topics=[DeleteRecordsRequest.DeleteRecordsTopic(name="t", partitions=wanted)])
+    kind = DeleteRecordsRequest
+    wanted = [kind.DeleteRecordsPartition(partition_index=0, offset=offset) for offset in (4, 2)]
+    parts = [wanted] if entries == 1 else [[one] for one in wanted]
+    request = kind(topics=[kind.DeleteRecordsTopic(name="t", partitions=part) for part in parts])
     (result,) = harness.send(request, 2).topics[0].partitions
     assert (result.error_code, result.low_watermark) == (0, 2)
 

@@ -17,7 +17,7 @@ from kclient._error_base import (
 
 
 class UnknownServerError(BrokerError, code=-1, name="UNKNOWN_SERVER_ERROR"):
-    """The broker failed in an unexpected way while handling the request; its log says why."""
+    """The broker failed in an unexpected way while handling the request; see the broker's log."""
 
 
 class OffsetOutOfRangeError(BrokerError, code=1, name="OFFSET_OUT_OF_RANGE"):
@@ -27,7 +27,7 @@ class OffsetOutOfRangeError(BrokerError, code=1, name="OFFSET_OUT_OF_RANGE"):
 
 
 class CorruptRecordError(BrokerError, code=2, name="CORRUPT_MESSAGE", retriable=True):
-    """A record batch failed its checksum or is malformed; it was damaged on the way or on disk, or its
+    """A record batch failed its checksum or is malformed: it was damaged on the way or on disk, or its
     key is missing on a compacted topic.
     """
 
@@ -93,7 +93,7 @@ class NotCoordinatorError(BrokerError, code=16, name="NOT_COORDINATOR", retriabl
 
 
 class InvalidTopicError(BrokerError, code=17, name="INVALID_TOPIC_EXCEPTION"):
-    """The topic name is not valid, or the topic is internal; names take up to 249 of the characters a-z
+    """The topic name is not valid, or the topic is internal: names take up to 249 of the characters a-z
     A-Z 0-9 . _ -
     """
 
@@ -189,7 +189,7 @@ class InvalidReplicationFactorError(BrokerError, code=38, name="INVALID_REPLICAT
 
 
 class InvalidReplicaAssignmentError(BrokerError, code=39, name="INVALID_REPLICA_ASSIGNMENT"):
-    """The replica assignment is not valid; it names unknown or repeated brokers, or has gaps."""
+    """The replica assignment is not valid: it names unknown or repeated brokers, or has gaps."""
 
 
 class InvalidConfigurationError(BrokerError, code=40, name="INVALID_CONFIG"):
@@ -213,7 +213,7 @@ class PolicyViolationError(BrokerError, code=44, name="POLICY_VIOLATION"):
 
 
 class OutOfOrderSequenceError(BrokerError, code=45, name="OUT_OF_ORDER_SEQUENCE_NUMBER"):
-    """The broker received a batch whose sequence number does not follow the last one; records before it
+    """The broker received a batch whose sequence number does not follow the last one: records before it
     were lost or overtaken.
     """
 
@@ -229,7 +229,7 @@ class InvalidProducerEpochError(BrokerError, code=47, name="INVALID_PRODUCER_EPO
 
 
 class InvalidTxnStateError(BrokerError, code=48, name="INVALID_TXN_STATE"):
-    """The transaction is not in a state that allows the request; an earlier error or a bug in the
+    """The transaction is not in a state that allows the request: an earlier error or a bug in the
     application is the cause.
     """
 

@@ -74,6 +74,9 @@ def test_an_unknown_code_keeps_its_number() -> None:
         (68, "The group still has members; stop them first", "The group still has members; stop them first"),
         (68, "", "The group still has members; stop them first."),
         (68, None, "The group still has members; stop them first."),
+        (17, "Topic 'a.b' collides with existing topic: a_b", "Topic 'a.b' collides with existing topic: a_b"),
+        (39, "Attempted to add 2 additional partition(s)", "Attempted to add 2 additional partition(s)"),
+        (-1, "It broke.", "It broke; see the broker's log."),
         (29, "Not authorized to access topics: [t]", "Not authorized to access topics: [t]; ask for an ACL on it."),
     ],
 )

@@ -109,14 +109,15 @@ class ConsumerHealth(msgspec.Struct, frozen=True):
 
 
 class _Progress:
-    """When a partition moved last (`moved`), and since when it has had something to do (`since`)."""
+    """When a partition moved last (`moved`), since when it has had something to do (`since`), when it failed last."""
 
-    __slots__ = ("moved", "position", "shown", "since", "state", "told")
+    __slots__ = ("error", "failed", "moved", "position", "shown", "since", "state", "told")
 
     def __init__(self, state: PartitionState, position: int | None, now: float) -> None:
         self.state = state
         self.position = position
-        self.moved = self.since = now
+        self.moved = self.since = self.failed = now
+        self.error = state.error
         self.told = False
         self.shown: frozenset[tuple[str, str | None]] = frozenset()
 
@@ -326,6 +327,10 @@ class HealthMonitor(Manager):
             progress.position = position
             progress.moved = now
             progress.told = False
+        if progress.error is not state.error:
+            # Each failure is noted as an object of its own.
+            progress.error = state.error
+            progress.failed = now
         end = self._end(state)
         return progress, None if end is None else _between(position, end)
 
@@ -335,7 +340,8 @@ class HealthMonitor(Manager):
 
     def _partition(self, state: PartitionState, place: Place | None, now: float) -> PartitionHealth:
         progress, lag = self._note(state, place, now)
-        waiting = self._waiting(progress, lag, place, now)
+        failure = _failure(progress, now)
+        waiting = self._waiting(progress, lag, place, failure, now)
         return PartitionHealth(
             progress.position,
             state.committed,
@@ -344,10 +350,12 @@ class HealthMonitor(Manager):
             state.paused,
             max(0.0, now - progress.moved),
             waiting,
-            (state.error or self._asking.error) if waiting is Waiting.FAILING else None,
+            (failure or self._asking.error) if waiting is Waiting.FAILING else None,
         )
 
-    def _waiting(self, progress: _Progress, lag: int | None, place: Place | None, now: float) -> Waiting:
+    def _waiting(
+        self, progress: _Progress, lag: int | None, place: Place | None, failure: KafkaError | None, now: float
+    ) -> Waiting:
         state, asking, coordinator = progress.state, self._asking, self._coordinator
         info = self._metadata.cluster.partition(state.tp.topic, state.tp.partition)
         idle = progress.idle(now)
@@ -356,7 +364,7 @@ class HealthMonitor(Manager):
         # Its first call starts a partition. One that polls now and then is asleep for less than half of the time.
         wanted = slow or (state.state is FetchState.INITIALIZING and idle >= _SLOW)
         asleep = min(asking.idle(now), now - self._read_at) >= max(_SLOW, idle / 2)
-        fails = state.error is not None or (wanted and asking.error is not None)
+        fails = failure is not None or (wanted and asking.error is not None)
         awaits_committed = state.state is FetchState.AWAITING_COMMITTED
         reasons = {
             Waiting.PAUSED: state.paused,
@@ -373,6 +381,18 @@ class HealthMonitor(Manager):
             Waiting.NO_DATA: lag == 0,
         }
         return next((reason for reason, holds in reasons.items() if holds), Waiting.FETCHING)
+
+
+def _failure(progress: _Progress, now: float) -> KafkaError | None:
+    """What calls for records raise at the partition; None if the last failure is past, as far as can be told.
+
+    Only records and seeks take back the error that was raised last. It counts while another one comes next, and for
+    a while: the broker has to refuse again first, and calls that have the turn of other partitions raise nothing.
+    """
+    pieces = progress.state.pieces
+    if pieces and pieces[0].error is not None:
+        return progress.error
+    return progress.error if now - progress.failed < max(_SLOW, progress.idle(now) / 2) else None
 
 
 def _between(start: int | None, end: int | None) -> int | None:

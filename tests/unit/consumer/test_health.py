@@ -13,7 +13,7 @@ from kclient.consumer.asking import Asking
 from kclient.consumer.health import HealthMonitor, PartitionHealth, Waiting
 from kclient.consumer.iteration import Place
 from kclient.consumer.partition_state import FetchState, PartitionState, Position
-from kclient.errors import DeserializationError, KafkaError, TopicAuthorizationError, WakeupError
+from kclient.errors import DeserializationError, IllegalStateError, KafkaError, TopicAuthorizationError, WakeupError
 from kclient.metrics import Metrics
 from kclient.types import TopicPartition
 from tests.unit.consumer.model import Model
@@ -139,6 +139,11 @@ def fail_at_once(watched: Watched) -> None:
         raise TopicAuthorizationError(topic="other")
 
 
+def poll_refused(watched: Watched) -> None:
+    with contextlib.suppress(TopicAuthorizationError), watched.asking:
+        watched.model.read()
+
+
 def ask(watched: Watched) -> None:
     with watched.asking:
         pass
@@ -203,13 +208,10 @@ def test_a_partition_that_no_call_has_started_yet_waits_for_the_application() ->
 
 def test_a_stall_says_what_calls_for_records_raise(caplog: pytest.LogCaptureFixture) -> None:
     watched = Watched()
-    state = watched.model.subscription.partitions[TP]
-    state.high_watermark = 1
-    watched.model.subscription.fail(state, TopicAuthorizationError(topic="t", partition=0))
-    watched.model.nodes.down = {1, 2, 3}
+    watched.model.subscription.partitions[TP].high_watermark = 1
+    watched.log.error = TopicAuthorizationError.code
     for _ in range(70):
-        with contextlib.suppress(TopicAuthorizationError), watched.asking:
-            watched.model.read()
+        poll_refused(watched)
         watched.pass_time(1)
     (record,) = [record for record in caplog.records if "no progress" in record.message]
     assert "calls for records fail: TOPIC_AUTHORIZATION_FAILED (29): The client may not access the topic" in (
@@ -231,6 +233,98 @@ def test_records_end_what_failed_before() -> None:
     with watched.asking:
         assert watched.model.read()
     assert watched.health.waiting is Waiting.NO_DATA
+
+
+def refused_once() -> Watched:
+    """One call has raised that the topic may not be read; since then it may."""
+    watched = Watched()
+    watched.log.error = TopicAuthorizationError.code
+    watched.model.run(rounds=2)
+    with pytest.raises(TopicAuthorizationError), watched.asking:
+        watched.model.read()
+    assert watched.health.waiting is Waiting.FAILING
+    watched.log.error = 0
+    return watched
+
+
+def test_calls_that_bring_nothing_end_what_failed_before() -> None:
+    watched = refused_once()
+    for _ in range(5):
+        watched.pass_time(1)
+        with watched.asking:
+            assert watched.model.read() == []
+    assert (watched.health.lag, watched.health.waiting, watched.health.error) == (0, Waiting.NO_DATA, None)
+
+
+def test_what_failed_before_does_not_hide_what_a_stall_is_due_to() -> None:
+    watched = refused_once()
+    watched.model.subscription.partitions[TP].high_watermark = 1
+    watched.log.leader = None  # type: ignore[assignment]
+    watched.model.refresh()
+    for _ in range(70):
+        with watched.asking:
+            assert watched.model.read() == []
+        watched.pass_time(1)
+    (stall,) = watched.stalls
+    assert (stall[TP].waiting, stall[TP].error) == (Waiting.NO_LEADER, None)
+
+
+def test_calls_that_fail_at_another_partition_do_not_keep_up_what_failed_before() -> None:
+    watched = Watched()
+    watched.model.assign(TP, OTHER)
+    watched.model.run()
+    watched.log.error = watched.other.error = TopicAuthorizationError.code
+    for second in range(10):
+        if second == 3:
+            watched.log.error = 0
+        poll_refused(watched)
+        poll_refused(watched)
+        watched.pass_time(1)
+    partitions = watched.monitor.health().partitions
+    assert partitions[OTHER].waiting is Waiting.FAILING
+    assert (partitions[TP].waiting, partitions[TP].error) == (Waiting.NO_DATA, None)
+
+
+def test_calls_fail_as_long_as_the_next_one_does_however_seldom_they_are() -> None:
+    watched = Watched()
+    watched.log.error = TopicAuthorizationError.code
+    watched.model.run(rounds=2)
+    for _ in range(3):
+        poll_refused(watched)
+        for _ in range(20):
+            watched.pass_time(1)
+            assert watched.health.lag == 0
+            assert watched.health.waiting is Waiting.FAILING
+
+
+def test_a_call_is_under_way_until_the_outermost_one_ends() -> None:
+    now = 0.0
+    asking = Asking(lambda: now)
+    with asking:
+        with pytest.raises(IllegalStateError), asking:
+            raise IllegalStateError("a rebalance listener cannot ask for records")
+        now = 5.0
+        assert asking.within
+        assert asking.error is None
+        assert asking.idle(now) == 0.0
+    assert not asking.within
+    assert asking.error is None
+    assert asking.idle(7.0) == 2.0
+    with pytest.raises(IllegalStateError), asking, asking:
+        raise IllegalStateError("the listener passes it on")
+    assert not asking.within
+    assert isinstance(asking.error, IllegalStateError)
+
+
+def test_a_call_within_another_does_not_hide_what_the_one_before_raised() -> None:
+    asking = Asking(lambda: 0.0)
+    with pytest.raises(TopicAuthorizationError), asking:
+        raise TopicAuthorizationError(topic="t")
+    with asking:
+        with asking:
+            pass
+        assert isinstance(asking.error, TopicAuthorizationError)
+    assert asking.error is None
 
 
 def test_a_wakeup_is_no_failure() -> None:

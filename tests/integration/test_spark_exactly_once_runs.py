@@ -310,6 +310,28 @@ def test_an_attempt_that_was_aborted_is_not_taken_for_the_loss_of_a_batch_that_c
         assert open_transactions(bootstrap_servers, written) == []
 
 
+def test_what_an_attempt_left_open_is_aborted_in_later_commits_of_a_run_too(bootstrap_servers: str, topic: str) -> None:
+    with query(bootstrap_servers, topic, batches_of(2, 1)) as written:
+        driver = written.process()
+        commit(written.settings, 0, prepared_by_all(written, 0, "a"), driver)
+        prepared_by_all(written, 1, "a")
+        commit(written.settings, 1, prepared_by_all(written, 1, "a"), driver)
+        assert open_transactions(bootstrap_servers, written) == []
+        assert committed(bootstrap_servers, topic) == expected(written.rows)
+
+
+def test_a_transaction_that_is_decided_is_not_taken_for_an_attempt_that_was_left_open(
+    bootstrap_servers: str, topic: str
+) -> None:
+    with query(bootstrap_servers, topic, [[[b"a"]], [[]], [[b"b"]]]) as written:
+        driver = written.process(chance := Chance())
+        for batch in range(3):
+            before = len(chance.steps)
+            commit(written.settings, batch, prepared_by_all(written, batch, "a"), driver)
+        assert "before list_transactions" not in chance.steps[before:]
+        assert committed(bootstrap_servers, topic) == expected(written.rows)
+
+
 # -- processes that live long
 
 

@@ -14,6 +14,7 @@ misses them that died between its decision and Spark's own note of the batch: it
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable
 
 import msgspec
@@ -155,14 +156,13 @@ def read_decision(admin: Admin, settings: Settings) -> Decision | None:
         ExactlyOnceError: what the group has committed is not a decision.
         KafkaTimeoutError: the brokers do not answer.
     """
-    longest = settings.block_ms / 1000
-    patience = min(PATIENCE, longest / 2)
+    longest, began = settings.block_ms / 1000, time.monotonic()
     try:
-        committed = _committed(admin, settings, patience)
+        committed = _committed(admin, settings, began + min(PATIENCE, longest / 2))
     except (UnstableOffsetCommitError, KafkaTimeoutError):
         try:
-            admin.fence_producers(settings.driver_id, timeout=longest - patience)
-            committed = _committed(admin, settings, longest - patience)
+            admin.fence_producers(settings.driver_id, timeout=_left(began + longest))
+            committed = _committed(admin, settings, began + longest)
         except KafkaTimeoutError as error:
             raise KafkaTimeoutError(
                 f"the query's last decision was not read within max_block_ms ({settings.block_ms}): {error.message}"
@@ -181,24 +181,29 @@ def read_decision(admin: Admin, settings: Settings) -> Decision | None:
         ) from None
 
 
-def _committed(admin: Admin, settings: Settings, timeout: float) -> dict[TopicPartition, OffsetAndMetadata | None]:
+def _left(ends: float) -> float:
+    return max(0.0, ends - time.monotonic())
+
+
+def _committed(admin: Admin, settings: Settings, ends: float) -> dict[TopicPartition, OffsetAndMetadata | None]:
     """All that the group has committed, once it is stable.
 
     Asked for all, a broker says nothing of a partition that has no offset yet, not even that one is pending. So the
-    first decision is asked for by name, which waits until it has taken place or not.
+    first decision is asked for by name, which waits until it has taken place or not, or `time.monotonic` has come to
+    the end.
     """
     first = TopicPartition(settings.decision_topic, 0)
-    found = _stable_offsets(admin, settings.group, None, timeout)
-    if first not in found and _stable_offsets(admin, settings.group, [first], timeout)[first] is not None:
-        found = _stable_offsets(admin, settings.group, None, timeout)
+    found = _stable_offsets(admin, settings.group, None, ends)
+    if first not in found and _stable_offsets(admin, settings.group, [first], ends)[first] is not None:
+        found = _stable_offsets(admin, settings.group, None, ends)
     return found
 
 
 def _stable_offsets(
-    admin: Admin, group: str, partitions: list[TopicPartition] | None, timeout: float
+    admin: Admin, group: str, partitions: list[TopicPartition] | None, ends: float
 ) -> dict[TopicPartition, OffsetAndMetadata | None]:
     try:
-        return admin.list_group_offsets({group: partitions}, require_stable=True, timeout=timeout)[group]
+        return admin.list_group_offsets({group: partitions}, require_stable=True, timeout=_left(ends))[group]
     except AdminError as failed:
         (error,) = failed.errors.values()
         raise error from None

@@ -41,6 +41,8 @@ _log = logging.getLogger(__name__)
 
 _JOIN_LAPSE = 5.0
 """Seconds that the answer to JoinGroup may take beyond the rebalance timeout."""
+_REFUSED_SYNCS = 3
+"""So many in a row are an error: joining again does not help."""
 _STATIC_FROM = 5
 """The version of JoinGroup that knows static members."""
 
@@ -76,6 +78,9 @@ class GroupMember(AbstractMember[MemberState]):
         self._sync: Mapping[str, bytes] | None = None
         # Whether JoinGroup or SyncGroup is under way.
         self._asking = False
+        # In a row, which a JoinGroup that succeeds does not end, as one precedes each: only an assignment does, or a
+        # raised error.
+        self._refused_syncs = 0
         self._next_heartbeat = NEVER
         self._session_ends = NEVER
         self._rejoin_told = False
@@ -269,6 +274,7 @@ class GroupMember(AbstractMember[MemberState]):
         self._confirm(now)
         self._sync_time.record(1000 * (now - sent_at))
         self._rebalanced(now)
+        self._refused_syncs = 0
         self._move_to(MemberState.STABLE)
         self._last = generation
         self._join = None
@@ -378,6 +384,8 @@ class GroupMember(AbstractMember[MemberState]):
             self._try_again(now)
         elif outcome in (Outcome.AGAIN, Outcome.REBALANCE):
             self._try_again(now, at_once=outcome is Outcome.REBALANCE and not self._failures)
+        elif outcome is Outcome.REFUSED:
+            self._sync_refused(error, now)
         elif outcome is Outcome.LOST:
             self._lose(UNKNOWN_MEMBER_ID, error, now)
         elif outcome is Outcome.LATE:
@@ -391,10 +399,19 @@ class GroupMember(AbstractMember[MemberState]):
         else:
             self._fail(error)
 
+    def _sync_refused(self, error: KafkaError, now: float) -> None:
+        self._refused_syncs += 1
+        if self._refused_syncs < _REFUSED_SYNCS:
+            self._try_again(now)
+            return
+        # The owner knows now, and its next join is a new attempt.
+        self._refused_syncs = 0
+        self._fail(error)
+
     def _try_again(self, now: float, *, at_once: bool = False) -> None:
         """Join again, or heartbeat again, as the case may be."""
         self._failures += 1
-        wait = 0.0 if at_once else self._backoff.seconds(self._failures)
+        wait = 0.0 if at_once else self._backoff.seconds(max(self._failures, self._refused_syncs))
         if self.state is MemberState.STABLE:
             self._next_heartbeat = now + wait
             return

@@ -16,6 +16,7 @@ class Outcome(enum.Enum):
     AGAIN = "the same request again after a pause"
     MOVED = "look up the coordinator, then again"
     REBALANCE = "join again: the group rebalances"
+    REFUSED = "join again after a pause; if that does not help, the owner has to hear of it"
     TAKE_ID = "join again with the member id that the coordinator gave"
     LOST = "the coordinator does not know this member: begin anew without an id; what it had is lost"
     LATE = "the group went on without this member: keep the id; what it had is lost"
@@ -42,8 +43,9 @@ JOIN = _EVERYWHERE | {
     e.RebalanceInProgressError.code: Outcome.AGAIN,
 }
 SYNC = _EVERYWHERE | {
-    # Kafka never says so; the mock cluster of librdkafka does to a member that asks later than the leader.
-    e.InvalidRequestError.code: Outcome.REBALANCE,
+    # Kafka never says so. The mock cluster of librdkafka does to a member that asks later than the leader, and joining
+    # again helps; what else says so may do it always.
+    e.InvalidRequestError.code: Outcome.REFUSED,
 }
 HEARTBEAT = _EVERYWHERE
 

@@ -204,6 +204,46 @@ def test_what_follows_from_a_refused_sync(kind: type[errors.BrokerError], state:
         assert isinstance(case.events[-1], Rejoin if state is FENCED else Failed)
 
 
+def refused_syncs(case: Case, count: int) -> list[float]:
+    """Joins whose SyncGroup is refused as invalid; the seconds that each waited."""
+    pauses = []
+    for _ in range(count):
+        before = case.now
+        case.answer_join()
+        pauses.append(case.now - before)
+        case.answer_sync(code(errors.InvalidRequestError))
+    return pauses
+
+
+def test_syncs_that_are_always_refused_as_invalid_are_repeated_after_growing_pauses_and_told_in_the_end() -> None:
+    case = Case()
+    for _ in range(2):
+        case.events.clear()
+        case.join()
+        pauses = refused_syncs(case, 2)
+        assert not case.events
+        pauses += refused_syncs(case, 1)
+        assert pauses[0] == 0.0
+        assert 0.08 <= pauses[1] <= 0.12
+        assert 0.16 <= pauses[2] <= 0.24
+        (event,) = case.events
+        assert isinstance(event, Failed)
+        assert isinstance(event.error, errors.InvalidRequestError)
+        assert case.member.state is UNJOINED
+        assert case.member.poll(case.now) == ([], NEVER)
+
+
+def test_sync_that_succeeds_makes_good_those_that_were_refused_before() -> None:
+    case = Case()
+    for _ in range(3):
+        case.join()
+        refused_syncs(case, 2)
+        case.answer_join()
+        case.answer_sync()
+        assert case.member.state is STABLE
+    assert [type(event) for event in case.events] == [Assigned] * 3
+
+
 def test_owner_that_joins_again_before_it_hears_that_it_is_fenced_is_told_once_more() -> None:
     case = Case().stable()
     case.answer_heartbeat(code(errors.FencedInstanceIdError))

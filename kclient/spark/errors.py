@@ -38,8 +38,8 @@ class OptionError(SourceError, ConfigError, name="SPARK_OPTION"):
 class Lost(NamedTuple):
     """Offsets that were to be read and cannot be: from `start` until before `end`; None where that is not known.
 
-    `first` and `last` are where the log begins and ends now; None where there is none. What begins at its end was asked
-    for by somebody who took it to go on until `end`.
+    `first` and `last` are where the log begins and ends now; None where there is none, or where it is that of another
+    topic of the same name (`is_anew`). What begins at its end was asked for by somebody who took it to go on until `end`.
     """
 
     partition: TopicPartition
@@ -47,6 +47,7 @@ class Lost(NamedTuple):
     end: int | None
     first: int | None
     last: int | None
+    is_anew: bool = False
 
     @property
     def is_beyond(self) -> bool:
@@ -55,7 +56,8 @@ class Lost(NamedTuple):
 
     def __str__(self) -> str:
         if self.first is None or self.last is None:
-            return f"{self.partition}: {_span(self.start, self.end)} (the partition does not exist any more)"
+            why = "the topic was deleted and created anew" if self.is_anew else "the partition does not exist any more"
+            return f"{self.partition}: {_span(self.start, self.end)} ({why})"
         has = f"has {_span(self.first, self.last)}" if self.last > self.first else f"is empty at offset {self.last}"
         if self.is_beyond:
             has += f", and ends at {self.last}, before {self.end}"

@@ -12,8 +12,11 @@ is gone, one that ends before the place where the query is (a topic that was cre
 retention took, also the first ones of a partition that was added to a topic. Where that is no error, what is left is
 read, and a partition that was cut off goes on at its new end. What a topic had before it matched, and lost, is no loss.
 Nor is a place beyond an open transaction, from when the query read uncommitted: the partition waits for its end.
-That a topic is another one than before, under the same name, is known by its id (`topic_ids`), when a query starts and
-whenever something is missing: then all that was to come of it is lost, and what is there is read from its beginning.
+That a topic is another one than before, under the same name, is known by its id (`topic_ids`): then all that was to
+come of it is lost, and what is there is read from its beginning. Ids are looked up when a query starts, when something
+is missing, and before a micro-batch if they are older than DISCOVERY. A topic that is deleted, created anew and longer
+than the query's place within that time, between two looks, may so be read from that place for one micro-batch or more,
+until the next look.
 """
 
 from __future__ import annotations
@@ -32,7 +35,7 @@ from kclient.spark.offsets import LATEST, Bound, Kind, Offsets, Range, from_json
 from kclient.spark.planning import Task, plan
 from kclient.spark.ranges import in_logs, partitions_after_all, partitions_to_begin_with
 from kclient.spark.topic_ids import Ids, created_anew, ids_in, look_up, with_ids
-from kclient.spark.watermark import Ends, Watermark
+from kclient.spark.watermark import DISCOVERY, Ends, Watermark
 
 if TYPE_CHECKING:
     from kclient import Consumer
@@ -89,6 +92,8 @@ class MicroBatches:
         self._shown: Written | None = None
         self._ids: Ids = {}
         """Those of topics that were asked for; empty where the broker has none."""
+        self._asked_at = self._clock()
+        """Since when ids are kept."""
 
     def initial(self) -> Written:
         """Where a query starts that has no checkpoint.
@@ -159,16 +164,16 @@ class MicroBatches:
         if start == end or _is_promise(start) or not end:
             return []
         begun, wanted = from_json(start), from_json(end)
-        anew = created_anew(ids_in(start), ids_in(end))
-        begun = {tp: place for tp, place in begun.items() if tp.topic not in anew}
+        new_at_end = created_anew(ids_in(start), ids_in(end))
+        begun = {tp: place for tp, place in begun.items() if tp.topic not in new_at_end}
         last = self._watermark.recent()
         last = {**last, **self._ends_of_missing(wanted.keys() - last.keys())}
-        anew = created_anew(ids_in(end), self._ids_of({tp.topic for tp in wanted.keys() & last.keys()}))
-        there = [partition for partition in wanted if partition in last and partition.topic not in anew]
+        new_since = created_anew(ids_in(end), self._ids_of({tp.topic for tp in wanted.keys() & last.keys()}))
+        there = [partition for partition in wanted if partition in last and partition.topic not in new_since]
         first = self._first(there)
         report(
             [
-                Lost(partition, begun.get(partition, 0), offset, None, None)
+                Lost(partition, begun.get(partition, 0), offset, None, None, partition.topic in new_since)
                 for partition, offset in wanted.items()
                 if partition not in first and begun.get(partition, 0) < offset
             ],
@@ -237,13 +242,32 @@ class MicroBatches:
         return self._ids
 
     def _same_topics(self, start: Written, begun: Offsets, ends: Offsets) -> tuple[Offsets, list[Lost]]:
-        """The places in topics that are still those they were, and what is lost of the others."""
+        """The places in topics that are still those they were, and what is lost of the others.
+
+        What `ends` has of the others is cut to where they end now: it may be from before.
+        """
+        # Without anything to read there is no need to know: an idle query asks nothing.
+        if begun != ends and self._clock() - self._asked_at >= DISCOVERY:
+            self._ids, self._asked_at = {}, self._clock()
         changed = (ends.keys() - begun.keys() - self._begins.keys()) | (begun.keys() - ends.keys())
         for partition in changed.union(self._shorter(begun, ends)):
             self._ids.pop(partition.topic, None)
-        anew = created_anew(ids_in(start), self._ids_of({partition.topic for partition in ends}))
-        lost = [Lost(tp, place, None, None, None) for tp, place in sorted(begun.items()) if tp.topic in anew]
+        before = ids_in(start)
+        found = self._ids_of({partition.topic for partition in ends})
+        # One that is just not there keeps its id, lest a later look put that of another one beside its offsets.
+        self._ids = {**{topic: before[topic] for topic in before.keys() - found.keys()}, **found}
+        anew = created_anew(before, self._ids)
+        self._cut_to_new({tp for tp in ends if tp.topic in anew}, ends)
+        lost = [Lost(tp, at, None, None, None, is_anew=True) for tp, at in sorted(begun.items()) if tp.topic in anew]
         return {tp: place for tp, place in begun.items() if tp.topic not in anew}, lost
+
+    def _cut_to_new(self, partitions: Set[TopicPartition], ends: Offsets) -> None:
+        now = self._ends_of_missing(partitions)
+        for partition in partitions:
+            if partition in now:
+                ends[partition] = min(ends[partition], now[partition])
+            else:
+                del ends[partition]
 
     def _begins_of_new(self, begun: Offsets, ends: Offsets) -> tuple[Offsets, list[Lost]]:
         """Where partitions begin that are not in the checkpoint, and what they lost before they were read."""

@@ -441,7 +441,9 @@ def test_offsets_without_ids_go_on_and_get_them(logs: Logs) -> None:
 
 def test_a_topic_that_was_created_anew_and_is_longer_than_before_is_a_loss(logs: Logs) -> None:
     logs.ids = {"t": "new"}
-    with pytest.raises(DataLossError, match="t-0: offset 3 and what came after it") as raised:
+    with pytest.raises(
+        DataLossError, match=r"t-0: offset 3 and what came after it \(the topic was deleted and created anew\)"
+    ) as raised:
         batches(logs).latest(begun(3, 4) | OLD)
     assert [one.partition for one in raised.value.lost] == [A, B]
 
@@ -471,6 +473,35 @@ def test_a_topic_that_is_created_anew_while_the_query_runs_is_known_by_its_short
     ]
 
 
+@pytest.mark.parametrize("held", [False, True])
+def test_a_topic_that_is_created_anew_and_refilled_between_two_looks_is_read_from_its_beginning(
+    logs: Logs, held: bool
+) -> None:
+    logs.ids = {"t": "old"}
+    made, strict = batches(logs, failOnDataLoss="false"), batches(logs)
+    if held:
+        logs.last = {A: 50, B: 50}
+        for one in (made, strict):
+            one.hold()
+    place = made.latest(begun(1, 1) | OLD, 20)
+    assert strict.latest(begun(1, 1) | OLD, 20) == place
+    logs.ids, logs.last, logs.now = {"t": "new"}, {A: 30, B: 30}, 1.0
+    with pytest.raises(DataLossError, match="the topic was deleted and created anew"):
+        strict.latest(place)
+    end = made.latest(place)
+    assert end == begun(30, 30) | NEW
+    assert [(task.start, task.end) for task in made.tasks(place, end)] == [(0, 30), (0, 30)]
+
+
+def test_an_idle_query_asks_for_no_ids(logs: Logs) -> None:
+    logs.ids = {"t": "old"}
+    made = batches(logs)
+    place = made.latest(begun(1, 1) | OLD)
+    logs.now = 9.0
+    assert made.latest(place) == place
+    assert logs.asked_ids == [["t"]]
+
+
 def test_a_topic_that_comes_back_is_another_one(logs: Logs) -> None:
     logs.ids = {"t": "old", "new": "first"}
     logs.last[C] = 5
@@ -485,7 +516,7 @@ def test_a_topic_that_comes_back_is_another_one(logs: Logs) -> None:
 
 def test_a_micro_batch_that_was_planned_of_a_topic_that_is_another_one_by_now_is_a_loss(logs: Logs) -> None:
     logs.ids = {"t": "new"}
-    with pytest.raises(DataLossError, match="t-1: offsets 4 to 5"):
+    with pytest.raises(DataLossError, match=r"t-1: offsets 4 to 5 \(the topic was deleted and created anew\)"):
         batches(logs).tasks(begun(3, 4) | OLD, begun(3, 6) | OLD)
     lenient = batches(logs, failOnDataLoss="false")
     assert lenient.tasks(begun(3, 4) | OLD, begun(3, 6) | OLD) == []

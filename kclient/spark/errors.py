@@ -39,7 +39,8 @@ class Lost(NamedTuple):
     """Offsets that were to be read and cannot be: from `start` until before `end`; None where that is not known.
 
     `first` and `last` are where the log begins and ends now; None where there is none, or where it is that of another
-    topic of the same name (`is_anew`). What begins at its end was asked for by somebody who took it to go on until `end`.
+    topic of the same name (`is_anew`). What begins at its end was asked for by somebody who took it to go on until
+    `end`.
     """
 
     partition: TopicPartition

@@ -32,6 +32,9 @@ from kclient.types import Node, TopicPartition
 
 _log = logging.getLogger(__name__)
 
+_WARN_EVERY = 60.0
+"""Seconds between warnings of starting over: a broker that drops every connection would bring one a second."""
+
 
 class MetadataNodes(Protocol):
     """What the metadata manager wants of the connections."""
@@ -95,6 +98,7 @@ class MetadataManager(Manager):
         self._next_attempt = 0.0
         self._refresh_at = 0.0
         self._trying_since = NEVER
+        self._warn_at = 0.0
 
     # -- from any thread
 
@@ -190,7 +194,10 @@ class MetadataManager(Manager):
         return Poll([], self._trying_since + self._rebootstrap_after)
 
     def _rebootstrap(self, now: float, reason: str) -> None:
-        _log.warning("%s: starting over from the bootstrap servers", reason)
+        level = logging.DEBUG if now < self._warn_at else logging.WARNING
+        _log.log(level, "%s: starting over from the bootstrap servers", reason)
+        if level == logging.WARNING:
+            self._warn_at = now + _WARN_EVERY
         self._trying_since = now
         self._nodes.use_bootstrap()
 

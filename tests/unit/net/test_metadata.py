@@ -302,6 +302,27 @@ def test_a_broker_can_ask_the_client_to_start_over() -> None:
     assert not channel.unanswered
 
 
+def test_starting_over_again_and_again_is_a_warning_once_a_minute(caplog: pytest.LogCaptureFixture) -> None:
+    rig = Rig()
+    rig.start(1)
+
+    def warnings_in(seconds: float) -> int:
+        caplog.clear()
+        ends = rig.clock.now + seconds
+        while rig.clock.now < ends:
+            rig.metadata.request_update()
+            rig.advance(1.0)
+            if rig.channel.address.sockaddr[0] == "b0" and not rig.channel.closed:
+                rig.channel.refuse()
+                rig.advance(0.5)
+            rig.connect().answer(cluster())
+            rig.settle()
+        return sum("starting over" in record.message for record in caplog.records if record.levelname == "WARNING")
+
+    assert warnings_in(50.0) == 1
+    assert warnings_in(60.0) == 1
+
+
 def test_too_long_without_metadata_the_client_starts_over() -> None:
     rig = Rig(ProducerConfig(bootstrap_servers="boot:1", metadata_recovery_rebootstrap_trigger_ms=5_000))
     rig.start(1)

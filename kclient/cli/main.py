@@ -11,10 +11,19 @@ import sys
 from kclient.errors import AdminError, ConfigError, KafkaError
 
 WRONG_COMMAND_LINE = 2
+_INTERRUPTED = 130
 
 
 def main() -> None:
     """Run the command line of this process and exit."""
+    try:
+        _run()
+    except KeyboardInterrupt:
+        # While the commands are imported; once they run, typer ends with the same code.
+        sys.exit(_INTERRUPTED)
+
+
+def _run() -> None:
     try:
         import rich  # noqa: F401 - only to see that it is there
         import typer  # noqa: F401

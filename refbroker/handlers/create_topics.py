@@ -2,21 +2,22 @@
 
 Each topic for itself: one that cannot be made does not hold up the others. The answer comes when the
 topics' logs exist, so they can be used at once and `timeout_ms` does not matter. Version 5 and later
-return the settings, 7 the id. A name that is in the request twice is INVALID_REQUEST; of names that collide in
-metrics (`a.b`, `a_b`) the first is made, and the others are INVALID_TOPIC_EXCEPTION; with more than 10,000
-partitions in all, every topic of the request is POLICY_VIOLATION. Left out: creation policies, throttling
-(KIP-599).
+return the settings, 7 the id. A name that is in the request twice is INVALID_REQUEST; of names that
+collide in metrics (`a.b`, `a_b`) the first is made, and the others are INVALID_TOPIC_EXCEPTION; with more than 10,000
+partitions in all, but for those named twice, every topic of the request is POLICY_VIOLATION. Left out: creation
+policies, throttling (KIP-599).
 """
 
 from __future__ import annotations
 
 from collections import Counter
 
-from kclient.errors import InvalidReplicaAssignmentError, InvalidRequestError, KafkaError, PolicyViolationError
+from kclient.errors import InvalidRequestError, KafkaError, PolicyViolationError
 from kclient.protocol import Message
 from kclient.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from refbroker.dispatch import Change, Context
 from refbroker.handlers.answers import code_of
+from refbroker.log.log_dir import METADATA_TOPIC
 from refbroker.metadata.topics import BROKERS_CHOICE, MOST_PARTITIONS, NewTopic, TopicPlan, plan_topic
 from refbroker.settings.effective import topic_values
 
@@ -26,24 +27,26 @@ Result = CreateTopicsResponse.CreatableTopicResult
 def handle(context: Context, request: CreateTopicsRequest) -> CreateTopicsResponse | Change:
     """Carry out a CreateTopics request."""
     counts = Counter(topic.name for topic in request.topics)
-    too_many = sum(_partitions(context, topic) for topic in request.topics) > MOST_PARTITIONS
+    wanted = [topic for topic in request.topics if counts[topic.name] == 1]
+    if sum(_partitions(context, topic) for topic in wanted if topic.name != METADATA_TOPIC) > MOST_PARTITIONS:
+        too_many = PolicyViolationError("Excessively large number of partitions per request.")
+        return CreateTopicsResponse(topics=[_refusal(topic.name, too_many) for topic in request.topics])
     records: list[Message] = []
     results: list[Result] = []
     made: list[str] = []
-    for name, count in counts.items():
+    for topic in wanted:
         try:
-            if count > 1:
-                raise InvalidRequestError("Duplicate topic name.")
-            if too_many:
-                raise PolicyViolationError("Excessively large number of partitions per request.")
-            wanted = next(topic for topic in request.topics if topic.name == name)
-            plan = plan_topic(context.broker, _new_topic(wanted), made)
+            plan = plan_topic(context.broker, _new_topic(topic), made)
         except KafkaError as error:
-            results.append(Result(name=name, error_code=code_of(error), error_message=error.message))
+            results.append(_refusal(topic.name, error))
         else:
-            made.append(name)
+            made.append(topic.name)
             records += plan.records
-            results.append(_result(context, name, plan))
+            results.append(_result(context, topic.name, plan))
+    duplicate = InvalidRequestError("Duplicate topic name.")
+    results += [_refusal(name, duplicate) for name, count in counts.items() if count > 1]
+    # Not the controller, but what stands before it refuses these, and adds them to its answer.
+    results.sort(key=lambda result: result.name == METADATA_TOPIC)
     response = CreateTopicsResponse(topics=results)
     return response if request.validate_only else Change(records, lambda: response)
 
@@ -58,16 +61,17 @@ def _partitions(context: Context, topic: CreateTopicsRequest.CreatableTopic) -> 
 
 
 def _new_topic(topic: CreateTopicsRequest.CreatableTopic) -> NewTopic:
-    placed = Counter(one.partition_index for one in topic.assignments)
-    if twice := [partition for partition, count in placed.items() if count > 1]:
-        raise InvalidReplicaAssignmentError(f"Found multiple manual partition assignments for partition {twice[0]}")
     return NewTopic(
         topic.name,
         topic.num_partitions,
         topic.replication_factor,
-        {one.partition_index: one.broker_ids for one in topic.assignments},
+        [(one.partition_index, one.broker_ids) for one in topic.assignments],
         {config.name: config.value for config in topic.configs},
     )
+
+
+def _refusal(name: str, error: KafkaError) -> Result:
+    return Result(name=name, error_code=code_of(error), error_message=error.message)
 
 
 def _result(context: Context, name: str, plan: TopicPlan) -> Result:

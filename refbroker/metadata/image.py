@@ -69,6 +69,11 @@ class BrokerRegistration:
     fenced: bool = True
     in_controlled_shutdown: bool = False
 
+    @property
+    def is_active(self) -> bool:
+        """Whether it may lead partitions."""
+        return not self.fenced and not self.in_controlled_shutdown
+
 
 @dataclass(slots=True)
 class PartitionState:

@@ -50,14 +50,14 @@ class NewTopic:
 
     Attributes:
         num_partitions, replication_factor: -1 leaves them to the broker.
-        assignments: partition -> brokers, when the replicas are placed by hand.
+        assignments: each partition with its brokers, when the replicas are placed by hand.
         configs: settings of its own; None is no value and is refused.
     """
 
     name: str
     num_partitions: int = BROKERS_CHOICE
     replication_factor: int = BROKERS_CHOICE
-    assignments: Mapping[int, Sequence[int]] = field(default_factory=dict)
+    assignments: Sequence[tuple[int, Sequence[int]]] = ()
     configs: Mapping[str, str | None] = field(default_factory=dict)
 
 
@@ -142,17 +142,21 @@ def plan_partitions(
         raise InvalidPartitionsError(
             f"The topic {name} currently has {present} partition(s); {count} would not be an increase."
         )
+    replication_factor = len(topic.partitions[0].replicas)
+    if assignments is not None and len(assignments) != count - present:
+        raise InvalidReplicaAssignmentError(
+            f"Attempted to add {count - present} additional partition(s), but only {len(assignments)} "
+            f"assignment(s) were specified."
+        )
     if count - present > MOST_PARTITIONS:
         raise PolicyViolationError("Unable to perform excessively large batch operation.")
     if assignments is None:
-        placed = [_place(broker, len(topic.partitions[0].replicas)) for _ in range(count - present)]
+        placed = [_place(broker, replication_factor)] * (count - present)
     else:
-        if len(assignments) != count - present:
-            raise InvalidReplicaAssignmentError(
-                f"Attempted to add {count - present} additional partition(s), but only {len(assignments)} "
-                f"assignment(s) were specified."
-            )
-        placed = [check_replicas(broker.metadata.image, replicas) for replicas in assignments]
+        placed = [
+            _check_placed(broker.metadata.image, number, replicas, replication_factor)
+            for number, replicas in enumerate(assignments, present)
+        ]
     return partition_records(broker, topic.topic_id, present, placed)
 
 
@@ -161,19 +165,22 @@ def partition_records(
 ) -> list[Message]:
     """The records of new partitions, numbered from `first` on."""
     image = broker.metadata.image
-    return [
-        PartitionRecord(
-            partition_id=number,
-            topic_id=topic_id,
-            replicas=list(replicas),
-            isr=list(replicas),
-            leader=replicas[0],
-            leader_epoch=0,
-            partition_epoch=0,
-            directories=[default_directory(image, replica) for replica in replicas],
+    records: list[Message] = []
+    for number, replicas in enumerate(assignments, first):
+        in_sync = [node for node in replicas if image.brokers[node].is_active]
+        records.append(
+            PartitionRecord(
+                partition_id=number,
+                topic_id=topic_id,
+                replicas=list(replicas),
+                isr=in_sync,
+                leader=in_sync[0],
+                leader_epoch=0,
+                partition_epoch=0,
+                directories=[default_directory(image, replica) for replica in replicas],
+            )
         )
-        for number, replicas in enumerate(assignments, first)
-    ]
+    return records
 
 
 def check_configs(
@@ -217,22 +224,7 @@ def _check_new_name(image: ClusterImage, name: str, others: Iterable[str]) -> No
 def _assign(broker: Broker, topic: NewTopic) -> list[list[int]]:
     """The brokers of each partition."""
     if topic.assignments:
-        if topic.replication_factor != BROKERS_CHOICE:
-            raise InvalidRequestError(
-                "A manual partition assignment was specified, but replication factor was not set to -1."
-            )
-        if topic.num_partitions != BROKERS_CHOICE:
-            raise InvalidRequestError(
-                "A manual partition assignment was specified, but numPartitions was not set to -1."
-            )
-        if sorted(topic.assignments) != list(range(len(topic.assignments))):
-            raise InvalidReplicaAssignmentError("partitions should be a consecutive 0-based integer sequence")
-        placed = [check_replicas(broker.metadata.image, topic.assignments[n]) for n in sorted(topic.assignments)]
-        if len({len(replicas) for replicas in placed}) > 1:
-            raise InvalidReplicaAssignmentError(
-                "The manual partition assignments do not all have the same number of replicas."
-            )
-        return placed
+        return _assign_by_hand(broker.metadata.image, topic)
     if topic.replication_factor < BROKERS_CHOICE or topic.replication_factor == 0:
         raise InvalidReplicationFactorError("Replication factor must be larger than 0, or -1 to use the default value.")
     if topic.num_partitions < BROKERS_CHOICE or topic.num_partitions == 0:
@@ -250,9 +242,34 @@ def _assign(broker: Broker, topic: NewTopic) -> list[list[int]]:
         ) from None
 
 
+def _assign_by_hand(image: ClusterImage, topic: NewTopic) -> list[list[int]]:
+    """The brokers of each partition; what is wrong is told in the order in which Kafka's controller finds it."""
+    if topic.replication_factor != BROKERS_CHOICE:
+        raise InvalidRequestError(
+            "A manual partition assignment was specified, but replication factor was not set to -1."
+        )
+    if topic.num_partitions != BROKERS_CHOICE:
+        raise InvalidRequestError("A manual partition assignment was specified, but numPartitions was not set to -1.")
+    placed: dict[int, list[int]] = {}
+    replication_factor = None
+    for number, replicas in topic.assignments:
+        if number in placed:
+            raise InvalidReplicaAssignmentError(f"Found multiple manual partition assignments for partition {number}")
+        placed[number] = _check_placed(image, number, replicas, replication_factor)
+        replication_factor = len(replicas)
+    if sorted(placed) != list(range(len(placed))):
+        raise InvalidReplicaAssignmentError("partitions should be a consecutive 0-based integer sequence")
+    return [placed[number] for number in range(len(placed))]
+
+
 def _place(broker: Broker, replicas: int) -> list[int]:
-    brokers = [node for node, one in sorted(broker.metadata.image.brokers.items()) if takes_new_partitions(one.record)]
-    if not brokers:
+    registered = broker.metadata.image.brokers
+    # Those that are fenced come last, as long as there is one to lead.
+    brokers = sorted(
+        (node for node, one in registered.items() if takes_new_partitions(one.record)),
+        key=lambda node: (registered[node].fenced, node),
+    )
+    if not brokers or registered[brokers[0]].fenced:
         raise InvalidReplicationFactorError(
             "All brokers are currently fenced, or have all their log directories cordoned."
         )
@@ -264,21 +281,44 @@ def _place(broker: Broker, replicas: int) -> list[int]:
     return brokers[:replicas]
 
 
-def check_replicas(image: ClusterImage, replicas: Sequence[int]) -> list[int]:
+def check_replicas(image: ClusterImage, replicas: Sequence[int], replication_factor: int | None = None) -> list[int]:
     """See that a partition can have these replicas.
 
+    Parameters:
+        replication_factor: how many they must be; None for any number.
+
     Raises:
-        InvalidReplicaAssignmentError: a broker is not there, or there twice, or there is none.
+        InvalidReplicaAssignmentError: a broker is not there, or there twice, or there is none, or another number.
     """
     if not replicas:
         raise InvalidReplicaAssignmentError("The manual partition assignment includes an empty replica list.")
-    for position, broker in enumerate(replicas):
+    previous = None
+    for broker in sorted(replicas):
         if broker not in image.brokers:
             raise InvalidReplicaAssignmentError(
                 f"The manual partition assignment includes broker {broker}, but no such broker is registered."
             )
-        if broker in replicas[:position]:
+        if broker == previous:
             raise InvalidReplicaAssignmentError(
                 f"The manual partition assignment includes the broker {broker} more than once."
             )
+        previous = broker
+    if replication_factor is not None and len(replicas) != replication_factor:
+        raise InvalidReplicaAssignmentError(
+            f"The manual partition assignment includes a partition with {len(replicas)} replica(s), but this is not "
+            f"consistent with previous partitions, which have {replication_factor} replica(s)."
+        )
     return list(replicas)
+
+
+def _check_placed(
+    image: ClusterImage, number: int, replicas: Sequence[int], replication_factor: int | None
+) -> list[int]:
+    """See that a new partition can have these replicas, one of which must be able to lead it."""
+    checked = check_replicas(image, replicas, replication_factor)
+    if not any(image.brokers[node].is_active for node in checked):
+        raise InvalidReplicaAssignmentError(
+            f"All brokers specified in the manual partition assignment for partition {number} are fenced or in "
+            "controlled shutdown."
+        )
+    return checked

@@ -132,8 +132,8 @@ async def test_more_partitions_than_a_request_may_make_are_refused_before_they_t
     assert create(harness, new("a", 9_999), new("b", 2)) == {"a": (code, text), "b": (code, text)}
     assert not harness.broker.metadata.image.topics
     harness.create("t")
-    more = CreatePartitionsRequest(topics=[CreatePartitionsRequest.CreatePartitionsTopic(name="t", count=2**31 - 1)])
-    (answer,) = harness.send(more, 3).results
+    more = CreatePartitionsRequest.CreatePartitionsTopic(name="t", count=2**31 - 1, assignments=None)
+    (answer,) = harness.send(CreatePartitionsRequest(topics=[more]), 3).results
     assert (answer.error_code, answer.error_message) == (
         code,
         "Unable to perform excessively large batch operation.",

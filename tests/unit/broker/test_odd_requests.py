@@ -15,6 +15,7 @@ from kclient.protocol.messages.delete_topics import DeleteTopicsRequest
 from kclient.protocol.messages.describe_cluster import DescribeClusterRequest
 from kclient.protocol.messages.describe_topic_partitions import DescribeTopicPartitionsRequest
 from kclient.protocol.messages.list_offsets import ListOffsetsRequest
+from kclient.protocol.messages.records.metadata_log import RegisterBrokerRecord
 from refbroker.handlers.answers import TOPIC_OPERATIONS
 from tests.unit.broker.harness import Harness
 
@@ -147,12 +148,120 @@ async def test_another_endpoint_than_a_brokers_is_refused(
     assert (answer.error_code, answer.error_message) == (error.code, text)
 
 
-async def test_a_partition_that_is_placed_twice_is_refused(harness: Harness) -> None:
-    placed = [CreateTopicsRequest.CreatableReplicaAssignment(partition_index=0, broker_ids=[1])] * 2
-    topic = CreateTopicsRequest.CreatableTopic(name="t", num_partitions=-1, replication_factor=-1, assignments=placed)
-    (result,) = harness.send(CreateTopicsRequest(topics=[topic]), 7).topics
-    assert result.error_code == errors.InvalidReplicaAssignmentError.code
-    assert result.error_message == "Found multiple manual partition assignments for partition 0"
+def join(harness: Harness, node: int, *, fenced: bool = False) -> None:
+    """Have the metadata know of another broker, as it may where a cluster had more nodes."""
+    harness.broker.metadata.append([RegisterBrokerRecord(broker_id=node, fenced=fenced)])
+
+
+def place(
+    harness: Harness, *partitions: tuple[int, list[int]], name: str = "t", **topic: Any
+) -> list[tuple[str, int, str | None]]:
+    kind = CreateTopicsRequest
+    placed = [
+        kind.CreatableReplicaAssignment(partition_index=index, broker_ids=brokers) for index, brokers in partitions
+    ]
+    wanted = {"num_partitions": -1, "replication_factor": -1, **topic}
+    created = kind.CreatableTopic(name=name, assignments=placed, **wanted)
+    return [(one.name, one.error_code, one.error_message) for one in harness.send(kind(topics=[created]), 7).topics]
+
+
+NOBODY = (
+    "All brokers specified in the manual partition assignment for partition 2 are fenced or in controlled shutdown."
+)
+BY_HAND = "The manual partition assignment includes "
+INCONSISTENT = "but this is not consistent with previous partitions, which have"
+
+
+@pytest.mark.parametrize(
+    ("partitions", "text"),
+    [
+        ([(0, [1]), (0, [1])], "Found multiple manual partition assignments for partition 0"),
+        ([(5, [1]), (5, [9])], "Found multiple manual partition assignments for partition 5"),
+        ([(0, [9]), (0, [1])], f"{BY_HAND}broker 9, but no such broker is registered."),
+        ([(0, [1]), (0, [1]), (1, [])], "Found multiple manual partition assignments for partition 0"),
+        ([(0, [1]), (1, []), (1, [1])], f"{BY_HAND}an empty replica list."),
+        ([(0, [9, 7])], f"{BY_HAND}broker 7, but no such broker is registered."),
+        ([(0, [9, 1, 1])], f"{BY_HAND}the broker 1 more than once."),
+        ([(0, [1]), (1, [2, 1])], f"{BY_HAND}a partition with 2 replica(s), {INCONSISTENT} 1 replica(s)."),
+        ([(1, [1]), (3, [1, 2])], f"{BY_HAND}a partition with 2 replica(s), {INCONSISTENT} 1 replica(s)."),
+        ([(0, [1]), (2, [9])], f"{BY_HAND}broker 9, but no such broker is registered."),
+        ([(0, [1]), (2, [1])], "partitions should be a consecutive 0-based integer sequence"),
+        ([(0, [1]), (2, [3])], NOBODY),
+    ],
+)
+async def test_of_all_that_is_wrong_with_replicas_placed_by_hand_the_first_is_told(
+    harness: Harness, partitions: list[tuple[int, list[int]]], text: str
+) -> None:
+    join(harness, 2)
+    join(harness, 3, fenced=True)
+    assert place(harness, *partitions) == [("t", errors.InvalidReplicaAssignmentError.code, text)]
+
+
+async def test_what_else_is_wrong_with_a_topic_is_told_before_its_placement(harness: Harness) -> None:
+    harness.create("there")
+    twice = (0, [1]), (0, [1])
+    null = [CreateTopicsRequest.CreatableTopicConfig(name="retention.ms", value=None)]
+    assert place(harness, *twice, name="there")[0][1] == errors.TopicExistsError.code
+    assert place(harness, *twice, name="bad name")[0][1] == errors.InvalidTopicError.code
+    assert place(harness, *twice, name="__cluster_metadata")[0][1] == INVALID_REQUEST
+    assert place(harness, *twice, configs=null)[0][1] == errors.InvalidConfigurationError.code
+    assert place(harness, *twice, num_partitions=2)[0][1] == INVALID_REQUEST
+
+
+async def test_replicas_on_brokers_that_are_fenced_are_not_in_sync(harness: Harness) -> None:
+    join(harness, 0, fenced=True)
+    assert place(harness, (0, [0, 1])) == [("t", 0, None)]
+    created = CreateTopicsRequest.CreatableTopic(name="u", num_partitions=1, replication_factor=2)
+    assert not harness.send(CreateTopicsRequest(topics=[created]), 7).topics[0].error_code
+    topics = harness.broker.metadata.image.topics
+    found = [topics[name].partitions[0] for name in ("t", "u")]
+    assert [(one.replicas, one.isr, one.leader) for one in found] == [([0, 1], [1], 1), ([1, 0], [1], 1)]
+
+
+@pytest.mark.parametrize(
+    ("count", "placed", "text"),
+    [
+        (2, [[1, 2]], f"{BY_HAND}a partition with 2 replica(s), {INCONSISTENT} 1 replica(s)."),
+        (2, [[2, 2]], f"{BY_HAND}the broker 2 more than once."),
+        (20_000, [[1]], "Attempted to add 19999 additional partition(s), but only 1 assignment(s) were specified."),
+        (3, [[1], [3]], NOBODY),
+    ],
+)
+async def test_more_partitions_are_placed_by_the_same_rules(
+    harness: Harness, count: int, placed: list[list[int]], text: str
+) -> None:
+    join(harness, 2)
+    join(harness, 3, fenced=True)
+    harness.create("t")
+    kind = CreatePartitionsRequest
+    assignments = [kind.CreatePartitionsAssignment(broker_ids=brokers) for brokers in placed]
+    topic = kind.CreatePartitionsTopic(name="t", count=count, assignments=assignments)
+    (result,) = harness.send(kind(topics=[topic]), 3).results
+    assert (result.error_code, result.error_message) == (errors.InvalidReplicaAssignmentError.code, text)
+
+
+def created(harness: Harness, **partitions: list[int]) -> list[tuple[str, int]]:
+    """The answer about topics of so many partitions, each named as often as it has numbers."""
+    kind = CreateTopicsRequest
+    topics = [
+        kind.CreatableTopic(name=name, num_partitions=count, replication_factor=1)
+        for name, counts in partitions.items()
+        for count in counts
+    ]
+    return [(one.name, one.error_code) for one in harness.send(kind(topics=topics), 7).topics]
+
+
+async def test_topics_that_are_named_twice_do_not_count_among_too_many_partitions(harness: Harness) -> None:
+    assert created(harness, a=[6_000, 6_000], b=[1], __cluster_metadata=[10_000]) == [
+        ("b", 0),
+        ("a", INVALID_REQUEST),
+        ("__cluster_metadata", INVALID_REQUEST),
+    ]
+
+
+async def test_too_many_partitions_fail_every_topic_also_those_that_are_named_twice(harness: Harness) -> None:
+    code = errors.PolicyViolationError.code
+    assert created(harness, a=[1, 1], b=[10_001]) == [("a", code), ("a", code), ("b", code)]
 
 
 async def test_more_partitions_for_a_topic_that_is_not_there_are_refused_without_a_text(harness: Harness) -> None:

@@ -6,6 +6,7 @@ The classes for the broker's error codes are in `_error_codes`, those of the cli
 
 from __future__ import annotations
 
+import copy
 from typing import Any, ClassVar, Self
 
 
@@ -86,6 +87,10 @@ class KafkaError(Exception):
         """Where it happened: those of topic, partition, offset, broker and api that are known."""
         known = {name: getattr(self, name) for name in ("topic", "partition", "offset", "broker", "api")}
         return {name: value for name, value in known.items() if value is not None}
+
+    def without_frames(self) -> Self:
+        """A copy to keep, or to raise anew: it holds on to nothing of where this one was raised."""
+        return copy.copy(self)
 
     def __str__(self) -> str:
         where = ", ".join(f"{name} {value}" for name, value in self.context().items())

@@ -5,7 +5,6 @@ Leaves out what follows from it (`health`, and `group.poll_interval` for a group
 
 from __future__ import annotations
 
-import copy
 import time
 from collections.abc import Callable
 from types import TracebackType
@@ -42,8 +41,8 @@ class Asking:
             self._last = self._clock()
             self.error = None
             if isinstance(error, KafkaError) and not isinstance(error, WakeupError):
-                # A copy has no traceback: its frames hold the face, which the network thread must not keep alive.
-                self.error = copy.copy(error)
+                # Its frames hold the face, which the network thread must not keep alive.
+                self.error = error.without_frames()
         self._depth -= 1
 
     @property

@@ -13,7 +13,6 @@ next one to ask the broker for; what lies between is in `pieces`. Leaves out who
 
 from __future__ import annotations
 
-import copy
 import enum
 from collections import deque
 from typing import TYPE_CHECKING, NamedTuple
@@ -155,8 +154,8 @@ class PartitionState:
         self.state = state
 
     def failed(self, error: KafkaError) -> None:
-        """The owner is given an error instead of records; noted without the frames it is raised through."""
-        self.error = copy.copy(error)
+        """The owner is given an error instead of records."""
+        self.error = error.without_frames()
 
     def lag(self, read_committed: bool) -> int | None:
         """How many offsets lie between the position and the end; None while either is unknown."""

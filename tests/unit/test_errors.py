@@ -53,6 +53,17 @@ def test_an_error_survives_pickling(error: errors.KafkaError) -> None:
     assert again.context() == error.context()
 
 
+def test_what_is_kept_of_an_error_is_the_same_without_its_frames() -> None:
+    with pytest.raises(errors.CorruptRecordError) as caught:
+        raise errors.CorruptRecordError("broken", topic="t", partition=1, offset=5) from ValueError("checksum")
+    error = caught.value
+    error.retriable = False
+    kept = error.without_frames()
+    assert type(kept) is type(error)
+    assert (str(kept), kept.context(), kept.retriable) == (str(error), error.context(), False)
+    assert (kept.__traceback__, kept.__cause__, kept.__context__) == (None, None, None)
+
+
 def test_the_text_names_code_cause_and_place() -> None:
     text = str(SAMPLES[0])
     assert text.startswith("NOT_LEADER_OR_FOLLOWER (6, retriable): ")

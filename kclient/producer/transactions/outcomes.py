@@ -7,7 +7,6 @@ Leaves out what is done about it (`manager`).
 
 from __future__ import annotations
 
-import copy
 import enum
 from collections.abc import Sequence
 
@@ -180,6 +179,6 @@ def marked(error: KafkaError, *, is_abortable: bool = False, is_fatal: bool = Fa
 
 def copied(error: KafkaError) -> KafkaError:
     """An error to raise once more, without where it was raised before."""
-    made = copy.copy(error)
+    made = error.without_frames()
     made.__cause__ = error.__cause__
     return made

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from kclient.config import AdminConfig, ClientConfig, ConsumerConfig, ProducerConfig, dotted_name
+from kclient.config import ClientConfig, ConsumerConfig, ProducerConfig
 from kclient.errors import ConfigError
 from kclient.spark.errors import OptionError, as_in_spark
 from kclient.spark.offsets import EARLIEST, LATEST, Bound, Kind
@@ -25,8 +25,6 @@ GROUP = "group.id"
 PREFIX = "kafka."
 ISOLATION = "isolation.level"
 UNCOMMITTED = "read_uncommitted"
-
-_OF_ADMIN = frozenset(dotted_name(AdminConfig, name) for name in AdminConfig.__struct_fields__)
 
 
 class ReadOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -235,8 +233,3 @@ def _name_clients(client: dict[str, str], prefix: str | None) -> None:
 def _name_group(client: dict[str, str], commit_to: str | None) -> None:
     if commit_to is not None and client.setdefault(GROUP, commit_to) != commit_to:
         raise OptionError(f"commitOffsetsToGroup={commit_to} and {PREFIX}{GROUP}={client[GROUP]} are different groups")
-
-
-def for_admin(client: Mapping[str, str]) -> dict[str, str]:
-    """Of a client's options, by Kafka's dotted names, those that an admin client has too."""
-    return {name: value for name, value in client.items() if name in _OF_ADMIN}

@@ -17,9 +17,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 from uuid import UUID
 
-from kclient import Admin
 from kclient.errors import AdminError, UnknownTopicOrPartitionError
-from kclient.spark.options import ReadOptions, for_admin
+from kclient.spark.admins import open_admin
+from kclient.spark.options import ReadOptions
 
 Ids = dict[str, str]
 """By topic, its id as Kafka's tools write it; an empty one where the brokers give none, as those before 2.8."""
@@ -48,7 +48,7 @@ def look_up(options: ReadOptions, topics: Iterable[str]) -> Ids:
     Raises:
         KafkaError: the brokers cannot tell.
     """
-    with Admin.from_properties(for_admin(options.client)) as admin:
+    with open_admin(options.client) as admin:
         try:
             found = admin.describe_topics(topics)
         except AdminError as error:

@@ -16,10 +16,10 @@ from contextlib import contextmanager
 from kclient import Admin, Producer
 from kclient.admin import ConfigResource
 from kclient.errors import AdminError, InvalidTxnTimeoutError, KafkaError
+from kclient.spark.admins import open_admin
 from kclient.spark.errors import OptionError
-from kclient.spark.exactly_once.settings import BLOCK, Settings
+from kclient.spark.exactly_once.settings import Settings
 from kclient.spark.forks import forget_in_children
-from kclient.spark.options import for_admin
 
 TIMEOUT = "transaction.timeout.ms"
 MOST_IDLE = 8
@@ -34,14 +34,6 @@ ABORT_SECONDS = 5.0
 _Key = tuple[tuple[str, str], ...]
 
 
-def _open_admin(client: dict[str, str]) -> Admin:
-    """Make an admin client, whose calls wait as long as those of the producers."""
-    options = for_admin(client)
-    if BLOCK in client:
-        options["default.api.timeout.ms"] = client[BLOCK]
-    return Admin.from_properties(options)
-
-
 class Clients:
     """The clients of one process.
 
@@ -52,7 +44,7 @@ class Clients:
     def __init__(
         self,
         open_producer: Callable[..., Producer] = Producer.from_properties,
-        open_admin: Callable[[dict[str, str]], Admin] = _open_admin,
+        open_admin: Callable[[dict[str, str]], Admin] = open_admin,
     ) -> None:
         self._open_producer = open_producer
         self._open_admin = open_admin

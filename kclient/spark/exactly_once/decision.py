@@ -156,7 +156,8 @@ def read_decision(admin: Admin, settings: Settings) -> Decision | None:
         ExactlyOnceError: what the group has committed is not a decision.
         KafkaTimeoutError: the brokers do not answer.
     """
-    longest, began = settings.block_ms / 1000, time.monotonic()
+    block_ms = settings.block_ms
+    longest, began = block_ms / 1000, time.monotonic()
     try:
         committed = _committed(admin, settings, began + min(PATIENCE, longest / 2))
     except (UnstableOffsetCommitError, KafkaTimeoutError):
@@ -165,7 +166,7 @@ def read_decision(admin: Admin, settings: Settings) -> Decision | None:
             committed = _committed(admin, settings, began + longest)
         except KafkaTimeoutError as error:
             raise KafkaTimeoutError(
-                f"the query's last decision was not read within max_block_ms ({settings.block_ms}): {error.message}"
+                f"the query's last decision was not read within max_block_ms ({block_ms}): {error.message}"
             ) from None
     # The topic that is named now need not be the one that was named then.
     heads = [(found.offset, place) for place, found in committed.items() if found is not None and place.partition == 0]

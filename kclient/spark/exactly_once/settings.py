@@ -22,7 +22,6 @@ from kclient.config import ProducerConfig
 from kclient.types import PreparedTransaction
 
 PREFIX = "kclient-spark"
-BLOCK = "max.block.ms"
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):

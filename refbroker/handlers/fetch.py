@@ -15,9 +15,14 @@ import asyncio
 from uuid import UUID
 
 from kclient.errors import (
+    FencedLeaderEpochError,
+    InconsistentTopicIdError,
     InvalidFetchSessionEpochError,
     KafkaError,
+    KafkaStorageError,
+    NotLeaderOrFollowerError,
     OffsetOutOfRangeError,
+    UnknownLeaderEpochError,
     UnknownTopicIdError,
     UnknownTopicOrPartitionError,
 )
@@ -35,6 +40,18 @@ FIRST_WITH_TRUNCATION = 12
 FIRST_WITH_LEADER_HINTS = 16
 UNKNOWN_OFFSET = -1
 READ_COMMITTED = 1
+
+# What a broker in good order answers too, so that it is not counted as a failure.
+_EXPECTED = (
+    FencedLeaderEpochError,
+    InconsistentTopicIdError,
+    KafkaStorageError,
+    NotLeaderOrFollowerError,
+    OffsetOutOfRangeError,
+    UnknownLeaderEpochError,
+    UnknownTopicIdError,
+    UnknownTopicOrPartitionError,
+)
 
 PartitionData = FetchResponse.PartitionData
 
@@ -135,10 +152,10 @@ class _Fetch:
         self.logs: list[PartitionLog] = []
         self._refused: list[tuple[Key, FetchedPartition, PartitionData]] = []
         self._readable: list[tuple[Key, FetchedPartition]] = []
-        self._sort(wanted)
+        self._set_missing_apart(wanted)
         self.cannot_wait = not self._readable
 
-    def _sort(self, wanted: dict[Key, FetchedPartition]) -> None:
+    def _set_missing_apart(self, wanted: dict[Key, FetchedPartition]) -> None:
         """Tell the partitions that are read from those that there are not; of these the unknown topics come first."""
         partitions = self._context.broker.partitions
         missing: list[tuple[Key, FetchedPartition, PartitionData]] = []
@@ -240,10 +257,10 @@ class _Fetch:
         broker = self._context.broker
         broker.metrics.has_failed = True
         topic = broker.partitions.topic_name(wanted.topic)
-        if topic is not None:
+        if topic is not None and not isinstance(error, _EXPECTED):
             broker.metrics.topics.of(topic).failed_fetch += 1
         data = _refusal(wanted, code_of(error))
-        leader = self._hints.add(error, self._context.broker.partitions.state(wanted.topic, wanted.partition))
+        leader = self._hints.add(error, broker.partitions.state(wanted.topic, wanted.partition))
         if leader is not None:
             data.current_leader = FetchResponse.LeaderIdAndEpoch(leader_id=leader[0], leader_epoch=leader[1])
         return data

@@ -54,7 +54,6 @@ from refbroker.log.checkpoints import TopicPartitionKey
 from refbroker.partitions import LocalPartition
 from refbroker.transaction_verification import ClientSupport, verify_partitions
 
-NO_OFFSET = -1
 FIRST_WITH_ZSTD = 7
 FIRST_WITH_LEADER_HINTS = 10
 FIRST_WITH_ABORTABLE_ERROR = 11
@@ -67,8 +66,9 @@ ADMIN_CLIENT = "__admin_client"
 # Where in a batch the second byte of its attributes is, its bit for transactions, those of the codec, and one of these.
 _ATTRIBUTES, _TRANSACTIONAL, _CODEC, _ZSTD = 22, 0x10, 0x07, 4
 
-# Errors of logs whose answers do not say where the log starts.
-_WITHOUT_LOG_START = (RecordTooLargeError, RecordBatchTooLargeError, CorruptRecordError, KafkaStorageError)
+# Errors of logs that a broker in good order gives too: they are not counted as failures, and their answers do not say
+# where the log starts.
+_EXPECTED = (RecordTooLargeError, RecordBatchTooLargeError, CorruptRecordError, KafkaStorageError)
 
 PartitionResult = ProduceResponse.PartitionProduceResponse
 Unverified = Mapping[TopicPartitionKey, KafkaError]
@@ -215,17 +215,18 @@ def _store(context: Context, request: ProduceRequest, unverified: Unverified) ->
         name = _topic_key(context, topic)
         results = []
         for partition in topic.partition_data:
-            log_start_offset = NO_OFFSET
+            found: LocalPartition | None = None
             try:
                 found = _find(context, request.acks, name, partition, unverified)
-                log_start_offset = found.log.log_start_offset
                 results.append(_append(context, request.acks, found, partition, now))
             except KafkaError as error:
                 failure = error
-                _count_failure(context, name, error, partition)
+                broker.metrics.has_failed = True
                 result = _failed(context, name, partition.index, error, hints)
-                if not isinstance(error, _WITHOUT_LOG_START):
-                    result.log_start_offset = log_start_offset
+                if found is not None:
+                    _count_failure(context, found.topic, error, partition)
+                    if not isinstance(error, _EXPECTED):
+                        result.log_start_offset = found.log.log_start_offset
                 results.append(result)
         if results:
             responses.append(
@@ -309,15 +310,14 @@ def _append(
 
 
 def _count_failure(
-    context: Context, topic: str | UUID, error: KafkaError, wanted: ProduceRequest.PartitionProduceData
+    context: Context, topic: str, error: KafkaError, wanted: ProduceRequest.PartitionProduceData
 ) -> None:
-    context.broker.metrics.has_failed = True
-    name = context.broker.partitions.topic_name(topic)
-    if name is not None:
-        stats = context.broker.metrics.topics.of(name)
+    """Count what a log has refused."""
+    stats = context.broker.metrics.topics.of(topic)
+    if isinstance(error, RecordTooLargeError | RecordBatchTooLargeError):
+        stats.bytes_rejected += len(wanted.records or b"")
+    elif not isinstance(error, _EXPECTED):
         stats.failed_produce += 1
-        if isinstance(error, RecordTooLargeError | RecordBatchTooLargeError):
-            stats.bytes_rejected += len(wanted.records or b"")
 
 
 def _failed(

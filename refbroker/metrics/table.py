@@ -128,12 +128,12 @@ BYTES_OUT = _topic("bytesout", "Bytes of record batches that were fetched.", "By
 BYTES_REJECTED = _topic("bytesrejected", "Bytes of record batches that were too large.", "BytesRejectedPerSec")
 FAILED_PRODUCE = _topic(
     "failedproducerequests",
-    "Partitions of Produce requests that were answered with an error (Kafka: with one that it did not expect).",
+    "Partitions of Produce requests whose log refused the batch with an error that nobody expects.",
     "FailedProduceRequestsPerSec",
 )
 FAILED_FETCH = _topic(
     "failedfetchrequests",
-    "Partitions of Fetch requests that were answered with an error (Kafka: with one that it did not expect).",
+    "Partitions of Fetch requests that could not be read with an error that nobody expects.",
     "FailedFetchRequestsPerSec",
 )
 

@@ -10,7 +10,8 @@ class TopicStats:
         records_in: how many records were stored; one whose producer sent it twice counts twice, as with Kafka.
         bytes_in, bytes_out: of record batches as they came and as they were given out, compressed.
         bytes_rejected: of batches that were too large.
-        failed_produce, failed_fetch: answers with an error for a partition of the topic.
+        failed_produce, failed_fetch: answers for a partition of the topic with an error that nobody expects: no missing
+            partition or other leader, no record that is too large or broken, no disk that failed.
     """
 
     __slots__ = ("bytes_in", "bytes_out", "bytes_rejected", "failed_fetch", "failed_produce", "records_in")

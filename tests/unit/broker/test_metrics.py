@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from kclient import errors
 from kclient.protocol import Message
 from kclient.protocol.messages.delete_topics import DeleteTopicsRequest
 from kclient.protocol.messages.fetch import FetchRequest, FetchResponse
@@ -75,21 +76,41 @@ async def test_a_fetch_that_waits_counts_its_bytes_once(harness: Harness) -> Non
     assert harness.broker.metrics.topics.of("a").bytes_out == len(records)
 
 
-async def test_failures_of_partitions_are_counted_under_topics_that_exist(harness: Harness) -> None:
+async def test_failures_that_clients_bring_about_are_not_counted(harness: Harness) -> None:
     harness.create("a", max_message_bytes="100")
     too_large = batch(b"x" * 200)
-    assert harness.produce_bytes("a", too_large).error_code == 10
-    assert harness.produce_bytes("a", None).error_code == 87
+    assert harness.produce_bytes("a", too_large).error_code == errors.RecordTooLargeError.code
+    assert harness.produce_bytes("a", batch(b"1")[:-1] + b"x").error_code == errors.CorruptRecordError.code
+    assert harness.produce_bytes("a", None).error_code == errors.InvalidRecordError.code
+    harness.produce("a", b"1", partition=9)
     harness.produce("nowhere", b"1")
-    harness.send(fetch("a", 7), 11)
-    harness.send(fetch("nowhere"), 11)
+    for topic, partition, offset in (("a", 0, 7), ("a", 9, 0), ("nowhere", 0, 0)):
+        request = fetch(topic, offset)
+        request.topics[0].partitions[0].partition = partition
+        (answer,) = harness.send(request, 11).responses[0].partitions
+        assert answer.error_code
 
     topics = harness.broker.metrics.topics
     assert set(topics.all()) == {"a"}
-    assert topics.of("a").failed_produce == 2
+    assert topics.of("a").failed_produce == 0
+    assert topics.of("a").failed_fetch == 0
     assert topics.of("a").bytes_rejected == len(too_large)
-    assert topics.of("a").failed_fetch == 1
     assert topics.of("a").bytes_in == 0
+
+
+async def test_failures_that_nobody_expects_are_counted_by_topic(harness: Harness) -> None:
+    harness.create("a")
+    for sequence, error in ((0, 0), (7, errors.OutOfOrderSequenceError.code)):
+        records = batch(b"1", producer_id=5, producer_epoch=0, base_sequence=sequence)
+        assert harness.produce_bytes("a", records).error_code == error
+    segment = harness.directory / "a-0" / f"{0:020d}.log"
+    segment.write_bytes(bytes(segment.stat().st_size))
+    (answer,) = harness.send(fetch("a"), 11).responses[0].partitions
+    assert answer.error_code == errors.CorruptRecordError.code
+
+    topics = harness.broker.metrics.topics
+    assert topics.of("a").failed_produce == topics.total().failed_produce == 1
+    assert topics.of("a").failed_fetch == topics.total().failed_fetch == 1
 
 
 async def test_a_deleted_topic_vanishes_but_stays_in_the_sum(harness: Harness) -> None:

@@ -41,6 +41,7 @@ from kclient.errors import (
     KafkaError,
     WakeupError,
 )
+from kclient.net.backoff import retry_backoff
 from kclient.net.engine import Engine
 from kclient.net.manager import NEVER
 from kclient.net.operation import Operation, Pause
@@ -96,6 +97,7 @@ class ConsumerCore:
         self._fetch_latency = metrics.histogram("fetch_latency")
         self._fetch_size = metrics.histogram("fetch_size")
         jitter = random.Random()
+        self._backoff = retry_backoff(config, jitter)
         shared = (self.subscription, engine.metadata, engine.nodes, config)
         self.fetcher = Fetcher(*shared, random=jitter, on_fetched=self._on_fetched)
         self.offsets = OffsetsManager(*shared, random=jitter, wall_clock=_wall_clock)
@@ -331,7 +333,8 @@ class ConsumerCore:
     def topics(self, names: list[str] | None, timeout: float) -> Operation[dict[str, list[PartitionInfo]]]:
         """Returns the partitions of these topics, or of all that may be seen."""
         self.engine.check_usable()
-        return (yield from list_topics(self.engine, names, timeout, create=self.config.allow_auto_create_topics))
+        create = self.config.allow_auto_create_topics
+        return (yield from list_topics(self.engine, names, timeout, self._backoff, create=create))
 
     # -- the group
 

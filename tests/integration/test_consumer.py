@@ -25,6 +25,7 @@ from kclient.errors import (
     WakeupError,
 )
 from kclient.types import OffsetAndTimestamp, TopicPartition
+from refbroker.testing import RefBroker
 from tests.integration.seeding import Seeder
 
 
@@ -310,6 +311,25 @@ def test_topics_and_partitions_are_listed(open_consumer: Opener, seed: Seeder, t
     assert len(consumer.list_topics()[topic]) == 3
     with pytest.raises(UnknownTopicOrPartitionError, match="nowhere"):
         consumer.partitions_for("nowhere-" + topic)
+
+
+@pytest.mark.refbroker_only
+def test_topics_are_asked_for_again_where_the_answer_is_lost_or_the_leader_is_not_known_yet() -> None:
+    with (
+        RefBroker() as kafka,
+        Consumer(bootstrap_servers=kafka.bootstrap_servers, default_api_timeout_ms=20_000) as consumer,
+    ):
+        kafka.create_topic("t")
+        for api in (lambda: consumer.partitions_for("t"), lambda: consumer.list_topics()["t"]):
+            lost = kafka.faults.cut("Metadata", when="after", count=2)
+            assert [info.partition for info in api()] == [0]
+            lost.wait(2)
+        early = kafka.faults.fail("Metadata", "LEADER_NOT_AVAILABLE", topic="t", count=2)
+        assert [info.partition for info in consumer.partitions_for("t")] == [0]
+        early.wait(2)
+        kafka.faults.cut("Metadata", count=None)
+        with pytest.raises(KafkaTimeoutError, match=r"no broker told of its topics within 0.5 s; the last error: "):
+            consumer.list_topics(timeout=0.5)
 
 
 def test_unknown_topic_is_an_error_and_not_a_silence(open_consumer: Opener, topic: str) -> None:

@@ -23,31 +23,46 @@ A, B = TopicPartition("t", 0), TopicPartition("t", 1)
 
 
 class FakeEnds:
-    """Answers as it is told to; each look passes the gate, and shuts it if only one is to."""
+    """Answers as it is told to; each look passes the gate, and shuts it if only one is to.
+
+    A look is before the gate, or over: none is on its way through it while the test does something.
+    """
 
     def __init__(self) -> None:
         self.answer: Offsets | Exception = {A: 1}
-        self.gate = threading.Event()
-        self.gate.set()
         self.only_one = False
         self.begun = 0
         self.looks = 0
         self.closed = threading.Event()
+        self._is_open = True
+        self._turn = threading.Condition()
 
     def look(self) -> Offsets:
-        self.begun += 1
-        assert self.gate.wait(20)
-        if self.only_one:
-            self.gate.clear()
-        self.looks += 1
-        if isinstance(self.answer, Exception):
-            raise self.answer
-        return self.answer
+        with self._turn:
+            self.begun += 1
+            self._turn.notify_all()
+            assert self._turn.wait_for(lambda: self._is_open, 20)
+            self._is_open = not self.only_one
+            self.looks += 1
+            if isinstance(self.answer, Exception):
+                raise self.answer
+            return self.answer
 
     def stop_in_a_look(self) -> None:
         """Let none pass the gate any more, and wait until one stands before it."""
-        self.gate.clear()
-        wait_until(lambda: self.begun > self.looks)
+        with self._turn:
+            self._is_open = False
+            assert self._turn.wait_for(lambda: self.begun > self.looks, 20)
+
+    def shut(self) -> None:
+        """Let none pass the gate any more."""
+        with self._turn:
+            self._is_open = False
+
+    def let_pass(self) -> None:
+        with self._turn:
+            self._is_open = True
+            self._turn.notify_all()
 
     def close(self) -> None:
         self.closed.set()
@@ -66,8 +81,9 @@ def open_watermark(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> Iterator[Ca
 
     yield make
     for ends, watermark in opened:
-        ends.gate.set()
         watermark.stop()
+        ends.only_one = False
+        ends.let_pass()
 
 
 @pytest.fixture
@@ -87,12 +103,10 @@ def test_the_first_question_waits_for_a_look(open_watermark: Any) -> None:
 def test_while_a_look_is_under_way_the_last_answer_serves(open_watermark: Any) -> None:
     ends, watermark = open_watermark()
     watermark.latest()
-    ends.gate.clear()
-    begun = ends.begun
-    wait_until(lambda: ends.begun > begun or ends.begun > ends.looks)
+    ends.stop_in_a_look()
     ends.answer = {A: 2}
     assert watermark.latest() == {A: 1}
-    ends.gate.set()
+    ends.let_pass()
     wait_until(lambda: watermark.latest() == {A: 2})
     assert watermark.known() == {A: 2}
 
@@ -109,7 +123,7 @@ def test_who_finds_an_old_answer_waits_for_a_look_that_begins_after_the_question
     assert not answer.done()
     ends.answer = {A: 3}
     begun = ends.begun
-    ends.gate.set()
+    ends.let_pass()
     assert answer.result(20) == {A: 3}
     # The one that was under way when the question came told nothing of what was written since.
     assert ends.looks > begun
@@ -126,7 +140,7 @@ def test_who_asks_after_a_pause_waits_for_a_look_unless_a_recent_answer_will_do(
     assert watermark.recent() == {A: 1}
     answer = ask(watermark)
     wait_until(lambda: watermark._waiting)
-    ends.gate.set()
+    ends.let_pass()
     assert answer.result(20) == {A: 2}
 
 
@@ -142,14 +156,18 @@ def test_it_rests_when_nobody_asks(open_watermark: Any, clock: Clock) -> None:
     assert resting.looks > looks
 
 
-def test_a_failure_is_raised_and_the_next_question_looks_again(open_watermark: Any, clock: Clock) -> None:
+def test_a_failure_is_raised_and_the_next_question_looks_again(open_watermark: Any, ask: Any, clock: Clock) -> None:
     ends, watermark = open_watermark()
     ends.answer = KafkaTimeoutError("nobody is there")
     with pytest.raises(KafkaTimeoutError, match="nobody is there"):
         watermark.latest()
-    clock.now += FRESH + 0.01
+    ends.stop_in_a_look()
     ends.answer = {A: 4}
-    assert watermark.latest() == {A: 4}
+    clock.now += FRESH + 0.01
+    answer = ask(watermark)
+    wait_until(lambda: watermark._waiting)
+    ends.let_pass()
+    assert answer.result(20) == {A: 4}
 
 
 def test_who_asks_while_a_look_is_under_way_that_fails_waits_for_no_other(
@@ -164,21 +182,21 @@ def test_who_asks_while_a_look_is_under_way_that_fails_waits_for_no_other(
     ends.answer = KafkaTimeoutError("nobody is there")
     ends.only_one = True
     clock.now += 60
-    ends.gate.set()
+    ends.let_pass()
     with pytest.raises(KafkaTimeoutError, match="nobody is there"):
         answer.result(10)
 
 
 def test_stop_ends_the_thread_and_who_waits(open_watermark: Any, ask: Any) -> None:
     ends, watermark = open_watermark()
-    ends.gate.clear()
+    ends.shut()
     answer = ask(watermark)
     wait_until(lambda: ends.begun)
     watermark.stop()
     with pytest.raises(SourceError, match="stopped"):
         answer.result(20)
     assert not ends.closed.is_set()
-    ends.gate.set()
+    ends.let_pass()
     assert ends.closed.wait(20)
 
 

@@ -66,9 +66,13 @@ def test_what_is_written_is_there(
 
 
 def test_a_topic_that_does_not_exist_is_told_before_rows_are_written(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "CREATED_WITHIN", 0.3)
+    # That the brokers have no such topic has to be known by then.
+    monkeypatch.setattr(module, "CREATED_WITHIN", 1.5)
     with RefBroker(auto_create_topics_enable=False) as kafka:
         servers = kafka.bootstrap_servers
+        kafka.create_topic("other")
+        with producers.borrow(delivery(servers, "orders").options) as connected:
+            connected.partitions_for("other")
         with pytest.raises(SourceError, match=f"there is no topic 'orders' on {servers}"):
             check_topic(delivery(servers, "orders").options)
         with Admin(bootstrap_servers=servers) as admin:

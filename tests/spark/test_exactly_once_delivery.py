@@ -54,10 +54,11 @@ def test_a_task_that_does_not_know_its_batch_says_what_is_missing(missing: str) 
 
 @pytest.mark.timeout(20)
 def test_a_task_that_finds_no_broker_fails_within_the_time_that_other_writes_have() -> None:
-    delivery = choose_delivery(options(**{"kafka.max.block.ms": "300"}), columns())
+    # Time enough for the connection to be refused, which the error tells.
+    delivery = choose_delivery(options(**{"kafka.max.block.ms": "2000"}), columns())
     with pytest.raises(
         SourceError,
-        match=r"^Kafka on 127.0.0.1:1 did not answer: .* within kafka\.max\.block\.ms \(300\): .*could not connect",
+        match=r"^Kafka on 127.0.0.1:1 did not answer: .* within kafka\.max\.block\.ms \(2000\): .*could not connect",
     ):
         delivery.write(iter([]), Context(**STREAM))
     CLIENTS.close()

@@ -199,7 +199,8 @@ def test_topics_by_pattern_and_partitions_by_number(
     topic = make_topic(partitions=3)
     fill(producer, topic, 6, partitions=3)
     assert reader.offsets(subscribePattern=topic[:-1] + ".") == {0: [0, 1], 1: [0, 1], 2: [0, 1]}
-    assert caplog.text == ""
+    # Other loggers may tell what other threads do.
+    assert not [record for record in caplog.records if record.name.startswith("kclient.spark")]
     assert reader.offsets(subscribePattern=topic[:-1]) == {}
     assert f"subscribePattern '{topic[:-1]}' matches no topic on " in caplog.text
     assert reader.offsets(assign=json.dumps({topic: [2, 0]})) == {0: [0, 1], 2: [0, 1]}
@@ -312,12 +313,14 @@ def test_a_batch_that_ends_beyond_an_open_transaction_waits_for_its_end(
     transact(bootstrap_servers, topic, "plain")
     asked = {"subscribe": topic, "endingOffsets": json.dumps({topic: {"0": 11}}), "failOnDataLoss": strict}
     committed = {"kafka.isolation.level": "read_committed"}
+    rest = {"startingOffsets": json.dumps({topic: {"0": 10}})}
     with Producer(bootstrap_servers=bootstrap_servers, transactional_id=topic) as producer:
         producer.init_transactions()
         producer.begin_transaction()
         producer.send(topic, b"open").result(timeout=20)
         with pytest.raises(SourceError, match=r"nothing came of .*-0 from offset 10 .*the task reads up to 11"):
-            reader.rows({**committed, "kafkaConsumer.pollTimeoutMs": "200"}, **asked)
+            # Nothing is to be read within that time: how fast the broker is does not matter.
+            reader.rows({**committed, "kafkaConsumer.pollTimeoutMs": "200"}, **asked, **rest)
         producer.commit_transaction()
     assert reader.offsets(committed, **asked) == {0: list(range(11))}
 
@@ -415,10 +418,12 @@ def test_what_never_comes_fails_the_task_after_a_while(
 ) -> None:
     topic = make_topic()
     fill(producer, topic, 5)
-    options = reader.options({"kafkaConsumer.pollTimeoutMs": "300"}, subscribe=topic)
+    # A consumer that is connected and has read them once has them again at once.
+    assert reader.offsets(subscribe=topic) == {0: list(range(5))}
+    options = reader.options({"kafkaConsumer.pollTimeoutMs": "1000"}, subscribe=topic)
     reading = read_task(options, Task(topic, 0, 0, 9))
     assert next(reading).num_rows == 5
-    with pytest.raises(SourceError, match=f"nothing came of {topic}-0 from offset 5 within 0.3 s"):
+    with pytest.raises(SourceError, match=f"nothing came of {topic}-0 from offset 5 within 1 s"):
         next(reading)
 
 

@@ -6,9 +6,11 @@ import gc
 import os
 import pickle
 import socket
+import statistics
 import struct
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -47,11 +49,18 @@ def on_its_way(sender: socket.socket) -> int:
     return int(count)
 
 
+def seconds_until_acknowledged(sender: socket.socket) -> float:
+    began = time.monotonic()
+    while on_its_way(sender):
+        time.sleep(0)
+    return time.monotonic() - began
+
+
 @pytest.mark.skipif(not hasattr(socket, "TCP_QUICKACK"), reason="only Linux can be told to acknowledge")
 @pytest.mark.usefixtures("_worker")
 def test_what_arrives_is_acknowledged_at_once(pair: tuple[socket.socket, socket.socket]) -> None:
     here, there = pair
-    seen = False
+    took = []
     # Linux puts acknowledgements off once question and answer have alternated a few times.
     for _ in range(200):
         there.sendall(b"question")
@@ -59,11 +68,11 @@ def test_what_arrives_is_acknowledged_at_once(pair: tuple[socket.socket, socket.
         waits = on_its_way(there) > 0
         pickle.loads(pickle.dumps(Thing()))
         if waits:
-            assert on_its_way(there) == 0
-            seen = True
+            took.append(seconds_until_acknowledged(there))
         here.sendall(b"answer")
         there.recv(100)
-    assert seen
+    # By itself it would have waited for 40 ms each time. A busy machine carries a few of them out a moment later.
+    assert statistics.median(took) < 0.02
 
 
 @pytest.mark.skipif(not hasattr(socket, "TCP_QUICKACK"), reason="only Linux can be told to acknowledge")

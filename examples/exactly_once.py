@@ -22,6 +22,7 @@ from flights import PARTITIONS, Delays, broker, read_flights, report
 from rich.console import Console
 
 from kclient import Admin, Consumer, ConsumerRecord, NewTopic, Producer, ProducerRecord, TopicPartition
+from kclient.admin import OffsetSpec
 from kclient.transform import Transform
 
 KILLS = 3
@@ -78,19 +79,20 @@ def transform(admin: Admin, servers: str, source: str, target: str, total: int, 
         worker.wait()
 
 
-def read_delays(servers: str, target: str) -> Delays:
+def read_delays(admin: Admin, servers: str, target: str) -> Delays:
     """What counts, as a reader of committed records sees it."""
     delays = Delays()
+    partitions = [TopicPartition(target, number) for number in range(PARTITIONS)]
+    # Until the last transaction has its markers, a reader of committed records is told the end before it.
+    ends = admin.list_offsets(dict.fromkeys(partitions, OffsetSpec.LATEST))
     with Consumer(
         bootstrap_servers=servers,
         isolation_level="read_committed",
         auto_offset_reset="earliest",
         allow_auto_create_topics=False,  # the topics are deleted next, and are to stay so
     ) as consumer:
-        partitions = [TopicPartition(target, number) for number in range(PARTITIONS)]
         consumer.assign(partitions)
-        ends = consumer.end_offsets(partitions)
-        while any(consumer.position(partition) < ends[partition] for partition in partitions):
+        while any(consumer.position(partition) < ends[partition].offset for partition in partitions):
             for record in consumer.poll(timeout=1.0, max_records=10_000):
                 delays.add(record.key.decode(), record.value.decode())
     return delays
@@ -123,7 +125,7 @@ def main() -> None:
         started = time.perf_counter()
         transform(admin, servers, source, target, len(lines), console)
         seconds = time.perf_counter() - started
-        delays = read_delays(servers, target)
+        delays = read_delays(admin, servers, target)
         admin.delete_topics([source, target])
     console.print(report(delays))
     if delays != expected:

@@ -30,14 +30,23 @@ def read_all(bootstrap_servers: str, topic: str, **options: Any) -> list[Consume
 
 def committed(bootstrap_servers: str, topic: str) -> list[bytes]:
     """The values that a reader of committed records finds, sorted; no transaction may stay open that holds it up."""
+    records = committed_records(bootstrap_servers, topic)
+    return sorted(record.value for record in records if record.value is not None)
+
+
+def committed_records(bootstrap_servers: str, topic: str) -> list[ConsumerRecord]:
+    """The records themselves, ordered by partition and offset.
+
+    Markers are written after the end of a transaction was answered: until all of them are there, such a reader is told
+    that the topic ends before them.
+    """
     with (
         Consumer(bootstrap_servers=bootstrap_servers, isolation_level="read_committed") as held_up,
         Consumer(bootstrap_servers=bootstrap_servers) as free,
     ):
         partitions = _partitions(free, topic)
         wait_until(lambda: held_up.end_offsets(partitions) == free.end_offsets(partitions), SECONDS)
-    records = read_all(bootstrap_servers, topic, isolation_level="read_committed")
-    return sorted(record.value for record in records if record.value is not None)
+    return read_all(bootstrap_servers, topic, isolation_level="read_committed")
 
 
 def _partitions(consumer: Consumer, topic: str) -> list[TopicPartition]:

@@ -133,16 +133,18 @@ def test_after_the_timeout_nothing_can_be_committed(
     admin: Admin, raw: RawTransactions, made: str, name: str, transaction_version: int
 ) -> None:
     # Kafka's coordinator gives the replicas of its own log that long as well, so that less would end nothing there.
-    prepared = raw.prepared(name, made, b"one", timeout_ms=500)
+    prepared = raw.start(name, timeout_ms=1_000)
+    # No record: the time runs from here, and one that was late would be refused.
+    raw.add(prepared, made, 0)
     wait_for_state(admin, name, TransactionState.COMPLETE_ABORT)
     assert admin.describe_transactions(name)[name].producer_epoch == prepared.epoch + 1
     if transaction_version == 2:
-        with pytest.raises(InvalidTxnStateError, match=r"aborted already.*its timeout passed.*a timeout of 500 ms"):
+        with pytest.raises(InvalidTxnStateError, match=r"aborted already.*its timeout passed.*a timeout of 1000 ms"):
             admin.complete_transaction(prepared)
         admin.complete_transaction(prepared, commit=False)
     else:
         for commit in (True, False):
-            with pytest.raises(ProducerFencedError, match=r"most likely its timeout passed.*a timeout of 500 ms"):
+            with pytest.raises(ProducerFencedError, match=r"most likely its timeout passed.*a timeout of 1000 ms"):
                 admin.complete_transaction(prepared, commit=commit)
 
 

@@ -75,7 +75,8 @@ def test_producer_and_consumer_follow_the_leader(cluster: KafkaCluster, topic: s
         send_numbers(producer, topic, range(2 * COUNT, 3 * COUNT))
         producer.flush(timeout=60)
         assert read_numbers(consumer, 2 * COUNT) == list(range(COUNT, 3 * COUNT))
-        assert leader_of(admin, topic) != leader
+        # The third broker may hear of the new leader after its clients.
+        wait_until(lambda: leader_of(admin, topic) != leader, CHANGE_SECONDS)
 
 
 def test_a_client_starts_while_a_broker_of_its_list_is_down(cluster: KafkaCluster, topic: str) -> None:

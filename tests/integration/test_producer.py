@@ -49,18 +49,29 @@ def create(admin: Admin, topic: str, partitions: int = 1, **configs: str) -> Non
     admin.create_topics([NewTopic(topic, num_partitions=partitions, replication_factor=1, configs=settings)])
 
 
+def leader_of(engine: Engine, topic: str, partition: int) -> tuple[int, Any]:
+    """The leader of a partition, and the id of its topic: the broker that is asked may hear of the topic only now."""
+    asked = [MetadataRequest.MetadataRequestTopic(name=topic)]
+    found: list[tuple[int, Any]] = []
+
+    def is_known() -> bool:
+        answer = engine.call(-1, MetadataRequest, lambda version: MetadataRequest(topics=asked)).result(SECONDS)
+        (info,) = answer.topics
+        found[:] = [(each.leader_id, info.topic_id) for each in info.partitions if each.partition_index == partition]
+        return bool(found) and found[0][0] in engine.metadata.cluster.brokers
+
+    engine.metadata.add_topic(topic)
+    wait_until(is_known)
+    return found[0]
+
+
 def read_all(bootstrap_servers: str, topic: str, count: int, partition: int = 0) -> list[ConsumerRecord]:
     """The first records of a partition, by bare Fetch requests to its leader."""
     engine = Engine(ClientConfig(bootstrap_servers=bootstrap_servers), name="reader")
     engine.start()
     try:
         found: list[ConsumerRecord] = []
-        asked = [MetadataRequest.MetadataRequestTopic(name=topic)]
-        answer = engine.call(-1, MetadataRequest, lambda version: MetadataRequest(topics=asked)).result(SECONDS)
-        (info,) = answer.topics
-        leader = next(p.leader_id for p in info.partitions if p.partition_index == partition)
-        engine.metadata.add_topic(topic)
-        wait_until(lambda: leader in engine.metadata.cluster.brokers)
+        leader, topic_id = leader_of(engine, topic, partition)
         deadline = time.monotonic() + SECONDS
         while len(found) < count:
             assert time.monotonic() < deadline, f"{len(found)} of {count} records came"
@@ -69,7 +80,7 @@ def read_all(bootstrap_servers: str, topic: str, count: int, partition: int = 0)
             )
 
             def build(version: int, wanted: Any = wanted) -> FetchRequest:
-                named = {"topic": topic} if version < 13 else {"topic_id": info.topic_id}
+                named = {"topic": topic} if version < 13 else {"topic_id": topic_id}
                 topics = [FetchRequest.FetchTopic(partitions=[wanted], **named)]
                 return FetchRequest(max_wait_ms=100, min_bytes=1, topics=topics)
 
@@ -500,11 +511,12 @@ async def test_async_callbacks_run_in_the_loop(bootstrap_servers: str, topic: st
 
 
 async def test_async_cancelling_a_wait_leaves_the_producer_in_order(bootstrap_servers: str, topic: str) -> None:
-    async with AsyncProducer(bootstrap_servers=bootstrap_servers, linger_ms=200) as producer:
+    async with AsyncProducer(bootstrap_servers=bootstrap_servers, linger_ms=60_000) as producer:
         future = await producer.send(topic, b"v")
         with pytest.raises(asyncio.TimeoutError):
             async with asyncio.timeout(0.01):
                 await future
+        await producer.flush(SECONDS)
         assert (await future).offset == 0
 
 

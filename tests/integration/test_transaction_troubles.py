@@ -159,7 +159,7 @@ def test_a_topic_that_goes_in_the_middle_costs_the_transaction_and_no_more(
     create(troubled, gone, partitions=1)
     with (
         Admin(bootstrap_servers=troubled.bootstrap_servers) as admin,
-        Producer(**options, delivery_timeout_ms=700, request_timeout_ms=600, linger_ms=0) as producer,
+        Producer(**options, delivery_timeout_ms=2_000, request_timeout_ms=1_900, linger_ms=0) as producer,
     ):
         producer.init_transactions()
         producer.begin_transaction()

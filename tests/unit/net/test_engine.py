@@ -301,8 +301,8 @@ def test_ctrl_c_interrupts_a_wait(tmp_path: Any) -> None:
         engine.start()
         future = engine.call(ANY_NODE, MetadataRequest, lambda version: MetadataRequest())
         main = threading.main_thread().ident
-        engine.submit(lambda: threading.Timer(0.1, signal.pthread_kill, (main, signal.SIGINT)).start())
         try:
+            engine.submit(lambda: threading.Timer(0.1, signal.pthread_kill, (main, signal.SIGINT)).start())
             wait_future(future, None)
         except KeyboardInterrupt:
             print("interrupted")

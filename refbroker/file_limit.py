@@ -1,13 +1,14 @@
 """How many files and connections this process may have open.
 
-Three files of each log are open while it is written to, and more of those that are read. What a shell gives a process
-is often 1024, or 256 on macOS; Java's machine raises that by itself as it starts, and so Kafka never sees it.
+Each log has one file open for good, and more are open as long as there is room (`log.spare_files`). What a shell gives
+a process is often 1024, or 256 on macOS; Java's machine raises that by itself as it starts, and so Kafka never sees it.
 """
 
 from __future__ import annotations
 
 import logging
 import resource
+import sys
 
 logger = logging.getLogger(__name__)
 
@@ -16,6 +17,12 @@ WANTED = 100_000
 
 # As much as every macOS allows, also where the hard limit says that there is none.
 _LEAST_MAXIMUM = 10_240
+
+
+def file_limit() -> int:
+    """How many this process may have open."""
+    soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return sys.maxsize if soft == resource.RLIM_INFINITY else soft
 
 
 def raise_file_limit() -> None:

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kclient.errors import KafkaStorageError
+from refbroker.log.spare_files import SpareFiles
 
 BytesLike = bytes | bytearray | memoryview
 
@@ -62,15 +63,27 @@ class Files:
 
     Parameters:
         durable: False leaves out every fsync, for brokers whose data need not outlive the machine.
+
+    Attributes:
+        spare_files: those that are closed where there are too many.
     """
 
     def __init__(self, *, durable: bool = True) -> None:
         self.durable = durable
+        self.spare_files = SpareFiles()
 
     def open(self, path: Path, *, create: bool = False, writable: bool = True) -> OpenFile:
         """Open for reading and, unless said otherwise, writing; `create` makes the file when it is not there."""
         flags = (os.O_RDWR if writable else os.O_RDONLY) | (os.O_CREAT if create else 0) | os.O_CLOEXEC
-        return OpenFile(os.open(path, flags, 0o644), path, self.close)
+        return OpenFile(self._descriptor(path, flags), path, self.close)
+
+    def _descriptor(self, path: Path, flags: int) -> int:
+        try:
+            return os.open(path, flags, 0o644)
+        except OSError as error:
+            if error.errno not in _TOO_MANY_FILES or not self.spare_files.release():
+                raise
+        return os.open(path, flags, 0o644)
 
     def close(self, fd: int) -> None:
         os.close(fd)
@@ -127,7 +140,7 @@ class Files:
         """Make the names in a directory durable."""
         if not self.durable:
             return
-        fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        fd = self._descriptor(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             os.fsync(fd)
         finally:

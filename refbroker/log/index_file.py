@@ -3,7 +3,8 @@
 While its segment is the active one, an index file is as large as `segment.index.bytes` allows
 (rounded down to whole entries) and zero after its last entry; rolled or closed it is cut to its
 entries. Kafka maps the file into memory; here it is read and written with plain calls, so that an
-index costs no memory whatever its size, and a test's disk sees each write.
+index costs no memory whatever its size, and a test's disk sees each write. The file may be closed between any two of
+these, and is opened again by the next (`spare_files`).
 """
 
 from __future__ import annotations
@@ -38,20 +39,26 @@ class IndexFile:
         self.max_entries = max_bytes // self.entry_size
         self.active = active
         self._files = files
-        self._file: OpenFile | None = files.open(path, create=True)
-        size = files.size(self._file)
+        self._file: OpenFile | None = None
+        file = self._keep(files.open(path, create=True))
+        size = files.size(file)
         self.entries = 0 if fresh else size // self.entry_size
         self.misaligned = bool(size % self.entry_size)
         if fresh and size:
-            files.truncate(self._file, 0)
+            files.truncate(file, 0)
         if active:
             self.preallocate()
 
     @property
     def file(self) -> OpenFile:
-        if self._file is None:
-            self._file = self._files.open(self.path)
-        return self._file
+        # Another thread may close it meanwhile; who has it in hand can go on.
+        file = self._file
+        return self._keep(self._files.open(self.path)) if file is None else file
+
+    def _keep(self, file: OpenFile) -> OpenFile:
+        self._file = file
+        self._files.spare_files.add(self)
+        return file
 
     @property
     def size_in_bytes(self) -> int:
@@ -116,8 +123,8 @@ class IndexFile:
         """Cut to the entries and close."""
         if self.active:
             self.trim()
-        self.release()
+        self.let_go()
 
-    def release(self) -> None:
-        """Let go of the file, which a flush under way may still hold; the next use opens it again."""
+    def let_go(self) -> None:
+        """Close the file, unless a flush under way still holds it; the next use opens it again."""
         self._file = None

@@ -7,7 +7,8 @@ active one, is written to. With `preallocate` the active file is as large as it 
 batches. All files of a segment that is on its way in or out have a suffix more: `.cleaned` and `.swap` while
 compaction puts it in another's place, `.deleted` while it waits to be removed.
 
-Files of segments that are not active are opened on first use.
+Files of segments that are not active are opened on first use, and closed again where there are too many; so are the
+indexes of active ones (`spare_files`).
 """
 
 from __future__ import annotations
@@ -132,9 +133,13 @@ class Segment:
 
     @property
     def file(self) -> OpenFile:
-        if self._open_file is None:
-            self._open_file = self._files.open(self.path)
-        return self._open_file
+        # Another thread may close it meanwhile; who has it in hand can go on.
+        file = self._open_file
+        if file is None:
+            file = self._open_file = self._files.open(self.path)
+            if not self._active:
+                self._files.spare_files.add(self)
+        return file
 
     def _open_indexes(self) -> tuple[OffsetIndex, TimeIndex]:
         if self._offset_index is None or self._time_index is None:
@@ -337,8 +342,9 @@ class Segment:
     def deactivate(self) -> None:
         """Cut its files to what they hold, for it is not written to any more."""
         self._close_indexes_with_largest_timestamp()
-        self._active = False
         self._files.truncate(self.file, self.size)
+        self._active = False
+        self._files.spare_files.add(self)
 
     def _close_indexes_with_largest_timestamp(self) -> None:
         largest = self.max_timestamp
@@ -387,8 +393,13 @@ class Segment:
         self._open_file = None
         for index in (self._offset_index, self._time_index):
             if index is not None:
-                index.release()
+                index.let_go()
         self._offset_index = self._time_index = self._transaction_index = None
+
+    def let_go(self) -> None:
+        """Close the file of the batches, unless it is written to; the next use opens it again."""
+        if not self._active:
+            self._open_file = None
 
     def delete(self) -> None:
         """Remove the files; ranges that are held stay readable."""

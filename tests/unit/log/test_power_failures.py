@@ -16,7 +16,7 @@ import pytest
 
 from kclient.errors import KafkaStorageError
 from kclient.records import ABORT, COMMIT, BatchBuilder, control_batch, read_batches
-from refbroker.log import LogConfig, LogManager, Origin, PartitionLog
+from refbroker.log import LogConfig, LogManager, Origin, PartitionLog, spare_files
 from refbroker.simulated_disk import SimulatedDisk
 from tests.unit.log.stores import START_MS, TOPIC_ID, Clock
 
@@ -257,9 +257,21 @@ class Trial:
 
 @pytest.mark.parametrize("number", range(max(FAILURES // FAILURES_PER_LOG, 1)))
 def test_nothing_that_was_flushed_is_lost_reordered_or_doubled(tmp_path: Path, rng: random.Random, number: int) -> None:
+    run(tmp_path / "data", rng, number)
+
+
+@pytest.mark.parametrize("number", range(3))
+def test_nothing_is_lost_of_logs_whose_files_do_not_stay_open(
+    tmp_path: Path, rng: random.Random, number: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(spare_files, "MOST", 1)
+    run(tmp_path / "data", rng, number)
+
+
+def run(path: Path, rng: random.Random, number: int) -> None:
     # The default run repeats the same failures; KCLIENT_TEST_SEED, as a long one sets it, picks others.
     rng = rng if "KCLIENT_TEST_SEED" in os.environ else random.Random(number)
-    trial = Trial(tmp_path / "data", rng)
+    trial = Trial(path, rng)
     clean = False
     for _ in range(FAILURES_PER_LOG):
         trial.open()

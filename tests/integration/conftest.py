@@ -64,6 +64,13 @@ def transaction_version(request: pytest.FixtureRequest, raw: RawTransactions) ->
 
 
 @pytest.fixture
+def short(request: pytest.FixtureRequest) -> dict[str, str]:
+    """Options of clients whose transactions time out, but not before a busy machine has decided them."""
+    own = request.config.getoption("--broker") == "refbroker"
+    return {"transaction.timeout.ms": "5000" if own else "15000"}
+
+
+@pytest.fixture
 def cuts(monkeypatch: pytest.MonkeyPatch) -> Cuts:
     """Cuts connections of the clients that are made from now on."""
     cuts = Cuts()

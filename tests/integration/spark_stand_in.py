@@ -8,6 +8,7 @@ another process; `abort` follows a `commit` that failed.
 from __future__ import annotations
 
 import itertools
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -16,14 +17,18 @@ import msgspec
 
 from kclient import Admin, NewTopic, Producer
 from kclient.admin import TransactionState
-from kclient.errors import KafkaError
+from kclient.errors import DeliveryError, KafkaError
 from kclient.spark.exactly_once import Place, Settings, Written, abort, commit, write_task
 from kclient.spark.exactly_once.clients import TIMEOUT, Clients
+from kclient.types import OffsetAndMetadata, TopicPartition
 
 Rows = list[list[list[bytes]]]
 """By batch and task."""
 
 ATTEMPTS = 2
+OVER = 60.0
+"""Seconds after which a transaction that times out is over; brokers look for such ones every ten seconds."""
+
 _runs = itertools.count(1)
 
 
@@ -53,18 +58,21 @@ class Chance:
         self._error = error
         self.steps: list[str] = []
         self._dead = False
+        self._lock = threading.Lock()
 
     @property
     def happened(self) -> bool:
         return self._name in self.steps or (self._at is not None and len(self.steps) > self._at)
 
     def step(self, name: str) -> None:
-        if self._dead:
-            raise Killed
-        self.steps.append(name)
-        if len(self.steps) - 1 == self._at or (name == self._name and self.steps.count(name) == 1):
-            self._dead = self._error is Killed
-            raise self._error(name)
+        # Transactions are completed by several threads at the same time: one of them is the first.
+        with self._lock:
+            if self._dead:
+                raise Killed
+            self.steps.append(name)
+            if len(self.steps) - 1 == self._at or (name == self._name and self.steps.count(name) == 1):
+                self._dead = self._error is Killed
+                raise self._error(name)
 
 
 class Watched:
@@ -104,7 +112,11 @@ class Process:
 
     def end(self) -> None:
         for client in self._opened:
-            client.close(0)
+            try:
+                client.close(0)
+            except DeliveryError:
+                # A successor took the id of a dead process before all that it had sent had arrived.
+                pass
 
 
 class Query:
@@ -210,3 +222,15 @@ def open_transactions(servers: str, query: Query) -> list[str]:
     with Admin(bootstrap_servers=servers) as admin:
         listed = admin.list_transactions(states=[TransactionState.ONGOING])
     return [name for name in listed if name.startswith(query.settings.group)]
+
+
+def decided_offsets(servers: str, written: Query) -> dict[TopicPartition, OffsetAndMetadata | None]:
+    """All that the query's group has committed, once its decision is visible.
+
+    The marker that makes it so is written after the commit was answered. Asked for all, a broker leaves out what is
+    pending; asked for by name, it says so.
+    """
+    group, first = written.settings.group, TopicPartition(written.settings.decision_topic, 0)
+    with Admin(bootstrap_servers=servers) as admin:
+        admin.list_group_offsets({group: [first]}, require_stable=True)
+        return admin.list_group_offsets(group, require_stable=True)[group]

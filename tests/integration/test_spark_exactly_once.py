@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import random
+from contextlib import ExitStack
 
 import pytest
 
@@ -25,11 +26,13 @@ from kclient.spark.exactly_once.errors import (
     TransactionLostError,
 )
 from tests.integration.spark_stand_in import (
+    OVER,
     Chance,
     Failed,
     Killed,
     Query,
     batches_of,
+    decided_offsets,
     expected,
     open_transactions,
     prepared_by_all,
@@ -39,15 +42,6 @@ from tests.reading import committed
 from tests.waiting import wait_until
 
 SOME = 10
-OVER = 60.0
-"""Seconds after which a transaction that times out is over; brokers look for such ones every ten seconds."""
-
-
-@pytest.fixture
-def short(request: pytest.FixtureRequest) -> dict[str, str]:
-    """Options of clients whose transactions time out, but not before they are decided: that takes three nodes long."""
-    own = request.config.getoption("--broker") == "refbroker"
-    return {"transaction.timeout.ms": "2000" if own else "6000"}
 
 
 def chosen_steps(servers: str, topic: str, tasks: int, rng: random.Random) -> list[int]:
@@ -130,9 +124,7 @@ def test_a_list_of_transactions_goes_over_as_many_partitions_as_it_needs(
     with query(bootstrap_servers, topic, batches_of(2, 8), partitions=5) as written:
         with pytest.raises(Killed):
             written.run(Chance(name="after commit_transaction"))
-        settings = written.settings
-        with Admin(bootstrap_servers=bootstrap_servers) as admin:
-            decided = admin.list_group_offsets(settings.group, require_stable=True)[settings.group]
+        decided = decided_offsets(bootstrap_servers, written)
         assert len(decided) > 1
         assert all(found and found.offset == 0 and len(found.metadata) <= 120 for found in decided.values())
         written.run()
@@ -335,12 +327,16 @@ def test_a_decided_transaction_that_timed_out_is_never_passed_over(
 def test_rows_that_are_written_anew_are_written_once_though_that_fails_at_any_call(
     bootstrap_servers: str, topic: str, rng: random.Random, short: dict[str, str]
 ) -> None:
-    for number in range(6):
-        name = f"{topic}-{number}"
-        with query(bootstrap_servers, name, batches_of(1, 2), client=short, repeatable=True) as written:
+    with ExitStack() as stack:
+        queries = []
+        for number in range(6):
+            name = f"{topic}-{number}"
+            made = query(bootstrap_servers, name, batches_of(1, 2), client=short, repeatable=True)
+            queries.append(written := stack.enter_context(made))
             tasks = prepared_by_all(written, 0, "a")
             with pytest.raises(Killed):
                 commit(written.settings, 0, tasks, written.process(Chance(name="before complete_transaction")))
+        for written in queries:
             wait_until(lambda query=written: not open_transactions(bootstrap_servers, query), OVER)
             written.take_time()
             chance = Chance(rng.randrange(60), rng.choice([Killed, Failed]))

@@ -19,11 +19,13 @@ from kclient.spark.exactly_once.errors import NotRepeatableError, OldCheckpointE
 from kclient.types import PreparedTransaction
 from tests.integration.raw_transactions import RawTransactions
 from tests.integration.spark_stand_in import (
+    OVER,
     Chance,
     Failed,
     Killed,
     Query,
     batches_of,
+    decided_offsets,
     expected,
     open_transactions,
     prepared_by_all,
@@ -50,6 +52,11 @@ class Meanwhile(Chance):
         super().step(name)
         if name == self._when and self.steps.count(name) == 1:
             self._others()
+
+
+def told(caplog: pytest.LogCaptureFixture) -> list[str]:
+    """What was warned of; clients of other tests, and those of processes that died, have other loggers."""
+    return [record.message for record in caplog.records if record.name.startswith("kclient.spark")]
 
 
 def decide(written: Query, batch: int, run: str) -> None:
@@ -114,11 +121,13 @@ def test_the_tasks_of_a_decided_batch_read_their_rows_to_the_end(bootstrap_serve
         assert (task.prepared, task.rows) == (None, 50)
 
 
-def test_what_was_lost_is_not_written_anew_by_input_that_differs_after_all(bootstrap_servers: str, topic: str) -> None:
+def test_what_was_lost_is_not_written_anew_by_input_that_differs_after_all(
+    bootstrap_servers: str, topic: str, short: dict[str, str]
+) -> None:
     rows = [[[b"a", b"b"], [b"c"]]]
-    with query(bootstrap_servers, topic, rows, client={"transaction.timeout.ms": "1000"}, repeatable=True) as written:
+    with query(bootstrap_servers, topic, rows, client=short, repeatable=True) as written:
         decide(written, 0, "a")
-        wait_until(lambda: not open_transactions(bootstrap_servers, written))
+        wait_until(lambda: not open_transactions(bootstrap_servers, written), OVER)
         written.take_time()
         written.rows[0] = [[b"a", b"b"], [b"c", b"d"]]
         with pytest.raises(NotRepeatableError, match=r"3 rows .* 4 now"):
@@ -167,13 +176,13 @@ def test_a_run_that_goes_on_without_finding_a_decision_says_what_may_be_wrong(
     caplog.set_level(logging.WARNING, "kclient.spark")
     with query(bootstrap_servers, topic, batches_of(4, 1)) as written:
         written.run()
-        assert caplog.messages == []
+        assert told(caplog) == []
         written.rows += batches_of(2, 1)
         written.settings = msgspec.structs.replace(written.settings, prefix="other")
         written.run()
-        [told] = caplog.messages
-        assert "batch 4" in told
-        assert "transactionalIdPrefix" in told
+        [warning] = told(caplog)
+        assert "batch 4" in warning
+        assert "transactionalIdPrefix" in warning
 
 
 @pytest.mark.parametrize("step", [None, "after commit_transaction", "before the note of the batch"])
@@ -189,7 +198,7 @@ def test_a_query_whose_first_batches_had_no_rows_is_not_warned_of_a_missing_deci
         written.run()
         written.rows += [[[b"a"], [b"b"]], [[], []], [[b"c"]]]
         written.run()
-        assert caplog.messages == []
+        assert told(caplog) == []
         assert committed(bootstrap_servers, topic) == [b"a", b"b", b"c"]
         assert open_transactions(bootstrap_servers, written) == []
 
@@ -347,6 +356,4 @@ def test_a_process_keeps_few_drivers_of_many_writes(bootstrap_servers: str, topi
         assert chance.steps.count("after init_transactions") == opened
         assert opened - chance.steps.count("after close") <= 2 * MOST_IDLE
         assert len(committed(bootstrap_servers, topic)) == 2 * MOST_IDLE
-        with Admin(bootstrap_servers=bootstrap_servers) as admin:
-            decided = admin.list_group_offsets(written.settings.group)[written.settings.group]
-        assert list(decided) == [TopicPartition(topic, 0)]
+        assert list(decided_offsets(bootstrap_servers, written)) == [TopicPartition(topic, 0)]

@@ -99,6 +99,11 @@ class LoopBridge:
         while self._posted:
             self._posted.popleft()()
 
+    @property
+    def pending(self) -> bool:
+        """Whether something that was posted has not run yet; in the loop."""
+        return bool(self._posted)
+
     async def wait_until(self, announce: Callable[[Callable[[], None]], None], timeout: float | None) -> bool:
         """Wait in the loop until the function that `announce` is given was called in the loop.
 
@@ -198,8 +203,11 @@ def wait_future(future: Future[T], timeout: float | None) -> T:
 
 
 async def await_future(future: Future[T], timeout: float | None, bridge: LoopBridge) -> T:
-    """Wait in a task for the result of a future; parameters and errors as for `wait_future`, and a checkpoint."""
-    if future.done():
+    """Wait in a task for the result of a future; parameters and errors as for `wait_future`, and a checkpoint.
+
+    What was posted to the bridge before the future was done has run by then.
+    """
+    if future.done() and not bridge.pending:
         await anyio.lowlevel.checkpoint()
         return future.result()
 

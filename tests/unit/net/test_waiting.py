@@ -69,6 +69,23 @@ async def test_await_future_returns_the_result_or_raises_the_futures_error() -> 
 
 
 @pytest.mark.anyio
+async def test_what_was_posted_before_a_future_was_done_runs_before_its_result_is_returned() -> None:
+    bridge = LoopBridge()
+    # A loop that takes its tasks in any order, as trio does, hides it half of the time.
+    for _ in range(20):
+        seen: list[str] = []
+        future: Future[int] = Future()
+
+        def settle(seen: list[str] = seen, future: Future[int] = future) -> None:
+            bridge.post(lambda: seen.append("posted"))
+            future.set_result(7)
+
+        later(settle).join()
+        assert await await_future(future, 10.0, bridge) == 7
+        assert seen == ["posted"]
+
+
+@pytest.mark.anyio
 async def test_await_future_gives_up_by_its_timeout_and_when_cancelled() -> None:
     bridge = LoopBridge()
     future: Future[int] = Future()

@@ -2,7 +2,8 @@
 
 Transactions have from one record to thirty, of all partitions that the process has; some are given up on purpose. Each
 line of what it says begins with `ready`, `committed` or `aborted`. When another process has taken its place it ends by
-itself, with the status `FENCED`; what else ends it is a mistake. KIND says with whose calls it is written.
+itself, with the status `FENCED`, or `BROKER_FAILED` where it does not hear why; what else ends it is a mistake. KIND
+says with whose calls it is written.
 """
 
 from __future__ import annotations
@@ -13,13 +14,19 @@ import sys
 from collections.abc import Callable
 
 from kclient import Consumer, ConsumerRecord, Producer, ProducerRecord
-from kclient.errors import FencedInstanceIdError, KafkaError, ProducerFencedError, TransformError
+from kclient.errors import (
+    FencedInstanceIdError,
+    KafkaError,
+    ProducerFencedError,
+    TransformError,
+    UnknownServerError,
+)
 from kclient.transform import Transform
 
 SOURCE, TARGET, GROUP, TRANSACTIONAL_ID = "in", "out", "copiers", "copier"
 LARGEST = 30
 GIVEN_UP = 0.1
-FENCED = 3
+FENCED, BROKER_FAILED = 3, 4
 MEMBER = {"session.timeout.ms": 3000, "heartbeat.interval.ms": 500, "auto.offset.reset": "earliest"}
 TRANSACTION_TIMEOUT_MS = 30_000
 
@@ -124,7 +131,11 @@ KINDS: dict[str, Callable[[str, str, random.Random], None]] = {
 
 def main() -> None:
     kind, address, instance, seed = sys.argv[1:]
-    KINDS[kind](address, instance, random.Random(int(seed)))
+    try:
+        KINDS[kind](address, instance, random.Random(int(seed)))
+    except UnknownServerError as error:
+        say(f"failed {error!r}")
+        os._exit(BROKER_FAILED)
 
 
 if __name__ == "__main__":

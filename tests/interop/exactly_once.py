@@ -21,7 +21,7 @@ from kclient import Admin, Consumer, NewTopic, Producer, TopicPartition
 from kclient.admin import OffsetSpec
 from kclient.records import COMMIT, parse_control_record, read_batches
 from tests.interop.broker_process import BrokerProcess
-from tests.interop.copier import FENCED, GROUP, SOURCE, TARGET
+from tests.interop.copier import BROKER_FAILED, FENCED, GROUP, SOURCE, TARGET
 from tests.interop.kafka.cluster import KafkaCluster, free_ports
 from tests.waiting import wait_until
 
@@ -45,6 +45,8 @@ class Victim(Protocol):
     """A broker that can be killed."""
 
     data: Path
+    fencing: tuple[int, ...]
+    """Statuses of a process whose place another one has taken."""
 
     @property
     def bootstrap_servers(self) -> str: ...
@@ -56,6 +58,8 @@ class Victim(Protocol):
 
 class Refbroker:
     """`refbroker run`, at the same port in the same folder again and again; a context manager."""
+
+    fencing = (FENCED,)
 
     def __init__(self, folder: Path) -> None:
         self.data = folder / "data"
@@ -82,6 +86,10 @@ class Refbroker:
 class Kafka(KafkaCluster):
     """One node of Apache Kafka."""
 
+    # A commit that comes in the moment in which the next producer's InitProducerId fences this one: the coordinator
+    # would prepare a transition while another one is pending, and answers UNKNOWN_SERVER_ERROR.
+    fencing = (FENCED, BROKER_FAILED)
+
     def __init__(self, folder: Path) -> None:
         super().__init__(directory=folder, config=SETTINGS)
         self.data = self.data_directory()
@@ -96,12 +104,13 @@ class Kafka(KafkaCluster):
 class Process:
     """A copier, and what it has said."""
 
-    def __init__(self, folder: Path, kind: str, address: str, instance: str, seed: int) -> None:
+    def __init__(self, folder: Path, kind: str, broker: Victim, instance: str, seed: int) -> None:
         self.instance = instance
+        self._fencing = broker.fencing
         self._said, self._complaints = folder / f"copier-{seed}.out", folder / f"copier-{seed}.err"
         with open(self._said, "wb") as said, open(self._complaints, "wb") as complaints:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "tests.interop.copier", kind, address, instance, str(seed)],
+                [sys.executable, "-m", "tests.interop.copier", kind, broker.bootstrap_servers, instance, str(seed)],
                 stdin=subprocess.DEVNULL,
                 stdout=said,
                 stderr=complaints,
@@ -113,8 +122,10 @@ class Process:
     def is_fenced(self) -> bool:
         """Whether it has ended because another has its place; that it ended for another reason is a mistake."""
         status = self._process.poll()
-        assert status in (None, FENCED, -signal.SIGKILL), f"it ended with {status}:\n{self._complaints.read_text()}"
-        return status == FENCED
+        if status in self._fencing:
+            return True
+        assert status in (None, -signal.SIGKILL), f"it ended with {status}:\n{self._complaints.read_text()}"
+        return False
 
     def kill(self) -> None:
         self._process.kill()
@@ -170,7 +181,7 @@ class Play:
     def _start(self, instance: str) -> Process:
         self.counts["processes"] += 1
         seed = self.counts["processes"]
-        self._running.append(Process(self._folder, self._kind, self._broker.bootstrap_servers, instance, seed))
+        self._running.append(Process(self._folder, self._kind, self._broker, instance, seed))
         return self._running[-1]
 
     def _round(self, feeder: Producer, number: int) -> None:

@@ -44,13 +44,16 @@ class Move:
         source: the current log.
         future: the one that is filled.
         directory: where it goes.
-        flushed: whether what was copied until it had caught up for the first time is on the disk.
+        goal: the offset up to which it is filled next: where the current log ended some time ago, since a producer that
+            never pauses would move its end on for ever.
+        flushed: whether what was copied until the first goal is on the disk.
         complete: whether the future log has become the current one.
     """
 
     source: PartitionLog
     future: PartitionLog
     directory: LogDirectory
+    goal: int
     task: asyncio.Task[None] | None = None
     flushed: bool = False
     complete: bool = False
@@ -124,7 +127,7 @@ class ReplicaMoves:
         self._begin(source, future, directory)
 
     def _begin(self, source: PartitionLog, future: PartitionLog, directory: LogDirectory) -> None:
-        move = Move(source, future, directory)
+        move = Move(source, future, directory, source.log_end_offset)
         self._moves[source.topic, source.partition] = move
         move.task = asyncio.create_task(self._carry_out(move), name=f"refbroker {move}")
         # Not at the end of the task itself, which may be cancelled before it has begun.
@@ -198,7 +201,7 @@ class ReplicaMoves:
             self._begin_anew(move)
         if move.flushed and self._take_over(move):
             return True
-        if move.future.log_end_offset < move.source.log_end_offset:
+        if move.future.log_end_offset < move.goal:
             missing = self._next_range(move)
             await in_thread(_copy, move.future, missing)
             if wait_ms := self._throttle.observe(missing.size):
@@ -207,6 +210,8 @@ class ReplicaMoves:
             # The bulk of it, so that the rest needs no long wait for the disk.
             await in_thread(move.future.flush)
             move.flushed = True
+        else:
+            move.goal = move.source.log_end_offset
         return False
 
     def _fits(self, move: Move) -> bool:
@@ -220,7 +225,7 @@ class ReplicaMoves:
         self._logs.detach_future(move.source.topic, move.source.partition)
         self._dispose(move)
         move.future = self._logs.create_future(move.source, move.directory, first_offset(move.source))
-        move.flushed = False
+        move.goal, move.flushed = move.source.log_end_offset, False
 
     def _next_range(self, move: Move) -> FileRange:
         source = move.source
@@ -256,7 +261,7 @@ def first_offset(log: PartitionLog) -> int:
         KafkaStorageError: the disk fails.
     """
     log.health.check()
-    with log.health.guard(f"read {log.directory}", log.topic, log.partition):
+    with log.health.guard(f"read {log.directory}", log.topic, log.partition, can_repeat=True):
         for segment in log.segments.from_offset(log.log_start_offset):
             header = segment.find(log.log_start_offset)
             if header is not None:

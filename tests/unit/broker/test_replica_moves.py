@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import shutil
+import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -159,6 +160,28 @@ async def test_what_is_written_during_a_move_is_moved_too(harness: Harness, monk
     assert place(harness, "moving") == "two"
     assert values(harness) == expected
     assert len(expected) == 50
+
+
+@pytest.mark.asyncio
+async def test_a_move_ends_though_there_is_always_more_when_a_part_was_copied(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    produce(harness, 20)
+    original, loop = replica_moves._copy, asyncio.get_running_loop()
+
+    async def produce_more() -> None:
+        produce(harness, 1)
+
+    def copy(future: PartitionLog, records: Any) -> None:
+        original(future, records)
+        if threading.current_thread() is not threading.main_thread():
+            asyncio.run_coroutine_threadsafe(produce_more(), loop).result(20)
+
+    monkeypatch.setattr(replica_moves, "_copy", copy)
+    ask(harness, "two")
+    await moved(harness)
+    assert place(harness, "moving") == "two"
+    assert [offset for offset, _ in values(harness)] == list(range(21))
 
 
 @pytest.mark.asyncio

@@ -75,7 +75,7 @@ def test_every_row_is_written_once_whichever_call_was_the_last(
                 assert chance.happened
             if written.done < len(rows):
                 written.run()
-            check(bootstrap_servers, written, f"step {at}, {chance.steps[at]}")
+            check(bootstrap_servers, written, f"step {at} of {chance.steps}")
 
 
 @pytest.mark.usefixtures("transaction_version")

@@ -8,6 +8,7 @@ writer's.
 from __future__ import annotations
 
 import os
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -66,6 +67,7 @@ class Watch:
         self._path = path
         self._seen: dict[str, int] = {}
         self._decided = False
+        self._lock = threading.Lock()
 
     def step(self, name: str) -> None:
         self._decided |= name == "after commit_transaction"
@@ -78,8 +80,10 @@ class Watch:
             return
         if plan.step != name:
             return
-        self._seen[name] = self._seen.get(name, 0) + 1
-        if self._seen[name] <= plan.skip:
+        # Transactions are completed by several threads at the same time.
+        with self._lock:
+            self._seen[name] = seen = self._seen.get(name, 0) + 1
+        if seen <= plan.skip:
             return
         if plan.do == "stop":
             # It stays planned: whoever comes here stops.

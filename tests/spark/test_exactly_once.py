@@ -9,6 +9,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -123,12 +124,33 @@ def kill_at(made: Copy, folder: Path, step: str, skip: int = 0) -> None:
     finally:
         # One that ended by itself has no process any more; the assertion shows what it said.
         if application.poll() is None:
-            family = [psutil.Process(application.pid), *psutil.Process(application.pid).children(recursive=True)]
-            for process in family:
-                process.kill()
-            application.wait()
-            psutil.wait_procs(family)
+            kill_all(application)
     made.job.plan.unlink()
+
+
+def kill_all(application: subprocess.Popen[bytes]) -> None:
+    """Kill it and what it started, also workers that a daemon of Spark's forks meanwhile: these are its session."""
+
+    def none_is_left() -> bool:
+        left = alive_in_session(application.pid)
+        for process in left:
+            # Some end by themselves when they have lost the others.
+            with suppress(psutil.NoSuchProcess):
+                process.kill()
+        return not left
+
+    # It is waited for last, so that nobody has its id before.
+    wait_until(none_is_left)
+    application.wait()
+
+
+def alive_in_session(session: int) -> list[psutil.Process]:
+    found = []
+    for process in psutil.process_iter():
+        with suppress(OSError, psutil.NoSuchProcess):
+            if os.getsid(process.pid) == session and process.status() != psutil.STATUS_ZOMBIE:
+                found.append(process)
+    return found
 
 
 def start(job: Job, folder: Path) -> subprocess.Popen[bytes]:
@@ -146,6 +168,7 @@ def start(job: Job, folder: Path) -> subprocess.Popen[bytes]:
             stderr=log,
             cwd=PROJECT,
             env=environment,
+            start_new_session=True,
         )
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from kclient.consumer import Consumer, RebalanceListener
+from kclient.consumer.group.coordination import Coordination
 from kclient.types import TopicPartition
 from tests.integration.seeding import Seeder
 
@@ -57,6 +58,12 @@ class Member:
     @property
     def partitions(self) -> set[int]:
         return {tp.partition for tp in self.consumer.assignment()}
+
+    @property
+    def awaits_assignment(self) -> bool:
+        """Whether it joined, with the classic protocol, and was not told yet what it gets."""
+        own = self.consumer._core.group
+        return own is not None and isinstance(own.coordination, Coordination) and own.coordination._joining
 
     def poll(self, seconds: float = 0.02) -> None:
         self.values += [record.value for record in self.consumer.poll(seconds) if record.value is not None]
@@ -112,8 +119,16 @@ class Group:
         return [value for member in self.members for value in member.values]
 
     def settle(self, *sizes: int) -> None:
-        """Poll until the members have so many partitions each, in any order."""
-        self.poll_until(lambda: sorted(len(one.consumer.assignment()) for one in self.members) == sorted(sizes))
+        """Poll until the members have so many partitions each, in any order, and hear no more of the rebalance.
+
+        One that gave up partitions, and so has the right number, may hear after the others that it gets nothing new.
+        """
+
+        def settled() -> bool:
+            found = sorted(len(one.consumer.assignment()) for one in self.members)
+            return found == sorted(sizes) and not any(one.awaits_assignment for one in self.members)
+
+        self.poll_until(settled)
 
     def close(self) -> None:
         """Close the members that there are."""

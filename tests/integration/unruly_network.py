@@ -7,6 +7,7 @@ might do instead: refbroker's faults do that.
 from __future__ import annotations
 
 import struct
+import threading
 from collections import deque
 from collections.abc import Sequence
 from typing import Any
@@ -42,19 +43,22 @@ class Cuts:
 
     def __init__(self) -> None:
         self.done = 0
+        self._lock = threading.Lock()
         self._left: dict[tuple[int, str], int] = {}
 
     def at(self, kind: type[Message], when: str, count: int) -> None:
         """Cut the connection at each of the next `count` requests, `before` or `after` the broker hears it."""
-        self._left[kind.api_key, when] = count
+        with self._lock:
+            self._left[kind.api_key, when] = count
 
     def strikes(self, api_key: int, when: str) -> bool:
-        """Whether this request is one of them."""
-        left = self._left.get((api_key, when), 0)
-        self._left[api_key, when] = left - 1
-        if left > 0:
-            self.done += 1
-        return left > 0
+        """Whether this request is one of them; the network thread of any client."""
+        with self._lock:
+            left = self._left.get((api_key, when), 0)
+            self._left[api_key, when] = left - 1
+            if left > 0:
+                self.done += 1
+            return left > 0
 
 
 class _UnrulyChannel:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from kclient.config import ClientConfig
+from kclient.errors import KafkaError
 from kclient.net.engine import Engine
 from kclient.net.manager import ANY_NODE
 from kclient.protocol.messages.create_partitions import CreatePartitionsRequest
@@ -97,25 +98,36 @@ class Seeder:
             return int(answer.base_offset)
 
     def _wait_for(self, topic: str, partitions: int) -> None:
-        asked = [MetadataRequest.MetadataRequestTopic(name=topic)]
+        """Until every broker knows the partitions and their leaders: which of them a client asks is up to chance."""
         while True:
-            response = self._call(
-                ANY_NODE,
-                MetadataRequest,
-                lambda version: MetadataRequest(topics=asked, allow_auto_topic_creation=False),
-            )
+            topic_id, leaders = self._describe(ANY_NODE, topic)
             self._engine.metadata.request_update()
-            (found,) = response.topics
-            leaders = {p.partition_index: p.leader_id for p in found.partitions if p.leader_id >= 0}
             known = self._engine.metadata.cluster.brokers
             if (
-                found.error_code == 0
-                and len(leaders) >= partitions
+                len(leaders) >= partitions
                 and all(leader in known for leader in leaders.values())
+                and all(self._agrees(node, topic, (topic_id, leaders)) for node in known)
             ):
                 for number, leader in leaders.items():
-                    self._leaders[topic, number] = (leader, found.topic_id)
+                    self._leaders[topic, number] = (leader, topic_id)
                 return
+
+    def _agrees(self, node: int, topic: str, described: tuple[Any, dict[int, int]]) -> bool:
+        try:
+            return self._describe(node, topic) == described
+        except KafkaError:  # one that stops or starts; the others find out soon
+            return False
+
+    def _describe(self, node: int, topic: str) -> tuple[Any, dict[int, int]]:
+        """The id of a topic and the leaders of its partitions, as far as a broker knows them."""
+        asked = [MetadataRequest.MetadataRequestTopic(name=topic)]
+        response = self._call(
+            node, MetadataRequest, lambda version: MetadataRequest(topics=asked, allow_auto_topic_creation=False)
+        )
+        (found,) = response.topics
+        if found.error_code:
+            return found.topic_id, {}
+        return found.topic_id, {p.partition_index: p.leader_id for p in found.partitions if p.leader_id >= 0}
 
     def _call(self, node: int, kind: Any, build: Callable[[int], Any]) -> Any:
         return self._engine.call(node, kind, build, timeout=TIMEOUT).result(TIMEOUT + 1)

@@ -220,4 +220,5 @@ async def test_async_consumer_takes_part(bootstrap_servers: str, seed: Seeder, t
             values.append(record.value)
             if len(values) == 10:
                 break
-    assert listener.log.heard == [("assigned", {0, 1}), ("revoked", {0, 1})]
+    # A coordinator that has not heard of the topic yet assigns nothing at first.
+    assert [what for what in listener.log.heard if what[1]] == [("assigned", {0, 1}), ("revoked", {0, 1})]

@@ -126,8 +126,9 @@ def test_automatic_commits_come_while_the_application_works(seed: Seeder, topic:
     with group.consumer(auto_commit_interval_ms=100) as consumer:
         read(consumer, 5)
         assert len(consumer.poll(SECONDS, max_records=5)) == 5
-        wait_until(lambda: group.committed() is not None)
-        wait_until(lambda: consumer.metrics()["commit_total"] >= 3)
+        wait_until(lambda: group.committed() == 5)
+        sent = consumer.metrics()["commit_total"]
+        wait_until(lambda: consumer.metrics()["commit_total"] >= sent + 2)
         assert group.committed() == 5, "what the application works on is not committed"
 
 
@@ -184,7 +185,8 @@ def test_asynchronous_commits_are_told_in_order_in_the_owners_calls(seed: Seeder
 
 
 def test_an_orderly_rebalance_repeats_nothing(seed: Seeder, topic: str, group: Group) -> None:
-    fill(seed, topic, 50, partitions=2)
+    count = 50
+    fill(seed, topic, count, partitions=2)
     seen: list[tuple[int, int]] = []
 
     def turn(consumer: Consumer) -> None:
@@ -194,11 +196,17 @@ def test_an_orderly_rebalance_repeats_nothing(seed: Seeder, topic: str, group: G
         while len(seen) < 10:
             turn(first)
         deadline = time.monotonic() + SECONDS
-        while len(seen) < 100 and time.monotonic() < deadline:
+        while len(seen) < 2 * count:
+            assert time.monotonic() < deadline, f"only {len(seen)} of {2 * count} records came"
             turn(second)
             turn(first)
+            # However long the second one takes to join, the first one has something to read meanwhile.
+            if not second.assignment() and len(seen) > 2 * count - 20:
+                for partition in range(2):
+                    seed.append(topic, [b"more"] * 50, partition=partition)
+                count += 50
         assert second.assignment()
-    assert sorted(seen) == [(partition, offset) for partition in range(2) for offset in range(50)]
+    assert sorted(seen) == [(partition, offset) for partition in range(2) for offset in range(count)]
 
 
 def test_a_listener_commits_what_is_revoked(seed: Seeder, topic: str, group: Group) -> None:
@@ -277,8 +285,9 @@ def test_an_application_that_stops_asking_is_told_of_its_stall(seed: Seeder, top
     stalls: list[Any] = []
     with group.consumer(stall_timeout_ms=300, on_stall=stalls.append) as consumer:
         read(consumer, 3)
-        wait_until(lambda: stalls)
-        assert stalls[0][group.tp].lag == 7
+        # Joining and the first records may take long enough to be told of, too.
+        wait_until(lambda: any(group.tp in one and one[group.tp].position == 3 for one in stalls))
+        assert stalls[-1][group.tp].lag == 7
         assert consumer.health().stalled == (group.tp,)
         read(consumer, 7)
         assert consumer.health().stalled == ()
@@ -341,11 +350,11 @@ def test_a_kill_repeats_what_one_interval_brought_at_most(
         for line in reader.stdout:
             when, offset = line.split()
             lines.append((float(when), int(offset)))
-            if not killed and lines[-1][0] - lines[0][0] > 2.0:
+            if not killed and lines[-1][0] - lines[0][0] > 4.0:
                 reader.send_signal(signal.SIGKILL)
                 killed = time.time()
     committed = group.committed()
     assert committed is not None
-    processed = max(offset for when, offset in lines if when < killed - 1.0)
+    processed = max(offset for when, offset in lines if when < killed - 3.0)
     assert committed > processed, "records of more than one interval (and a margin) ago would be repeated"
     assert committed <= 1 + max(offset for _, offset in lines)

@@ -54,6 +54,12 @@ class Meanwhile(Chance):
             self._others()
 
 
+@pytest.fixture
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A decision that takes a slow broker long is not taken for one that its driver did not end."""
+    monkeypatch.setattr("kclient.spark.exactly_once.decision.PATIENCE", 30.0)
+
+
 def told(caplog: pytest.LogCaptureFixture) -> list[str]:
     """What was warned of; clients of other tests, and those of processes that died, have other loggers."""
     return [record.message for record in caplog.records if record.name.startswith("kclient.spark")]
@@ -212,6 +218,7 @@ def test_a_first_batch_without_rows_that_comes_back_with_some_is_found_out(boots
             written.run()
 
 
+@pytest.mark.usefixtures("patient")
 def test_the_first_commit_of_a_run_reads_the_decision_once(bootstrap_servers: str, topic: str) -> None:
     with query(bootstrap_servers, topic, batches_of(2, 1)) as written:
         commit(written.settings, 0, prepared_by_all(written, 0, "a"), written.process())
@@ -233,6 +240,7 @@ def test_a_batch_that_comes_back_without_rows_leaves_nothing_open(bootstrap_serv
         assert committed(bootstrap_servers, topic) == expected(written.rows)
 
 
+@pytest.mark.usefixtures("patient")
 def test_a_batch_without_rows_costs_the_driver_one_request_once_its_run_has_begun(
     bootstrap_servers: str, topic: str
 ) -> None:
@@ -344,6 +352,7 @@ def test_a_transaction_that_is_decided_is_not_taken_for_an_attempt_that_was_left
 # -- processes that live long
 
 
+@pytest.mark.usefixtures("patient")
 def test_a_process_keeps_few_drivers_of_many_writes(bootstrap_servers: str, topic: str) -> None:
     with query(bootstrap_servers, topic, batches_of(1, 1, rows=1)) as written:
         chance = Chance()

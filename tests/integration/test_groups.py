@@ -287,7 +287,7 @@ def test_iteration_in_the_middle_of_a_chunk_takes_part_in_a_rebalance(group: Gro
                     slow.values.append(record.value or b"")
                     # It takes its time, so that the rebalance comes in the middle.
                     if len(other.values) == 0:
-                        done.wait(0.002)
+                        done.wait(0.005)
             except WakeupError:
                 continue
 

@@ -85,7 +85,7 @@ class Partitions:
             NotLeaderOrFollowerError: another broker leads it, or none.
             FencedLeaderEpochError: the client's epoch is older.
             UnknownLeaderEpochError: the client's epoch is newer.
-            KafkaStorageError: its data directory is offline.
+            KafkaStorageError: its data directory is offline, or its log could not be made.
         """
         if isinstance(topic, str):
             found = self._image.topics.get(topic)
@@ -98,7 +98,11 @@ class Partitions:
             raise UnknownTopicOrPartitionError(topic=str(topic), partition=partition)
         log = self._logs.get(found.name, partition)
         if log is None and self._node_id in state.replicas:
-            raise KafkaStorageError("its data directory is offline", topic=found.name, partition=partition)
+            raise KafkaStorageError(
+                "its data directory is offline, or its log could not be made; the broker's log says why",
+                topic=found.name,
+                partition=partition,
+            )
         if topic_id is not None and topic_id != found.topic_id:
             raise InconsistentTopicIdError(topic=found.name, partition=partition)
         if current_leader_epoch != NO_EPOCH and current_leader_epoch != state.leader_epoch:

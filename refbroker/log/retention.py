@@ -35,7 +35,9 @@ def delete_old_segments(log: PartitionLog, now_ms: int, *, at_most: int | None =
         reason = f"the log has more than {log.config.retention_bytes} bytes"
         deleted += log.delete_segments(beyond_size(log)[:at_most], reason)
         reason = f"they are older than {log.config.retention_ms} ms"
-        deleted += log.delete_segments(expired(log, now_ms)[:at_most], reason)
+        with log.health.guard(f"look at {log.directory}", log.topic, log.partition, can_repeat=True):
+            too_old = expired(log, now_ms)
+        deleted += log.delete_segments(too_old[:at_most], reason)
     return deleted
 
 

@@ -14,7 +14,8 @@ from kclient.errors import OffsetOutOfRangeError
 from kclient.records import assign_offsets
 from refbroker.log import LogConfig, Origin, PartitionLog
 from refbroker.log.retention import before_log_start, beyond_size, delete_old_segments, expired
-from tests.unit.log.stores import SMALL, START_MS, Store, append, make_batch, read_all
+from refbroker.simulated_disk import SimulatedDisk
+from tests.unit.log.stores import SMALL, START_MS, TOPIC_ID, Store, append, make_batch, read_all
 
 DAY_MS = 86_400_000
 KEEP = dataclasses.replace(SMALL, retention_ms=-1)
@@ -284,3 +285,21 @@ async def test_a_disk_that_fails_while_files_are_removed_takes_its_directory_off
     store.disk.unlink = fail  # type: ignore[method-assign]
     await asyncio.wait_for(manager.delete_due_files(), 10)
     assert log.health.failure is not None
+
+
+async def test_a_log_whose_indexes_cannot_be_read_does_not_keep_others_from_letting_go(tmp_path: Path) -> None:
+    store, disk = Store(tmp_path), SimulatedDisk()
+    store.disk = disk  # type: ignore[assignment]
+    config = dataclasses.replace(SMALL, retention_ms=DAY_MS)
+    manager = store.open(config, paths=[tmp_path / "a", tmp_path / "b"])
+    for partition, directory in enumerate(manager.directories):
+        segments_of(manager.create("t", partition, TOPIC_ID, directory=directory), 3)
+    manager.close()
+    manager = store.open(config, paths=[tmp_path / "a", tmp_path / "b"])
+    disk.fail(path_prefix=tmp_path / "a", operation="open")
+    store.clock.step(2 * DAY_MS)
+    await manager.apply_retention()
+    assert manager.online == manager.directories[1:]
+    [left] = [log.segments.base_offsets for log in manager.logs() if log.health.failure is None]
+    assert left == [30]
+    store.crash()

@@ -312,7 +312,7 @@ class Broker:
     async def _flush(self) -> None:
         for log, flush in self.logs.pending_flushes(self.clock()):
             try:
-                with log.health.guard(f"flush {log.directory}", log.topic, log.partition):
+                with log.health.guard(f"flush {log.directory}", log.topic, log.partition, can_repeat=True):
                     await in_thread(flush.sync)
             except KafkaStorageError as error:
                 logger.error("%s", error)

@@ -81,7 +81,7 @@ class Files:
         try:
             return os.open(path, flags, 0o644)
         except OSError as error:
-            if error.errno not in _TOO_MANY_FILES or not self.spare_files.release():
+            if not too_many_files(error) or not self.spare_files.release():
                 raise
         return os.open(path, flags, 0o644)
 
@@ -225,6 +225,11 @@ class Files:
         self.rename(temporary, path, sync=sync)
 
 
+def too_many_files(error: BaseException | None) -> bool:
+    """Whether an error says that no more files can be open, in this process or at all."""
+    return isinstance(error, OSError) and error.errno in _TOO_MANY_FILES
+
+
 @contextmanager
 def storage_errors(doing: str, topic: str | None = None, partition: int | None = None) -> Iterator[None]:
     """Turn an OSError into KafkaStorageError that says what was being done.
@@ -239,5 +244,5 @@ def storage_errors(doing: str, topic: str | None = None, partition: int | None =
     try:
         yield
     except OSError as error:
-        advice = "; raise the limit of open files (ulimit -n)" if error.errno in _TOO_MANY_FILES else ""
+        advice = "; raise the limit of open files (ulimit -n)" if too_many_files(error) else ""
         raise KafkaStorageError(f"could not {doing}: {error}{advice}", topic=topic, partition=partition) from error

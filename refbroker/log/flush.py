@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from kclient.errors import KafkaStorageError
-from refbroker.log.files import Files, OpenFile, storage_errors
+from refbroker.log.files import Files, OpenFile, storage_errors, too_many_files
 from refbroker.log.log_segments import LogSegments
 from refbroker.log.segment import Segment
 from refbroker.metrics.histogram import Histogram
@@ -37,13 +37,23 @@ class DiskHealth:
             raise KafkaStorageError(f"the log directory is offline: {self.failure.message}")
 
     @contextmanager
-    def guard(self, doing: str, topic: str | None = None, partition: int | None = None) -> Iterator[None]:
-        """Raise KafkaStorageError for an OSError, and take the directory offline."""
+    def guard(
+        self, doing: str, topic: str | None = None, partition: int | None = None, *, can_repeat: bool = False
+    ) -> Iterator[None]:
+        """Raise KafkaStorageError for an OSError, and take the directory offline.
+
+        Parameters:
+            doing: what, after "could not", with the path.
+            topic, partition: the log it happened to.
+            can_repeat: a file that cannot be opened, as too many are, leaves everything as it was, or as a later call
+                finds it in order. The disk is not to blame for that, and stays in use.
+        """
         try:
             with storage_errors(doing, topic, partition):
                 yield
         except KafkaStorageError as error:
-            self.fail(error)
+            if not can_repeat or not too_many_files(error.__cause__):
+                self.fail(error)
             raise
 
     def fail(self, error: KafkaStorageError) -> None:

@@ -77,8 +77,14 @@ class LeaderEpochCache:
         Parameters:
             save: False leaves the file to a later `save`, for recovery.
         """
+        before = list(self._entries)
         if epoch >= 0 and self._insert(EpochEntry(epoch, start_offset)) and save:
-            self.save()
+            try:
+                self.save()
+            except OSError:
+                # Or else nobody would write it any more.
+                self._entries = before
+                raise
 
     def _insert(self, entry: EpochEntry) -> bool:
         entries = self._entries

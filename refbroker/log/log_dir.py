@@ -219,7 +219,7 @@ class LogDirectory:
         """
         self.health.check()
         path = self.path / log_name(topic, partition, kind)
-        with self.health.guard(f"create {path}", topic, partition):
+        with self.health.guard(f"create {path}", topic, partition, can_repeat=True):
             self._files.make_directory(path)
             state = LogState(clean=True, recovery_point=start_offset, log_start_offset=start_offset)
             log = self._open_log(path, (topic, partition), topic_id, config, state)
@@ -325,9 +325,15 @@ class LogDirectory:
         Raises:
             KafkaStorageError: the disk fails.
         """
-        for deletion in self.deletions.take_due():
-            with self.health.guard(f"remove files in {self.path}"):
-                await in_thread(deletion.carry_out, self._files)
+        due = self.deletions.take_due()
+        for number, deletion in enumerate(due):
+            try:
+                with self.health.guard(f"remove files in {self.path}", can_repeat=True):
+                    await in_thread(deletion.carry_out, self._files)
+            except KafkaStorageError:
+                for left in due[number:]:
+                    self.deletions.schedule(left.paths, 0)
+                raise
 
     def checkpoint(self, *names: str) -> None:
         """Write recovery points, log start offsets, high watermarks, and how far logs are compacted, as far as changed.
@@ -339,7 +345,7 @@ class LogDirectory:
             KafkaStorageError: the disk fails.
         """
         self.health.check()
-        with self.health.guard(f"write the checkpoints of {self.path}"):
+        with self.health.guard(f"write the checkpoints of {self.path}", can_repeat=True):
             self._checkpoints.write(self._checkpointed(), names)
         if not names:
             self.write_cleaner_offsets()
@@ -354,7 +360,7 @@ class LogDirectory:
         Raises:
             KafkaStorageError: the disk fails.
         """
-        with self.health.guard(f"write the checkpoints of {self.path}"):
+        with self.health.guard(f"write the checkpoints of {self.path}", can_repeat=True):
             self._checkpoints.write_cleaner_offsets(self.logs)
 
     def close(self, broker_epoch: int = -1) -> None:

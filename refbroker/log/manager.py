@@ -7,7 +7,7 @@ import functools
 import logging
 import random
 import uuid
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
 from kclient.errors import KafkaStorageError, TopicExistsError, UnknownTopicOrPartitionError
@@ -192,6 +192,8 @@ class LogManager:
             try:
                 log = candidate.create(topic, partition, topic_id, config or self.defaults)
             except KafkaStorageError as error:
+                if candidate.is_online:
+                    raise
                 # Its disk is failing; another one may do.
                 failure = error
             else:
@@ -318,19 +320,23 @@ class LogManager:
                 log.set_topic_id(topic_id)
                 self._table.index_by_id(log)
 
-    def pending_flushes(self, now_ms: int) -> list[tuple[PartitionLog, Flush]]:
+    def pending_flushes(self, now_ms: int) -> Iterator[tuple[PartitionLog, Flush]]:
         """What should be synced now: segments that were rolled, and logs whose `flush.ms` has passed.
 
-        Run `sync` of each in a worker thread and pass it to the log's `finish_flush`.
+        Run `sync` of each in a worker thread and pass it to the log's `finish_flush`. Each has its files open, so that
+        they come one by one.
         """
-        pending = []
         for log in self.logs():
-            if log.health.failure is None:
-                due = now_ms - log.last_flush_ms >= log.config.flush_ms
+            if log.closed or log.health.failure is not None:
+                continue
+            due = now_ms - log.last_flush_ms >= log.config.flush_ms
+            try:
                 flush = log.begin_flush(up_to_active=not due)
-                if flush is not None:
-                    pending.append((log, flush))
-        return pending
+            except KafkaStorageError as error:
+                logger.error("%s", error)
+                continue
+            if flush is not None:
+                yield log, flush
 
     def checkpoint(self, *names: str) -> None:
         """Write the checkpoint files of every directory that can be used.
@@ -364,7 +370,7 @@ class LogManager:
                 try:
                     deleted = delete_old_segments(log, self._clock(), at_most=SEGMENTS_IN_A_ROW)
                 except KafkaStorageError as error:
-                    # It has taken its own directory offline; those of others go on.
+                    # At most it has taken its own directory offline; those of others go on.
                     logger.error("retention: %s", error)
                     break
                 self.segments_deleted += deleted

@@ -173,7 +173,7 @@ class PartitionLog:
         Parameters:
             sync: wait for the disk; for a log without records the next flush does it, or else the first append.
         """
-        with self._guard("write partition.metadata"):
+        with self._guard("write partition.metadata", can_repeat=True):
             write_topic_id(self._files, self.directory, topic_id, sync=sync)
         self.topic_id = topic_id
         if not sync:
@@ -229,6 +229,11 @@ class PartitionLog:
             check_producers(
                 self._producers, batches, origin, verified=verified, transaction_version=transaction_version
             )
+        try:
+            self._make_ready(batches, size, now_ms)
+        except OSError:
+            with self._guard("append", can_repeat=True):
+                raise
         with self._guard("append"):
             self._write(batches, size, now_ms)
         append_time = last.max_timestamp if self.config.log_append_time else -1
@@ -236,13 +241,17 @@ class PartitionLog:
             callback(self)
         return AppendResult(first.base_offset, last.last_offset, append_time, self.log_start_offset)
 
-    def _write(self, batches: Sequence[StampedBatch], size: int, now_ms: int) -> None:
+    def _make_ready(self, batches: Sequence[StampedBatch], size: int, now_ms: int) -> None:
+        """Do what comes before the write, and open all files that it needs: they may be too many."""
         self._unsynced.sync_topic_id()
         for batch in batches:
             if batch.leader_epoch != self.epochs.latest_epoch:
                 self.epochs.assign(batch.leader_epoch, batch.base_offset)
         if self._changes.is_due(batches, size, now_ms):
             self._roll_at(batches[0].base_offset)
+        self.segments.active.files_to_append(size)
+
+    def _write(self, batches: Sequence[StampedBatch], size: int, now_ms: int) -> None:
         self._written = True
         segment = self.segments.active
         segment.append(batches)
@@ -280,7 +289,7 @@ class PartitionLog:
 
     def _roll_at(self, offset: int) -> None:
         if self.segments.active.base_offset != offset:
-            with self._guard("roll"):
+            with self._guard("roll", can_repeat=True):
                 self._written = True
                 self._changes.roll(offset)
 
@@ -321,7 +330,7 @@ class PartitionLog:
         aborted: tuple[tuple[int, int], ...] = ()
         if offset < limit:
             stop = limit if limit < self.log_end_offset else None
-            with self._guard("read"):
+            with self._guard("read", can_repeat=True):
                 found = find_range(self.segments, offset, stop, max_bytes, min_one_batch=min_one_batch)
                 if found is not None:
                     segment, records = found
@@ -336,7 +345,7 @@ class PartitionLog:
             KafkaStorageError: the disk fails.
         """
         self._check_usable()
-        with self._guard("search by time"):
+        with self._guard("search by time", can_repeat=True):
             return find_timestamp(self.segments, self.log_start_offset, timestamp_ms)
 
     def offset_of_max_timestamp(self) -> OffsetAndTimestamp | None:
@@ -346,7 +355,7 @@ class PartitionLog:
             KafkaStorageError: the disk fails.
         """
         self._check_usable()
-        with self._guard("search by time"):
+        with self._guard("search by time", can_repeat=True):
             return find_max_timestamp(self.segments, self.log_start_offset)
 
     def end_offset_for_epoch(self, leader_epoch: int) -> EpochEntry:
@@ -362,7 +371,7 @@ class PartitionLog:
             KafkaStorageError: the disk fails.
         """
         self._check_usable()
-        with self._guard("write the leader epochs"):
+        with self._guard("write the leader epochs", can_repeat=True):
             self.epochs.assign(leader_epoch, self.log_end_offset)
 
     def delete_records(self, before_offset: int) -> int:
@@ -388,7 +397,7 @@ class PartitionLog:
     def _advance_log_start(self, offset: int) -> None:
         if offset > self.log_start_offset:
             self.log_start_offset = offset
-            with self._guard("write the leader epochs"):
+            with self._guard("write the leader epochs", can_repeat=True):
                 self.epochs.truncate_from_start(offset)
 
     def delete_segments(self, segments: Sequence[Segment], reason: str) -> int:
@@ -414,7 +423,7 @@ class PartitionLog:
         if len(segments) == len(self.segments):
             self.roll()
         self._advance_log_start(self.segments[len(segments)].base_offset)
-        with self._guard("delete segments"):
+        with self._guard("delete segments", can_repeat=True):
             self._changes.remove(segments)
         return len(segments)
 
@@ -468,9 +477,13 @@ class PartitionLog:
         """What to sync so that everything is on the disk, or everything before the active segment.
 
         None when there is nothing to do. Run `sync` of it in any thread, then pass it to `finish_flush`.
+
+        Raises:
+            KafkaStorageError: the disk fails.
         """
         offset = self.segments.active.base_offset if up_to_active else self.log_end_offset
-        return self._unsynced.begin(self.segments, self.recovery_point, offset)
+        with self._guard("flush", can_repeat=True):
+            return self._unsynced.begin(self.segments, self.recovery_point, offset)
 
     def finish_flush(self, flush: Flush) -> None:
         """Take note that a flush is done."""
@@ -486,7 +499,7 @@ class PartitionLog:
             KafkaStorageError: the disk fails.
         """
         self._check_usable()
-        with self._guard("flush"):
+        with self._guard("flush", can_repeat=True):
             flush = self.begin_flush()
             if flush is not None:
                 flush.sync()
@@ -535,5 +548,5 @@ class PartitionLog:
             raise KafkaStorageError("the log is closed", topic=self.topic, partition=self.partition)
         self.health.check()
 
-    def _guard(self, doing: str) -> AbstractContextManager[None]:
-        return self.health.guard(f"{doing} {self.directory}", self.topic, self.partition)
+    def _guard(self, doing: str, *, can_repeat: bool = False) -> AbstractContextManager[None]:
+        return self.health.guard(f"{doing} {self.directory}", self.topic, self.partition, can_repeat=can_repeat)

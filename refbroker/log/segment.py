@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -91,16 +92,25 @@ class Segment:
         self._first_timestamp: int | None = None
         self._bytes_since_index_entry = 0
         if create:
-            self._open_file = files.open(self.path, create=True)
-            files.truncate(self._open_file, 0)
-            if config.preallocate:
-                files.truncate(self._open_file, config.segment_bytes)
-            self._max_timestamp = TimestampOffset(-1, base_offset)
             self.size = 0
-            self._open_indexes()
-            self._fresh = False
+            self._max_timestamp = TimestampOffset(-1, base_offset)
+            try:
+                self._create(config)
+            except OSError:
+                # Where the log goes on without it, a start would take it for the end of the log.
+                with suppress(OSError):
+                    self.delete()
+                raise
         else:
             self.size = files.size(self.file)
+
+    def _create(self, config: LogConfig) -> None:
+        self._open_file = self._files.open(self.path, create=True)
+        self._files.truncate(self._open_file, 0)
+        if config.preallocate:
+            self._files.truncate(self._open_file, config.segment_bytes)
+        self._open_indexes()
+        self._fresh = False
 
     def __repr__(self) -> str:
         return f"Segment(base_offset={self.base_offset}, size={self.size})"
@@ -311,6 +321,12 @@ class Segment:
             yield from batch.records()
 
     # Writing
+
+    def files_to_append(self, size: int) -> list[OpenFile]:
+        """The files that an append of so many bytes writes to."""
+        if self._bytes_since_index_entry + size > self.index_interval_bytes:
+            return [self.file, self.offset_index.file, self.time_index.file]
+        return [self.file]
 
     def append(self, batches: Sequence[StampedBatch]) -> None:
         """Write batches at the end in one call, then their index entries where they are due."""

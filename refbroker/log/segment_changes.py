@@ -84,11 +84,15 @@ class SegmentChanges:
         self._producers.end_offset = offset
         self.take_snapshot(sync=False)
         active = self._segments.active
-        active.deactivate()
+        # All its files are open before anything changes: where these are too many, the log goes on as it was.
+        new = Segment(self._files, self._directory, offset, self._config, created_ms=self._clock(), create=True)
+        try:
+            active.deactivate()
+        except OSError:
+            new.delete()
+            raise
         self._unsynced.add_rolled(active)
-        self._segments.add(
-            Segment(self._files, self._directory, offset, self._config, created_ms=self._clock(), create=True)
-        )
+        self._segments.add(new)
         self.use(self._config)
 
     def take_snapshot(self, *, sync: bool) -> None:

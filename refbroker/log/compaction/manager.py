@@ -152,7 +152,7 @@ class LogCleaner:
 
     def _measure(self, log: PartitionLog, now_ms: int) -> LogToClean | None:
         try:
-            with log.health.guard(f"look at {log.directory}", log.topic, log.partition):
+            with log.health.guard(f"look at {log.directory}", log.topic, log.partition, can_repeat=True):
                 measured = measure(log, now_ms)
         except KafkaStorageError as error:
             logger.error("log cleaner: %s", error)

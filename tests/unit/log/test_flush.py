@@ -68,11 +68,41 @@ def test_what_is_rolled_during_a_flush_is_left_to_the_next(log: PartitionLog) ->
     assert log.begin_flush(up_to_active=True) is not None
 
 
+def test_a_log_that_cannot_be_flushed_does_not_keep_others_from_it(tmp_path: Path) -> None:
+    store = PowerlessStore(tmp_path)
+    manager = store.open(paths=[tmp_path / "a", tmp_path / "b"])
+    for partition, directory in enumerate(manager.directories):
+        log = manager.create("t", partition, TOPIC_ID, directory=directory)
+        append(log)
+        log.roll()
+    store.power.spare_files.release()
+    store.power.fail(path_prefix=tmp_path / "a", operation="open")
+    [(log, flush)] = manager.pending_flushes(store.clock())
+    assert (log.partition, flush.offset) == (1, 1)
+    assert manager.online == manager.directories[1:]
+    store.crash()
+
+
+def test_a_log_that_is_deleted_while_others_are_flushed_is_passed_over(store: Store) -> None:
+    manager = store.open()
+    logs = [manager.create("t", partition, TOPIC_ID) for partition in range(3)]
+    for log in logs:
+        append(log)
+        log.roll()
+    flushed = []
+    for log, _ in manager.pending_flushes(store.clock()):
+        flushed.append(log)
+        if log is logs[0]:
+            manager.delete(("t", 1))
+    assert flushed == [logs[0], logs[2]]
+    assert manager.online
+
+
 def test_a_log_is_due_when_flush_ms_have_passed(store: Store) -> None:
     log = store.log(dataclasses.replace(SMALL, flush_ms=500))
     append(log)
     assert store.manager is not None
-    assert store.manager.pending_flushes(store.clock()) == []
+    assert list(store.manager.pending_flushes(store.clock())) == []
     store.clock.step(500)
     [(due, flush)] = store.manager.pending_flushes(store.clock())
     assert (due, flush.offset) == (log, 1)
@@ -219,7 +249,7 @@ def test_a_new_log_is_flushed_by_the_next_flush_of_all_or_a_clean_stop(tmp_path:
         assert due is log
         flush.sync()
         log.finish_flush(flush)
-        assert store.manager.pending_flushes(store.clock()) == []
+        assert list(store.manager.pending_flushes(store.clock())) == []
         store.crash()
     store.power.lose_unflushed(seed)
     found = store.open().get("orders", 0)

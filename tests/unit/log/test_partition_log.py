@@ -310,7 +310,7 @@ def test_a_flush_that_is_under_way_survives_the_end_of_its_log(store: Store, log
 def test_rolled_segments_are_due_for_a_flush(store: Store, log: PartitionLog) -> None:
     manager = store.open() if store.manager is None else store.manager
     append(log, 5)
-    assert manager.pending_flushes(store.clock()) == []
+    assert list(manager.pending_flushes(store.clock())) == []
     log.roll()
     append(log, 1)
     [(which, flush)] = manager.pending_flushes(store.clock())

@@ -138,6 +138,11 @@ class ConsumerPlay(Play):
         wait_until(changed)
         return int(self.note(found[-1]).member_epoch)
 
+    def wait_for_interval(self, member: str, epoch: int, interval_ms: int) -> None:
+        """Send heartbeats of a member until it is told to send them so often; Kafka's settings count a little later."""
+        beat = self._beat(member, epoch, None)
+        wait_until(lambda: self._main.ask(beat, 1).heartbeat_interval_ms == interval_ms)
+
     def wait_until_fenced(self, member: str, epoch: int) -> None:
         """Send heartbeats of a member that give up nothing until it is none any more."""
         beat = self._beat(member, epoch, None)

@@ -30,11 +30,14 @@ LOADING, NOT_AVAILABLE, NOT_COORDINATOR = 14, 15, 16
 
 
 class Pending(NamedTuple):
-    """A request on its way."""
+    """A request that is to be sent, or on its way."""
 
     wire: Wire
     request: Message
     version: int
+
+    def send(self) -> None:
+        self.wire.send(self.request, self.version)
 
     def answer(self) -> Any:
         _, body = decode_response_header(self.request.api_key, self.version, self.wire.read_frame())
@@ -74,11 +77,15 @@ class Play:
     def ask(self, request: Message, version: int) -> Any:
         return self.note(self._main.ask(request, version))
 
+    def prepare(self, request: Message, version: int) -> Pending:
+        """A connection of its own for a request that may have to wait."""
+        return Pending(self._connect(), request, version)
+
     def begin(self, request: Message, version: int) -> Pending:
-        """Send a request that may have to wait, on a connection of its own."""
-        wire = self._connect()
-        wire.send(request, version)
-        return Pending(wire, request, version)
+        """Send a request that may have to wait."""
+        pending = self.prepare(request, version)
+        pending.send()
+        return pending
 
     def end(self, pending: Pending) -> Any:
         return self.note(pending.answer())

@@ -16,6 +16,7 @@ A difference is a bug in refbroker unless it is explained here. Known ones, whic
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
@@ -50,6 +51,7 @@ from tests.interop.kafka.cluster import KafkaCluster
 from tests.waiting import wait_until
 
 NAMES = "admin-differences"
+SECONDS = 20.0
 STATIC = 4
 UNKNOWN_TYPE = 0
 
@@ -99,6 +101,11 @@ def made(both: Both) -> str:
     topic = CreateTopicsRequest.CreatableTopic(name=NAMES, num_partitions=1, replication_factor=1)
     for answer in both.ask(CreateTopicsRequest(topics=[topic]), 7):
         assert answer.topics[0].error_code == 0
+    producers = DescribeProducersRequest(
+        topics=[DescribeProducersRequest.TopicRequest(name=NAMES, partition_indexes=[0])]
+    )
+    # Kafka's broker hears of it a little later than its controller answers.
+    wait_until(lambda: not any(answer.topics[0].partitions[0].error_code for answer in both.ask(producers, 0)))
     return NAMES
 
 
@@ -122,10 +129,16 @@ def shown(wire: Wire, kind: int, name: str) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def compare(both: Both, kind: int, name: str) -> dict[str, Any]:
-    """See that both describe a resource alike; gives what they describe."""
+def compare(both: Both, kind: int, name: str, *, within: float = 0) -> dict[str, Any]:
+    """See that both describe a resource alike, or do so within some seconds; gives what they describe.
+
+    Kafka's broker hears of changes a little later than its controller answers, and takes them one after the other.
+    """
+    deadline = time.monotonic() + within
     found = shown(both.refbroker, kind, name)
-    assert found == shown(both.kafka, kind, name)
+    while found != (kafkas := shown(both.kafka, kind, name)) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert found == kafkas
     return found
 
 
@@ -173,24 +186,15 @@ def test_settings_that_were_changed_are_described_alike(both: Both, made: str) -
             for key, value in values:
                 request = incremental(Change(kind, name, [(key, SET, value)]), dry=False)
                 assert [answers(one) for one in both.ask(request, 1)] == [[(kind, name, 0, None)]] * 2
-            _wait_for(both, kind, name, [key for key, _ in values])
+            compare(both, kind, name, within=SECONDS)
             # What is set on brokers shows on topics and groups too.
             for other, other_name, _ in changes:
-                compare(both, other, other_name)
+                compare(both, other, other_name, within=SECONDS)
     finally:
         undo = [Change(kind, name, [(key, DELETE, None) for key, _ in values]) for kind, name, values in changes]
         both.ask(incremental(*undo, dry=False), 1)
-
-
-def _wait_for(both: Both, kind: int, name: str, keys: list[str]) -> None:
-    """Kafka's broker follows its controller a little later."""
-    wanted = shown(both.refbroker, kind, name)
-
-    def caught_up() -> bool:
-        found = shown(both.kafka, kind, name)
-        return all(found.get(key) == wanted[key] for key in keys)
-
-    wait_until(caught_up)
+    for kind, name, _ in changes:
+        compare(both, kind, name, within=SECONDS)
 
 
 def test_changes_are_refused_and_allowed_alike(both: Both, made: str) -> None:

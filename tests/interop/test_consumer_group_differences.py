@@ -304,8 +304,10 @@ def _offsets(play: ConsumerPlay) -> None:
 
 def _interval(play: ConsumerPlay) -> None:
     """A target stays for a while, and a later heartbeat makes the next one; groups have settings of their own."""
-    play.configure(consumer_assignment_interval_ms="1500", consumer_heartbeat_interval_ms="7000")
-    play.join("a", T)
+    epoch = play.join("a", T).member_epoch
+    play.configure(consumer_assignment_interval_ms="3000", consumer_heartbeat_interval_ms="7000")
+    play.wait_for_interval("a", epoch, 7000)
+    play.beat("a", epoch)
     play.join("b", T)
     play.beat("a", 2, {T: [0, 1, 2, 3]})
     play.describe()
@@ -327,8 +329,9 @@ def _too_late(play: ConsumerPlay) -> None:
     joined = play.classic_join(member, T, rebalance_timeout_ms=300)
     play.wait_until_out(member, joined.generation_id)
     play.beat("b", 4, {T: [0, 1, 2, 3]})
-    member = play.classic_member(T, rebalance_timeout_ms=300)
-    joined = play.classic_join(member, T, rebalance_timeout_ms=300)
+    # This one asks for its assignment in time.
+    member = play.classic_member(T, rebalance_timeout_ms=2000)
+    joined = play.classic_join(member, T, rebalance_timeout_ms=2000)
     play.sync(member, joined.generation_id)
     play.beat("b", 6, {T: [0, 1, 2, 3]}, subscribed_topic_names=[U])
     play.classic_beat(member, joined.generation_id)

@@ -27,6 +27,7 @@ from kclient.protocol.messages.describe_groups import DescribeGroupsRequest
 from kclient.protocol.messages.find_coordinator import FindCoordinatorRequest
 from kclient.protocol.messages.join_group import JoinGroupRequest
 from kclient.protocol.messages.list_groups import ListGroupsRequest
+from kclient.protocol.messages.metadata import MetadataRequest
 from kclient.protocol.messages.offset_commit import OffsetCommitRequest as Commit
 from kclient.protocol.messages.offset_delete import OffsetDeleteRequest as Delete
 from kclient.protocol.messages.offset_fetch import OffsetFetchRequest as Fetch
@@ -80,6 +81,10 @@ def _make_topics(broker: Broker, *names: str) -> None:
     for made in broker.ask(CreateTopicsRequest(topics=topics, timeout_ms=30_000), 7).topics:
         assert made.error_code == 0
         broker.ids[made.name] = made.topic_id
+    # Kafka's broker hears of them a little later than its controller answers.
+    wanted = [MetadataRequest.MetadataRequestTopic(name=name) for name in names]
+    request = MetadataRequest(topics=wanted, allow_auto_topic_creation=False)
+    wait_until(lambda: all(one.topic_id == broker.ids[one.name] for one in broker.ask(request, 12).topics))
 
 
 def coordinate(broker: Broker, group: str) -> None:
@@ -353,7 +358,8 @@ def test_offsets_of_a_topic_that_is_deleted_and_made_anew(both: list[Broker]) ->
     for broker in both:
         coordinate(broker, group)
         _make_topics(broker, topic)
-        broker.ask(commit(broker, 10, group, (topic, [0]), (TOPIC, [0])), 10)
+        committed = broker.ask(commit(broker, 10, group, (topic, [0]), (TOPIC, [0])), 10)
+        assert [one.partitions[0].error_code for one in committed.topics] == [0, 0]
         state = DeleteTopicsRequest.DeleteTopicState(name=topic)
         assert broker.ask(DeleteTopicsRequest(topics=[state], timeout_ms=30_000), 6).responses[0].error_code == 0
         # Kafka's coordinator learns of it a little later.

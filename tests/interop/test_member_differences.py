@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from kclient.protocol.log_records import decode_key, decode_versioned
+from kclient.protocol.messages.describe_groups import DescribeGroupsRequest
 from kclient.protocol.messages.find_coordinator import FindCoordinatorRequest
 from kclient.protocol.messages.heartbeat import HeartbeatRequest
 from kclient.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
@@ -25,7 +26,7 @@ from tests.integration.broker.wire import Wire
 from tests.interop.plays import Pending, Play, two_brokers
 from tests.waiting import wait_until
 
-SETTINGS = {"group.initial.rebalance.delay.ms": "100", "group.max.size": "4", "offsets.topic.num.partitions": "4"}
+SETTINGS = {"group.initial.rebalance.delay.ms": "500", "group.max.size": "4", "offsets.topic.num.partitions": "4"}
 REBALANCING = 27
 
 
@@ -56,10 +57,24 @@ class MemberPlay(Play):
         return self.end(self.begin(self.join_request(member, **fields), version))
 
     def begin_join(self, member: str = "", **fields: Any) -> Pending:
-        """Join; a new dynamic member asks for its id first."""
-        if not member and "group_instance_id" not in fields:
-            member = self.join(**fields).member_id
         return self.begin(self.join_request(member, **fields), 9)
+
+    def begin_joins(self, *members: tuple[str, ...]) -> list[Pending]:
+        """New members with these protocols join, in this order.
+
+        A new group waits for more of them for some time only: all have their ids and connections before.
+        """
+        requests = [self.join_request(self.join(protocols=each).member_id, protocols=each) for each in members]
+        joining = [self.prepare(request, 9) for request in requests]
+        for number, each in enumerate(joining, 1):
+            each.send()
+            wait_until(lambda number=number: len(self._members()) == number)  # type: ignore[misc]
+        return joining
+
+    def _members(self) -> list[Any]:
+        """Those that have joined, as the group is described."""
+        members: list[Any] = self._main.ask(DescribeGroupsRequest(groups=[self.group]), 5).groups[0].members
+        return members
 
     def sync_request(self, member: str, generation: int, *assigned: str, **fields: Any) -> SyncGroupRequest:
         one = SyncGroupRequest.SyncGroupRequestAssignment
@@ -108,8 +123,7 @@ class MemberPlay(Play):
 
 def _membership(play: MemberPlay) -> None:
     """Two members come, work, and go."""
-    first = play.begin_join()
-    second = play.begin_join()
+    first, second = play.begin_joins(("range",), ("range",))
     led, followed = play.end(first), play.end(second)
     leader, follower = (led, followed) if led.leader == led.member_id else (followed, led)
     waiting = play.begin(play.sync_request(follower.member_id, 1), 5)
@@ -192,7 +206,7 @@ def _old_versions(play: MemberPlay) -> None:
 
 def _size(play: MemberPlay) -> None:
     """One more than the group may have."""
-    joining = [play.begin_join() for _ in range(4)]
+    joining = play.begin_joins(*[("range",)] * 4)
     answers = {answer.member_id: answer for answer in map(play.end, joining)}
     generation, leader = next((one.generation_id, one.leader) for one in answers.values())
     play.sync(leader, generation, *answers)
@@ -204,7 +218,7 @@ def _size(play: MemberPlay) -> None:
 
 def _votes(play: MemberPlay) -> None:
     """Members that prefer different protocols, and one that has none in common."""
-    joining = [play.begin_join(protocols=each) for each in (("a", "b", "c"), ("c", "b"), ("b", "c", "d"))]
+    joining = play.begin_joins(("a", "b", "c"), ("c", "b"), ("b", "c", "d"))
     for each in joining:
         play.end(each)
     play.join(protocols=("d", "e"))

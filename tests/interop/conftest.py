@@ -71,8 +71,12 @@ def bootstrap_servers(target: Target) -> str:
 
 @pytest.fixture
 def process(tmp_path: Path) -> Iterator[BrokerProcess]:
-    """refbroker as a process of the test's own, which soon sees that a transaction takes too long."""
-    settings = {**FEW_PARTITIONS, "transaction.abort.timed.out.transaction.cleanup.interval.ms": "200"}
+    """refbroker as a process of the test's own, which soon ends what takes too long; groups begin at once."""
+    settings = {
+        **FEW_PARTITIONS,
+        "transaction.abort.timed.out.transaction.cleanup.interval.ms": "200",
+        "group.initial.rebalance.delay.ms": "0",
+    }
     with BrokerProcess(tmp_path / "data", settings=settings) as running:
         yield running
 

@@ -101,6 +101,11 @@ def ends(admin: Admin) -> tuple[int, int]:
     return stable, end
 
 
+def wait_for_markers(admin: Admin) -> None:
+    """They are written after the end of a transaction was answered; a reader of committed records ends before them."""
+    wait_until(lambda: len(set(ends(admin))) == 1)
+
+
 def state(admin: Admin, name: str) -> TransactionState:
     return admin.describe_transactions(name)[name].state
 
@@ -144,10 +149,11 @@ def test_what_is_open_goes_on_or_is_aborted_in_time(tmp_path: Path, first: str, 
         write(long, b"second half", 4)
         assert state(admin, "long") is TransactionState.ONGOING
         long.commit_transaction(SECONDS)
-        wait_until(lambda: len(set(ends(admin))) == 1)
+        wait_for_markers(admin)
         assert group_offset(admin) == 4
         with finished.transaction():
             write(finished, b"committed later")
+        wait_for_markers(admin)
         assert directory.committed() == [b"committed", b"first half", b"second half", b"committed later"]
         with pytest.raises(KafkaError):
             short.commit_transaction(SECONDS)
@@ -186,4 +192,5 @@ def test_what_is_decided_is_completed(tmp_path: Path, first: str, second: str, c
             assert directory.committed() == [b"decided"] * commit
             with producer.transaction(SECONDS):
                 write(producer, b"next")
+            wait_for_markers(admin)
             assert directory.committed() == [b"decided"] * commit + [b"next"]

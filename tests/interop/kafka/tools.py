@@ -64,10 +64,13 @@ class JavaTools:
         )  # fmt: skip
 
     def formatted(self, topic: str, formatter: str) -> list[Any]:
-        """kafka-console-consumer.sh, all partitions from the start, with a formatter that prints objects of JSON"""
+        """kafka-console-consumer.sh, all partitions from the start, with a formatter that prints objects of JSON
+
+        It ends when nothing has come for ten seconds, in which at first it has to join a group.
+        """
         printed = self.run(
             f"{TOOLS}.consumer.ConsoleConsumer", "--topic", topic, "--from-beginning",
-            "--formatter", f"{TOOLS}.consumer.{formatter}", "--timeout-ms", "5000",
+            "--formatter", f"{TOOLS}.consumer.{formatter}", "--timeout-ms", "10000",
         )  # fmt: skip
         return list(_objects(printed[printed.index("{") :]))
 

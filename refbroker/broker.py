@@ -30,7 +30,7 @@ from refbroker.directories.moves import ReplicaMoves
 from refbroker.dispatch import Dispatcher
 from refbroker.faults import Faults
 from refbroker.fetch_sessions import FetchSessions
-from refbroker.file_limit import raise_file_limit
+from refbroker.file_limit import file_limit, file_reserve, open_files, raise_file_limit
 from refbroker.log import Files, LogManager, PartitionLog
 from refbroker.log.checkpoints import HIGH_WATERMARKS, LOG_START_OFFSETS, RECOVERY_POINTS, random_uuid
 from refbroker.log.compaction.manager import CleanerConfig, LogCleaner
@@ -127,6 +127,10 @@ class Broker:
         """A random id for a topic."""
         return random_uuid(self.rng)
 
+    def room_for_files(self) -> int:
+        """How many more files may be open for good, if those that need not be are closed."""
+        return file_limit() - file_reserve() - open_files() + len(self._files.spare_files)
+
     async def start(self) -> None:
         """Open the data directories, recover, and serve.
 
@@ -138,7 +142,7 @@ class Broker:
         """
         raise_file_limit()
         listener = self.config.listener
-        self.server = Server(self.config, Dispatcher(self), self.metrics)
+        self.server = Server(self.config, Dispatcher(self), self.metrics, self._files.spare_files.release)
         try:
             self.port = self.server.bind(listener.host, listener.port)
             self.host = listener.host or "127.0.0.1"

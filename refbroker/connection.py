@@ -103,6 +103,12 @@ class Connection(asyncio.BufferedProtocol):
         self.last_active_ns = perf_counter_ns()
         self._server.opened(self)
 
+    @property
+    def descriptor(self) -> int:
+        """That of its socket."""
+        descriptor: int = self.transport.get_extra_info("socket").fileno()
+        return descriptor
+
     def connection_lost(self, exc: Exception | None) -> None:
         was_open, self._closed = not self._closed, True
         if self._waiting is not None:

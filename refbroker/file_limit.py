@@ -7,6 +7,7 @@ a process is often 1024, or 256 on macOS; Java's machine raises that by itself a
 from __future__ import annotations
 
 import logging
+import os
 import resource
 import sys
 
@@ -14,6 +15,14 @@ logger = logging.getLogger(__name__)
 
 WANTED = 100_000
 """What Kafka's documentation recommends for a broker."""
+
+RESERVE = 100
+"""How many are kept for what is opened for a moment; fewer where only few may be open."""
+
+_SHARE = 8
+
+# Linux has the first, macOS the second.
+_OPEN_FILES = ("/proc/self/fd", "/dev/fd")
 
 # As much as every macOS allows, also where the hard limit says that there is none.
 _LEAST_MAXIMUM = 10_240
@@ -23,6 +32,27 @@ def file_limit() -> int:
     """How many this process may have open."""
     soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     return sys.maxsize if soft == resource.RLIM_INFINITY else soft
+
+
+def file_reserve() -> int:
+    """How many of these are for what is opened for a moment."""
+    return min(RESERVE, file_limit() // _SHARE)
+
+
+def open_files() -> int:
+    """How many this process has open; 0 where the system does not say."""
+    for path in _OPEN_FILES:
+        try:
+            # One of them is the directory itself.
+            return len(os.listdir(path)) - 1
+        except OSError:
+            continue
+    return 0
+
+
+def is_nearly_out(descriptor: int) -> bool:
+    """Whether a file that has just been opened is one of the last, for systems give out the lowest that is free."""
+    return descriptor >= file_limit() - file_reserve() // 2
 
 
 def raise_file_limit() -> None:

@@ -8,12 +8,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
+from collections.abc import Callable
 from contextlib import suppress
 from time import perf_counter_ns
 
 from refbroker.config import BrokerConfig
 from refbroker.connection import Connection
 from refbroker.dispatch import Dispatcher
+from refbroker.file_limit import is_nearly_out
 from refbroker.metrics.counters import BrokerMetrics, Closed
 
 logger = logging.getLogger(__name__)
@@ -28,6 +30,7 @@ class Server:
         config: the broker's settings.
         dispatcher: handles the requests.
         metrics: where connections are counted.
+        make_room: closes files that need not be open, and says whether there was one.
 
     Attributes:
         loop: the event loop it was made in.
@@ -35,10 +38,17 @@ class Server:
         stopping: whether it is being closed.
     """
 
-    def __init__(self, config: BrokerConfig, dispatcher: Dispatcher, metrics: BrokerMetrics) -> None:
+    def __init__(
+        self,
+        config: BrokerConfig,
+        dispatcher: Dispatcher,
+        metrics: BrokerMetrics,
+        make_room: Callable[[], bool] = lambda: False,
+    ) -> None:
         self.config = config
         self.dispatcher = dispatcher
         self.metrics = metrics
+        self._make_room = make_room
         self.loop = asyncio.get_running_loop()
         self.connections: set[Connection] = set()
         self.stopping = False
@@ -93,6 +103,9 @@ class Server:
         limit = self.config.integer("max.connections")
         if len(self.connections) > limit:
             connection.close(f"there are {limit} connections already", why=Closed.REFUSED)
+        elif is_nearly_out(connection.descriptor) and not self._make_room():
+            # Without files no log could begin a new segment, and the broker would have to give up.
+            connection.close("too few files are left; raise their limit (ulimit -n)", why=Closed.REFUSED)
 
     def lost(self, connection: Connection) -> None:
         """Take note that a connection is gone."""

@@ -29,7 +29,7 @@ def handle(context: Context, request: CreatePartitionsRequest) -> CreatePartitio
         try:
             if count > 1:
                 raise InvalidRequestError("Duplicate topic name.")
-            records += plan_partitions(context.broker, name, topic.count, assignments)
+            records += plan_partitions(context.broker, name, topic.count, assignments, ahead=len(records))
         except KafkaError as error:
             # Kafka has a text for every other refusal.
             text = None if isinstance(error, UnknownTopicOrPartitionError) else error.message

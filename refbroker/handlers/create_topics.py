@@ -4,8 +4,8 @@ Each topic for itself: one that cannot be made does not hold up the others. The 
 topics' logs exist, so they can be used at once and `timeout_ms` does not matter. Version 5 and later
 return the settings, 7 the id. A name that is in the request twice is INVALID_REQUEST; of names that
 collide in metrics (`a.b`, `a_b`) the first is made, and the others are INVALID_TOPIC_EXCEPTION; with more than 10,000
-partitions in all, but for those named twice, every topic of the request is POLICY_VIOLATION. Left out: creation
-policies, throttling (KIP-599).
+partitions in all, but for those named twice, every topic of the request is POLICY_VIOLATION, and so is one with more
+than this broker may have files open. Left out: creation policies, throttling (KIP-599).
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def handle(context: Context, request: CreateTopicsRequest) -> CreateTopicsRespon
     made: list[str] = []
     for topic in wanted:
         try:
-            plan = plan_topic(context.broker, _new_topic(topic), made)
+            plan = plan_topic(context.broker, _new_topic(topic), made, ahead=len(records))
         except KafkaError as error:
             results.append(_refusal(topic.name, error))
         else:

@@ -83,7 +83,7 @@ def _auto_create(
         if not allowed or name in INTERNAL_TOPICS:
             continue
         try:
-            records += plan_topic(broker, NewTopic(name)).records
+            records += plan_topic(broker, NewTopic(name), ahead=len(records)).records
         except KafkaError as error:
             # The client hears the same as of one that is being made, and asks again.
             logger.warning("cannot create topic %s, which a client has asked for: %s", name, error)

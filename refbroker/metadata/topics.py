@@ -26,6 +26,7 @@ from kclient.errors import (
 )
 from kclient.protocol import Message
 from kclient.protocol.messages.records.metadata_log import ConfigRecord, PartitionRecord, TopicRecord
+from refbroker.file_limit import file_limit
 from refbroker.log.log_dir import METADATA_TOPIC
 from refbroker.metadata.directories import default_directory, takes_new_partitions
 from refbroker.metadata.image import TOPIC_RESOURCE, ClusterImage
@@ -91,11 +92,12 @@ def check_name(name: str) -> None:
         raise InvalidTopicError(f"Topic name is invalid: {trouble}")
 
 
-def plan_topic(broker: Broker, topic: NewTopic, others: Iterable[str] = ()) -> TopicPlan:
+def plan_topic(broker: Broker, topic: NewTopic, others: Iterable[str] = (), *, ahead: int = 0) -> TopicPlan:
     """Find out how a topic is made.
 
     Parameters:
         others: names of topics that are made at the same time.
+        ahead: how many partitions are, at most.
 
     Raises:
         InvalidTopicError, TopicExistsError, InvalidPartitionsError, InvalidReplicationFactorError,
@@ -109,6 +111,7 @@ def plan_topic(broker: Broker, topic: NewTopic, others: Iterable[str] = ()) -> T
     _check_new_name(image, topic.name, others)
     configs = check_configs(topic.configs, broker.config.layers)
     assignments = _assign(broker, topic)
+    _check_room(broker, len(assignments), ahead)
     topic_id = broker.new_uuid()
     records: list[Message] = [TopicRecord(name=topic.name, topic_id=topic_id)]
     records += [
@@ -120,13 +123,14 @@ def plan_topic(broker: Broker, topic: NewTopic, others: Iterable[str] = ()) -> T
 
 
 def plan_partitions(
-    broker: Broker, name: str, count: int, assignments: Sequence[Sequence[int]] | None
+    broker: Broker, name: str, count: int, assignments: Sequence[Sequence[int]] | None, *, ahead: int = 0
 ) -> list[Message]:
     """The records that give a topic more partitions.
 
     Parameters:
         count: how many it shall have.
         assignments: the brokers of each new one, when they are placed by hand.
+        ahead: how many partitions are made at the same time, at most.
 
     Raises:
         UnknownTopicOrPartitionError, InvalidPartitionsError, InvalidReplicaAssignmentError, PolicyViolationError: it
@@ -157,7 +161,18 @@ def plan_partitions(
             _check_placed(broker.metadata.image, number, replicas, replication_factor)
             for number, replicas in enumerate(assignments, present)
         ]
+    _check_room(broker, count - present, ahead)
     return partition_records(broker, topic.topic_id, present, placed)
+
+
+def _check_room(broker: Broker, count: int, ahead: int) -> None:
+    """See that the logs of new partitions can be open: without files Kafka's broker ends, as it cannot roll a log."""
+    room = max(broker.room_for_files() - ahead, 0)
+    if count > room:
+        raise PolicyViolationError(
+            f"There is no room for {count} more partitions: each has a file open, and of the {file_limit()} that the "
+            f"broker may open {room} are left for them; raise that limit (ulimit -n)"
+        )
 
 
 def partition_records(

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from refbroker.file_limit import open_files
 from refbroker.metrics import table
 from refbroker.metrics.samples import Samples
 
 STATUS = Path("/proc/self/stat")
-_OPEN_FILES = Path("/proc/self/fd")
 _SYSTEM = Path("/proc/stat")
 # Where in /proc/self/stat, behind the name of the program in parentheses (see proc(5)).
 _START_TICKS = 19
@@ -23,12 +23,11 @@ def collect(samples: Samples) -> None:
     try:
         status = STATUS.read_text().rpartition(")")[2].split()
         booted = next(int(line.split()[1]) for line in _SYSTEM.read_text().splitlines() if line.startswith("btime "))
-        open_files = len(os.listdir(_OPEN_FILES)) - 1
     except (OSError, StopIteration):
         # Not Linux.
         return
     samples.add(table.MEMORY, int(status[_RESIDENT_PAGES]) * os.sysconf("SC_PAGE_SIZE"))
-    samples.add(table.OPEN_FILES, open_files)
+    samples.add(table.OPEN_FILES, open_files())
     samples.add(table.STARTED, booted + int(status[_START_TICKS]) / os.sysconf("SC_CLK_TCK"))
 
 

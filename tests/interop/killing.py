@@ -11,6 +11,7 @@ from pathlib import Path
 
 from kclient import Admin, Consumer, NewTopic, Producer, TopicPartition
 from tests.interop.broker_process import BrokerProcess
+from tests.interop.kafka.cluster import free_ports
 
 KILLS = int(os.environ.get("KCLIENT_KILLS", "5"))
 TIMEOUT = 60 + 15 * KILLS
@@ -74,13 +75,13 @@ def kill_under_load(
         data: the data directory.
         producer: makes the load for a broker's address, and what must be called for its callbacks to run.
     """
-    with BrokerProcess(data, settings=SETTINGS) as broker:
+    (port,) = free_ports(1)
+    with BrokerProcess(data, port=port, settings=SETTINGS) as broker:
         servers = broker.bootstrap_servers
         with Admin(bootstrap_servers=servers) as admin:
             admin.create_topics([NewTopic("orders", num_partitions=PARTITIONS)])
         load, serve = producer(servers)
         broker.stop(kill=True)
-    port = int(servers.rpartition(":")[2])
     for _ in range(kills - 1):
         with BrokerProcess(data, port=port, settings=SETTINGS) as broker:
             ahead = rng.randrange(1, 300)

@@ -14,6 +14,7 @@ import pytest
 from refbroker.__main__ import main
 from tests.interop.broker_process import BrokerProcess
 from tests.interop.conftest import Target
+from tests.interop.kafka.cluster import free_ports
 from tests.interop.kafka.tools import TOOLS, JavaTools
 from tests.interop.members import Confluent, closing, poll_until, produce, share
 
@@ -62,10 +63,10 @@ def test_a_group_goes_from_one_protocol_to_the_other_and_back(target: Target, to
 @pytest.mark.refbroker_only
 @pytest.mark.parametrize("kill", [False, True], ids=["restart", "kill"])
 def test_members_do_not_notice_a_broker_that_comes_back(tmp_path: Path, topic: str, kill: bool) -> None:
-    process = BrokerProcess(tmp_path / "data")
+    (port,) = free_ports(1)
     with ExitStack() as stack:
-        with process:
-            at, port = process.bootstrap_servers, int(process.bootstrap_servers.rpartition(":")[2])
+        with BrokerProcess(tmp_path / "data", port=port) as process:
+            at = process.bootstrap_servers
             JavaTools(at).create_topic(topic, PARTITIONS)
             members = [Confluent(at, topic, topic, **CONSUMER) for _ in range(2)]
             poll_until(lambda: share(members, PARTITIONS), *members)

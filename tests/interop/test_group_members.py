@@ -13,6 +13,7 @@ import pytest
 
 from tests.interop.broker_process import BrokerProcess
 from tests.interop.conftest import Target
+from tests.interop.kafka.cluster import free_ports
 from tests.interop.kafka.tools import TOOLS, JavaTools, keyed_lines
 from tests.interop.members import Aiokafka, Confluent, KafkaPython, Kclient, closing, poll_until, produce, share
 
@@ -136,9 +137,9 @@ def test_a_static_member_comes_back_to_what_it_had(tmp_path: Path, topic: str) -
 @pytest.mark.parametrize("kill", [False, True], ids=["restart", "kill"])
 def test_members_go_on_with_the_broker_that_comes_back(tmp_path: Path, topic: str, kill: bool) -> None:
     settings = {"group.initial.rebalance.delay.ms": "0"}
-    process = BrokerProcess(tmp_path / "data", settings=settings)
+    (port,) = free_ports(1)
     with ExitStack() as stack:
-        with process:
+        with BrokerProcess(tmp_path / "data", port=port, settings=settings) as process:
             at = process.bootstrap_servers
             _make(Target(at, []), topic)
             members = [Confluent(at, topic, topic, **{"enable.auto.commit": False}) for _ in range(2)]
@@ -150,7 +151,6 @@ def test_members_go_on_with_the_broker_that_comes_back(tmp_path: Path, topic: st
                 stack.callback(member.close)
             assigned = [len(member.assignments) for member in members]
             process.stop(kill=kill)
-        port = int(at.rpartition(":")[2])
         stack.enter_context(BrokerProcess(tmp_path / "data", port=port, settings=settings))
         produce(at, topic, 100, PARTITIONS)
         poll_until(lambda: sum(member.received for member in members) >= 200, *members)
@@ -167,7 +167,7 @@ def test_the_offsets_formatter_of_kafka_prints_generations(target: Target, topic
         poll_until(lambda: len(member.partitions) == PARTITIONS, member)
     output = JavaTools(target.bootstrap_servers).run(
         f"{TOOLS}.consumer.ConsoleConsumer", "--topic", "__consumer_offsets", "--from-beginning",
-        "--formatter", f"{TOOLS}.consumer.GroupMetadataMessageFormatter", "--timeout-ms", "5000",
+        "--formatter", f"{TOOLS}.consumer.GroupMetadataMessageFormatter", "--timeout-ms", "15000",
     )  # fmt: skip
     printed, start = [], output.find("{")
     while start >= 0:

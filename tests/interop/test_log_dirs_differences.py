@@ -61,17 +61,20 @@ def describe(bootstrap_servers: str, topics: list[Any] | None = None) -> dict[st
 def place(bootstrap_servers: str, topic: str, partition: int = 0) -> str:
     """The directory of a partition that is not on its way."""
 
-    def find() -> list[tuple[str, bool]]:
+    found: list[tuple[str, bool]] = []
+
+    def stays() -> bool:
         wanted = DescribeLogDirsRequest.DescribableLogDirTopic(topic=topic, partitions=[partition])
-        return [
+        found[:] = [
             (name, one.is_future_key)
             for name, result in describe(bootstrap_servers, [wanted]).items()
-            for found in result.topics
-            for one in found.partitions
+            for each in result.topics
+            for one in each.partitions
         ]
+        return [future for _, future in found] == [False]
 
-    wait_until(lambda: [future for _, future in find()] == [False])
-    return find()[0][0]
+    wait_until(stays)
+    return found[0][0]
 
 
 def cordon(bootstrap_servers: str, value: str) -> int:

@@ -23,20 +23,28 @@ from tests.interop.kafka.jars import classpath, run_tool, unavailable_reason
 __all__ = ["KafkaCluster", "unavailable_reason"]
 
 START_SECONDS = 90.0
-STOP_SECONDS = 30.0
+STOP_SECONDS = 60.0
 #: Metadata v0 for all topics: header v1 (api key 3, version 0, correlation id 1, no client id), an empty array.
 METADATA_REQUEST = struct.pack(">hhihi", 3, 0, 1, -1, 0)
 
 
+_held = contextlib.ExitStack()
+atexit.register(_held.close)
+
+
 def free_ports(count: int) -> list[int]:
-    """Ports nobody uses; all are held until the last is known, so that they differ."""
-    with contextlib.ExitStack() as held:
-        ports = []
-        for _ in range(count):
-            listener = held.enter_context(socket.socket())
-            listener.bind(("127.0.0.1", 0))
-            ports.append(listener.getsockname()[1])
-        return ports
+    """Ports nobody uses, which stay those of the caller to the end of the run, whether it listens there or not.
+
+    Each has a socket that does not listen: the system gives the port to nobody who asks for any, and whoever asks for
+    this one, and would take it over from a server that has just ended (SO_REUSEADDR, as servers do), gets it.
+    """
+    ports = []
+    for _ in range(count):
+        holder = _held.enter_context(socket.socket())
+        holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        holder.bind(("127.0.0.1", 0))
+        ports.append(holder.getsockname()[1])
+    return ports
 
 
 def _receive(connection: socket.socket, size: int) -> bytes:

@@ -22,16 +22,19 @@ import pytest
 
 from kclient.protocol import Message
 from kclient.protocol.messages.api_versions import ApiVersionsRequest
-from kclient.protocol.messages.create_partitions import CreatePartitionsRequest
-from kclient.protocol.messages.create_topics import CreateTopicsRequest
+from kclient.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
+from kclient.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from kclient.protocol.messages.delete_records import DeleteRecordsRequest
 from kclient.protocol.messages.delete_topics import DeleteTopicsRequest
 from kclient.protocol.messages.describe_cluster import DescribeClusterRequest
-from kclient.protocol.messages.describe_topic_partitions import DescribeTopicPartitionsRequest
-from kclient.protocol.messages.find_coordinator import FindCoordinatorRequest
+from kclient.protocol.messages.describe_topic_partitions import (
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsResponse,
+)
+from kclient.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from kclient.protocol.messages.list_offsets import ListOffsetsRequest
 from kclient.protocol.messages.metadata import MetadataRequest
-from kclient.protocol.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest
+from kclient.protocol.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse
 from kclient.protocol.messages.produce import ProduceRequest
 from kclient.records import BatchBuilder
 from tests.integration.broker.wire import Wire
@@ -43,6 +46,15 @@ A, B, COMPACTED, MISSING = "requests-a", "requests-b", "requests-compacted", "re
 UNKNOWN_ID, NO_ID = UUID(int=77), UUID(int=0)
 KEY_TYPES = (0, 1)
 NOW_MS = time.time_ns() // 1_000_000
+
+#: Whose answers Kafka gives in an order that is defined; in others the order is that of a set, or none on purpose.
+IN_ORDER = (
+    CreateTopicsResponse,
+    CreatePartitionsResponse,
+    DescribeTopicPartitionsResponse,
+    FindCoordinatorResponse,
+    OffsetForLeaderEpochResponse,
+)
 
 Topic = MetadataRequest.MetadataRequestTopic
 Deletion = DeleteTopicsRequest.DeleteTopicState
@@ -87,14 +99,16 @@ def _prepared(wire: Wire) -> Side:
 
 
 def shown(side: Side, answer: Any) -> Any:
-    """An answer without what must differ: ids, addresses, and the order of a set."""
+    """An answer without what must differ: ids, addresses, and an order that is not defined."""
+    in_order = isinstance(answer, IN_ORDER)
     names = {topic_id: f"id of {name}" for name, topic_id in side.ids.items()}
 
     def plain(value: Any) -> Any:
         if isinstance(value, UUID):
             return names.get(value, str(value))
         if isinstance(value, list):
-            return sorted((plain(one) for one in value), key=str)
+            found = [plain(one) for one in value]
+            return found if in_order else sorted(found, key=str)
         if isinstance(value, msgspec.Struct):
             skipped = {"cluster_id", "port", "throttle_time_ms", "eligible_leader_replicas", "rack"}
             return {name: plain(getattr(value, name)) for name in value.__struct_fields__ if name not in skipped}
@@ -162,6 +176,11 @@ def _creation(**fields: Any) -> CreateTopicsRequest:
     return CreateTopicsRequest(topics=[topic], timeout_ms=5000, validate_only=True)
 
 
+def _creations(*names: str, num_partitions: int = 1) -> CreateTopicsRequest:
+    topics = [Creation(name=name, num_partitions=num_partitions, replication_factor=1) for name in names]
+    return CreateTopicsRequest(topics=topics, timeout_ms=5000, validate_only=True)
+
+
 def _placed(*partitions: tuple[int, list[int]], num_partitions: int = -1) -> CreateTopicsRequest:
     kind = CreateTopicsRequest.CreatableReplicaAssignment
     assignments = [kind(partition_index=index, broker_ids=brokers) for index, brokers in partitions]
@@ -217,12 +236,22 @@ REQUESTS: list[tuple[Message, list[int]]] = [
     *((_creation(replication_factor=count), [7]) for count in (0, -2, 2)),
     (CreateTopicsRequest(topics=[Creation(name="n", num_partitions=1, replication_factor=1)] * 2), [7]),
     (_placed((0, [1]), (0, [1])), [2, 7]),
-    *((_placed(placed), [7]) for placed in ((1, [1]), (0, [1, 1]), (0, [9]), (0, []))),
+    (_placed((0, [9]), (0, [1])), [7]),
+    (_placed((0, [1]), (0, [1]), (1, [])), [7]),
+    (_placed((0, [1]), (1, []), (1, [1])), [7]),
+    (_placed((0, [1]), (1, [9, 1])), [7]),
+    (_placed((0, [1]), (2, [9, 7])), [7]),
+    (_placed((0, [1]), (2, [1])), [7]),
+    *((_placed(placed), [7]) for placed in ((1, [1]), (0, [1, 1]), (0, [9]), (0, []), (0, [9, 7]), (0, [9, 1, 1]))),
+    (_creations("__cluster_metadata", "n", "n", A, "bad name"), [7]),
+    (_creations("__cluster_metadata", "n", "n", num_partitions=6_000), [7]),
+    (_creations("n", "n", "o", "p", num_partitions=6_000), [7]),
     (_placed((0, [1]), num_partitions=1), [7]),
     *((_more(A, count), [0, 3]) for count in (1, 2, -1, 3)),
     *((_more(name, 3), [3]) for name in (MISSING, "bad name")),
-    *((_more(A, 3, brokers), [3]) for brokers in ([1], [7], [])),
+    *((_more(A, 3, brokers), [3]) for brokers in ([1], [7], [], [1, 1], [7, 5])),
     (_more(A, 4, [1]), [3]),
+    (_more(A, 20_000, [1]), [3]),
     (_deleted_by_name(MISSING, MISSING, "bad name", "", A, A), [1, 5]),
     (_deleted(Deletion(name=A), Deletion(name=A), Deletion(name=A, topic_id=UNKNOWN_ID)), [6]),
     (_deleted(Deletion(topic_id=UNKNOWN_ID)), [6]),

@@ -18,6 +18,8 @@ from tests.waiting import wait_until
 COMMAND = f"{TOOLS}.TransactionsCommand"
 RECORDS = 2000
 FEW = 5000
+LONG_MS = 600_000
+"""A transaction's timeout that processes of Java do not outlast."""
 VERIFICATION = "transaction.partition.verification.enable"
 
 
@@ -47,11 +49,14 @@ def read(java: JavaTools, topic: str, isolation: str) -> list[str]:
 
 
 def copy(java: JavaTools, topic: str) -> str:
-    """Run the copier until it has read what there is; a part of the transactions is aborted on purpose."""
+    """Run the copier until it has read what there is; one in three of its transactions is aborted on purpose.
+
+    There are forty and more of them, so that chance does not let all be committed.
+    """
     return run_tool(
         f"{TOOLS}.TransactionalMessageCopier", "--broker-list", java.bootstrap_servers, "--input-topic", topic,
         "--input-partition", "0", "--output-topic", f"{topic}-copy", "--consumer-group", topic,
-        "--transactional-id", topic, "--transaction-size", "100", "--enable-random-aborts", "--max-messages", "-1",
+        "--transactional-id", topic, "--transaction-size", "50", "--enable-random-aborts", "--max-messages", "-1",
         timeout=120,
     ).stdout  # fmt: skip
 
@@ -97,7 +102,7 @@ def test_producers_without_transactions_are_described(java: JavaTools, made: Top
 def test_an_open_transaction_is_ended_by_force(
     java: JavaTools, admin: Admin, raw: RawTransactions, made: TopicPartition, topic: str
 ) -> None:
-    opened = raw.prepared(topic, made.topic, b"one")
+    opened = raw.prepared(topic, made.topic, b"one", timeout_ms=LONG_MS)
     assert re.search(rf"{topic}\s+[0-9]+\s+[0-9]+\s+Ongoing", java.run(COMMAND, "list"))
     java.run(COMMAND, "forceTerminateTransaction", "--transactionalId", topic)
     # The tool takes the id itself, as a producer that starts.

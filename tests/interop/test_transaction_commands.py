@@ -17,6 +17,8 @@ from tests.interop.kafka.tools import TOOLS, JavaTools
 from tests.waiting import wait_until
 
 COMMAND = f"{TOOLS}.TransactionsCommand"
+LONG_MS = 600_000
+"""A transaction's timeout that processes of Java do not outlast."""
 
 
 @pytest.fixture
@@ -38,7 +40,7 @@ def lines(told: str, start: str) -> list[list[str]]:
 def test_both_tell_the_same_of_an_open_transaction(
     java: JavaTools, cli: Cli, admin: Admin, raw: RawTransactions, made: str, name: str
 ) -> None:
-    opened = raw.prepared(name, made, b"one")
+    opened = raw.prepared(name, made, b"one", timeout_ms=LONG_MS)
     # id, coordinator, producer id, state
     ((_, coordinator, producer_id, state),) = lines(java.run(COMMAND, "list"), name)
     ((*ours,),) = lines(cli("transactions", "list", "--pattern", name).decode(), name)
@@ -86,7 +88,7 @@ def test_an_open_transaction_is_aborted_in_its_partition_by_either(
 ) -> None:
     """It does not hang, so that its coordinator ends it as well, later and in vain."""
     key = TopicPartition(made, 0)
-    opened = raw.prepared(name, made, b"one")
+    opened = raw.prepared(name, made, b"one", timeout_ms=LONG_MS)
     if whose == "ours":
         cli("transactions", "abort", f"{made}:0", "--start-offset", "0")
     else:

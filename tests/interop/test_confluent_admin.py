@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.interop.conftest import Target
+from tests.waiting import wait_until
 
 kafka = pytest.importorskip("confluent_kafka", reason="confluent-kafka is not installed")
 admin = pytest.importorskip("confluent_kafka.admin", reason="confluent-kafka is not installed")
@@ -31,6 +32,8 @@ def created(client: Any, topic: str) -> str:
     """A topic of two partitions."""
     name: str = topic
     results(client.create_topics([admin.NewTopic(name, 2, 1, config={"retention.ms": "3600000"})]))
+    # Brokers of Kafka hear from their controller a little later than it answers, of topics and of settings.
+    wait_until(lambda: len(client.list_topics(name, timeout=SECONDS).topics[name].partitions) == 2)
     return name
 
 
@@ -60,6 +63,7 @@ def test_a_topics_settings_are_changed_one_by_one_and_described(client: Any, cre
         ],
     )
     results(client.incremental_alter_configs([resource]))
+    wait_until(lambda: described(client, admin.ResourceType.TOPIC, created)["segment.ms"].value == "77")
     found = described(client, admin.ResourceType.TOPIC, created)
     assert found["cleanup.policy"].value == "delete,compact"
     assert (found["segment.ms"].value, found["segment.ms"].source) == (
@@ -107,8 +111,8 @@ def test_a_brokers_settings_are_described_and_changed(client: Any) -> None:
 def test_the_older_way_resets_what_it_does_not_name(client: Any, created: str) -> None:
     resource = admin.ConfigResource(admin.ResourceType.TOPIC, created, set_config={"segment.ms": "99"})
     results(client.alter_configs([resource]))
+    wait_until(lambda: described(client, admin.ResourceType.TOPIC, created)["segment.ms"].value == "99")
     found = described(client, admin.ResourceType.TOPIC, created)
-    assert found["segment.ms"].value == "99"
     assert found["retention.ms"].source != admin.ConfigSource.DYNAMIC_TOPIC_CONFIG.value
 
 

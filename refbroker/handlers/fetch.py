@@ -5,7 +5,8 @@ Partitions are read in the order of the request, or of the session, until `max_b
 large it is, so that a reader always gets on. With fewer than `min_bytes` the answer waits for up to
 `max_wait_ms`, unless something went wrong with what is read. Partitions that there are not do not count: they are
 refused at the end of an answer that waits for the others. Incremental sessions (KIP-227), leader epochs (KIP-320),
-truncation by `last_fetched_epoch`, topic ids from version 13 on, and READ_COMMITTED are here.
+truncation by `last_fetched_epoch`, topic ids from version 13 on, and READ_COMMITTED are here. A partition whose disk
+failed is KAFKA_STORAGE_ERROR, before version 6 NOT_LEADER_OR_FOLLOWER, after which clients look for another leader.
 Left out: followers as clients, reading from followers, tiered storage.
 """
 
@@ -34,6 +35,7 @@ from refbroker.handlers.answers import LeaderHints, code_of
 from refbroker.log import Isolation, PartitionLog
 from refbroker.partitions import LocalPartition
 
+FIRST_WITH_STORAGE_ERROR = 6
 FIRST_WITH_SESSIONS = 7
 FIRST_WITH_TOPIC_IDS = 13
 FIRST_WITH_TRUNCATION = 12
@@ -259,7 +261,8 @@ class _Fetch:
         topic = broker.partitions.topic_name(wanted.topic)
         if topic is not None and not isinstance(error, _EXPECTED):
             broker.metrics.topics.of(topic).failed_fetch += 1
-        data = _refusal(wanted, code_of(error))
+        unknown_to_client = isinstance(error, KafkaStorageError) and self._context.version < FIRST_WITH_STORAGE_ERROR
+        data = _refusal(wanted, NotLeaderOrFollowerError.code if unknown_to_client else code_of(error))
         leader = self._hints.add(error, broker.partitions.state(wanted.topic, wanted.partition))
         if leader is not None:
             data.current_leader = FetchResponse.LeaderIdAndEpoch(leader_id=leader[0], leader_epoch=leader[1])

@@ -315,7 +315,11 @@ def test_speculative_execution_is_refused(copy: Callable[..., Copy], tmp_path: P
     made = copy(1)
     made.job.configs["spark.speculation"] = "true"
     application = start(made.job, tmp_path)
-    assert application.wait(START_SECONDS) != 0
+    try:
+        assert application.wait(START_SECONDS) != 0
+    finally:
+        if application.poll() is None:
+            kill_all(application)
     assert "does not go with spark.speculation=true" in (tmp_path / "application.log").read_text()
 
 

@@ -27,14 +27,14 @@ class Deadly(Chance):
 
     def __init__(self, at: int, query: Query, checkpoint: Path) -> None:
         super().__init__()
-        self._lock = threading.Lock()
+        self._killing = threading.Lock()
         self._last = at
         self._query = query
         self._checkpoint = checkpoint
 
     def step(self, name: str) -> None:
         # Several transactions are completed at once, and one of them must not die while another writes the file.
-        with self._lock:
+        with self._killing:
             super().step(name)
             self._checkpoint.write_text(str(self._query.done))
             if len(self.steps) > self._last:

@@ -97,6 +97,8 @@ class RefBroker:
         self._time = Clock()
         self.faults = Faults()
         self.clock: ClockMethods = LocalClock(self._time, self)
+        self._submitting = threading.Lock()
+        """Held to hand something to the loop, and to end it: what comes after its last turn would never be answered."""
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._broker: Broker | None = None
@@ -178,7 +180,7 @@ class RefBroker:
             started.result()
         except BaseException:
             thread.join()
-            self._thread = None
+            self._thread = self._loop = self._broker = None
             raise
         return self
 
@@ -232,15 +234,20 @@ class RefBroker:
         self.start()
 
     def _end(self, how: Callable[[Broker], Coroutine[Any, Any, None]]) -> None:
-        thread, loop, broker = self._thread, self._loop, self._broker
-        if thread is None or loop is None or broker is None:
-            return
+        with self._submitting:
+            thread, loop, broker = self._thread, self._loop, self._broker
+            if thread is None or loop is None or broker is None:
+                return
+            ended = _submit(loop, how(broker))
         try:
-            _run_in(loop, how(broker))
+            ended.result()
         finally:
-            loop.call_soon_threadsafe(self._ended.set)
+            with self._submitting:
+                if self._loop is loop:
+                    self._loop = self._broker = None
+                    loop.call_soon_threadsafe(self._ended.set)
             thread.join()
-            self._thread = self._loop = self._broker = None
+            self._thread = None
 
     def close(self) -> None:
         """Stop it, and remove its files when they were temporary."""
@@ -293,16 +300,17 @@ class RefBroker:
             IllegalStateError: the broker does not run.
             TimeoutError: it takes too long; it is cancelled.
         """
-        loop, broker = self._loop, self._broker
-        if loop is None or broker is None:
-            raise IllegalStateError("the broker does not run")
 
-        async def run() -> T:
+        async def run(broker: Broker) -> T:
             async with asyncio.timeout(timeout):
                 return await steps(broker)
 
+        with self._submitting:
+            if self._loop is None or self._broker is None:
+                raise IllegalStateError("the broker does not run")
+            found = _submit(self._loop, run(self._broker))
         try:
-            return _run_in(loop, run())
+            return found.result()
         except concurrent.futures.CancelledError:
             raise IllegalStateError("the broker was stopped meanwhile") from None
 
@@ -357,9 +365,9 @@ class RefBroker:
         return self.call(lambda broker: broker.partitions.find(topic, partition).log)
 
 
-def _run_in(loop: asyncio.AbstractEventLoop, steps: Coroutine[Any, Any, T]) -> T:
+def _submit(loop: asyncio.AbstractEventLoop, steps: Coroutine[Any, Any, T]) -> concurrent.futures.Future[T]:
     # In a context of its own: in the caller's, which may be trio's, anyio would not know asyncio's loop.
-    return contextvars.Context().run(asyncio.run_coroutine_threadsafe, steps, loop).result()
+    return contextvars.Context().run(asyncio.run_coroutine_threadsafe, steps, loop)
 
 
 def _text(value: object) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import socket
@@ -98,6 +99,30 @@ def test_settings_that_cannot_be_are_errors_before_anything_starts() -> None:
     with pytest.raises(errors.IllegalStateError):
         kafka.log("t")
     assert "refbroker" not in {thread.name for thread in set(threading.enumerate()) - before}
+
+
+def test_a_call_that_comes_too_late_is_refused_and_does_not_wait() -> None:
+    kafka = RefBroker().start()
+    loop = kafka.call(lambda broker: asyncio.get_running_loop())
+    close = loop.close
+    heard: list[type[Exception]] = []
+
+    def call() -> None:
+        try:
+            kafka.call(lambda broker: None)
+        except errors.IllegalStateError as error:
+            heard.append(type(error))
+
+    def call_before_closing() -> None:
+        # Its last turn is over.
+        caller = threading.Thread(target=call, daemon=True)
+        caller.start()
+        caller.join(5.0)
+        close()
+
+    loop.close = call_before_closing  # type: ignore[method-assign]
+    kafka.close()
+    assert heard == [errors.IllegalStateError]
 
 
 def test_a_port_that_is_taken_is_an_error() -> None:

@@ -23,13 +23,14 @@ def handle(context: Context, request: CreatePartitionsRequest) -> CreatePartitio
     counts = Counter(topic.name for topic in request.topics)
     records: list[Message] = []
     results = []
+    room = context.broker.room_for_files()
     for name, count in counts.items():
         topic = next(topic for topic in request.topics if topic.name == name)
         assignments = None if topic.assignments is None else [one.broker_ids for one in topic.assignments]
         try:
             if count > 1:
                 raise InvalidRequestError("Duplicate topic name.")
-            records += plan_partitions(context.broker, name, topic.count, assignments, ahead=len(records))
+            records += plan_partitions(context.broker, name, topic.count, assignments, room=room - len(records))
         except KafkaError as error:
             # Kafka has a text for every other refusal.
             text = None if isinstance(error, UnknownTopicOrPartitionError) else error.message

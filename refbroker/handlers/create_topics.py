@@ -34,9 +34,10 @@ def handle(context: Context, request: CreateTopicsRequest) -> CreateTopicsRespon
     records: list[Message] = []
     results: list[Result] = []
     made: list[str] = []
+    room = context.broker.room_for_files()
     for topic in wanted:
         try:
-            plan = plan_topic(context.broker, _new_topic(topic), made, ahead=len(records))
+            plan = plan_topic(context.broker, _new_topic(topic), made, room=room - len(records))
         except KafkaError as error:
             results.append(_refusal(topic.name, error))
         else:

@@ -71,6 +71,7 @@ def _auto_create(
     allowed = broker.config.auto_create_topics and (context.version < 4 or request.allow_auto_topic_creation)
     records: list[Message] = []
     errors: dict[str, KafkaError] = {}
+    room = None
     for name in names:
         if name in broker.metadata.image.topics:
             continue
@@ -82,8 +83,10 @@ def _auto_create(
         errors[name] = UnknownTopicOrPartitionError(topic=name)
         if not allowed or name in INTERNAL_TOPICS:
             continue
+        if room is None:
+            room = broker.room_for_files()
         try:
-            records += plan_topic(broker, NewTopic(name), ahead=len(records)).records
+            records += plan_topic(broker, NewTopic(name), room=room - len(records)).records
         except KafkaError as error:
             # The client hears the same as of one that is being made, and asks again.
             logger.warning("cannot create topic %s, which a client has asked for: %s", name, error)

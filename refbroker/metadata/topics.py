@@ -92,12 +92,12 @@ def check_name(name: str) -> None:
         raise InvalidTopicError(f"Topic name is invalid: {trouble}")
 
 
-def plan_topic(broker: Broker, topic: NewTopic, others: Iterable[str] = (), *, ahead: int = 0) -> TopicPlan:
+def plan_topic(broker: Broker, topic: NewTopic, others: Iterable[str] = (), *, room: int | None = None) -> TopicPlan:
     """Find out how a topic is made.
 
     Parameters:
         others: names of topics that are made at the same time.
-        ahead: how many partitions are, at most.
+        room: for how many partitions there are files; None to find that out.
 
     Raises:
         InvalidTopicError, TopicExistsError, InvalidPartitionsError, InvalidReplicationFactorError,
@@ -111,7 +111,7 @@ def plan_topic(broker: Broker, topic: NewTopic, others: Iterable[str] = (), *, a
     _check_new_name(image, topic.name, others)
     configs = check_configs(topic.configs, broker.config.layers)
     assignments = _assign(broker, topic)
-    _check_room(broker, len(assignments), ahead)
+    _check_room(len(assignments), broker.room_for_files() if room is None else room)
     topic_id = broker.new_uuid()
     records: list[Message] = [TopicRecord(name=topic.name, topic_id=topic_id)]
     records += [
@@ -123,14 +123,14 @@ def plan_topic(broker: Broker, topic: NewTopic, others: Iterable[str] = (), *, a
 
 
 def plan_partitions(
-    broker: Broker, name: str, count: int, assignments: Sequence[Sequence[int]] | None, *, ahead: int = 0
+    broker: Broker, name: str, count: int, assignments: Sequence[Sequence[int]] | None, *, room: int
 ) -> list[Message]:
     """The records that give a topic more partitions.
 
     Parameters:
         count: how many it shall have.
         assignments: the brokers of each new one, when they are placed by hand.
-        ahead: how many partitions are made at the same time, at most.
+        room: for how many partitions there are files.
 
     Raises:
         UnknownTopicOrPartitionError, InvalidPartitionsError, InvalidReplicaAssignmentError, PolicyViolationError: it
@@ -161,17 +161,16 @@ def plan_partitions(
             _check_placed(broker.metadata.image, number, replicas, replication_factor)
             for number, replicas in enumerate(assignments, present)
         ]
-    _check_room(broker, count - present, ahead)
+    _check_room(count - present, room)
     return partition_records(broker, topic.topic_id, present, placed)
 
 
-def _check_room(broker: Broker, count: int, ahead: int) -> None:
+def _check_room(count: int, room: int) -> None:
     """See that the logs of new partitions can be open: without files Kafka's broker ends, as it cannot roll a log."""
-    room = max(broker.room_for_files() - ahead, 0)
     if count > room:
         raise PolicyViolationError(
             f"There is no room for {count} more partitions: each has a file open, and of the {file_limit()} that the "
-            f"broker may open {room} are left for them; raise that limit (ulimit -n)"
+            f"broker may open {max(room, 0)} are left for them; raise that limit (ulimit -n)"
         )
 
 

@@ -24,6 +24,8 @@ TOPIC, GROUP, TRANSACTION = "t", "g", 1
 # coordinator could not be asked, and concurrent transactions that the last one is being completed.
 NOT_NOW = {3, 5, 6, 14, 15, 16, 19, 51}
 PICTURE_BYTES = 1 << 20
+TRANSACTION_TIMEOUT_MS = 900_000
+"""More than brokers take that are killed and start again meanwhile; no broker allows more by itself."""
 
 
 class Driver:
@@ -64,7 +66,7 @@ class Driver:
         topic = CreateTopicsRequest.CreatableTopic(name=TOPIC, num_partitions=1, replication_factor=1)
         assert self.ask(CreateTopicsRequest(topics=[topic], timeout_ms=10_000), 7).topics[0].error_code == 0
         for producer in self.producers:
-            assert producer.init().error_code == 0
+            assert producer.init(transaction_timeout_ms=TRANSACTION_TIMEOUT_MS).error_code == 0
 
     def step(self) -> None:
         """One request of one of them, which must succeed."""

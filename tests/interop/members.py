@@ -21,7 +21,7 @@ from kclient.consumer import Consumer
 from tests.interop.kafka.jars import TOOL_FLAGS, classpath
 from tests.interop.kafka.tools import TOOLS
 
-SECONDS = 40.0
+SECONDS = 60.0
 JAVA_ASSIGNORS = {
     "range": "RangeAssignor",
     "roundrobin": "RoundRobinAssignor",

@@ -112,7 +112,7 @@ def two_brokers(folder: Path, settings: Mapping[str, str]) -> Iterator[tuple[str
     with cluster, BrokerProcess(folder / "refbroker", settings=dict(settings)) as process:
         both = cluster.bootstrap_servers, process.bootstrap_servers
         for bootstrap_servers in both:
-            wait_until(lambda at=bootstrap_servers: _is_ready(at), 30)  # type: ignore[misc]
+            wait_until(lambda at=bootstrap_servers: _is_ready(at), 60)  # type: ignore[misc]
         yield both
 
 

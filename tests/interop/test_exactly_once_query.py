@@ -18,6 +18,7 @@ from tests.reading import committed
 MOST = 40
 
 
+@pytest.mark.timeout(20 * MOST)
 @pytest.mark.parametrize("tasks", [1, 4])
 @pytest.mark.parametrize("which", ["refbroker_process", "kafka"])
 def test_a_query_whose_processes_are_killed_writes_every_row_once(

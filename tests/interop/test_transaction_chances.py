@@ -225,7 +225,7 @@ def both(needs_kafka: None, tmp_path_factory: pytest.TempPathFactory) -> Iterato
         yield pair
 
 
-@pytest.mark.timeout(60 + 10 * PLAYS)
+@pytest.mark.timeout(180 + 10 * PLAYS)
 def test_chance_finds_no_difference(both: tuple[str, str], rng: random.Random) -> None:
     for _ in range(PLAYS):
         seed = rng.randrange(2**32)

@@ -171,7 +171,7 @@ def two_coordinators(folder: Path) -> Iterator[tuple[str, str]]:
                     found = play.ask(FindCoordinatorRequest(key_type=TRANSACTION, coordinator_keys=["t"]), 4)
                     return found.coordinators[0].error_code == 0 and not RawProducer(play.ask, "t").init().error_code
 
-                wait_until(ready, 30)
+                wait_until(ready, 60)
         yield pair
 
 

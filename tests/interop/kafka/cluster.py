@@ -22,7 +22,7 @@ from tests.interop.kafka.jars import classpath, run_tool, unavailable_reason
 
 __all__ = ["KafkaCluster", "unavailable_reason"]
 
-START_SECONDS = 90.0
+START_SECONDS = 120.0
 STOP_SECONDS = 60.0
 #: Metadata v0 for all topics: header v1 (api key 3, version 0, correlation id 1, no client id), an empty array.
 METADATA_REQUEST = struct.pack(">hhihi", 3, 0, 1, -1, 0)

@@ -279,8 +279,10 @@ def read_windows(servers: str, topic: str) -> Windows:
         ValueError: a window is there more than once.
     """
     windows: Windows = {}
-    with Consumer(bootstrap_servers=servers, isolation_level="read_committed") as consumer:
+    # Until the last transaction has its markers, a reader of committed records is told the end before it.
+    with Consumer(bootstrap_servers=servers) as consumer:
         last = ends(consumer, topic)
+    with Consumer(bootstrap_servers=servers, isolation_level="read_committed") as consumer:
         consumer.assign(list(last))
         consumer.seek_to_beginning(*last)
         while any(consumer.position(partition) < end for partition, end in last.items()):

@@ -31,6 +31,7 @@ from tests.integration.spark_stand_in import (
     prepared_by_all,
     query,
 )
+from tests.logs import told_by_spark
 from tests.reading import committed
 from tests.waiting import wait_until
 
@@ -58,11 +59,6 @@ class Meanwhile(Chance):
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """A decision that takes a slow broker long is not taken for one that its driver did not end."""
     monkeypatch.setattr("kclient.spark.exactly_once.decision.PATIENCE", 30.0)
-
-
-def told(caplog: pytest.LogCaptureFixture) -> list[str]:
-    """What was warned of; clients of other tests, and those of processes that died, have other loggers."""
-    return [record.message for record in caplog.records if record.name.startswith("kclient.spark")]
 
 
 def decide(written: Query, batch: int, run: str) -> None:
@@ -182,11 +178,11 @@ def test_a_run_that_goes_on_without_finding_a_decision_says_what_may_be_wrong(
     caplog.set_level(logging.WARNING, "kclient.spark")
     with query(bootstrap_servers, topic, batches_of(4, 1)) as written:
         written.run()
-        assert told(caplog) == []
+        assert told_by_spark(caplog) == []
         written.rows += batches_of(2, 1)
         written.settings = msgspec.structs.replace(written.settings, prefix="other")
         written.run()
-        [warning] = told(caplog)
+        [warning] = told_by_spark(caplog)
         assert "batch 4" in warning
         assert "transactionalIdPrefix" in warning
 
@@ -204,7 +200,7 @@ def test_a_query_whose_first_batches_had_no_rows_is_not_warned_of_a_missing_deci
         written.run()
         written.rows += [[[b"a"], [b"b"]], [[], []], [[b"c"]]]
         written.run()
-        assert told(caplog) == []
+        assert told_by_spark(caplog) == []
         assert committed(bootstrap_servers, topic) == [b"a", b"b", b"c"]
         assert open_transactions(bootstrap_servers, written) == []
 

@@ -12,14 +12,12 @@ from kclient.errors import ProducerFencedError, TransactionAbortableError
 from kclient.types import PreparedTransaction
 from tests.integration.raw_transactions import RawTransactions
 from tests.interop.kafka.jars import run_tool
-from tests.interop.kafka.tools import KEYED_INPUT, TOOLS, JavaTools, keyed_lines
+from tests.interop.kafka.tools import KEYED_INPUT, LONG_MS, TOOLS, JavaTools, keyed_lines
 from tests.waiting import wait_until
 
 COMMAND = f"{TOOLS}.TransactionsCommand"
 RECORDS = 2000
 FEW = 5000
-LONG_MS = 600_000
-"""A transaction's timeout that processes of Java do not outlast."""
 VERIFICATION = "transaction.partition.verification.enable"
 
 

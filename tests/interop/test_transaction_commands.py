@@ -13,12 +13,10 @@ from kclient.errors import ProducerFencedError
 from tests.integration.command_line import Cli
 from tests.integration.raw_transactions import RawTransactions
 from tests.interop.conftest import Target
-from tests.interop.kafka.tools import TOOLS, JavaTools
+from tests.interop.kafka.tools import LONG_MS, TOOLS, JavaTools
 from tests.waiting import wait_until
 
 COMMAND = f"{TOOLS}.TransactionsCommand"
-LONG_MS = 600_000
-"""A transaction's timeout that processes of Java do not outlast."""
 
 
 @pytest.fixture

@@ -12,6 +12,8 @@ from typing import Any
 from tests.interop.kafka.jars import run_tool
 
 TOOLS = "org.apache.kafka.tools"
+LONG_MS = 600_000
+"""A transaction's timeout that processes of Java do not outlast."""
 KEYED_INPUT = ("--reader-property", "parse.key=true", "--reader-property", "key.separator=:")
 KEYED_OUTPUT = ("--formatter-property", "print.key=true", "--formatter-property", "key.separator=:")
 

@@ -19,30 +19,30 @@ from typing import Self
 
 from kclient.errors import KafkaStorageError
 from kclient.protocol import Message
-from refbroker.background import Background
-from refbroker.clock import Clock
 from refbroker.config import BrokerConfig
 from refbroker.coordinators.groups.coordinator import GroupCoordinator
 from refbroker.coordinators.transactions.coordinator import TransactionCoordinator
-from refbroker.delayed_fetch import DelayedFetches
 from refbroker.directories.events import DirectoryEvents
 from refbroker.directories.moves import ReplicaMoves
-from refbroker.dispatch import Dispatcher
-from refbroker.faults import Faults
-from refbroker.fetch_sessions import FetchSessions
-from refbroker.file_limit import file_limit, file_reserve, open_files, raise_file_limit
+from refbroker.fetch.delayed_fetch import DelayedFetches
+from refbroker.fetch.sessions import FetchSessions
 from refbroker.log import Files, LogManager, PartitionLog
 from refbroker.log.checkpoints import HIGH_WATERMARKS, LOG_START_OFFSETS, RECOVERY_POINTS, random_uuid
 from refbroker.log.compaction.manager import CleanerConfig, LogCleaner
 from refbroker.metadata.bootstrap import activation_records, bootstrap_records
 from refbroker.metadata.log import MetadataLog
+from refbroker.metadata.partitions import Partitions
+from refbroker.metadata.producer_ids import ProducerIds
 from refbroker.metadata.publisher import Publisher
 from refbroker.metadata.registration import departure_records, registration_records
 from refbroker.metrics.counters import BrokerMetrics
-from refbroker.partitions import Partitions
-from refbroker.producer_ids import ProducerIds
-from refbroker.server import Server
-from refbroker.threads import in_thread
+from refbroker.runtime.background import Background
+from refbroker.runtime.clock import Clock
+from refbroker.runtime.file_limit import file_limit, file_reserve, open_files, raise_file_limit
+from refbroker.runtime.threads import in_thread
+from refbroker.server.dispatch import Dispatcher
+from refbroker.server.server import Server
+from refbroker.testing.faults import Faults
 
 logger = logging.getLogger(__name__)
 

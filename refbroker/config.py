@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from kclient.errors import ConfigError, InvalidConfigurationError
 from refbroker.log import LogConfig
-from refbroker.properties import ENCODING, parse_properties
+from refbroker.runtime.properties import ENCODING, parse_properties
 from refbroker.settings.cross_checks import check_broker
 from refbroker.settings.definitions import broker_settings, nearest
 from refbroker.settings.effective import BrokerLayers, topic_texts

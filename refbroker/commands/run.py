@@ -77,7 +77,7 @@ def _serve_controlled(settings: dict[str, str], options: argparse.Namespace) -> 
     import threading
 
     from refbroker.config import LOOPBACK
-    from refbroker.control.process import Address, controlled_broker
+    from refbroker.testing.control.process import Address, controlled_broker
 
     stopped = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -154,7 +154,7 @@ async def _serve(settings: dict[str, str], options: argparse.Namespace) -> int:
         broker = await stack.enter_async_context(Broker(BrokerConfig(settings)))
         lines = [f"refbroker ready on {broker.host}:{broker.port}"]
         if options.metrics_port is not None:
-            from refbroker.metrics.page import MetricsPage
+            from refbroker.server.metrics.page import MetricsPage
 
             page = MetricsPage(broker, options.metrics_host or LOOPBACK, options.metrics_port)
             await stack.enter_async_context(page)

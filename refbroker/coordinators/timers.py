@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from refbroker.clock import Clock
+from refbroker.runtime.clock import Clock
 
 
 class Timers(Protocol):

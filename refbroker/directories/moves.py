@@ -23,12 +23,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from kclient.errors import KafkaError
-from refbroker.clock import Clock
 from refbroker.log import LogDirectory, LogManager, Origin, PartitionLog
 from refbroker.log.compaction.manager import LogCleaner
 from refbroker.log.compaction.throttle import Throttle
 from refbroker.log.file_range import FileRange
-from refbroker.threads import in_thread
+from refbroker.runtime.clock import Clock
+from refbroker.runtime.threads import in_thread
 
 logger = logging.getLogger(__name__)
 

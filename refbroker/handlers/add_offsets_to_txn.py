@@ -12,8 +12,8 @@ from __future__ import annotations
 from kclient.errors import KafkaError
 from kclient.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 from refbroker.coordinators.groups.coordinator import OFFSETS_TOPIC
-from refbroker.dispatch import Context
 from refbroker.handlers.answers import transaction_code
+from refbroker.server.dispatch import Context
 
 FIRST_WITH_PRODUCER_FENCED = 2
 

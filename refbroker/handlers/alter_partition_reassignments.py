@@ -13,10 +13,10 @@ from kclient.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsResponse,
 )
 from kclient.protocol.messages.records.metadata_log import PartitionChangeRecord
-from refbroker.dispatch import Change, Context
 from refbroker.handlers.answers import code_of
 from refbroker.metadata.image import TOPIC_RESOURCE
 from refbroker.metadata.partition_changes import plan_cancellation, plan_move
+from refbroker.server.dispatch import Change, Context
 from refbroker.settings.effective import topic_texts
 
 Wanted = AlterPartitionReassignmentsRequest.ReassignablePartition

@@ -20,9 +20,9 @@ from kclient.errors import (
 )
 from kclient.protocol.messages.alter_replica_log_dirs import AlterReplicaLogDirsRequest, AlterReplicaLogDirsResponse
 from refbroker.broker import Broker
-from refbroker.dispatch import Context
 from refbroker.handlers.answers import code_of
 from refbroker.log.log_names import LONGEST_NAME, LogKind, log_name
+from refbroker.server.dispatch import Context
 
 Topic = AlterReplicaLogDirsResponse.AlterReplicaLogDirTopicResult
 Partition = AlterReplicaLogDirsResponse.AlterReplicaLogDirPartitionResult

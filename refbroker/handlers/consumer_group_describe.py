@@ -14,8 +14,8 @@ from kclient.protocol.messages.consumer_group_describe import (
 )
 from refbroker.coordinators.groups.administration import DescribedConsumerGroup, describe_consumer_group
 from refbroker.coordinators.groups.consumer.settings import assignor_names, is_enabled
-from refbroker.dispatch import Context
 from refbroker.handlers.answers import GROUP_OPERATIONS, code_of
+from refbroker.server.dispatch import Context
 
 
 def handle(context: Context, request: ConsumerGroupDescribeRequest) -> ConsumerGroupDescribeResponse:

@@ -12,11 +12,11 @@ from kclient.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
 )
+from refbroker.coordinators.groups.classic.requests import Caller
 from refbroker.coordinators.groups.consumer.heartbeats import check_request
 from refbroker.coordinators.groups.consumer.settings import assignor_names, is_enabled
-from refbroker.coordinators.groups.joining import Caller
-from refbroker.dispatch import Context
 from refbroker.handlers.answers import code_of, host_of
+from refbroker.server.dispatch import Context
 
 
 def handle(context: Context, request: ConsumerGroupHeartbeatRequest) -> ConsumerGroupHeartbeatResponse:

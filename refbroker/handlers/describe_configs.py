@@ -13,8 +13,6 @@ from collections.abc import Collection
 
 from kclient.errors import InvalidRequestError, KafkaError, UnknownTopicOrPartitionError
 from kclient.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResponse
-from refbroker import loggers
-from refbroker.dispatch import Context
 from refbroker.handlers.answers import code_of
 from refbroker.metadata.image import (
     BROKER_LOGGER_RESOURCE,
@@ -24,6 +22,8 @@ from refbroker.metadata.image import (
     TOPIC_RESOURCE,
 )
 from refbroker.metadata.topics import check_name
+from refbroker.runtime import loggers
+from refbroker.server.dispatch import Context
 from refbroker.settings.documentation import documentation
 from refbroker.settings.effective import (
     ConfigValue,

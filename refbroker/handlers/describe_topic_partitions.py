@@ -13,11 +13,11 @@ from kclient.protocol.messages.describe_topic_partitions import (
     DescribeTopicPartitionsRequest,
     DescribeTopicPartitionsResponse,
 )
-from refbroker.dispatch import Context
 from refbroker.handlers.answers import INTERNAL_TOPICS, TOPIC_OPERATIONS
 from refbroker.metadata.directories import offline_replicas
 from refbroker.metadata.image import ClusterImage, TopicState
 from refbroker.metadata.topics import check_name
+from refbroker.server.dispatch import Context
 
 Topic = DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponseTopic
 Partition = DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponsePartition

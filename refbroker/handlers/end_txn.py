@@ -13,8 +13,8 @@ from __future__ import annotations
 from kclient.errors import KafkaError
 from kclient.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
 from refbroker.coordinators.transactions.metadata import FIRST_WITH_EPOCH_BUMP
-from refbroker.dispatch import Context
 from refbroker.handlers.answers import transaction_code
+from refbroker.server.dispatch import Context
 
 FIRST_WITH_PRODUCER_FENCED = 2
 FIRST_OF_VERSION_2 = 5

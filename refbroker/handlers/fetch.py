@@ -29,11 +29,11 @@ from kclient.errors import (
 )
 from kclient.protocol import Message
 from kclient.protocol.messages.fetch import FetchRequest, FetchResponse
-from refbroker.dispatch import Context
-from refbroker.fetch_sessions import FIRST_EPOCH, LAST_EPOCH, NO_SESSION, FetchedPartition, FetchSession, Key
+from refbroker.fetch.sessions import FIRST_EPOCH, LAST_EPOCH, NO_SESSION, FetchedPartition, FetchSession, Key
 from refbroker.handlers.answers import LeaderHints, code_of
 from refbroker.log import Isolation, PartitionLog
-from refbroker.partitions import LocalPartition
+from refbroker.metadata.partitions import LocalPartition
+from refbroker.server.dispatch import Context
 
 FIRST_WITH_STORAGE_ERROR = 6
 FIRST_WITH_SESSIONS = 7

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from kclient.errors import CoordinatorLoadInProgressError, InvalidGroupIdError, KafkaError
 from kclient.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from refbroker.dispatch import Context
 from refbroker.handlers.answers import code_of
+from refbroker.server.dispatch import Context
 
 
 def handle(context: Context, request: HeartbeatRequest) -> HeartbeatResponse:

@@ -15,11 +15,11 @@ from kclient.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
-from refbroker import loggers
-from refbroker.dispatch import Change, Context
 from refbroker.handlers.answers import code_of
 from refbroker.metadata.configs import Edit, Operation, check_request, plan_edits
 from refbroker.metadata.image import BROKER_LOGGER_RESOURCE
+from refbroker.runtime import loggers
+from refbroker.server.dispatch import Change, Context
 
 Result = IncrementalAlterConfigsResponse.AlterConfigsResourceResponse
 

@@ -16,8 +16,8 @@ from __future__ import annotations
 from kclient.errors import InvalidRequestError, KafkaError
 from kclient.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from refbroker.coordinators.transactions.shard import Identity
-from refbroker.dispatch import Context
 from refbroker.handlers.answers import transaction_code
+from refbroker.server.dispatch import Context
 
 FIRST_WITH_PRODUCER_FENCED = 4
 NOBODY = Identity()

@@ -1,8 +1,8 @@
 """JoinGroup (11), versions 0 to 9: makes a client a member of a classic group.
 
-The answer comes when the rebalance that this starts, or is part of, ends; `refbroker.coordinators.groups.joining` has
-the rules. A session timeout out of `group.min.session.timeout.ms` and `group.max.session.timeout.ms` is
-INVALID_SESSION_TIMEOUT.
+The answer comes when the rebalance that this starts, or is part of, ends;
+`refbroker.coordinators.groups.classic.requests` has the rules. A session timeout out of `group.min.session.timeout.ms`
+and `group.max.session.timeout.ms` is INVALID_SESSION_TIMEOUT.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ import asyncio
 from kclient.errors import InvalidGroupIdError, InvalidSessionTimeoutError, KafkaError
 from kclient.protocol import Message
 from kclient.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
-from refbroker.coordinators.groups.joining import Caller
-from refbroker.dispatch import Context
+from refbroker.coordinators.groups.classic.requests import Caller
 from refbroker.handlers.answers import LaterAnswer, code_of, host_of
+from refbroker.server.dispatch import Context
 
 FIRST_WITHOUT_PROTOCOL = 7
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from kclient.errors import InvalidGroupIdError, KafkaError, UnknownMemberIdError
 from kclient.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
-from refbroker.dispatch import Context
 from refbroker.handlers.answers import code_of
+from refbroker.server.dispatch import Context
 
 FIRST_WITH_SEVERAL_MEMBERS = 3
 

@@ -13,9 +13,9 @@ from collections import Counter
 
 from kclient.errors import InvalidRequestError, KafkaError, UnsupportedVersionError
 from kclient.protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
-from refbroker.dispatch import Context
 from refbroker.handlers.answers import code_of
 from refbroker.log import PartitionLog
+from refbroker.server.dispatch import Context
 
 LATEST = -1
 EARLIEST = -2

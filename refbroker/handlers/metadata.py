@@ -25,7 +25,6 @@ from kclient.errors import (
 )
 from kclient.protocol import Message
 from kclient.protocol.messages.metadata import MetadataRequest, MetadataResponse
-from refbroker.dispatch import Change, Context
 from refbroker.handlers.answers import (
     CLUSTER_OPERATIONS,
     INTERNAL_TOPICS,
@@ -38,6 +37,7 @@ from refbroker.handlers.answers import (
 from refbroker.metadata.directories import offline_replicas
 from refbroker.metadata.image import ClusterImage, TopicState
 from refbroker.metadata.topics import NewTopic, check_name, plan_topic
+from refbroker.server.dispatch import Change, Context
 
 logger = logging.getLogger(__name__)
 

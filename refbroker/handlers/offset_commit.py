@@ -13,8 +13,8 @@ from uuid import UUID
 
 from kclient.errors import KafkaError, UnknownTopicIdError, UnknownTopicOrPartitionError
 from kclient.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
-from refbroker.dispatch import Context
 from refbroker.handlers.answers import code_of
+from refbroker.server.dispatch import Context
 
 FIRST_WITH_TOPIC_IDS = 10
 

@@ -11,8 +11,8 @@ from collections.abc import Iterable
 
 from kclient.errors import InvalidGroupIdError, KafkaError, UnknownTopicOrPartitionError
 from kclient.protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
-from refbroker.dispatch import Context
 from refbroker.handlers.answers import code_of
+from refbroker.server.dispatch import Context
 
 RequestTopic = OffsetDeleteRequest.OffsetDeleteRequestTopic
 ResponseTopic = OffsetDeleteResponse.OffsetDeleteResponseTopic

@@ -11,8 +11,8 @@ from kclient.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderEpochResponse,
 )
-from refbroker.dispatch import Context
 from refbroker.handlers.answers import code_of
+from refbroker.server.dispatch import Context
 
 Result = OffsetForLeaderEpochResponse.EpochEndOffset
 

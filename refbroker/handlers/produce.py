@@ -47,12 +47,12 @@ from kclient.errors import (
 from kclient.protocol import Message
 from kclient.protocol.messages.produce import ProduceRequest, ProduceResponse
 from kclient.records import batch_headers
-from refbroker.dispatch import CloseConnectionError, Context
+from refbroker.coordinators.transactions.verification import ClientSupport, verify_partitions
 from refbroker.handlers.answers import INTERNAL_TOPICS, LeaderHints, code_of
 from refbroker.log import RejectedRecordsError, RejectedTimestampsError
 from refbroker.log.checkpoints import TopicPartitionKey
-from refbroker.partitions import LocalPartition
-from refbroker.transaction_verification import ClientSupport, verify_partitions
+from refbroker.metadata.partitions import LocalPartition
+from refbroker.server.dispatch import CloseConnectionError, Context
 
 FIRST_WITH_ZSTD = 7
 FIRST_WITH_LEADER_HINTS = 10

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from kclient.protocol import Message, request_type
 
 if TYPE_CHECKING:
-    from refbroker.dispatch import Handler
+    from refbroker.server.dispatch import Handler
 
 
 class Api(NamedTuple):

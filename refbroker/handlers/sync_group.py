@@ -11,8 +11,8 @@ import asyncio
 from kclient.errors import InconsistentGroupProtocolError, InvalidGroupIdError, KafkaError
 from kclient.protocol import Message
 from kclient.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
-from refbroker.dispatch import Context
 from refbroker.handlers.answers import LaterAnswer, code_of
+from refbroker.server.dispatch import Context
 
 FIRST_WITH_PROTOCOL = 5
 

@@ -26,9 +26,9 @@ from kclient.errors import (
     UnknownTopicOrPartitionError,
 )
 from kclient.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
-from refbroker.dispatch import Context
+from refbroker.coordinators.transactions.verification import ClientSupport
 from refbroker.handlers.answers import code_of
-from refbroker.transaction_verification import ClientSupport
+from refbroker.server.dispatch import Context
 
 FIRST_WITH_LOAD_IN_PROGRESS = 2
 FIRST_WITH_ABORTABLE_ERROR = 4

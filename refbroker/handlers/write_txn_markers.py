@@ -1,8 +1,9 @@
 """WriteTxnMarkers (27), versions 1 and 2: ends transactions in the partitions of this broker (KIP-98).
 
 Sent by transaction coordinators, and by administrators to abort a transaction that hangs (KIP-664). Each partition for
-itself; `refbroker.transaction_markers` has the errors. Version 2 says which version of transactions it is about, which
-decides what epochs a marker may have. Markers of the same producer are answered together.
+itself; `refbroker.coordinators.transactions.markers` has the errors. Version 2 says which version of
+transactions it is about, which decides what epochs a marker may have. Markers of the same producer are answered
+together.
 
 Permission: ALTER or CLUSTER_ACTION on the cluster.
 """
@@ -10,11 +11,11 @@ Permission: ALTER or CLUSTER_ACTION on the cluster.
 from __future__ import annotations
 
 from kclient.protocol.messages.write_txn_markers import WriteTxnMarkersRequest, WriteTxnMarkersResponse
-from refbroker.dispatch import Context
+from refbroker.coordinators.transactions.markers import write_markers
 from refbroker.handlers.answers import NONE, code_of
 from refbroker.log import TransactionMarker
 from refbroker.log.checkpoints import TopicPartitionKey
-from refbroker.transaction_markers import write_markers
+from refbroker.server.dispatch import Context
 
 ProducerResult = WriteTxnMarkersResponse.WritableTxnMarkerResult
 TopicResult = WriteTxnMarkersResponse.WritableTxnMarkerTopicResult

@@ -40,7 +40,7 @@ import msgspec
 
 from kclient.errors import InconsistentClusterIdError, KafkaStorageError
 from refbroker.log.files import Files
-from refbroker.properties import ENCODING, parse_properties
+from refbroker.runtime.properties import ENCODING, parse_properties
 
 RECOVERY_POINTS = "recovery-point-offset-checkpoint"
 LOG_START_OFFSETS = "log-start-offset-checkpoint"

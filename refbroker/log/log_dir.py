@@ -31,7 +31,7 @@ from refbroker.log.offset_checkpoints import LogState, OffsetCheckpoints
 from refbroker.log.partition_log import PartitionLog
 from refbroker.log.producer_state import PRODUCER_ID_EXPIRATION_MS, ProducerStates
 from refbroker.log.recovery import LogLoader
-from refbroker.threads import in_thread
+from refbroker.runtime.threads import in_thread
 
 logger = logging.getLogger(__name__)
 

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
 from kclient.errors import KafkaStorageError, TopicExistsError, UnknownTopicOrPartitionError
-from refbroker.clock import system_clock_ms
 from refbroker.log.checkpoints import random_uuid
 from refbroker.log.config import LogConfig
 from refbroker.log.files import Files
@@ -24,6 +23,7 @@ from refbroker.log.partition_log import PartitionLog
 from refbroker.log.producer_state import PRODUCER_ID_EXPIRATION_MS
 from refbroker.log.retention import delete_old_segments
 from refbroker.log.settling import Home, settle
+from refbroker.runtime.clock import system_clock_ms
 
 logger = logging.getLogger(__name__)
 

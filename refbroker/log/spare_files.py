@@ -14,7 +14,7 @@ from itertools import islice
 from typing import Protocol
 from weakref import WeakKeyDictionary
 
-from refbroker.file_limit import file_limit
+from refbroker.runtime.file_limit import file_limit
 
 MOST = 1000
 """How many stay open at most."""

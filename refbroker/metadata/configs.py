@@ -2,7 +2,7 @@
 
 Topics, brokers ("" is all of them), groups and client metrics subscriptions have settings in the metadata. Checks and
 texts are those of Kafka's brokers and controller: first what is wrong with the request itself, then with the settings
-the resource would have. Levels of loggers are no metadata (`refbroker.loggers`). Left out: alter policies.
+the resource would have. Levels of loggers are no metadata (`refbroker.runtime.loggers`). Left out: alter policies.
 """
 
 from __future__ import annotations

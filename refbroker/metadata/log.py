@@ -35,7 +35,7 @@ from refbroker.metadata.quorum_state import QuorumState, read_quorum_state, writ
 from refbroker.metadata.snapshot_file import Snapshot, SnapshotId, encode_snapshot, write_snapshot
 from refbroker.metadata.snapshots import Snapshots
 from refbroker.metadata.versions import TRANSACTIONS, encode_record
-from refbroker.threads import in_thread
+from refbroker.runtime.threads import in_thread
 
 logger = logging.getLogger(__name__)
 

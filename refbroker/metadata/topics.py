@@ -26,10 +26,10 @@ from kclient.errors import (
 )
 from kclient.protocol import Message
 from kclient.protocol.messages.records.metadata_log import ConfigRecord, PartitionRecord, TopicRecord
-from refbroker.file_limit import file_limit
 from refbroker.log.log_dir import METADATA_TOPIC
 from refbroker.metadata.directories import default_directory, takes_new_partitions
 from refbroker.metadata.image import TOPIC_RESOURCE, ClusterImage
+from refbroker.runtime.file_limit import file_limit
 from refbroker.settings.cross_checks import check_topic
 from refbroker.settings.definitions import topic_settings
 from refbroker.settings.effective import BrokerLayers

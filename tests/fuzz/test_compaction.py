@@ -22,10 +22,10 @@ from hypothesis import strategies as st
 
 from kclient.errors import KafkaStorageError
 from kclient.records import RecordCursor, read_batches
-from refbroker.clock import Clock
 from refbroker.log import Isolation, LogManager, PartitionLog
 from refbroker.log.compaction.selection import measure
-from refbroker.simulated_disk import SimulatedDisk
+from refbroker.runtime.clock import Clock
+from refbroker.testing.simulated_disk import SimulatedDisk
 from tests.fuzz.compaction_model import Model
 from tests.unit.log.compaction.workshop import (
     COMPACTED,

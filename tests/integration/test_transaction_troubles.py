@@ -16,8 +16,8 @@ import pytest
 
 from kclient import Admin, AsyncProducer, ConsumerGroupMetadata, NewTopic, Producer, TopicPartition
 from kclient.errors import DeliveryError, IllegalStateError, KafkaTimeoutError, TransactionAbortableError
-from refbroker.faults import Fault
 from refbroker.testing import RefBroker
+from refbroker.testing.faults import Fault
 from tests.integration.raw_transactions import RawTransactions
 from tests.reading import committed
 

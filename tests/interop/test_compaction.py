@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 
 from kclient.records import BatchHeader, read_batches
-from refbroker.clock import Clock
 from refbroker.log import Files, LogConfig, LogManager, PartitionLog
 from refbroker.log.checkpoints import CLEANER_OFFSETS, read_offsets
 from refbroker.log.compaction.manager import CleanerConfig, LogCleaner
+from refbroker.runtime.clock import Clock
 from refbroker.settings.definitions import broker_settings
 from tests.interop.kafka.cluster import KafkaCluster
 from tests.interop.kafka.jars import run_tool

@@ -17,7 +17,7 @@ import pytest
 
 from kclient import Consumer, Producer
 from refbroker.__main__ import main
-from refbroker.properties import ENCODING, parse_properties
+from refbroker.runtime.properties import ENCODING, parse_properties
 from tests.interop.broker_process import BrokerProcess
 from tests.interop.kafka.cluster import KafkaCluster, free_ports
 from tests.interop.kafka.jars import run_tool

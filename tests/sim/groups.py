@@ -32,10 +32,10 @@ from kclient.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from kclient.protocol.messages.records.consumer_offsets import GroupMetadataValue
 from kclient.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from kclient.types import TopicPartition
-from refbroker.coordinators.groups.classic import ClassicProtocol
-from refbroker.coordinators.groups.group import ClassicGroup
-from refbroker.coordinators.groups.joining import Caller
-from refbroker.coordinators.groups.rebalances import GroupSettings
+from refbroker.coordinators.groups.classic.group import ClassicGroup
+from refbroker.coordinators.groups.classic.machine import ClassicProtocol
+from refbroker.coordinators.groups.classic.rebalancing import GroupSettings
+from refbroker.coordinators.groups.classic.requests import Caller
 from refbroker.metrics.counters import GroupStats
 from tests.sim.network import Later, Simulation, with_api_versions
 

@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from refbroker.log import Files
 from refbroker.log.files import BytesLike, OpenFile
-from refbroker.simulated_disk import SimulatedDisk
+from refbroker.testing.simulated_disk import SimulatedDisk
 
 T = TypeVar("T")
 

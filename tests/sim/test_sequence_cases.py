@@ -15,7 +15,7 @@ import pytest_asyncio
 
 from kclient.errors import KafkaError, KafkaTimeoutError
 from kclient.protocol.messages.produce import ProduceRequest
-from refbroker.control.elections import elect
+from refbroker.testing.control.elections import elect
 from tests.sim.script import Script
 from tests.sim.transaction_broker import DATA
 from tests.sim.transaction_clients import SimulatedProducer, TransactionalProducer

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from kclient.protocol import Message
-from refbroker.control.elections import elect
 from refbroker.coordinators.transactions.metadata import NO_PRODUCER_ID, TransactionMetadata
 from refbroker.coordinators.transactions.states import TransactionState
+from refbroker.testing.control.elections import elect
 from tests.sim.killing import KilledError, KillingDisk, KillingFiles
 from tests.sim.network import GONE, Gone, Later, Simulation
 from tests.unit.broker.harness import START_MS

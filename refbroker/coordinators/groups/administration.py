@@ -12,12 +12,12 @@ from kclient.errors import GroupIdNotFoundError, GroupNotEmptyError
 from kclient.protocol.messages.consumer_group_describe import ConsumerGroupDescribeResponse
 from kclient.protocol.messages.describe_groups import DescribeGroupsResponse
 from kclient.protocol.messages.list_groups import ListGroupsResponse
+from refbroker.coordinators.groups.classic.group import CONSUMER, ClassicGroup
+from refbroker.coordinators.groups.classic.states import GroupState
 from refbroker.coordinators.groups.consumer.group import ConsumerGroup, partitions_of
 from refbroker.coordinators.groups.consumer.member import ConsumerMember
 from refbroker.coordinators.groups.expiry import tombstones_of
-from refbroker.coordinators.groups.group import CONSUMER, ClassicGroup
 from refbroker.coordinators.groups.offsets import CommittedOffsets, offset_tombstone
-from refbroker.coordinators.groups.states import GroupState
 from refbroker.coordinators.runtime import CoordinatorResult
 
 CLASSIC = "classic"

@@ -14,8 +14,8 @@ from refbroker.coordinators.groups.consumer.topics import GroupTopics
 from refbroker.coordinators.groups.shard import GroupShard
 from refbroker.coordinators.internal_topic import InternalTopic
 from refbroker.coordinators.runtime import CoordinatorResult, CoordinatorRuntime, coordinator_error
+from refbroker.coordinators.transactions.verification import ClientSupport, verify_partitions
 from refbroker.log.producer_state import NO_SEQUENCE
-from refbroker.transaction_verification import ClientSupport, verify_partitions
 
 if TYPE_CHECKING:
     from refbroker.broker import Broker

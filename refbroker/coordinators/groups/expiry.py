@@ -18,9 +18,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from uuid import UUID
 
+from refbroker.coordinators.groups.classic.group import ClassicGroup, tombstone
+from refbroker.coordinators.groups.classic.states import GroupState
 from refbroker.coordinators.groups.consumer.group import ConsumerGroup
 from refbroker.coordinators.groups.consumer.records import group_tombstones
-from refbroker.coordinators.groups.group import ClassicGroup, tombstone
 from refbroker.coordinators.groups.offsets import (
     NO_TIMESTAMP,
     CommittedOffset,
@@ -28,7 +29,6 @@ from refbroker.coordinators.groups.offsets import (
     GroupPartition,
     offset_tombstone,
 )
-from refbroker.coordinators.groups.states import GroupState
 from refbroker.coordinators.records import CoordinatorRecord
 
 BaseTimestamp = Callable[[CommittedOffset], int]

@@ -26,9 +26,10 @@ from kclient.protocol.messages.offset_commit import OffsetCommitRequest, OffsetC
 from kclient.protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
 from kclient.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
 from kclient.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
+from refbroker.coordinators.groups.classic.group import ClassicGroup
+from refbroker.coordinators.groups.classic.states import GroupState
 from refbroker.coordinators.groups.consumer.group import ConsumerGroup
 from refbroker.coordinators.groups.consumer.member import ConsumerMember
-from refbroker.coordinators.groups.group import ClassicGroup
 from refbroker.coordinators.groups.offsets import (
     NO_TIMESTAMP,
     CommittedOffset,
@@ -36,7 +37,6 @@ from refbroker.coordinators.groups.offsets import (
     GroupPartition,
     offset_tombstone,
 )
-from refbroker.coordinators.groups.states import GroupState
 from refbroker.coordinators.records import CoordinatorRecord
 from refbroker.coordinators.runtime import CoordinatorResult
 

@@ -20,7 +20,11 @@ from kclient.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatRespo
 from kclient.protocol.messages.join_group import JoinGroupRequest
 from kclient.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
 from kclient.protocol.messages.sync_group import SyncGroupRequest
-from refbroker.coordinators.groups.classic import ClassicProtocol
+from refbroker.coordinators.groups.classic.group import ClassicGroup, tombstone
+from refbroker.coordinators.groups.classic.machine import ClassicProtocol
+from refbroker.coordinators.groups.classic.member import AnswerJoin, AnswerSync, GroupProtocol
+from refbroker.coordinators.groups.classic.rebalancing import Result
+from refbroker.coordinators.groups.classic.requests import Caller, Join
 from refbroker.coordinators.groups.consumer.classic_members import ClassicMembers
 from refbroker.coordinators.groups.consumer.group import ConsumerGroup
 from refbroker.coordinators.groups.consumer.heartbeats import Heartbeats
@@ -28,10 +32,6 @@ from refbroker.coordinators.groups.consumer.member import JOIN_EPOCH, LEAVE_EPOC
 from refbroker.coordinators.groups.consumer.migration import upgrade
 from refbroker.coordinators.groups.consumer.records import group_tombstones
 from refbroker.coordinators.groups.consumer.update import Environment
-from refbroker.coordinators.groups.group import ClassicGroup, tombstone
-from refbroker.coordinators.groups.joining import Caller, Join
-from refbroker.coordinators.groups.member import AnswerJoin, AnswerSync, GroupProtocol
-from refbroker.coordinators.groups.rebalances import Result
 from refbroker.coordinators.records import CoordinatorRecord
 from refbroker.coordinators.runtime import CoordinatorResult
 

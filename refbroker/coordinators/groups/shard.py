@@ -18,7 +18,9 @@ from kclient.protocol.messages.records.consumer_offsets import (
 )
 from kclient.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
 from refbroker.coordinators.groups.administration import delete_group
-from refbroker.coordinators.groups.classic import ClassicProtocol
+from refbroker.coordinators.groups.classic.group import ClassicGroup
+from refbroker.coordinators.groups.classic.machine import ClassicProtocol
+from refbroker.coordinators.groups.classic.rebalancing import GroupSettings
 from refbroker.coordinators.groups.consumer.group import ConsumerGroup
 from refbroker.coordinators.groups.consumer.patterns import Patterns
 from refbroker.coordinators.groups.consumer.records import replay
@@ -27,11 +29,9 @@ from refbroker.coordinators.groups.consumer.settings import ConsumerSettings, se
 from refbroker.coordinators.groups.consumer.topics import GroupTopics
 from refbroker.coordinators.groups.consumer.update import Environment
 from refbroker.coordinators.groups.expiry import expired_records, records_of_deleted_topics
-from refbroker.coordinators.groups.group import ClassicGroup
 from refbroker.coordinators.groups.offset_requests import OffsetRequests
 from refbroker.coordinators.groups.offsets import CommittedOffsets
 from refbroker.coordinators.groups.protocols import Protocols
-from refbroker.coordinators.groups.rebalances import GroupSettings
 from refbroker.coordinators.runtime import CoordinatorResult, ShardContext
 from refbroker.log.checkpoints import encode_uuid
 

@@ -27,11 +27,11 @@ from kclient.errors import (
     UnsupportedVersionError,
 )
 from refbroker.coordinators.runtime import CoordinatorResult, ShardContext
+from refbroker.coordinators.transactions.markers import write_markers
 from refbroker.coordinators.transactions.metadata import TransactionMetadata
 from refbroker.coordinators.transactions.states import TransactionState
 from refbroker.log import TransactionMarker
 from refbroker.log.checkpoints import TopicPartitionKey
-from refbroker.transaction_markers import write_markers
 
 if TYPE_CHECKING:
     from refbroker.broker import Broker

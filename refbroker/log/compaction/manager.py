@@ -18,7 +18,6 @@ from typing import Any
 import anyio
 
 from kclient.errors import CorruptRecordError, KafkaStorageError
-from refbroker.clock import Clock
 from refbroker.log.compaction.cleaner import CleanerSettings, CleaningAbortedError, CleaningPass, Place
 from refbroker.log.compaction.selection import LogToClean, choose, first_dirty_offset, measure
 from refbroker.log.compaction.states import CleaningState, CleaningStates, Event
@@ -28,7 +27,8 @@ from refbroker.log.files import Files
 from refbroker.log.log_dir import METADATA_TOPIC
 from refbroker.log.manager import LogManager
 from refbroker.log.partition_log import PartitionLog
-from refbroker.threads import in_thread
+from refbroker.runtime.clock import Clock
+from refbroker.runtime.threads import in_thread
 
 logger = logging.getLogger(__name__)
 

@@ -14,8 +14,8 @@ from kclient.protocol.frames import decode_response_header, peek_correlation_id
 from kclient.protocol.messages.api_versions import ApiVersionsRequest
 from kclient.protocol.messages.fetch import FetchRequest, FetchResponse
 from kclient.protocol.messages.metadata import MetadataRequest
-from refbroker import connection
 from refbroker.broker import Broker
+from refbroker.server import connection
 from refbroker.testing import RefBroker
 from tests.integration.broker.wire import Wire, fetch_request, frame, produce_request, values
 from tests.waiting import wait_until

@@ -17,10 +17,10 @@ import pytest
 from kclient import errors
 from kclient.protocol.messages.api_versions import ApiVersionsRequest
 from kclient.protocol.messages.metadata import MetadataRequest
-from refbroker.control.client import RemoteDisk
-from refbroker.control.server import ControlServer
-from refbroker.simulated_disk import SimulatedDisk
 from refbroker.testing import RefBroker, RemoteControl
+from refbroker.testing.control.client import RemoteDisk
+from refbroker.testing.control.server import ControlServer
+from refbroker.testing.simulated_disk import SimulatedDisk
 from tests.integration.broker.wire import Wire, fetch_request, produce_request, values
 from tests.interop.broker_process import BrokerProcess
 

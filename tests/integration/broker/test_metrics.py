@@ -26,7 +26,7 @@ from kclient.records import BatchBuilder
 from refbroker.broker import Broker
 from refbroker.metrics.counters import Closed
 from refbroker.metrics.exposition import CONTENT_TYPE
-from refbroker.metrics.page import MetricsPage
+from refbroker.server.metrics.page import MetricsPage
 from refbroker.testing import RefBroker
 from tests.integration.broker.wire import Wire, fetch_request, frame, produce_request
 from tests.waiting import wait_until

@@ -11,10 +11,10 @@ from kclient.protocol.messages.heartbeat import HeartbeatRequest
 from kclient.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from kclient.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
 from kclient.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
-from refbroker.coordinators.groups.classic import ClassicProtocol
-from refbroker.coordinators.groups.group import ClassicGroup
-from refbroker.coordinators.groups.joining import Caller
-from refbroker.coordinators.groups.rebalances import GroupSettings, Result
+from refbroker.coordinators.groups.classic.group import ClassicGroup
+from refbroker.coordinators.groups.classic.machine import ClassicProtocol
+from refbroker.coordinators.groups.classic.rebalancing import GroupSettings, Result
+from refbroker.coordinators.groups.classic.requests import Caller
 from refbroker.coordinators.records import CoordinatorRecord
 from refbroker.metrics.counters import GroupStats
 

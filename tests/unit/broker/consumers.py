@@ -22,7 +22,10 @@ from kclient.protocol.messages.leave_group import LeaveGroupRequest
 from kclient.protocol.messages.records.consumer_offsets import GroupMetadataKey, GroupMetadataValue
 from kclient.protocol.messages.records.metadata_log import PartitionRecord, RemoveTopicRecord, TopicRecord
 from kclient.protocol.messages.sync_group import SyncGroupRequest
-from refbroker.coordinators.groups.classic import ClassicProtocol
+from refbroker.coordinators.groups.classic.group import ClassicGroup
+from refbroker.coordinators.groups.classic.machine import ClassicProtocol
+from refbroker.coordinators.groups.classic.rebalancing import GroupSettings
+from refbroker.coordinators.groups.classic.requests import Caller
 from refbroker.coordinators.groups.consumer.group import ConsumerGroup
 from refbroker.coordinators.groups.consumer.patterns import Patterns
 from refbroker.coordinators.groups.consumer.records import replay
@@ -30,10 +33,7 @@ from refbroker.coordinators.groups.consumer.sessions import Sessions
 from refbroker.coordinators.groups.consumer.settings import ConsumerSettings
 from refbroker.coordinators.groups.consumer.topics import GroupTopics
 from refbroker.coordinators.groups.consumer.update import Environment
-from refbroker.coordinators.groups.group import ClassicGroup
-from refbroker.coordinators.groups.joining import Caller
 from refbroker.coordinators.groups.protocols import Protocols
-from refbroker.coordinators.groups.rebalances import GroupSettings
 from refbroker.coordinators.records import CoordinatorRecord, decode_record
 from refbroker.metadata.image import ClusterImage
 from refbroker.metrics.counters import GroupStats

@@ -16,11 +16,11 @@ from kclient.protocol.messages.produce import ProduceRequest
 from kclient.protocol.messages.records.metadata_log import PartitionChangeRecord
 from kclient.records import BatchBuilder
 from refbroker.broker import Broker
-from refbroker.clock import Clock
 from refbroker.config import BrokerConfig
-from refbroker.dispatch import Dispatcher, Waiting
 from refbroker.log import FileRange, Files
-from refbroker.server import Server
+from refbroker.runtime.clock import Clock
+from refbroker.server.dispatch import Dispatcher, Waiting
+from refbroker.server.server import Server
 
 START_MS = 1_700_000_000_000
 

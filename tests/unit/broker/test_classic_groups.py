@@ -11,8 +11,8 @@ from kclient.errors import CoordinatorNotAvailableError, IllegalStateError, Unkn
 from kclient.protocol.consumer_protocol import ConsumerProtocolSubscription
 from kclient.protocol.log_records import encode_versioned
 from kclient.protocol.messages.records.consumer_offsets import GroupMetadataKey, GroupMetadataValue
-from refbroker.coordinators.groups.group import ClassicGroup
-from refbroker.coordinators.groups.states import TRANSITIONS, GroupState
+from refbroker.coordinators.groups.classic.group import ClassicGroup
+from refbroker.coordinators.groups.classic.states import TRANSITIONS, GroupState
 from tests.unit.broker.classic import DELAY_MS, GROUP, REBALANCE_MS, SESSION_MS, Groups, stable
 
 UNKNOWN_MEMBER, ILLEGAL_GENERATION, INCONSISTENT_PROTOCOL, REBALANCING = 25, 22, 23, 27

@@ -7,8 +7,8 @@ import asyncio
 import pytest
 
 from kclient.errors import KafkaStorageError
-from refbroker.background import Background
-from refbroker.clock import Clock
+from refbroker.runtime.background import Background
+from refbroker.runtime.clock import Clock
 
 
 class Source:

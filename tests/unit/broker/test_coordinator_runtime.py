@@ -25,8 +25,6 @@ from kclient.protocol.messages.delete_topics import DeleteTopicsRequest
 from kclient.protocol.messages.records.consumer_offsets import OffsetCommitKey, OffsetCommitValue
 from kclient.protocol.messages.records.metadata_log import ConfigRecord
 from kclient.records import COMMIT, BatchBuilder, control_batch
-from refbroker.clock import Clock
-from refbroker.control.elections import elect
 from refbroker.coordinators.loading import RECORDS_IN_A_PIECE
 from refbroker.coordinators.records import CoordinatorRecord, decode_record, partition_for
 from refbroker.coordinators.runtime import (
@@ -39,6 +37,8 @@ from refbroker.coordinators.runtime import (
 from refbroker.coordinators.timers import ClockTimers
 from refbroker.log import Origin
 from refbroker.metadata.image import TOPIC_RESOURCE
+from refbroker.runtime.clock import Clock
+from refbroker.testing.control.elections import elect
 from tests.unit.broker.harness import START_MS, Harness
 
 TOPIC = "state"

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from kclient.errors import FetchSessionIdNotFoundError, FetchSessionTopicIdError, InvalidFetchSessionEpochError
-from refbroker.fetch_sessions import INT32_MAX, FetchedPartition, FetchSession, FetchSessions, Key
+from refbroker.fetch.sessions import INT32_MAX, FetchedPartition, FetchSession, FetchSessions, Key
 
 
 def partitions(count: int) -> dict[Key, FetchedPartition]:

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 import pytest
 
 from kclient.errors import KafkaStorageError
-from refbroker.file_limit import WANTED, raise_file_limit
 from refbroker.log.files import storage_errors
+from refbroker.runtime.file_limit import WANTED, raise_file_limit
 from refbroker.testing import RefBroker
 
 

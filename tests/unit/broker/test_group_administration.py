@@ -15,8 +15,8 @@ from kclient.protocol.messages.consumer_group_heartbeat import ConsumerGroupHear
 from kclient.protocol.messages.list_groups import ListGroupsRequest
 from kclient.protocol.messages.records.consumer_offsets import GroupMetadataKey
 from refbroker.metrics.exposition import as_dict
-from refbroker.metrics.groups import collect
 from refbroker.metrics.samples import Samples
+from refbroker.server.metrics.groups import collect
 from tests.unit.broker.committing import GroupHarness
 
 GROUP_OPERATIONS = 1 << 3 | 1 << 6 | 1 << 8 | 1 << 10 | 1 << 11

@@ -16,9 +16,9 @@ from kclient.protocol.messages.heartbeat import HeartbeatRequest
 from kclient.protocol.messages.join_group import JoinGroupRequest
 from kclient.protocol.messages.leave_group import LeaveGroupRequest
 from kclient.protocol.messages.sync_group import SyncGroupRequest
-from refbroker.control.elections import elect
-from refbroker.coordinators.groups.states import GroupState
+from refbroker.coordinators.groups.classic.states import GroupState
 from refbroker.handlers.answers import host_of
+from refbroker.testing.control.elections import elect
 from tests.unit.broker.harness import Harness
 
 TOPIC = "__consumer_offsets"

@@ -10,8 +10,8 @@ from kclient.errors import UnknownServerError
 from kclient.protocol.consumer_protocol import ConsumerProtocolAssignment
 from kclient.protocol.log_records import encode_versioned
 from kclient.protocol.messages.sync_group import SyncGroupRequest
+from refbroker.coordinators.groups.classic.states import GroupState
 from refbroker.coordinators.groups.consumer.states import MemberState
-from refbroker.coordinators.groups.states import GroupState
 from tests.unit.broker.consumers import GROUP, INTERVAL_MS, REBALANCE_MS, Consumers
 
 REBALANCE_IN_PROGRESS = 27

@@ -13,8 +13,8 @@ from collections.abc import Iterator
 import pytest
 
 from kclient.errors import IllegalStateError
-from refbroker import http as refbroker_http
-from refbroker.http import BODY_LIMIT, HttpError, HttpRequest, HttpResponse, HttpServer, json_response
+from refbroker.server import http as refbroker_http
+from refbroker.server.http import BODY_LIMIT, HttpError, HttpRequest, HttpResponse, HttpServer, json_response
 
 LOOPBACK = "127.0.0.1"
 
@@ -221,7 +221,7 @@ def test_close_gives_up_on_a_handler_that_does_not_end(
     with socket.create_connection((LOOPBACK, server.port), timeout=10) as client:
         client.sendall(b"GET /stuck HTTP/1.0\r\n\r\n")
         assert entered.wait(10)
-        with caplog.at_level(logging.WARNING, "refbroker.http"):
+        with caplog.at_level(logging.WARNING, "refbroker.server.http"):
             server.close()
         assert "1 requests over HTTP did not end" in caplog.text
     leave.set()

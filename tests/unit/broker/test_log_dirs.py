@@ -19,7 +19,7 @@ from kclient.protocol.messages.describe_topic_partitions import DescribeTopicPar
 from kclient.protocol.messages.list_offsets import ListOffsetsRequest
 from kclient.protocol.messages.metadata import MetadataRequest
 from refbroker.metadata.directories import UNASSIGNED
-from refbroker.simulated_disk import SimulatedDisk
+from refbroker.testing.simulated_disk import SimulatedDisk
 from tests.unit.broker.directories import describe, directory, fetch_request, home, place, set_on_broker, settled
 from tests.unit.broker.harness import Harness
 

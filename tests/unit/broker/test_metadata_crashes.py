@@ -13,7 +13,7 @@ import pytest
 
 from kclient.errors import KafkaStorageError
 from kclient.protocol.messages.records.metadata_log import ConfigRecord
-from refbroker.simulated_disk import SimulatedDisk
+from refbroker.testing.simulated_disk import SimulatedDisk
 from tests.unit.broker.harness import Harness
 
 CRASHES = 5

@@ -33,7 +33,6 @@ from kclient.protocol.messages.records.metadata_log import (
 )
 from kclient.records import read_batches
 from refbroker.broker import CLEAN_SNAPSHOTS_MS, TAKE_SNAPSHOT_MS, Broker
-from refbroker.clock import Clock
 from refbroker.config import BrokerConfig
 from refbroker.log import Files, PartitionLog
 from refbroker.metadata import ClusterImage
@@ -48,8 +47,9 @@ from refbroker.metadata.snapshot_file import (
     write_snapshot,
 )
 from refbroker.metadata.versions import LATEST
-from refbroker.server import Server
-from refbroker.simulated_disk import SimulatedDisk
+from refbroker.runtime.clock import Clock
+from refbroker.server.server import Server
+from refbroker.testing.simulated_disk import SimulatedDisk
 from tests.unit.broker.harness import START_MS, Harness
 
 TOPIC, ACL = UUID(int=42), UUID(int=43)

@@ -15,13 +15,14 @@ from kclient.protocol.messages.fetch import FetchRequest, FetchResponse
 from kclient.protocol.messages.list_offsets import ListOffsetsRequest
 from kclient.protocol.messages.metadata import MetadataResponse
 from kclient.protocol.messages.produce import ProduceRequest, ProduceResponse
-from refbroker.metrics import process, table
+from refbroker.metrics import table
 from refbroker.metrics.counters import BUSY_SECONDS, IDLE_SECONDS, EventLoopLag
 from refbroker.metrics.exposition import as_dict, as_text
 from refbroker.metrics.histogram import BOUNDS_MS, Histogram
 from refbroker.metrics.requests import error_finder
 from refbroker.metrics.samples import Samples
 from refbroker.metrics.topics import TopicMetrics
+from refbroker.server.metrics import process
 from tests.unit.broker.harness import Harness, batch
 
 

@@ -21,7 +21,7 @@ from kclient.errors import (
 )
 from kclient.protocol.messages.produce import ProduceRequest
 from kclient.records import BatchBuilder
-from refbroker.dispatch import CloseConnectionError
+from refbroker.server.dispatch import CloseConnectionError
 from tests.unit.broker.harness import Harness, batch, produce_request
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from refbroker.properties import parse_properties
+from refbroker.runtime.properties import parse_properties
 
 
 @pytest.mark.parametrize(

@@ -21,13 +21,13 @@ from kclient.protocol.messages.records.metadata_log import (
 )
 from kclient.records import read_batches
 from refbroker.broker import Broker
-from refbroker.clock import Clock
 from refbroker.config import BrokerConfig
 from refbroker.log import Files
 from refbroker.metadata.bootstrap import bootstrap_records, write_bootstrap
 from refbroker.metadata.control_records import VoterSet, decode_control
 from refbroker.metadata.snapshot_file import Snapshot, SnapshotId, encode_snapshot, read_snapshot, write_snapshot
 from refbroker.metadata.versions import LATEST
+from refbroker.runtime.clock import Clock
 from tests.unit.broker.harness import START_MS, Harness
 
 FILES = Files(durable=False)

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from refbroker.directories import moves as replica_moves
-from refbroker.server import Server
-from refbroker.simulated_disk import SimulatedDisk
+from refbroker.server.server import Server
+from refbroker.testing.simulated_disk import SimulatedDisk
 from tests.unit.broker.directories import ask, entries, log_of, moved, values
 from tests.unit.broker.harness import Harness
 

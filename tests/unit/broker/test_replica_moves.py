@@ -16,11 +16,11 @@ import pytest_asyncio
 from kclient import errors
 from kclient.protocol.messages.delete_records import DeleteRecordsRequest
 from kclient.protocol.messages.delete_topics import DeleteTopicsRequest
-from refbroker.clock import WORK
 from refbroker.directories import moves as replica_moves
 from refbroker.log import PartitionLog
 from refbroker.log.compaction.states import CleaningState
-from refbroker.simulated_disk import SimulatedDisk
+from refbroker.runtime.clock import WORK
+from refbroker.testing.simulated_disk import SimulatedDisk
 from tests.unit.broker.directories import (
     ask,
     describe,

@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from refbroker.threads import in_thread
+from refbroker.runtime.threads import in_thread
 
 
 @pytest.mark.asyncio

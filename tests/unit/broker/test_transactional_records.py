@@ -15,10 +15,10 @@ from kclient.protocol.messages.incremental_alter_configs import IncrementalAlter
 from kclient.protocol.messages.list_offsets import ListOffsetsRequest
 from kclient.protocol.messages.produce import ProduceRequest
 from kclient.records import COMMIT, control_batch, read_batches
-from refbroker.dispatch import CloseConnectionError
 from refbroker.metrics import table
-from refbroker.metrics.collect import collect
 from refbroker.metrics.exposition import as_dict
+from refbroker.server.dispatch import CloseConnectionError
+from refbroker.server.metrics.collect import collect
 from tests.raw_producer import RawProducer, produce_request
 from tests.unit.broker.committing import GroupHarness
 from tests.unit.broker.harness import Harness, turns

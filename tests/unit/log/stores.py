@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from kclient.records import BatchBuilder, read_batches
-from refbroker.clock import Clock
 from refbroker.log import Files, LogConfig, LogManager, PartitionLog
+from refbroker.runtime.clock import Clock
 
 START_MS = 1_700_000_000_000
 TOPIC_ID = uuid.UUID("12345678-1234-4234-8234-123456789abc")

@@ -12,7 +12,7 @@ import pytest
 from kclient.errors import KafkaStorageError
 from refbroker.log import PartitionLog
 from refbroker.log.checkpoints import HIGH_WATERMARKS, LOG_START_OFFSETS, RECOVERY_POINTS
-from refbroker.simulated_disk import SimulatedDisk
+from refbroker.testing.simulated_disk import SimulatedDisk
 from tests.unit.log.stores import SMALL, START_MS, TOPIC_ID, Store, append, read_all
 
 

@@ -13,7 +13,7 @@ from kclient.errors import InconsistentClusterIdError, KafkaStorageError
 from refbroker.log import Files, LogManager
 from refbroker.log.files import BytesLike, OpenFile
 from refbroker.log.log_names import LogKind, log_name, parse_log_name
-from refbroker.simulated_disk import SimulatedDisk
+from refbroker.testing.simulated_disk import SimulatedDisk
 from tests.unit.log.stores import TOPIC_ID, append, read_all
 
 

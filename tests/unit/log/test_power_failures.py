@@ -17,7 +17,7 @@ import pytest
 from kclient.errors import KafkaStorageError
 from kclient.records import ABORT, COMMIT, BatchBuilder, control_batch, read_batches
 from refbroker.log import LogConfig, LogManager, Origin, PartitionLog, spare_files
-from refbroker.simulated_disk import SimulatedDisk
+from refbroker.testing.simulated_disk import SimulatedDisk
 from tests.unit.log.stores import START_MS, TOPIC_ID, Clock
 
 FAILURES = int(os.environ.get("KCLIENT_POWER_FAILURES", "60"))

@@ -14,7 +14,7 @@ from kclient.errors import OffsetOutOfRangeError
 from kclient.records import assign_offsets
 from refbroker.log import LogConfig, Origin, PartitionLog
 from refbroker.log.retention import before_log_start, beyond_size, delete_old_segments, expired
-from refbroker.simulated_disk import SimulatedDisk
+from refbroker.testing.simulated_disk import SimulatedDisk
 from tests.unit.log.stores import SMALL, START_MS, TOPIC_ID, Store, append, make_batch, read_all
 
 DAY_MS = 86_400_000

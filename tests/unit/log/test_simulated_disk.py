@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from refbroker.simulated_disk import SimulatedDisk
-from refbroker.unflushed import SECTOR
+from refbroker.testing.simulated_disk import SimulatedDisk
+from refbroker.testing.unflushed import SECTOR
 
 SEEDS = range(60)
 

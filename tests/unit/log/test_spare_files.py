@@ -17,7 +17,7 @@ from kclient.errors import KafkaStorageError
 from refbroker.log import Files, LogManager, PartitionLog, spare_files
 from refbroker.log.files import OpenFile
 from refbroker.log.spare_files import SpareFiles
-from refbroker.simulated_disk import SimulatedDisk
+from refbroker.testing.simulated_disk import SimulatedDisk
 from tests.unit.log.stores import SMALL, START_MS, TOPIC_ID, Clock, append, read_all
 
 FEW = 4

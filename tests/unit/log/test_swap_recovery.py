@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from refbroker.log.swap_recovery import finish_swaps
-from refbroker.simulated_disk import SimulatedDisk
+from refbroker.testing.simulated_disk import SimulatedDisk
 from tests.unit.log.compaction.workshop import COMPACTED, Kept, batches, clean, put, records
 from tests.unit.log.stores import Store
 

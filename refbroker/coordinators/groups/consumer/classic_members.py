@@ -26,7 +26,11 @@ from kclient.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatRespo
 from kclient.protocol.messages.join_group import JoinGroupResponse
 from kclient.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
 from kclient.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
-from refbroker.coordinators.groups.classic import ClassicProtocol
+from refbroker.coordinators.groups.classic.group import CONSUMER
+from refbroker.coordinators.groups.classic.machine import ClassicProtocol
+from refbroker.coordinators.groups.classic.member import AnswerSync
+from refbroker.coordinators.groups.classic.rebalancing import UNKNOWN_MEMBER
+from refbroker.coordinators.groups.classic.requests import FIRST_WITH_MEMBER_ID_REQUIRED, Join
 from refbroker.coordinators.groups.consumer.group import ConsumerGroup, partitions_of
 from refbroker.coordinators.groups.consumer.heartbeats import known_static_member, replace_member
 from refbroker.coordinators.groups.consumer.member import ClassicMetadata, ConsumerMember
@@ -39,12 +43,8 @@ from refbroker.coordinators.groups.consumer.migration import (
 from refbroker.coordinators.groups.consumer.reconciliation import Owned
 from refbroker.coordinators.groups.consumer.settings import DISABLED
 from refbroker.coordinators.groups.consumer.states import MemberState
-from refbroker.coordinators.groups.consumer.surroundings import NOTHING, Result
 from refbroker.coordinators.groups.consumer.update import Environment, MemberUpdate
-from refbroker.coordinators.groups.group import CONSUMER
-from refbroker.coordinators.groups.joining import FIRST_WITH_MEMBER_ID_REQUIRED, Join
-from refbroker.coordinators.groups.member import AnswerSync
-from refbroker.coordinators.groups.rebalances import UNKNOWN_MEMBER
+from refbroker.coordinators.groups.surroundings import NOTHING, Result
 from refbroker.coordinators.records import CoordinatorRecord
 from refbroker.coordinators.runtime import CoordinatorResult
 

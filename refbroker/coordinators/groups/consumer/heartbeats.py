@@ -26,6 +26,7 @@ from kclient.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
 )
+from refbroker.coordinators.groups.classic.requests import Caller
 from refbroker.coordinators.groups.consumer.group import ConsumerGroup
 from refbroker.coordinators.groups.consumer.member import (
     JOIN_EPOCH,
@@ -42,7 +43,6 @@ from refbroker.coordinators.groups.consumer.records import (
     target_record,
 )
 from refbroker.coordinators.groups.consumer.update import Environment, MemberUpdate
-from refbroker.coordinators.groups.joining import Caller
 from refbroker.coordinators.records import CoordinatorRecord
 from refbroker.coordinators.runtime import CoordinatorResult
 

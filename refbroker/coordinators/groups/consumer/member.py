@@ -8,8 +8,8 @@ from typing import Any
 from uuid import UUID
 
 from kclient.errors import IllegalGenerationError, StaleMemberEpochError
+from refbroker.coordinators.groups.classic.member import GroupProtocol
 from refbroker.coordinators.groups.consumer.states import MemberState
-from refbroker.coordinators.groups.member import GroupProtocol
 
 PartitionEpochs = Mapping[UUID, Mapping[int, int]]
 """Partitions by topic, each with the epoch in which its member got it. Not to be changed."""

@@ -22,15 +22,15 @@ from kclient.protocol.consumer_protocol import (
 )
 from kclient.protocol.log_records import encode_versioned
 from refbroker.coordinators.groups.assignors.spec import Assignment
-from refbroker.coordinators.groups.classic import ClassicProtocol
+from refbroker.coordinators.groups.classic.group import CONSUMER, ClassicGroup, tombstone
+from refbroker.coordinators.groups.classic.machine import ClassicProtocol
+from refbroker.coordinators.groups.classic.member import ClassicMember, GroupProtocol
+from refbroker.coordinators.groups.classic.states import GroupState
 from refbroker.coordinators.groups.consumer.group import ConsumerGroup
 from refbroker.coordinators.groups.consumer.member import ClassicMetadata, ConsumerMember
 from refbroker.coordinators.groups.consumer.records import group_records, group_tombstones
 from refbroker.coordinators.groups.consumer.settings import ConsumerSettings
 from refbroker.coordinators.groups.consumer.topics import GroupTopics
-from refbroker.coordinators.groups.group import CONSUMER, ClassicGroup, tombstone
-from refbroker.coordinators.groups.member import ClassicMember, GroupProtocol
-from refbroker.coordinators.groups.states import GroupState
 from refbroker.coordinators.records import CoordinatorRecord
 from refbroker.coordinators.runtime import CoordinatorResult
 

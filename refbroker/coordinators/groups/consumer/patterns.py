@@ -20,8 +20,8 @@ from kclient.errors import InvalidRegularExpressionError
 from refbroker.coordinators.groups.consumer.group import ConsumerGroup, ResolvedPattern
 from refbroker.coordinators.groups.consumer.member import ConsumerMember
 from refbroker.coordinators.groups.consumer.records import epoch_record, pattern_record, pattern_tombstone
-from refbroker.coordinators.groups.consumer.surroundings import NOTHING, Result, Surroundings
 from refbroker.coordinators.groups.consumer.topics import GroupTopics
+from refbroker.coordinators.groups.surroundings import NOTHING, Result, Surroundings
 from refbroker.coordinators.patterns import compile_pattern
 from refbroker.coordinators.records import CoordinatorRecord
 from refbroker.coordinators.runtime import CoordinatorResult

@@ -35,6 +35,7 @@ from kclient.protocol.messages.records.consumer_offsets import (
     ConsumerGroupTargetAssignmentMetadataValue,
 )
 from refbroker.coordinators.groups.assignors.spec import Assignment
+from refbroker.coordinators.groups.classic.member import GroupProtocol
 from refbroker.coordinators.groups.consumer.group import ConsumerGroup, ResolvedPattern
 from refbroker.coordinators.groups.consumer.member import (
     JOIN_EPOCH,
@@ -44,7 +45,6 @@ from refbroker.coordinators.groups.consumer.member import (
     PartitionEpochs,
 )
 from refbroker.coordinators.groups.consumer.states import MemberState
-from refbroker.coordinators.groups.member import GroupProtocol
 from refbroker.coordinators.records import CoordinatorRecord
 
 CurrentPartitions = ConsumerGroupCurrentMemberAssignmentValue.TopicPartitions

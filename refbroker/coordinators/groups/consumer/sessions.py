@@ -17,14 +17,14 @@ import logging
 from collections.abc import Callable, Collection
 from typing import TypeVar
 
-from refbroker.coordinators.groups.classic import ClassicProtocol
+from refbroker.coordinators.groups.classic.machine import ClassicProtocol
 from refbroker.coordinators.groups.consumer.group import ConsumerGroup
 from refbroker.coordinators.groups.consumer.member import ConsumerMember
 from refbroker.coordinators.groups.consumer.migration import Downgrade, may_downgrade
 from refbroker.coordinators.groups.consumer.records import epoch_record, member_tombstones, pattern_tombstone
 from refbroker.coordinators.groups.consumer.settings import ConsumerSettings
-from refbroker.coordinators.groups.consumer.surroundings import NOTHING, RETRY_AFTER_MS, Result, Surroundings
 from refbroker.coordinators.groups.consumer.topics import GroupTopics
+from refbroker.coordinators.groups.surroundings import NOTHING, RETRY_AFTER_MS, Result, Surroundings
 from refbroker.coordinators.records import CoordinatorRecord
 from refbroker.coordinators.runtime import CoordinatorResult
 

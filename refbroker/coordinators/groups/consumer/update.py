@@ -30,8 +30,8 @@ from refbroker.coordinators.groups.consumer.records import (
 )
 from refbroker.coordinators.groups.consumer.sessions import Sessions
 from refbroker.coordinators.groups.consumer.settings import ConsumerSettings
-from refbroker.coordinators.groups.consumer.surroundings import Surroundings
 from refbroker.coordinators.groups.consumer.topics import GroupTopics
+from refbroker.coordinators.groups.surroundings import Surroundings
 from refbroker.coordinators.records import CoordinatorRecord
 from refbroker.metrics.counters import GroupStats
 

@@ -15,9 +15,9 @@ import pytest
 from kclient.errors import ConcurrentTransactionsError
 from kclient.protocol.messages.offset_fetch import OffsetFetchRequest
 from kclient.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
-from refbroker.control.elections import elect
 from refbroker.coordinators.transactions.states import TransactionState
 from refbroker.log import PartitionLog
+from refbroker.testing.control.elections import elect
 from tests.unit.broker.transactions.transactional import DATA, ID, Identity, TransactionHarness
 
 CONCURRENT = ConcurrentTransactionsError.code

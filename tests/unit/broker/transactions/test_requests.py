@@ -21,8 +21,8 @@ from kclient.errors import (
 from kclient.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
 from kclient.protocol.messages.delete_topics import DeleteTopicsRequest
 from kclient.records import read_batches
+from refbroker.coordinators.transactions.markers import write_markers
 from refbroker.log import TransactionMarker
-from refbroker.transaction_markers import write_markers
 from tests.unit.broker.transactions.transactional import DATA, ID, TOPIC, Identity, TransactionHarness
 
 OK = 0

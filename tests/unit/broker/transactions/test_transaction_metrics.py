@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from refbroker.metrics import transactions
 from refbroker.metrics.exposition import as_dict
 from refbroker.metrics.samples import Samples
+from refbroker.server.metrics import transactions
 from tests.unit.broker.transactions.transactional import TransactionHarness
 
 

@@ -8,7 +8,7 @@ import shutil
 from hypothesis import settings
 
 from kclient.errors import KafkaStorageError
-from refbroker.simulated_disk import SimulatedDisk
+from refbroker.testing.simulated_disk import SimulatedDisk
 from tests.unit.log.compaction.workshop import COMPACTED, begin_pass, file_names, latest, put, records
 from tests.unit.log.stores import Store
 

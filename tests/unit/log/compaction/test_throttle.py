@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from refbroker.clock import Clock
 from refbroker.log.compaction.throttle import GiveWay, Throttle
+from refbroker.runtime.clock import Clock
 
 
 def held_clock() -> Clock:

@@ -1,0 +1,1 @@
+"""What Fetch requests leave behind: incremental fetch sessions, and requests that wait for more bytes."""

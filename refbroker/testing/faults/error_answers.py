@@ -1,0 +1,269 @@
+"""Answers that say an error, derived from the declarations of request and response.
+
+An error answer names what its request named (topics, partitions, groups, resources, keys), with the code at every
+place that has one; everything else is as Kafka has it then: offsets -1, no records, no lists. Nothing here knows an API
+by name, so an API that is added later is answered as well. The correspondence: an array of the response whose structs
+carry error codes mirrors those arrays of the request that identify the same things, by fields that mean the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+from typing import Any, TypeVar
+
+from kclient.protocol import Message, Struct
+from kclient.protocol.fields import Field, Type, fields_of
+from refbroker.testing.faults.naming import Covers, Resolve, shape_of
+
+S = TypeVar("S", bound=Struct)
+
+CODES = ("error_code", "partition_error_code")
+TEXT = "error_message"
+
+IDENTITY = {
+    **dict.fromkeys(("name", "topic", "topic_name", "user"), "name"),
+    **dict.fromkeys(("partition", "partition_index", "partition_id", "index"), "partition"),
+    **{
+        name: name
+        for name in (
+            "topic_id",
+            "group_id",
+            "member_id",
+            "group_instance_id",
+            "transactional_id",
+            "producer_id",
+            "resource_type",
+            "resource_name",
+            "feature",
+            "entity",
+            "key",
+            "id",
+        )
+    },
+}
+"""The fields that say what a struct is about, and which of them mean the same."""
+
+
+# What an error answer looks like
+
+
+def outline(request: Message, version: int) -> Message:
+    """The response to a request, with everything the request names in it, and no error code yet."""
+    answer = blank(request.response_type, version)
+    _mirror(answer, request, version)
+    return answer
+
+
+def _mirror(target: Struct, source: Struct, version: int) -> None:
+    for field in fields_of(type(target)):
+        kind = _element(field)
+        if kind is not None and version in field.versions and has_codes(kind, version):
+            items = [_made(kind, item, version) for item in _sources(source, kind)]
+            setattr(target, field.name, items)
+
+
+def _made(kind: type[Struct], item: Any, version: int) -> Struct:
+    """A struct of the response about the same thing as an item of the request."""
+    made = blank(kind, version)
+    if not isinstance(item, Struct):
+        name = _first_of_type(kind, "string" if isinstance(item, str) else "int32")
+        assert name is not None
+        setattr(made, name, item)
+        return made
+    given = {IDENTITY[field.name]: field for field in fields_of(type(item)) if field.name in IDENTITY}
+    for field in fields_of(kind):
+        same = given.get(IDENTITY.get(field.name, ""))
+        if same is None or version not in field.versions or same.type.name != field.type.name:
+            continue
+        value = getattr(item, same.name)
+        inner = _element(field)
+        if inner is not None and value is not None:
+            value = [_copy(inner, one) for one in value]
+        setattr(made, field.name, value)
+    _mirror(made, item, version)
+    return made
+
+
+def _copy(kind: type[Struct], item: Struct) -> Struct:
+    names = {field.name for field in fields_of(kind)} & {field.name for field in fields_of(type(item))}
+    return kind(**{name: getattr(item, name) for name in names})
+
+
+def _sources(source: Struct, kind: type[Struct]) -> Iterator[Any]:
+    """The items of a request that a kind of struct in the response is about, the nearest arrays first."""
+    arrays = [
+        field
+        for field in fields_of(type(source))
+        if field.type.name == "array" and not field.name.startswith("forgotten")
+    ]
+    fitting = [field for field in arrays if _fits(field.type.element, kind)]
+    if fitting:
+        for field in fitting:
+            yield from getattr(source, field.name) or ()
+        return
+    for field in arrays:
+        if _element(field) is not None:
+            for item in getattr(source, field.name) or ():
+                yield from _sources(item, kind)
+
+
+@cache
+def _fits(element: Type | None, kind: type[Struct]) -> bool:
+    """Whether items of the request say what a struct of the response is about."""
+    assert element is not None
+    if element.struct is None:
+        return element.name in ("string", "int32") and _first_of_type(kind, element.name) is not None
+    if shape_of(kind).names_topics and not shape_of(element.struct).names_topics:
+        # Both may have a name, and it is not a topic's.
+        return False
+    own = {IDENTITY[field.name] for field in fields_of(kind) if field.name in IDENTITY}
+    theirs = {IDENTITY[field.name] for field in fields_of(element.struct) if field.name in IDENTITY}
+    if own & theirs:
+        return True
+    # A struct that says nothing but the result answers the item at its place.
+    return all(field.name in (*CODES, TEXT) or field.type.name == "array" for field in fields_of(kind))
+
+
+def _first_of_type(kind: type[Struct], wire: str) -> str | None:
+    return next((field.name for field in fields_of(kind) if field.type.name == wire and field.name != TEXT), None)
+
+
+def blank(kind: type[S], version: int) -> S:
+    """A struct of a response as it is beside an error: nothing found, nothing stored."""
+    made = kind()
+    for field in fields_of(kind):
+        if version not in field.versions:
+            continue
+        if field.type.name == "records":
+            setattr(made, field.name, b"")
+        elif field.default == 0 and (
+            (field.type.name == "int64" and field.name.endswith(("offset", "watermark")))
+            or (field.type.name == "int32" and field.name in ("node_id", "port"))
+        ):
+            setattr(made, field.name, -1)
+    return made
+
+
+# Codes
+
+
+@cache
+def has_own_code(kind: type[Struct], version: int) -> bool:
+    """Whether a kind of struct has a place for an error code, beside those inside it."""
+    return any(field.name in CODES and version in field.versions for field in fields_of(kind))
+
+
+@cache
+def has_codes(kind: type[Struct], version: int) -> bool:
+    """Whether a kind of struct, or one inside it, has a place for an error code."""
+    return has_own_code(kind, version) or any(has_codes(inner, version) for inner in _inner(kind, version))
+
+
+@cache
+def has_codes_of_topics(kind: type[Struct], version: int, in_topic: bool = False) -> bool:
+    """Whether topics or partitions have error codes of their own in a response."""
+    in_topic = in_topic or shape_of(kind).names_topics
+    return (in_topic and has_own_code(kind, version)) or any(
+        has_codes_of_topics(inner, version, in_topic) for inner in _inner(kind, version)
+    )
+
+
+def put_code(value: Struct, version: int, code: int, text: str | None, *, topics_only: bool = False) -> int:
+    """Write an error to every place of a response that has one; gives the number of places.
+
+    Parameters:
+        value: the response, or a part of it.
+        version: of the API.
+        code: Kafka's number of the error.
+        text: for where the response has a text beside the code.
+        topics_only: leave out codes that are not a topic's or partition's.
+    """
+    own = not topics_only or shape_of(type(value)).names_topics
+    places = put_own_code(value, version, code, text) if own else 0
+    for field in fields_of(type(value)):
+        if version in field.versions and _element(field) is not None:
+            for item in getattr(value, field.name) or ():
+                places += put_code(item, version, code, text, topics_only=not own)
+    return places
+
+
+def put_own_code(value: Struct, version: int, code: int, text: str | None) -> int:
+    """Write an error to a struct itself, if it has a place for the code; gives the number of places."""
+    if not has_own_code(type(value), version):
+        return 0
+    for field in fields_of(type(value)):
+        if version in field.versions:
+            if field.name in CODES:
+                setattr(value, field.name, code)
+            elif field.name == TEXT:
+                setattr(value, field.name, text)
+    return 1
+
+
+# Answers that say an error of some topics and partitions only
+
+
+def places_of(
+    value: Struct, version: int, covers: Covers, resolve: Resolve, topic: str | None = None
+) -> Iterator[tuple[list[Struct], int]]:
+    """Where a response speaks of some topics and partitions, and has a code for each: lists, and indexes into them.
+
+    Parameters:
+        value: the response, or a part of it.
+        version: of the API.
+        covers: which topics and partitions.
+        resolve: finds names of topics by id.
+        topic: what the parts around this one named.
+    """
+    for array, kind in shape_of(type(value)).arrays:
+        items = getattr(value, array) or []
+        shape = shape_of(kind)
+        for index, item in enumerate(items):
+            subject = shape.topic_of(item, resolve) if topic is None else topic
+            partition = None if shape.partition is None else getattr(item, shape.partition)
+            if subject is not None and has_own_code(kind, version) and covers(subject, partition):
+                yield items, index
+            else:
+                yield from places_of(item, version, covers, resolve, subject)
+
+
+def failed(item: Struct, version: int, code: int, text: str | None) -> Struct:
+    """What a response says of the same thing when it failed; parameters as for `put_code`."""
+    made = blank(type(item), version)
+    for field in fields_of(type(item)):
+        if field.name in IDENTITY:
+            setattr(made, field.name, getattr(item, field.name))
+    put_own_code(made, version, code, text)
+    return made
+
+
+def merge(answer: Struct, errors: Struct) -> None:
+    """Add to an answer what another one of the same kind says of other things."""
+    for field in fields_of(type(answer)):
+        if _element(field) is None:
+            continue
+        own: list[Struct] = getattr(answer, field.name) or []
+        known = {_identity(item): item for item in own}
+        for item in getattr(errors, field.name) or ():
+            same = known.get(_identity(item))
+            if same is None:
+                own.append(item)
+            else:
+                merge(same, item)
+        setattr(answer, field.name, own)
+
+
+def _identity(value: Struct) -> tuple[object, ...]:
+    return tuple(str(getattr(value, field.name)) for field in fields_of(type(value)) if field.name in IDENTITY)
+
+
+def _inner(kind: type[Struct], version: int) -> list[type[Struct]]:
+    """The structs of the arrays that a kind of struct has in a version."""
+    found = (_element(field) for field in fields_of(kind) if version in field.versions)
+    return [inner for inner in found if inner is not None]
+
+
+def _element(field: Field) -> type[Struct] | None:
+    """The struct of an array of structs; None for any other field."""
+    return field.type.element.struct if field.type.element is not None else None

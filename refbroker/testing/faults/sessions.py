@@ -1,0 +1,61 @@
+"""Fetch requests in a session name only what changes: what the others are, the session knows (KIP-227).
+
+A fault for a topic must strike there too, and an answer that leaves a partition out because it has no news must have it
+when the news is an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kclient.protocol.messages.fetch import FetchRequest, FetchResponse
+from refbroker.fetch.sessions import FetchedPartition, FetchSessions
+from refbroker.testing.faults.naming import UNKNOWN, Covers, Resolve
+
+
+def remembered(sessions: FetchSessions, request: FetchRequest, resolve: Resolve) -> Iterator[tuple[str, int]]:
+    """The topics and partitions a request reads because its session has them."""
+    session = sessions.find(request.session_id)
+    if session is None or request.session_epoch <= 0:
+        return
+    forgotten = {
+        (topic.topic_id if session.uses_topic_ids else topic.topic, partition)
+        for topic in request.forgotten_topics_data
+        for partition in topic.partitions
+    }
+    for key, wanted in session.partitions.items():
+        if key not in forgotten:
+            yield _name(wanted, resolve), wanted.partition
+
+
+def recall(sessions: FetchSessions, answer: FetchResponse, covers: Covers, resolve: Resolve) -> None:
+    """Put partitions into an answer that its session left out, since an error is to be said of them.
+
+    The next answer will have them whatever their offsets are, as after any error.
+    """
+    session = sessions.find(answer.session_id)
+    if session is None:
+        return
+    for wanted in session.partitions.values():
+        if covers(_name(wanted, resolve), wanted.partition):
+            wanted.told_high_watermark = -1
+            _add(answer, wanted)
+
+
+def _add(answer: FetchResponse, wanted: FetchedPartition) -> None:
+    for topic in answer.responses:
+        if wanted.topic in (topic.topic, topic.topic_id):
+            break
+    else:
+        topic = FetchResponse.FetchableTopicResponse()
+        if isinstance(wanted.topic, str):
+            topic.topic = wanted.topic
+        else:
+            topic.topic_id = wanted.topic
+        answer.responses.append(topic)
+    if not any(one.partition_index == wanted.partition for one in topic.partitions):
+        topic.partitions.append(FetchResponse.PartitionData(partition_index=wanted.partition))
+
+
+def _name(wanted: FetchedPartition, resolve: Resolve) -> str:
+    return wanted.topic if isinstance(wanted.topic, str) else resolve(wanted.topic) or UNKNOWN

@@ -1,0 +1,361 @@
+"""A broker for tests: in this process, in a thread of its own, up in a fraction of a second.
+
+    with RefBroker(num_partitions=3) as kafka:
+        producer = Producer(bootstrap_servers=kafka.bootstrap_servers)
+
+Any client can use it, from this process or another. `async with` works as well and does not block the
+loop. The pytest fixture `refbroker` is in `pytest_plugin`. `faults`, `clock` and `disk` let a test decide what goes
+wrong and what time it is; `RemoteControl` does the same to a broker that runs elsewhere. Left out so far: several
+brokers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import contextvars
+import shutil
+import tempfile
+import threading
+from collections.abc import Callable, Coroutine, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self, TypeVar
+
+import anyio.to_thread
+
+from kclient.errors import IllegalStateError
+from refbroker.broker import Broker
+from refbroker.config import LOOPBACK, PLAINTEXT, BrokerConfig, parse_listener
+from refbroker.log import Files, PartitionLog
+from refbroker.runtime.clock import Clock
+from refbroker.settings.values import parse_list
+from refbroker.testing.control.clock import ClockMethods, LocalClock
+from refbroker.testing.control.elections import elect
+from refbroker.testing.faults import Faults
+
+if TYPE_CHECKING:
+    from refbroker.testing.simulated_disk import SimulatedDisk
+    from refbroker.testing.unflushed import Losses
+
+T = TypeVar("T")
+
+INITIAL_DELAY = "group.initial.rebalance.delay.ms"
+
+
+class RefBroker:
+    """A broker for tests, which runs from enter to exit, or from `start` to `stop`.
+
+    Parameters:
+        data_dir: where it keeps its files, which stay there; None takes a temporary directory, which is removed
+            when the broker is closed.
+        port: to listen on; 0 picks a free one, which stays the same over restarts.
+        settings: broker settings by Kafka's names.
+        durable: whether flushes wait for the disk; by default only with a `data_dir`.
+        disk: what it writes to in place of the real disk, to lose, fail and fill up.
+        options: broker settings too, with underscores for the dots: `num_partitions=3`. Any value that is text
+            in a properties file; True and False are fine. `group_initial_rebalance_delay_ms`, for which a new group
+            waits for more members, is 0 unless it is set, as in Kafka's own server.properties.
+
+    Attributes:
+        faults: what goes wrong with requests; see `refbroker.testing.faults.FaultMethods`.
+        clock: the time it goes by; see `refbroker.testing.control.clock.ClockMethods`.
+
+    Raises:
+        ConfigError: a setting that does not exist, or a value it cannot have.
+    """
+
+    def __init__(
+        self,
+        *,
+        data_dir: Path | str | None = None,
+        port: int = 0,
+        settings: Mapping[str, str] | None = None,
+        durable: bool | None = None,
+        disk: SimulatedDisk | None = None,
+        **options: object,
+    ) -> None:
+        self._settings = {**(settings or {}), **{name.replace("_", "."): _text(v) for name, v in options.items()}}
+        self._temporary = data_dir is None
+        self._data_dir = Path(tempfile.mkdtemp(prefix="refbroker-")) if data_dir is None else Path(data_dir)
+        self._disk = disk
+        self._files = disk or Files(durable=not self._temporary if durable is None else durable)
+        self._port = port
+        self._time = Clock()
+        self.faults = Faults()
+        self.clock: ClockMethods = LocalClock(self._time, self)
+        self._submitting = threading.Lock()
+        """Held to hand something to the loop, and to end it: what comes after its last turn would never be answered."""
+        self._thread: threading.Thread | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._broker: Broker | None = None
+        try:
+            self._config()
+        except BaseException:
+            self._remove_files()
+            raise
+
+    def _config(self) -> BrokerConfig:
+        own = f"{PLAINTEXT}://{LOOPBACK}:{self._port}"
+        settings = {"listeners": own, "log.dirs": str(self._data_dir), INITIAL_DELAY: "0", **self._settings}
+        config = BrokerConfig(settings)
+        listener = config.listener
+        if listener.port == 0 and self._port:
+            # The port that was picked at the first start; a controller's listener stays as it is.
+            texts = [
+                str(listener._replace(port=self._port)) if parse_listener(text) == listener else text
+                for text in parse_list(settings["listeners"])
+            ]
+            config = BrokerConfig({**settings, "listeners": ",".join(texts)})
+        advertised = config.advertised(self._port)
+        self._address = f"[{advertised.host}]" if ":" in advertised.host else advertised.host
+        return config
+
+    @property
+    def data_dir(self) -> Path:
+        """Where its files are."""
+        return self._data_dir
+
+    @property
+    def port(self) -> int:
+        """The port it listens on; 0 before it has run."""
+        return self._port
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """What clients are given to find it."""
+        return f"{self._address}:{self._port}"
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it was started, and has not ended since: been stopped, or lost a disk that it cannot do without."""
+        broker = self._broker
+        return self._thread is not None and (broker is None or not broker.has_failed)
+
+    @property
+    def disk(self) -> SimulatedDisk:
+        """Its simulated disk.
+
+        Raises:
+            IllegalStateError: it has none.
+        """
+        if self._disk is None:
+            raise IllegalStateError(
+                "the broker writes to the real disk; make it with RefBroker(disk=SimulatedDisk()), or the fixture "
+                "with @pytest.mark.refbroker(disk=SimulatedDisk())"
+            )
+        return self._disk
+
+    # Start and stop
+
+    def start(self) -> Self:
+        """Start it, on the port and the files it had before; it serves when this returns.
+
+        Raises:
+            IllegalStateError: it runs already, or a disk that failed has ended it; `restart` does for both.
+            OSError: the port is in use.
+            KafkaStorageError: the files cannot be used.
+        """
+        if self._thread is not None:
+            state = "runs already" if self.is_running else "was ended by a disk that failed: `restart` it"
+            raise IllegalStateError(f"the broker {state}")
+        started: concurrent.futures.Future[None] = concurrent.futures.Future()
+        thread = threading.Thread(target=self._run, args=(started,), name="refbroker", daemon=True)
+        self._thread = thread
+        thread.start()
+        try:
+            started.result()
+        except BaseException:
+            thread.join()
+            self._thread = self._loop = self._broker = None
+            raise
+        return self
+
+    def _run(self, started: concurrent.futures.Future[None]) -> None:
+        asyncio.run(self._serve(started))
+
+    async def _serve(self, started: concurrent.futures.Future[None]) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._ended = asyncio.Event()
+        try:
+            self._broker = Broker(self._config(), clock=self._time, files=self._files, faults=self.faults)
+            await self._broker.start()
+        except BaseException as error:  # noqa: BLE001 - it is raised in the thread that called start
+            started.set_exception(error)
+            return
+        self._port = self._broker.port
+        started.set_result(None)
+        await self._ended.wait()
+
+    def stop(self) -> None:
+        """Stop it cleanly; nothing happens when it does not run.
+
+        Raises:
+            KafkaStorageError: a log could not be closed.
+        """
+        self._end(lambda broker: broker.stop())
+
+    def kill(self) -> None:
+        """Drop it as a crash would: connections are cut, nothing is flushed or marked; `start` recovers."""
+        self._end(lambda broker: broker.kill())
+
+    def lose_power(self, seed: int) -> Losses:
+        """Drop it as `kill` does, and take from its simulated disk what was not flushed; `start` recovers.
+
+        Parameters:
+            seed: picks what the disk has kept of that; the same operations and seed leave the same files.
+
+        Returns:
+            What was lost.
+
+        Raises:
+            IllegalStateError: it has no simulated disk.
+        """
+        disk = self.disk
+        self.kill()
+        return disk.lose_unflushed(seed)
+
+    def restart(self) -> None:
+        """Stop it and start it again, on the same port and files; raises what these raise."""
+        self.stop()
+        self.start()
+
+    def _end(self, how: Callable[[Broker], Coroutine[Any, Any, None]]) -> None:
+        with self._submitting:
+            thread, loop, broker = self._thread, self._loop, self._broker
+            if thread is None or loop is None or broker is None:
+                return
+            ended = _submit(loop, how(broker))
+        try:
+            ended.result()
+        finally:
+            with self._submitting:
+                if self._loop is loop:
+                    self._loop = self._broker = None
+                    loop.call_soon_threadsafe(self._ended.set)
+            thread.join()
+            self._thread = None
+
+    def close(self) -> None:
+        """Stop it, and remove its files when they were temporary."""
+        try:
+            self.stop()
+        finally:
+            self._remove_files()
+
+    def _remove_files(self) -> None:
+        if self._temporary:
+            shutil.rmtree(self._data_dir, ignore_errors=True)
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    async def __aenter__(self) -> Self:
+        return await anyio.to_thread.run_sync(self.start)
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await anyio.to_thread.run_sync(self.close)
+
+    # Inside
+
+    def call(self, function: Callable[[Broker], T]) -> T:
+        """Run a function on the broker's event loop, with the broker; for looking inside.
+
+        Raises:
+            IllegalStateError: the broker does not run.
+        """
+
+        async def run(broker: Broker) -> T:
+            return function(broker)
+
+        return self.wait_for(run)
+
+    def wait_for(self, steps: Callable[[Broker], Coroutine[Any, Any, T]], timeout: float | None = None) -> T:
+        """Run a coroutine function on the broker's event loop, with the broker, and wait for what it gives.
+
+        Parameters:
+            timeout: in seconds.
+
+        Raises:
+            IllegalStateError: the broker does not run.
+            TimeoutError: it takes too long; it is cancelled.
+        """
+
+        async def run(broker: Broker) -> T:
+            async with asyncio.timeout(timeout):
+                return await steps(broker)
+
+        with self._submitting:
+            if self._loop is None or self._broker is None:
+                raise IllegalStateError("the broker does not run")
+            found = _submit(self._loop, run(self._broker))
+        try:
+            return found.result()
+        except concurrent.futures.CancelledError:
+            raise IllegalStateError("the broker was stopped meanwhile") from None
+
+    def metrics(self) -> dict[str, Any]:
+        """What the broker has counted: values by metric, and by label where a metric has labels.
+
+        The names are those of its page for Prometheus. `metrics()["kafka_log_log_size"]["orders"]["0"]` is a number;
+        over all topics the topic is "". A distribution of times is a dict of `count`, `sum` and `buckets`.
+
+        Raises:
+            IllegalStateError: the broker does not run.
+        """
+        from refbroker.metrics.exposition import as_dict
+        from refbroker.server.metrics.collect import collect
+
+        return as_dict(self.wait_for(collect))
+
+    def create_topic(self, name: str, partitions: int = 1, **configs: object) -> None:
+        """Create a topic, without a client.
+
+        Parameters:
+            partitions: how many.
+            configs: its settings, with underscores for the dots: `retention_ms=1000`.
+
+        Raises:
+            TopicExistsError, InvalidTopicError, InvalidConfigurationError: it cannot be.
+        """
+        from refbroker.metadata.topics import NewTopic, plan_topic
+
+        settings: dict[str, str | None] = {key.replace("_", "."): _text(value) for key, value in configs.items()}
+
+        def create(broker: Broker) -> None:
+            plan = plan_topic(broker, NewTopic(name, partitions, 1, configs=settings))
+            broker.metadata.append(plan.records)
+
+        self.call(create)
+
+    def elect(self, topic: str, partition: int = 0) -> int:
+        """Elect the leader of a partition anew, and give the leader epoch: clients have to ask who it is.
+
+        Raises:
+            UnknownTopicOrPartitionError: there is none.
+        """
+        return self.call(lambda broker: elect(broker, topic, partition))
+
+    def log(self, topic: str, partition: int = 0) -> PartitionLog:
+        """The log of a partition, to look at: offsets, size, segments. Read it while nothing is written.
+
+        Raises:
+            UnknownTopicOrPartitionError: there is none.
+        """
+        return self.call(lambda broker: broker.partitions.find(topic, partition).log)
+
+
+def _submit(loop: asyncio.AbstractEventLoop, steps: Coroutine[Any, Any, T]) -> concurrent.futures.Future[T]:
+    # In a context of its own: in the caller's, which may be trio's, anyio would not know asyncio's loop.
+    return contextvars.Context().run(asyncio.run_coroutine_threadsafe, steps, loop)
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

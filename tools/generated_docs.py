@@ -222,11 +222,11 @@ PARTS: dict[str, Callable[[], str]] = {
     "cleaning states": partial(_event_diagram, "refbroker.log.compaction.states"),
     "group states": partial(_diagram, "refbroker.coordinators.groups.classic.states"),
     "transaction coordinator states": partial(_diagram, "refbroker.coordinators.transactions.states"),
-    "group member states": partial(_diagram, "kclient.consumer.group.states"),
+    "group member states": partial(_diagram, "kclient.consumer.group.classic.states"),
     "consumer protocol member states": partial(
-        _diagram, "kclient.consumer.group.consumer_states", "CONSUMER_TRANSITIONS"
+        _diagram, "kclient.consumer.group.consumer_protocol.states", "CONSUMER_TRANSITIONS"
     ),
     "transaction states": partial(_diagram, "kclient.producer.transactions.states"),
     "transactional calls": _transactional_calls,
-    "consumer partition states": partial(_diagram, "kclient.consumer.partition_state"),
+    "consumer partition states": partial(_diagram, "kclient.consumer.assignment.partition_state"),
 }

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 import msgspec
 
 from kclient.admin.core import AdminCore
-from kclient.admin.deadline import Deadline
 from kclient.errors import UnsupportedVersionError, raise_for_code
+from kclient.net.deadline import Deadline
 from kclient.net.manager import ANY_NODE
 from kclient.net.operation import Operation
 from kclient.protocol.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse

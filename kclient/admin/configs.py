@@ -14,8 +14,8 @@ import msgspec
 
 from kclient.admin.arguments import instance, mapping, several
 from kclient.admin.core import AdminCore, Outcomes
-from kclient.admin.deadline import Deadline
 from kclient.errors import ConfigError, KafkaError, error_from_code
+from kclient.net.deadline import Deadline
 from kclient.net.manager import ANY_NODE
 from kclient.net.operation import Operation
 from kclient.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResponse

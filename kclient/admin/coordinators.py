@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterable
 from typing import TypeVar
 
 from kclient.admin.core import AdminCore, Outcomes
-from kclient.admin.deadline import Deadline
 from kclient.errors import KafkaError, error_from_code
 from kclient.net.coordinator import GROUP
+from kclient.net.deadline import Deadline
 from kclient.net.manager import ANY_NODE
 from kclient.net.operation import Operation
 from kclient.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse

@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
 from kclient.admin.arguments import duration
-from kclient.admin.deadline import Deadline
 from kclient.config import AdminConfig
 from kclient.errors import (
     AdminError,
@@ -24,6 +23,7 @@ from kclient.errors import (
     error_from_code,
 )
 from kclient.net.backoff import retry_backoff
+from kclient.net.deadline import Deadline
 from kclient.net.engine import Engine
 from kclient.net.manager import ANY_NODE
 from kclient.net.operation import Operation, Pause, Result

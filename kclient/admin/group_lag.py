@@ -7,11 +7,11 @@ from collections.abc import Iterable
 import msgspec
 
 from kclient.admin.core import AdminCore, succeeded
-from kclient.admin.deadline import Deadline
 from kclient.admin.group_offsets import list_group_offsets
 from kclient.admin.groups import describe_groups
 from kclient.admin.offsets import OffsetSpec, list_offsets
 from kclient.errors import AdminError, UnknownTopicOrPartitionError
+from kclient.net.deadline import Deadline
 from kclient.net.operation import Operation
 from kclient.types import OffsetAndMetadata, TopicPartition
 

@@ -14,13 +14,13 @@ from kclient._topics import by_topic
 from kclient.admin.arguments import instance, mapping, partition, partitions, several, text
 from kclient.admin.coordinators import at_coordinator, at_coordinators
 from kclient.admin.core import AdminCore, Outcomes
-from kclient.admin.deadline import Deadline
 from kclient.errors import (
     KafkaError,
     UnknownMemberIdError,
     error_from_code,
     raise_for_code,
 )
+from kclient.net.deadline import Deadline
 from kclient.net.operation import Operation
 from kclient.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from kclient.protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse

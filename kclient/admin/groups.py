@@ -16,7 +16,6 @@ import msgspec
 from kclient.admin.arguments import several, text
 from kclient.admin.coordinators import at_coordinator, at_coordinators
 from kclient.admin.core import AdminCore, Outcomes
-from kclient.admin.deadline import Deadline
 from kclient.errors import (
     AdminError,
     ConfigError,
@@ -27,6 +26,7 @@ from kclient.errors import (
     error_from_code,
     raise_for_code,
 )
+from kclient.net.deadline import Deadline
 from kclient.net.operation import Operation
 from kclient.protocol.consumer_protocol import (
     ConsumerProtocolAssignment,

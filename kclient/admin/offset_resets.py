@@ -16,12 +16,12 @@ import msgspec
 
 from kclient.admin.arguments import duration, instance, mapping, number, partition, text
 from kclient.admin.core import AdminCore, succeeded
-from kclient.admin.deadline import Deadline
 from kclient.admin.group_offsets import alter_group_offsets, list_group_offsets
 from kclient.admin.groups import GroupState, describe_groups
 from kclient.admin.offsets import OffsetSpec, list_offsets
 from kclient.admin.topics import describe_topics
 from kclient.errors import AdminError, ConfigError, GroupIdNotFoundError, GroupNotEmptyError, IllegalStateError
+from kclient.net.deadline import Deadline
 from kclient.net.operation import Operation
 from kclient.types import TopicPartition
 

@@ -12,9 +12,9 @@ from enum import IntEnum
 from kclient._topics import by_topic
 from kclient.admin.arguments import mapping, number, partition
 from kclient.admin.core import AdminCore, Outcomes
-from kclient.admin.deadline import Deadline
 from kclient.config import ISOLATION_LEVELS
 from kclient.errors import ConfigError, error_from_code
+from kclient.net.deadline import Deadline
 from kclient.net.operation import Operation
 from kclient.protocol.messages.delete_records import DeleteRecordsRequest, DeleteRecordsResponse
 from kclient.protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse

@@ -19,7 +19,6 @@ from kclient import __version__
 from kclient.admin.arguments import instance
 from kclient.admin.coordinators import at_coordinators
 from kclient.admin.core import AdminCore, Outcomes
-from kclient.admin.deadline import Deadline
 from kclient.admin.transactions import TransactionDescription, TransactionState, describe_transactions
 from kclient.errors import (
     AdminError,
@@ -35,6 +34,7 @@ from kclient.errors import (
     raise_for_code,
 )
 from kclient.net.coordinator import TRANSACTION
+from kclient.net.deadline import Deadline
 from kclient.net.handshake import SOFTWARE_NAME
 from kclient.net.operation import Operation
 from kclient.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse

@@ -15,7 +15,6 @@ import msgspec
 from kclient._topics import by_topic
 from kclient.admin.arguments import duration, number, optional, partition, partitions, several
 from kclient.admin.core import AdminCore, Outcomes
-from kclient.admin.deadline import Deadline
 from kclient.admin.topics import describe_topics, list_topics
 from kclient.admin.transactions import TransactionDescription, describe_transactions, list_transactions
 from kclient.errors import (
@@ -30,6 +29,7 @@ from kclient.errors import (
     UnknownTopicOrPartitionError,
     error_from_code,
 )
+from kclient.net.deadline import Deadline
 from kclient.net.operation import Operation
 from kclient.protocol.messages.describe_producers import DescribeProducersRequest, DescribeProducersResponse
 from kclient.protocol.messages.write_txn_markers import WriteTxnMarkersRequest, WriteTxnMarkersResponse

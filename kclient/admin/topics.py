@@ -15,7 +15,6 @@ import msgspec
 from kclient.admin.arguments import instance, mapping, number, optional, several, text
 from kclient.admin.configs import ConfigEntry, ConfigValue, config_source, config_text
 from kclient.admin.core import AdminCore, Outcomes
-from kclient.admin.deadline import Deadline
 from kclient.errors import (
     DisconnectedError,
     KafkaError,
@@ -24,6 +23,7 @@ from kclient.errors import (
     error_from_code,
 )
 from kclient.net.cluster import partition_info
+from kclient.net.deadline import Deadline
 from kclient.net.manager import ANY_NODE
 from kclient.net.operation import Operation
 from kclient.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse

@@ -13,10 +13,10 @@ import msgspec
 from kclient.admin.arguments import duration, optional, several
 from kclient.admin.coordinators import at_coordinators
 from kclient.admin.core import AdminCore, Outcomes
-from kclient.admin.deadline import Deadline
 from kclient.admin.groups import named
 from kclient.errors import AdminError, KafkaError, error_from_code, raise_for_code
 from kclient.net.coordinator import TRANSACTION
+from kclient.net.deadline import Deadline
 from kclient.net.operation import Operation
 from kclient.protocol.messages.describe_transactions import DescribeTransactionsRequest, DescribeTransactionsResponse
 from kclient.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse

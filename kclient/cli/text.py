@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import typer
 
-from kclient.consumer.reset import parse_duration
+from kclient.consumer.assignment.reset import parse_duration
 from kclient.errors import ConfigError
 from kclient.types import TopicPartition
 

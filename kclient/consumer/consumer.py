@@ -14,14 +14,14 @@ from typing import Any, Self, TypeVar, Unpack
 
 from kclient._offsets import GivenTimes, checked_times
 from kclient.config import ConsumerConfig
+from kclient.consumer.assignment.reset import EARLIEST, LATEST
+from kclient.consumer.assignment.topics import Topic, choose
+from kclient.consumer.committed.group_offsets import CommitCallback, ToCommit
 from kclient.consumer.core import ConsumerCore, config_from_properties
-from kclient.consumer.group.committing import CommitCallback, ToCommit
 from kclient.consumer.group.listener import RebalanceListener
-from kclient.consumer.health import ConsumerHealth
-from kclient.consumer.implementation import RecordIterator
+from kclient.consumer.health.snapshot import ConsumerHealth
+from kclient.consumer.iteration.implementation import RecordIterator
 from kclient.consumer.records import Records
-from kclient.consumer.reset import EARLIEST, LATEST
-from kclient.consumer.topics import Topic, choose
 from kclient.errors import ConcurrentUseError
 from kclient.net.operation import Operation, run
 from kclient.net.waiting import ThreadSignal

@@ -16,24 +16,24 @@ from pathlib import Path
 from typing import Any
 
 from kclient.config import ConsumerConfig, read_properties
-from kclient.consumer.asking import Asking
-from kclient.consumer.collector import Collector
-from kclient.consumer.fetch_buffer import FetchBuffer
-from kclient.consumer.fetcher import Fetcher
-from kclient.consumer.group.committing import CommitCallback, GroupOffsets, ToCommit
+from kclient.consumer.assignment.fetch_buffer import FetchBuffer
+from kclient.consumer.assignment.reset import parse_policy
+from kclient.consumer.assignment.subscription import Subscription
+from kclient.consumer.assignment.topics import Topic, choose
+from kclient.consumer.committed.group_offsets import CommitCallback, GroupOffsets, ToCommit
+from kclient.consumer.fetching.collector import Collector
+from kclient.consumer.fetching.fetcher import Fetcher
 from kclient.consumer.group.listener import RebalanceListener
 from kclient.consumer.group.membership import Membership
-from kclient.consumer.health import HealthMonitor
-from kclient.consumer.iteration import Iteration
-from kclient.consumer.offsets import OffsetsManager
-from kclient.consumer.places import Places
+from kclient.consumer.health.asking import Asking
+from kclient.consumer.health.snapshot import HealthMonitor
+from kclient.consumer.iteration.current_chunk import Iteration
+from kclient.consumer.positions.list_offsets import OffsetsManager
+from kclient.consumer.positions.positions import Places
+from kclient.consumer.positions.validation import ValidationManager
 from kclient.consumer.records import Records
-from kclient.consumer.reset import parse_policy
-from kclient.consumer.subscription import Subscription
 from kclient.consumer.topic_listing import list_topics
 from kclient.consumer.topic_watch import TopicWatch
-from kclient.consumer.topics import Topic, choose
-from kclient.consumer.validation import ValidationManager
 from kclient.errors import (
     ClosedError,
     IllegalStateError,

@@ -10,8 +10,8 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from kclient.consumer.leaders import why_missing
-from kclient.consumer.subscription import Subscription
+from kclient.consumer.assignment.subscription import Subscription
+from kclient.consumer.positions.leaders import why_missing
 from kclient.errors import KafkaError, KafkaTimeoutError
 from kclient.net.manager import IDLE, NEVER, Manager, Poll
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kclient.consumer import Consumer, RebalanceListener
-from kclient.consumer.group.coordination import Coordination
+from kclient.consumer.group.classic.rebalance import Coordination
 from kclient.types import TopicPartition
 from tests.integration.seeding import Seeder
 

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from kclient import Admin, NewTopic, Producer
-from kclient.consumer.group.consumer_states import ConsumerState
-from kclient.consumer.group.states import MemberState
+from kclient.consumer.group.classic.states import MemberState
+from kclient.consumer.group.consumer_protocol.states import ConsumerState
 from kclient.errors import CommitFailedError, KafkaError, RebalanceInProgressError, RetriableCommitFailedError
 from kclient.protocol import API_NAMES, Message
 from kclient.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest

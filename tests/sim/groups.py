@@ -14,12 +14,12 @@ from concurrent.futures import Future
 from typing import Any
 
 from kclient.config import ConsumerConfig
-from kclient.consumer.fetch_buffer import FetchBuffer
+from kclient.consumer.assignment.fetch_buffer import FetchBuffer
+from kclient.consumer.assignment.reset import EARLIEST
+from kclient.consumer.assignment.subscription import Subscription
+from kclient.consumer.assignment.topics import choose
 from kclient.consumer.group.listener import RebalanceListener
 from kclient.consumer.group.membership import Membership
-from kclient.consumer.reset import EARLIEST
-from kclient.consumer.subscription import Subscription
-from kclient.consumer.topics import choose
 from kclient.errors import FencedInstanceIdError, KafkaError, KafkaTimeoutError, NotCoordinatorError
 from kclient.net.manager import NEVER
 from kclient.net.operation import Call, Operation, Pause, Result

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from typing import Any
 
 from kclient.config import ConsumerConfig
-from kclient.consumer.group.committing import GroupOffsets
-from kclient.consumer.partition_state import FetchState
+from kclient.consumer.assignment.partition_state import FetchState
+from kclient.consumer.committed.group_offsets import GroupOffsets
 from kclient.errors import KafkaError, NotCoordinatorError
 from kclient.protocol import Message
 from kclient.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import pytest
 
-from kclient.consumer.group.consumer_states import ConsumerState
+from kclient.consumer.group.consumer_protocol.states import ConsumerState
 from kclient.errors import MaxPollExceeded
 from kclient.net.operation import Operation
 from tests.sim.consumer_groups import ConsumerCluster

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kclient.consumer.group.states import MemberState
+from kclient.consumer.group.classic.states import MemberState
 from kclient.errors import MaxPollExceeded
 from kclient.types import TopicPartition
 from tests.sim.group_runs import STORMY, GroupRun

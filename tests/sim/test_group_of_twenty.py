@@ -15,7 +15,7 @@ from itertools import count
 
 import pytest
 
-from kclient.consumer.group.states import MemberState
+from kclient.consumer.group.classic.states import MemberState
 from kclient.types import TopicPartition
 from tests.sim.groups import Owner
 from tests.sim.network import NO_FAULTS, Faults, Simulation

@@ -17,12 +17,12 @@ from typing import Any
 import pytest
 
 from kclient.config import ConsumerConfig
-from kclient.consumer.fetch_buffer import FetchBuffer
-from kclient.consumer.group.committing import GroupOffsets
-from kclient.consumer.group.states import Generation
-from kclient.consumer.partition_state import FetchState
-from kclient.consumer.reset import EARLIEST
-from kclient.consumer.subscription import Subscription
+from kclient.consumer.assignment.fetch_buffer import FetchBuffer
+from kclient.consumer.assignment.partition_state import FetchState
+from kclient.consumer.assignment.reset import EARLIEST
+from kclient.consumer.assignment.subscription import Subscription
+from kclient.consumer.committed.group_offsets import GroupOffsets
+from kclient.consumer.group.classic.states import Generation
 from kclient.errors import (
     CommitFailedError,
     KafkaError,

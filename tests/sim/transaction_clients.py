@@ -13,12 +13,12 @@ from concurrent.futures import Future
 from typing import Any, NamedTuple
 
 from kclient.admin.core import AdminCore
-from kclient.admin.deadline import Deadline
 from kclient.admin.prepared_transactions import complete_transaction
 from kclient.config import AdminConfig, ProducerConfig
 from kclient.errors import KafkaError, KafkaTimeoutError
 from kclient.net.backoff import retry_backoff
 from kclient.net.cluster import Cluster
+from kclient.net.deadline import Deadline
 from kclient.net.operation import Pause, Result
 from kclient.producer.batch import ProducerBatch
 from kclient.producer.implementation import Accumulator

@@ -17,9 +17,9 @@ from random import Random
 from typing import Any, Generic, TypeVar
 
 from kclient.config import ConsumerConfig
+from kclient.consumer.group.classic.states import Generation
 from kclient.consumer.group.events import Event
 from kclient.consumer.group.poll_interval import PollInterval
-from kclient.consumer.group.states import Generation
 from kclient.errors import IllegalStateError, KafkaError, MaxPollExceeded
 from kclient.metrics import Metrics
 from kclient.net.backoff import retry_backoff

@@ -21,9 +21,9 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from kclient.config import ConsumerConfig
+from kclient.consumer.assignment.subscription import Subscription
 from kclient.consumer.group.events import Event
 from kclient.consumer.group.listener import RebalanceListener
-from kclient.consumer.subscription import Subscription
 from kclient.errors import IllegalStateError, KafkaError, KafkaTimeoutError, WakeupError
 from kclient.net.coordinator import Coordinator
 from kclient.net.operation import Call, Operation, Result

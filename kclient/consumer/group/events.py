@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 from uuid import UUID
 
-from kclient.consumer.group.states import Generation
+from kclient.consumer.group.classic.states import Generation
 from kclient.errors import KafkaError
 
 

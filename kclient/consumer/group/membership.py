@@ -10,15 +10,15 @@ from collections.abc import Callable
 from random import Random
 
 from kclient.config import ConsumerConfig
+from kclient.consumer.assignment.subscription import Subscription
 from kclient.consumer.group.agenda import Owner, Wait
-from kclient.consumer.group.consumer_member import ConsumerMember
-from kclient.consumer.group.coordination import Coordination
+from kclient.consumer.group.classic.member import GroupMember
+from kclient.consumer.group.classic.rebalance import Coordination
+from kclient.consumer.group.consumer_protocol.member import ConsumerMember
+from kclient.consumer.group.consumer_protocol.reconciliation import Reconciliation
+from kclient.consumer.group.consumer_protocol.topic_names import TopicNames
 from kclient.consumer.group.events import Event
-from kclient.consumer.group.member import GroupMember
 from kclient.consumer.group.poll_interval import PollInterval
-from kclient.consumer.group.reconciliation import Reconciliation
-from kclient.consumer.group.topic_names import TopicNames
-from kclient.consumer.subscription import Subscription
 from kclient.net.coordinator import GROUP, Coordinator
 from kclient.net.engine import Engine
 from kclient.net.manager import Manager

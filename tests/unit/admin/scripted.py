@@ -7,10 +7,10 @@ from collections.abc import Callable
 from typing import Any
 
 from kclient.admin.core import AdminCore
-from kclient.admin.deadline import Deadline
 from kclient.config import AdminConfig
 from kclient.errors import KafkaError, UnsupportedVersionError
 from kclient.net.backoff import retry_backoff
+from kclient.net.deadline import Deadline
 from kclient.net.operation import Operation, Pause
 from kclient.protocol import Message
 from kclient.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse

@@ -9,7 +9,7 @@ import pytest
 
 from kclient.admin import Admin, AlterConfig, ConfigResource, NewPartitions, NewTopic, OffsetReset
 from kclient.admin.arguments import duration, mapping, number, partition, partitions, several, text
-from kclient.admin.deadline import Deadline
+from kclient.net.deadline import Deadline
 from kclient.types import TopicPartition
 from tests.unit.admin.scripted import ScriptedCore, soon
 

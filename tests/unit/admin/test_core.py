@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from kclient.admin.core import AdminCore
-from kclient.admin.deadline import Deadline
 from kclient.admin.offsets import OffsetSpec, list_offsets
 from kclient.config import AdminConfig
 from kclient.errors import (
@@ -23,6 +22,7 @@ from kclient.errors import (
     TopicAuthorizationError,
 )
 from kclient.net.backoff import retry_backoff
+from kclient.net.deadline import Deadline
 from kclient.net.operation import Operation
 from kclient.types import TopicPartition
 from tests.unit.admin.scripted import finished

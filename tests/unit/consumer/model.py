@@ -12,14 +12,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kclient.config import ConsumerConfig
-from kclient.consumer.collector import Collector
-from kclient.consumer.fetch_buffer import FetchBuffer
-from kclient.consumer.fetcher import Fetcher
-from kclient.consumer.offsets import OffsetsManager
-from kclient.consumer.reset import parse_policy
-from kclient.consumer.subscription import Subscription
+from kclient.consumer.assignment.fetch_buffer import FetchBuffer
+from kclient.consumer.assignment.reset import parse_policy
+from kclient.consumer.assignment.subscription import Subscription
+from kclient.consumer.fetching.collector import Collector
+from kclient.consumer.fetching.fetcher import Fetcher
+from kclient.consumer.positions.list_offsets import OffsetsManager
+from kclient.consumer.positions.validation import ValidationManager
 from kclient.consumer.topic_watch import TopicWatch
-from kclient.consumer.validation import ValidationManager
 from kclient.errors import DisconnectedError, KafkaError
 from kclient.net.cluster import TopicInfo
 from kclient.net.manager import Request

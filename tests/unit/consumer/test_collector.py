@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kclient.consumer.collector import Taken
-from kclient.consumer.partition_state import Position
+from kclient.consumer.assignment.partition_state import Position
+from kclient.consumer.fetching.collector import Taken
 from kclient.errors import CorruptRecordError
 from kclient.records import ABORT, COMMIT, control_batch
 from kclient.types import TopicPartition

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kclient.consumer.fetch_buffer import FetchBuffer, FetchedPiece, ResponseMemory, error_piece
-from kclient.consumer.partition_state import TRANSITIONS, FetchState, PartitionState
+from kclient.consumer.assignment.fetch_buffer import FetchBuffer, FetchedPiece, ResponseMemory, error_piece
+from kclient.consumer.assignment.partition_state import TRANSITIONS, FetchState, PartitionState
 from kclient.errors import IllegalStateError, UnknownServerError
 from kclient.types import TopicPartition
 

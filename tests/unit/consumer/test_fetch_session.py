@@ -6,7 +6,7 @@ import uuid
 
 import pytest
 
-from kclient.consumer.fetch_session import FetchSession, FetchTarget, build_fetch
+from kclient.consumer.fetching.fetch_session import FetchSession, FetchTarget, build_fetch
 from kclient.protocol.messages.fetch import FetchRequest, FetchResponse
 from kclient.types import TopicPartition
 

@@ -6,7 +6,7 @@ import uuid
 
 import pytest
 
-from kclient.consumer.topics import choose
+from kclient.consumer.assignment.topics import choose
 from kclient.errors import (
     CorruptRecordError,
     DeserializationError,

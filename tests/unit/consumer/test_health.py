@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from kclient.consumer.asking import Asking
-from kclient.consumer.health import HealthMonitor, PartitionHealth, Waiting
-from kclient.consumer.iteration import Place
-from kclient.consumer.partition_state import FetchState, PartitionState, Position
+from kclient.consumer.assignment.partition_state import FetchState, PartitionState, Position
+from kclient.consumer.health.asking import Asking
+from kclient.consumer.health.snapshot import HealthMonitor, PartitionHealth, Waiting
+from kclient.consumer.iteration.current_chunk import Place
 from kclient.errors import DeserializationError, IllegalStateError, KafkaError, TopicAuthorizationError, WakeupError
 from kclient.metrics import Metrics
 from kclient.types import TopicPartition

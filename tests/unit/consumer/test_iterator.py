@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from kclient.consumer import iterator
+from kclient.consumer.iteration import iterator
 from kclient.records import ConsumerRecord
 
 
 def twins() -> list[Any]:
     found = [pytest.param(iterator, id="pure")]
     try:
-        found.append(pytest.param(importlib.import_module("kclient.consumer._iterator"), id="compiled"))
+        found.append(pytest.param(importlib.import_module("kclient.consumer.iteration._iterator"), id="compiled"))
     except ImportError:
         pass
     return found

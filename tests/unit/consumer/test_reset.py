@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kclient.consumer.reset import EARLIEST, LATEST, ResetPolicy, parse_policy
+from kclient.consumer.assignment.reset import EARLIEST, LATEST, ResetPolicy, parse_policy
 from kclient.errors import ConfigError
 
 

@@ -7,7 +7,7 @@ from uuid import UUID
 
 import pytest
 
-from kclient.consumer.topics import choose
+from kclient.consumer.assignment.topics import choose
 from kclient.errors import IllegalStateError, KafkaError, LeaderNotAvailableError, UnknownTopicOrPartitionError
 from kclient.net.cluster import TopicInfo
 from kclient.types import SubscriptionPattern

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
-from kclient.consumer.group.consumer_heartbeat import Held, Interest
-from kclient.consumer.group.consumer_member import ConsumerMember
-from kclient.consumer.group.consumer_states import ConsumerState
+from kclient.consumer.group.consumer_protocol.heartbeat import Held, Interest
+from kclient.consumer.group.consumer_protocol.member import ConsumerMember
+from kclient.consumer.group.consumer_protocol.states import ConsumerState
 from kclient.consumer.group.events import Target
 from kclient.net.manager import Request
 from kclient.protocol.messages.consumer_group_heartbeat import (

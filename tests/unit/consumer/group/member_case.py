@@ -6,9 +6,9 @@ import random
 from typing import Any, Generic, TypeVar
 
 from kclient.config import ConsumerConfig
-from kclient.consumer.group.consumer_member import ConsumerMember
+from kclient.consumer.group.classic.member import GroupMember
+from kclient.consumer.group.consumer_protocol.member import ConsumerMember
 from kclient.consumer.group.events import Event
-from kclient.consumer.group.member import GroupMember
 from kclient.consumer.group.poll_interval import PollInterval
 from kclient.errors import KafkaError
 from kclient.metrics import Metrics

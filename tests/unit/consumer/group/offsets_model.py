@@ -10,12 +10,12 @@ import uuid
 from typing import Any
 
 from kclient.config import ConsumerConfig
-from kclient.consumer.fetch_buffer import FetchBuffer
-from kclient.consumer.group.committing import GroupOffsets
-from kclient.consumer.group.states import Generation
-from kclient.consumer.iteration import Place
-from kclient.consumer.reset import parse_policy
-from kclient.consumer.subscription import Subscription
+from kclient.consumer.assignment.fetch_buffer import FetchBuffer
+from kclient.consumer.assignment.reset import parse_policy
+from kclient.consumer.assignment.subscription import Subscription
+from kclient.consumer.committed.group_offsets import GroupOffsets
+from kclient.consumer.group.classic.states import Generation
+from kclient.consumer.iteration.current_chunk import Place
 from kclient.errors import DisconnectedError, KafkaError
 from kclient.metrics import Metrics
 from kclient.net.coordinator import GROUP, Coordinator

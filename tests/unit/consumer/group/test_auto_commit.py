@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from kclient.consumer.group.states import Generation
-from kclient.consumer.iteration import Place
-from kclient.consumer.partition_state import Position
+from kclient.consumer.assignment.partition_state import Position
+from kclient.consumer.group.classic.states import Generation
+from kclient.consumer.iteration.current_chunk import Place
 from kclient.errors import FencedInstanceIdError, KafkaTimeoutError, NotCoordinatorError, RetriableCommitFailedError
 from kclient.protocol.messages.offset_commit import OffsetCommitRequest
 from tests.unit.consumer.group.offsets_model import OTHER, TP, OffsetsModel

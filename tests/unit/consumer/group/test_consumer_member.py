@@ -7,8 +7,8 @@ from concurrent.futures import Future
 import pytest
 
 from kclient import errors
-from kclient.consumer.group.consumer_heartbeat import Held
-from kclient.consumer.group.consumer_states import CONSUMER_TRANSITIONS, HEARTBEATS, IN_GROUP
+from kclient.consumer.group.consumer_protocol.heartbeat import Held
+from kclient.consumer.group.consumer_protocol.states import CONSUMER_TRANSITIONS, HEARTBEATS, IN_GROUP
 from kclient.consumer.group.events import Failed, Rejoin, Target
 from kclient.errors import (
     DisconnectedError,

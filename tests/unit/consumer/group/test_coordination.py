@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from kclient.consumer.group.classic.states import MemberState
 from kclient.consumer.group.events import Assigned, Lead
-from kclient.consumer.group.states import MemberState
 from kclient.errors import CommitFailedError, IllegalStateError, KafkaError, RebalanceInProgressError, WakeupError
 from kclient.net.operation import Operation
 from kclient.types import TopicPartition

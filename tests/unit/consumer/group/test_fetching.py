@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kclient.consumer.group.states import Generation
-from kclient.consumer.partition_state import FetchState, Position
+from kclient.consumer.assignment.partition_state import FetchState, Position
+from kclient.consumer.group.classic.states import Generation
 from kclient.errors import (
     GroupAuthorizationError,
     KafkaError,

@@ -9,9 +9,9 @@ import pytest
 
 from kclient.assignors import COOPERATIVE, Assignment, Assignor, CooperativeStickyAssignor, Member, Racks, RangeAssignor
 from kclient.assignors.base import NO_RACKS
+from kclient.consumer.group.classic.leader import Division, partition_counts
+from kclient.consumer.group.classic.protocol import GroupSubscription, decode_assignment, encode_subscription
 from kclient.consumer.group.events import JoinedMember
-from kclient.consumer.group.leader import Division, partition_counts
-from kclient.consumer.group.protocol import GroupSubscription, decode_assignment, encode_subscription
 from kclient.errors import IllegalStateError, LeaderNotAvailableError, ProtocolError, UnknownTopicOrPartitionError
 from kclient.net.cluster import Cluster, TopicInfo
 from kclient.types import Node, PartitionInfo, TopicPartition

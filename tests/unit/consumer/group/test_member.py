@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from kclient import errors
+from kclient.consumer.group.classic.member import GroupMember
+from kclient.consumer.group.classic.states import MemberState
 from kclient.consumer.group.events import Assigned, Failed, JoinData, Lead, Rejoin
-from kclient.consumer.group.member import GroupMember
-from kclient.consumer.group.states import MemberState
 from kclient.errors import DisconnectedError, MaxPollExceeded, NotKafkaError
 from kclient.net.manager import NEVER, Request
 from kclient.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse

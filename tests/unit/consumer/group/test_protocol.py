@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kclient.consumer.group.protocol import (
+from kclient.consumer.group.classic.protocol import (
     GroupSubscription,
     decode_assignment,
     decode_subscription,

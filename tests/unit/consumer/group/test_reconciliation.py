@@ -8,7 +8,7 @@ from uuid import UUID
 
 import pytest
 
-from kclient.consumer.group.consumer_states import ConsumerState
+from kclient.consumer.group.consumer_protocol.states import ConsumerState
 from kclient.consumer.group.events import Target
 from kclient.errors import IllegalStateError, InvalidRegularExpressionError, TopicAuthorizationError
 from kclient.net.operation import Operation

@@ -6,9 +6,9 @@ import pytest
 
 from kclient import errors
 from kclient.consumer.group import outcomes
+from kclient.consumer.group.classic.states import TRANSITIONS, MemberState
 from kclient.consumer.group.outcomes import Outcome
 from kclient.consumer.group.poll_interval import PollInterval
-from kclient.consumer.group.states import TRANSITIONS, MemberState
 
 
 def test_every_state_is_in_the_table_and_leads_back_to_unjoined() -> None:

@@ -13,7 +13,7 @@ from kclient.assignors import (
     StickyAssignor,
 )
 from kclient.config import ConsumerConfig
-from kclient.consumer.group.strategy import Strategy
+from kclient.consumer.group.classic.strategy import Strategy
 from kclient.errors import ConfigError
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from uuid import UUID
 
 from kclient.config import ConsumerConfig
-from kclient.consumer.group.topic_names import TopicNames
+from kclient.consumer.group.consumer_protocol.topic_names import TopicNames
 from kclient.errors import DisconnectedError, UnknownTopicIdError
 from kclient.net.manager import NEVER, Request
 from kclient.protocol.messages.metadata import MetadataRequest, MetadataResponse

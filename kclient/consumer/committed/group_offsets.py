@@ -23,13 +23,13 @@ from uuid import UUID
 
 from kclient._offsets import GivenOffsets, checked_offsets
 from kclient.config import ConsumerConfig
-from kclient.consumer.group.auto_commit import AutoCommit, Committable
-from kclient.consumer.group.commits import Commit, CommitManager, Generations
-from kclient.consumer.group.fetching import CommittedFetcher, CommittedLookup
-from kclient.consumer.group.states import Generation
-from kclient.consumer.iteration import Place
-from kclient.consumer.partition_state import Position
-from kclient.consumer.subscription import Subscription
+from kclient.consumer.assignment.partition_state import Position
+from kclient.consumer.assignment.subscription import Subscription
+from kclient.consumer.committed.auto_commit import AutoCommit, Committable
+from kclient.consumer.committed.offset_commit import Commit, CommitManager, Generations
+from kclient.consumer.committed.offset_fetch import CommittedFetcher, CommittedLookup
+from kclient.consumer.group.classic.states import Generation
+from kclient.consumer.iteration.current_chunk import Place
 from kclient.errors import CommitFailedError, FencedInstanceIdError, KafkaError, KafkaTimeoutError
 from kclient.metrics import Metrics
 from kclient.net.coordinator import Coordinator

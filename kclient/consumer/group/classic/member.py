@@ -22,12 +22,12 @@ from random import Random
 from kclient.config import ConsumerConfig
 from kclient.consumer.group import outcomes
 from kclient.consumer.group.abstract_member import AbstractMember
+from kclient.consumer.group.classic.protocol import PROTOCOL_TYPE
+from kclient.consumer.group.classic.requests import MemberRequests
+from kclient.consumer.group.classic.states import NO_GENERATION, TRANSITIONS, UNKNOWN_MEMBER_ID, Generation, MemberState
 from kclient.consumer.group.events import Assigned, Event, Failed, JoinData, JoinedMember, Lead, Rejoin
 from kclient.consumer.group.outcomes import Outcome
 from kclient.consumer.group.poll_interval import PollInterval
-from kclient.consumer.group.protocol import PROTOCOL_TYPE
-from kclient.consumer.group.requests import MemberRequests
-from kclient.consumer.group.states import NO_GENERATION, TRANSITIONS, UNKNOWN_MEMBER_ID, Generation, MemberState
 from kclient.errors import InconsistentGroupProtocolError, KafkaError, KafkaTimeoutError, error_from_code
 from kclient.metrics import Metrics
 from kclient.net.coordinator import Coordinator

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from kclient.consumer.partition_state import PartitionState
+    from kclient.consumer.assignment.partition_state import PartitionState
     from kclient.errors import KafkaError
 
 

@@ -25,8 +25,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 from uuid import UUID
 
 from kclient.config import ConsumerConfig
-from kclient.consumer.group.offset_messages import IDS_FROM, INSTANCE_FROM, build_commit, read_commit
-from kclient.consumer.group.states import Generation
+from kclient.consumer.committed.messages import IDS_FROM, INSTANCE_FROM, build_commit, read_commit
+from kclient.consumer.group.classic.states import Generation
 from kclient.errors import (
     CommitFailedError,
     CoordinatorNotAvailableError,

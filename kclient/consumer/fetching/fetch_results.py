@@ -10,9 +10,9 @@ import logging
 import struct
 from typing import TYPE_CHECKING, NamedTuple
 
-from kclient.consumer.fetch_buffer import FetchedPiece, ResponseMemory
-from kclient.consumer.partition_state import FetchState, PartitionState
-from kclient.consumer.subscription import Subscription
+from kclient.consumer.assignment.fetch_buffer import FetchedPiece, ResponseMemory
+from kclient.consumer.assignment.partition_state import FetchState, PartitionState
+from kclient.consumer.assignment.subscription import Subscription
 from kclient.errors import (
     InvalidMetadataError,
     OffsetNotAvailableError,

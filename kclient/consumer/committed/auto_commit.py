@@ -14,8 +14,8 @@ from typing import NamedTuple
 from uuid import UUID
 
 from kclient.config import ConsumerConfig
-from kclient.consumer.group.commits import Commit, CommitManager
-from kclient.consumer.group.states import Generation
+from kclient.consumer.committed.offset_commit import Commit, CommitManager
+from kclient.consumer.group.classic.states import Generation
 from kclient.errors import KafkaError, RebalanceInProgressError
 from kclient.net.backoff import retry_backoff
 from kclient.net.manager import IDLE, Manager, Poll

@@ -9,9 +9,9 @@ from __future__ import annotations
 import weakref
 from typing import NamedTuple
 
-from kclient.consumer.collector import Collector, Taken
-from kclient.consumer.implementation import AsyncRecordIterator, RecordIterator
-from kclient.consumer.partition_state import PartitionState, Position
+from kclient.consumer.assignment.partition_state import PartitionState, Position
+from kclient.consumer.fetching.collector import Collector, Taken
+from kclient.consumer.iteration.implementation import AsyncRecordIterator, RecordIterator
 from kclient.records import ConsumerRecord
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from uuid import UUID
 
 from kclient._topics import by_topic
-from kclient.consumer.group.states import Generation
+from kclient.consumer.group.classic.states import Generation
 from kclient.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from kclient.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
 from kclient.types import OffsetAndMetadata, TopicPartition

@@ -13,8 +13,8 @@ from kclient.net.manager import NEVER, Nodes
 from kclient.types import TopicPartition
 
 if TYPE_CHECKING:
-    from kclient.consumer.partition_state import FetchState, PartitionState
-    from kclient.consumer.subscription import Subscription
+    from kclient.consumer.assignment.partition_state import FetchState, PartitionState
+    from kclient.consumer.assignment.subscription import Subscription
     from kclient.net.metadata import MetadataManager
 
 

@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from kclient.config import ISOLATION_LEVELS, ConsumerConfig
-from kclient.consumer.fetch_results import Asked, FetchResults
-from kclient.consumer.fetch_session import FetchSession, FetchTarget, SessionRequest, build_fetch
-from kclient.consumer.partition_state import FetchState, PartitionState
-from kclient.consumer.subscription import Subscription
+from kclient.consumer.assignment.partition_state import FetchState, PartitionState
+from kclient.consumer.assignment.subscription import Subscription
+from kclient.consumer.fetching.fetch_results import Asked, FetchResults
+from kclient.consumer.fetching.fetch_session import FetchSession, FetchTarget, SessionRequest, build_fetch
 from kclient.errors import (
     FetchSessionIdNotFoundError,
     InvalidFetchSessionEpochError,

@@ -23,13 +23,13 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from kclient.config import ConsumerConfig
+from kclient.consumer.assignment.subscription import Subscription
 from kclient.consumer.group.agenda import Agenda, Owner
-from kclient.consumer.group.consumer_heartbeat import Held, Interest
-from kclient.consumer.group.consumer_member import ConsumerMember
-from kclient.consumer.group.consumer_states import ConsumerState
+from kclient.consumer.group.consumer_protocol.heartbeat import Held, Interest
+from kclient.consumer.group.consumer_protocol.member import ConsumerMember
+from kclient.consumer.group.consumer_protocol.states import ConsumerState
+from kclient.consumer.group.consumer_protocol.topic_names import TopicNames
 from kclient.consumer.group.events import Event, Failed, Rejoin, Target
-from kclient.consumer.group.topic_names import TopicNames
-from kclient.consumer.subscription import Subscription
 from kclient.errors import IllegalStateError, KafkaError
 from kclient.net.coordinator import Coordinator
 from kclient.types import TopicPartition

@@ -20,14 +20,14 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from kclient.config import ConsumerConfig
+from kclient.consumer.assignment.subscription import Subscription
 from kclient.consumer.group.agenda import Agenda, Owner
+from kclient.consumer.group.classic.leader import Counts, Division, partition_counts
+from kclient.consumer.group.classic.member import GroupMember
+from kclient.consumer.group.classic.protocol import GroupSubscription, decode_assignment, encode_subscription
+from kclient.consumer.group.classic.states import NO_GENERATION, MemberState
+from kclient.consumer.group.classic.strategy import Strategy
 from kclient.consumer.group.events import Assigned, Event, Failed, JoinData, Lead, Rejoin
-from kclient.consumer.group.leader import Counts, Division, partition_counts
-from kclient.consumer.group.member import GroupMember
-from kclient.consumer.group.protocol import GroupSubscription, decode_assignment, encode_subscription
-from kclient.consumer.group.states import NO_GENERATION, MemberState
-from kclient.consumer.group.strategy import Strategy
-from kclient.consumer.subscription import Subscription
 from kclient.errors import IllegalStateError, KafkaError
 from kclient.net.coordinator import Coordinator
 from kclient.net.operation import Operation

@@ -12,10 +12,10 @@ import logging
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
-from kclient.consumer.fetch_buffer import FetchBuffer, error_piece
-from kclient.consumer.partition_state import FetchState, PartitionState, Position
-from kclient.consumer.reset import EARLIEST, NONE, ResetPolicy
-from kclient.consumer.topics import TopicChoice
+from kclient.consumer.assignment.fetch_buffer import FetchBuffer, error_piece
+from kclient.consumer.assignment.partition_state import FetchState, PartitionState, Position
+from kclient.consumer.assignment.reset import EARLIEST, NONE, ResetPolicy
+from kclient.consumer.assignment.topics import TopicChoice
 from kclient.errors import (
     IllegalStateError,
     KafkaError,

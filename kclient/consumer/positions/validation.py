@@ -14,9 +14,9 @@ from random import Random
 from typing import TYPE_CHECKING, NamedTuple
 
 from kclient.config import ConsumerConfig
-from kclient.consumer.leaders import Leaders
-from kclient.consumer.partition_state import FetchState, PartitionState
-from kclient.consumer.subscription import Subscription
+from kclient.consumer.assignment.partition_state import FetchState, PartitionState
+from kclient.consumer.assignment.subscription import Subscription
+from kclient.consumer.positions.leaders import Leaders
 from kclient.errors import KafkaError, UnknownTopicOrPartitionError, error_from_code
 from kclient.net.backoff import retry_backoff
 from kclient.net.manager import Manager, Nodes, Poll, Request

@@ -22,16 +22,16 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from kclient.config import ConsumerConfig, StallCallback
-from kclient.consumer.asking import Asking
-from kclient.consumer.partition_state import FetchState, PartitionState
-from kclient.consumer.subscription import Subscription
+from kclient.consumer.assignment.partition_state import FetchState, PartitionState
+from kclient.consumer.assignment.subscription import Subscription
+from kclient.consumer.health.asking import Asking
 from kclient.errors import KafkaError
 from kclient.net.manager import Manager, Poll
 from kclient.types import TopicPartition
 
 if TYPE_CHECKING:
     from kclient.consumer.group.agenda import Member
-    from kclient.consumer.iteration import Place
+    from kclient.consumer.iteration.current_chunk import Place
     from kclient.metrics import Metrics
     from kclient.net.coordinator import Coordinator
     from kclient.net.metadata import MetadataManager

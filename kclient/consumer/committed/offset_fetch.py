@@ -20,11 +20,11 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from kclient.config import ConsumerConfig
-from kclient.consumer.group.commits import MOVED, Generations
-from kclient.consumer.group.offset_messages import IDS_FROM, CommittedAnswer, build_fetch, read_fetch, topic_ids
-from kclient.consumer.group.states import Generation
-from kclient.consumer.partition_state import FetchState, PartitionState
-from kclient.consumer.subscription import Subscription
+from kclient.consumer.assignment.partition_state import FetchState, PartitionState
+from kclient.consumer.assignment.subscription import Subscription
+from kclient.consumer.committed.messages import IDS_FROM, CommittedAnswer, build_fetch, read_fetch, topic_ids
+from kclient.consumer.committed.offset_commit import MOVED, Generations
+from kclient.consumer.group.classic.states import Generation
 from kclient.errors import (
     GroupIdNotFoundError,
     KafkaError,

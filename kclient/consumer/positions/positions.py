@@ -12,11 +12,11 @@ from concurrent.futures import Future
 from typing import Any
 
 from kclient.config import ConsumerConfig
-from kclient.consumer.iteration import Iteration
-from kclient.consumer.leaders import why_missing
-from kclient.consumer.offsets import Lookup, OffsetsManager
-from kclient.consumer.reset import EARLIEST, LATEST, ResetPolicy
-from kclient.consumer.subscription import Subscription
+from kclient.consumer.assignment.reset import EARLIEST, LATEST, ResetPolicy
+from kclient.consumer.assignment.subscription import Subscription
+from kclient.consumer.iteration.current_chunk import Iteration
+from kclient.consumer.positions.leaders import why_missing
+from kclient.consumer.positions.list_offsets import Lookup, OffsetsManager
 from kclient.errors import IllegalStateError, KafkaError, KafkaTimeoutError
 from kclient.net.engine import Engine
 from kclient.net.operation import Operation, Pause, Result

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kclient.config import ConsumerConfig
+from kclient.consumer.group.classic.protocol import PROTOCOL_TYPE
+from kclient.consumer.group.classic.states import Generation
 from kclient.consumer.group.events import JoinData
-from kclient.consumer.group.protocol import PROTOCOL_TYPE
-from kclient.consumer.group.states import Generation
 from kclient.protocol.messages.heartbeat import HeartbeatRequest
 from kclient.protocol.messages.join_group import JoinGroupRequest
 from kclient.protocol.messages.leave_group import LeaveGroupRequest

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 from kclient.records import IMPLEMENTATION
 
 if TYPE_CHECKING:
-    from kclient.consumer.iterator import AsyncRecordIterator, RecordIterator
+    from kclient.consumer.iteration.iterator import AsyncRecordIterator, RecordIterator
 else:
     try:
         if IMPLEMENTATION != "compiled":
             raise ImportError("the pure twins are in use")
-        from kclient.consumer._iterator import AsyncRecordIterator, RecordIterator
+        from kclient.consumer.iteration._iterator import AsyncRecordIterator, RecordIterator
     except ImportError:
-        from kclient.consumer.iterator import AsyncRecordIterator, RecordIterator
+        from kclient.consumer.iteration.iterator import AsyncRecordIterator, RecordIterator
 
 __all__ = ["AsyncRecordIterator", "RecordIterator"]

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from kclient.assignors import Assignment, Assignor, CooperativeStickyAssignor, Member
+from kclient.consumer.group.classic.protocol import GroupSubscription, decode_subscription, encode_assignment
 from kclient.consumer.group.events import JoinedMember
-from kclient.consumer.group.protocol import GroupSubscription, decode_subscription, encode_assignment
 from kclient.errors import IllegalStateError, UnknownTopicOrPartitionError
 from kclient.types import TopicPartition
 

@@ -16,10 +16,10 @@ from random import Random
 from typing import TYPE_CHECKING, NamedTuple
 
 from kclient.config import ISOLATION_LEVELS, ConsumerConfig
-from kclient.consumer.leaders import Leaders, why_missing
-from kclient.consumer.partition_state import FetchState, PartitionState
-from kclient.consumer.reset import LATEST
-from kclient.consumer.subscription import Subscription
+from kclient.consumer.assignment.partition_state import FetchState, PartitionState
+from kclient.consumer.assignment.reset import LATEST
+from kclient.consumer.assignment.subscription import Subscription
+from kclient.consumer.positions.leaders import Leaders, why_missing
 from kclient.errors import (
     AuthorizationError,
     InvalidTopicError,

@@ -11,9 +11,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from kclient.config import ConsumerConfig
-from kclient.consumer.fetch_buffer import FetchedPiece
-from kclient.consumer.partition_state import PartitionState, Position
-from kclient.consumer.subscription import Subscription
+from kclient.consumer.assignment.fetch_buffer import FetchedPiece
+from kclient.consumer.assignment.partition_state import PartitionState, Position
+from kclient.consumer.assignment.subscription import Subscription
 from kclient.errors import CorruptRecordError, DeserializationError, LogTruncationError, OffsetOutOfRangeError
 from kclient.records import RecordChunk, RecordCursor
 

@@ -22,7 +22,8 @@ from uuid import UUID
 from kclient.config import ConsumerConfig
 from kclient.consumer.group import outcomes
 from kclient.consumer.group.abstract_member import AbstractMember
-from kclient.consumer.group.consumer_heartbeat import (
+from kclient.consumer.group.classic.states import Generation
+from kclient.consumer.group.consumer_protocol.heartbeat import (
     JOIN_EPOCH,
     LEAVE_EPOCH,
     NOTHING,
@@ -33,11 +34,10 @@ from kclient.consumer.group.consumer_heartbeat import (
     Interest,
     Partitions,
 )
-from kclient.consumer.group.consumer_states import CONSUMER_TRANSITIONS, HEARTBEATS, IN_GROUP, ConsumerState
+from kclient.consumer.group.consumer_protocol.states import CONSUMER_TRANSITIONS, HEARTBEATS, IN_GROUP, ConsumerState
 from kclient.consumer.group.events import Event, Failed, Rejoin, Target
 from kclient.consumer.group.outcomes import Outcome
 from kclient.consumer.group.poll_interval import PollInterval
-from kclient.consumer.group.states import Generation
 from kclient.errors import (
     GroupIdNotFoundError,
     KafkaError,

@@ -17,14 +17,14 @@ import enum
 from collections import deque
 from typing import TYPE_CHECKING, NamedTuple
 
-from kclient.consumer.reset import ResetPolicy
+from kclient.consumer.assignment.reset import ResetPolicy
 from kclient.errors import IllegalStateError
 from kclient.types import TopicPartition
 
 if TYPE_CHECKING:
     from uuid import UUID
 
-    from kclient.consumer.fetch_buffer import FetchedPiece
+    from kclient.consumer.assignment.fetch_buffer import FetchedPiece
     from kclient.errors import KafkaError
 
 

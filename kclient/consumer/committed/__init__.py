@@ -1,0 +1,1 @@
+"""Committed offsets: OffsetCommit, OffsetFetch, the automatic commit, and the calls of the application."""

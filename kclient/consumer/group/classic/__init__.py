@@ -1,0 +1,1 @@
+"""The classic protocol of consumer groups: JoinGroup, SyncGroup, Heartbeat, LeaveGroup, and a leader that assigns."""

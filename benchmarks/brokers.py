@@ -15,8 +15,8 @@ import psutil
 
 from kclient import Admin, NewTopic, Producer, TopicPartition
 from kclient.admin import OffsetSpec
-from tests.interop.broker_process import BrokerProcess
-from tests.interop.kafka.cluster import KafkaCluster
+from tests.support.broker_process import BrokerProcess
+from tests.support.kafka.cluster import KafkaCluster
 
 IDLE_SECONDS = 3.0
 

@@ -18,7 +18,7 @@ from typing import Any
 
 from benchmarks.broker_load import CONFLUENT
 from benchmarks.brokers import count_records
-from tests.interop.kafka.jars import classpath
+from tests.support.kafka.jars import classpath
 
 HERE = Path(__file__).parent
 SECONDS = 0.1

@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 import hypothesis
 import pytest
 
-from tests.integration.command_line import Cli
-from tests.interop.kafka.cluster import KafkaCluster, unavailable_reason
+from tests.support.command_line import Cli
+from tests.support.kafka.cluster import KafkaCluster, unavailable_reason
 
 if TYPE_CHECKING:
     from kclient.admin import Admin
-    from tests.integration.raw_transactions import RawTransactions
+    from tests.support.raw_transactions import RawTransactions
 
 _SEED = pytest.StashKey[int]()
 SETTINGS = {
@@ -199,7 +199,7 @@ def cli(bootstrap_servers: str) -> Cli:
 @pytest.fixture
 def raw(bootstrap_servers: str) -> Iterator[RawTransactions]:
     """Transactions of the broker under test, step by step."""
-    from tests.integration.raw_transactions import RawTransactions
+    from tests.support.raw_transactions import RawTransactions
 
     with RawTransactions(bootstrap_servers) as transactions:
         yield transactions

@@ -27,7 +27,8 @@ from refbroker.log.compaction.selection import measure
 from refbroker.runtime.clock import Clock
 from refbroker.testing.simulated_disk import SimulatedDisk
 from tests.fuzz.compaction_model import Model
-from tests.unit.log.compaction.workshop import (
+from tests.support.stores import START_MS, TOPIC_ID
+from tests.support.workshop import (
     COMPACTED,
     DELETE_RETENTION_MS,
     Pair,
@@ -38,7 +39,6 @@ from tests.unit.log.compaction.workshop import (
     put,
     with_config,
 )
-from tests.unit.log.stores import START_MS, TOPIC_ID
 
 pytestmark = pytest.mark.fuzz
 

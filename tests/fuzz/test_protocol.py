@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from kclient.errors import ProtocolError
 from kclient.protocol import Message, all_messages, frames, log_records, lookup
-from tests.unit.protocol.golden import random_message, sample
+from tests.support.golden import random_message, sample
 
 pytestmark = pytest.mark.fuzz
 

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from kclient.errors import CorruptRecordError
 from kclient.records import pure, to_arrow
-from tests.unit.records.conftest import compiled_twin, load_golden
+from tests.kclient.records.conftest import compiled_twin, load_golden
 
 pytestmark = pytest.mark.fuzz
 

@@ -10,9 +10,9 @@ import pytest
 from kclient.consumer import Consumer
 from kclient.errors import UnsupportedVersionError
 from tests.integration.consumers import Group
-from tests.integration.raw_transactions import RawTransactions
-from tests.integration.seeding import Seeder
 from tests.integration.unruly_network import Cuts, UnrulyNetwork
+from tests.support.raw_transactions import RawTransactions
+from tests.support.seeding import Seeder
 
 
 @lru_cache

@@ -11,7 +11,7 @@ import pytest
 from kclient.consumer import Consumer, RebalanceListener
 from kclient.consumer.group.classic.rebalance import Coordination
 from kclient.types import TopicPartition
-from tests.integration.seeding import Seeder
+from tests.support.seeding import Seeder
 
 SECONDS = 30.0
 QUICK = {"session_timeout_ms": 6_000, "heartbeat_interval_ms": 200, "auto_commit_interval_ms": 100}

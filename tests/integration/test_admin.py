@@ -24,7 +24,7 @@ from kclient.errors import (
     TopicExistsError,
     UnknownTopicOrPartitionError,
 )
-from tests.waiting import wait_until
+from tests.support.waiting import wait_until
 
 START = 1_600_000_000_000
 

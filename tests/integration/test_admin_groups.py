@@ -19,8 +19,8 @@ from kclient.errors import (
     UnknownTopicOrPartitionError,
     UnsupportedVersionError,
 )
-from tests.integration.group_members import CLIENT_ID, GroupMembers
-from tests.integration.seeding import Seeder
+from tests.support.group_members import CLIENT_ID, GroupMembers
+from tests.support.seeding import Seeder
 
 START = 1_600_000_000_000
 

@@ -21,8 +21,8 @@ from kclient.errors import (
     UnknownTopicOrPartitionError,
 )
 from kclient.types import PreparedTransaction
-from tests.integration.raw_transactions import TIMESTAMP_MS, RawTransactions
-from tests.waiting import wait_until
+from tests.support.raw_transactions import TIMESTAMP_MS, RawTransactions
+from tests.support.waiting import wait_until
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import pytest
 from kclient.consumer import AsyncConsumer
 from kclient.errors import ConcurrentUseError, DeserializationError, WakeupError
 from kclient.types import TopicPartition
-from tests.integration.seeding import Seeder
+from tests.support.seeding import Seeder
 
 pytestmark = pytest.mark.anyio
 

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from kclient import __version__, records
-from tests.integration.command_line import Cli
-from tests.waiting import wait_until
+from tests.support.command_line import Cli
+from tests.support.waiting import wait_until
 
 START = 1_600_000_000_000
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from kclient import Admin, OffsetAndMetadata, TopicPartition
-from tests.integration.command_line import Cli
-from tests.integration.group_members import CLIENT_ID, GroupMembers
-from tests.integration.seeding import Seeder
+from tests.support.command_line import Cli
+from tests.support.group_members import CLIENT_ID, GroupMembers
+from tests.support.seeding import Seeder
 
 START = 1_600_000_000_000
 

@@ -11,9 +11,9 @@ from kclient import Admin, NewTopic
 from kclient.admin import AlterConfig, ConfigResource, TransactionState
 from kclient.errors import InvalidProducerEpochError, ProducerFencedError, TransactionAbortableError
 from kclient.types import PreparedTransaction
-from tests.integration.command_line import Cli
-from tests.integration.raw_transactions import RawTransactions
-from tests.waiting import wait_until
+from tests.support.command_line import Cli
+from tests.support.raw_transactions import RawTransactions
+from tests.support.waiting import wait_until
 
 
 @pytest.fixture

@@ -26,8 +26,8 @@ from kclient.errors import (
 )
 from kclient.types import OffsetAndTimestamp, TopicPartition
 from refbroker.testing import RefBroker
-from tests.integration.seeding import Seeder
-from tests.waiting import wait_until
+from tests.support.seeding import Seeder
+from tests.support.waiting import wait_until
 
 
 class Opener:

@@ -22,7 +22,7 @@ from kclient.errors import (
 )
 from kclient.types import TopicPartition
 from tests.integration.consumers import Group, Log, Member, fill
-from tests.integration.seeding import Seeder
+from tests.support.seeding import Seeder
 
 pytestmark = pytest.mark.parametrize("group_protocol", ["consumer"], indirect=True)
 

@@ -9,8 +9,8 @@ import pytest
 
 from kclient import Admin, Consumer, NewTopic, Producer, TopicPartition
 from kclient.errors import LogTruncationError
-from tests.interop.kafka.cluster import KafkaCluster
-from tests.waiting import wait_until
+from tests.support.kafka.cluster import KafkaCluster
+from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.kafka3, pytest.mark.slow, pytest.mark.timeout(180)]
 

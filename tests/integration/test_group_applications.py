@@ -17,7 +17,7 @@ import pytest
 from kclient.consumer import AsyncConsumer
 from kclient.errors import CommitFailedError, RebalanceInProgressError
 from tests.integration.consumers import EVERY_WAY, SECONDS, Group, fill
-from tests.integration.seeding import Seeder
+from tests.support.seeding import Seeder
 
 
 class CancelledAt:

@@ -20,8 +20,8 @@ from kclient import Admin
 from kclient.errors import CommitFailedError, MaxPollExceeded, RebalanceInProgressError
 from kclient.types import TopicPartition
 from tests.integration.consumers import EVERY_WAY, Group, Log, Member, fill
-from tests.integration.seeding import Seeder
 from tests.integration.unruly_network import REQUESTS, Cuts
+from tests.support.seeding import Seeder
 
 ROUNDS = int(os.environ.get("KCLIENT_GROUP_ROUNDS", "10"))
 MEMBERS = 20

@@ -25,8 +25,8 @@ from kclient.errors import (
     OffsetMetadataTooLargeError,
 )
 from kclient.types import OffsetAndMetadata, TopicPartition
-from tests.integration.seeding import Seeder
-from tests.waiting import wait_until
+from tests.support.seeding import Seeder
+from tests.support.waiting import wait_until
 
 SECONDS = 30.0
 ROOT = Path(__file__).parents[2]

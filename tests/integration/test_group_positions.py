@@ -14,8 +14,8 @@ from kclient.types import TopicPartition
 from refbroker.testing import RefBroker
 from tests.conftest import SETTINGS
 from tests.integration.consumers import EVERY_WAY, SECONDS, Group, fill
-from tests.integration.seeding import Seeder
-from tests.waiting import wait_until
+from tests.support.seeding import Seeder
+from tests.support.waiting import wait_until
 
 
 def test_pause_with_fetched_records_hands_out_none_of_them_until_resume_and_skips_none(

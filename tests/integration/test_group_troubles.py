@@ -25,10 +25,10 @@ from kclient.protocol.messages.leave_group import LeaveGroupRequest
 from refbroker.testing import RefBroker
 from tests.conftest import SETTINGS, Broker
 from tests.integration.consumers import EVERY_WAY, SECONDS, Group, Member, fill
-from tests.integration.seeding import Seeder
 from tests.integration.unruly_network import REQUESTS, Cuts
-from tests.interop.kafka.cluster import KafkaCluster
-from tests.waiting import wait_until
+from tests.support.kafka.cluster import KafkaCluster
+from tests.support.seeding import Seeder
+from tests.support.waiting import wait_until
 
 HEARTBEATS: dict[str, type[Message]] = {"classic": HeartbeatRequest, "consumer": ConsumerGroupHeartbeatRequest}
 EVERY_REQUEST = pytest.mark.parametrize(

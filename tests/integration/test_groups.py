@@ -25,8 +25,8 @@ from kclient.errors import (
 from kclient.types import TopicPartition
 from refbroker.testing import RefBroker
 from tests.integration.consumers import CLASSIC, EVERY_WAY, SECONDS, Group, Log, fill
-from tests.integration.seeding import Seeder
-from tests.waiting import wait_until
+from tests.support.seeding import Seeder
+from tests.support.waiting import wait_until
 
 
 @CLASSIC

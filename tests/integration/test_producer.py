@@ -39,7 +39,7 @@ from kclient.producer import ProducerRecord, RoundRobinPartitioner, partition_fo
 from kclient.protocol.messages.fetch import FetchRequest
 from kclient.protocol.messages.metadata import MetadataRequest
 from kclient.records import ConsumerRecord, read_batches
-from tests.waiting import wait_until
+from tests.support.waiting import wait_until
 
 SECONDS = 20.0
 

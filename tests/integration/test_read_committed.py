@@ -11,7 +11,7 @@ import pytest
 from kclient import Admin, Consumer, NewTopic, OffsetAndMetadata, Producer, TopicPartition
 from kclient.admin import OffsetSpec
 from refbroker.testing import RefBroker
-from tests.waiting import wait_until
+from tests.support.waiting import wait_until
 
 SECONDS = 30.0
 AHEAD_MS = 600_000

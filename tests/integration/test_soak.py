@@ -17,7 +17,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.interop.broker_process import BrokerProcess
+from tests.support.broker_process import BrokerProcess
 
 SECONDS = float(os.environ.get("KCLIENT_SOAK_SECONDS", "600"))
 SAMPLES = 60

@@ -25,7 +25,8 @@ from kclient.spark.exactly_once.errors import (
     TransactionExpiredError,
     TransactionLostError,
 )
-from tests.integration.spark_stand_in import (
+from tests.support.reading import committed
+from tests.support.spark_stand_in import (
     OVER,
     Chance,
     Failed,
@@ -38,8 +39,7 @@ from tests.integration.spark_stand_in import (
     prepared_by_all,
     query,
 )
-from tests.reading import committed
-from tests.waiting import wait_until
+from tests.support.waiting import wait_until
 
 SOME = 10
 

@@ -17,8 +17,10 @@ from kclient.spark.exactly_once.clients import MOST_IDLE
 from kclient.spark.exactly_once.decision import read_decision
 from kclient.spark.exactly_once.errors import NotRepeatableError, OldCheckpointError, RivalError
 from kclient.types import PreparedTransaction
-from tests.integration.raw_transactions import RawTransactions
-from tests.integration.spark_stand_in import (
+from tests.support.logs import told_by_spark
+from tests.support.raw_transactions import RawTransactions
+from tests.support.reading import committed
+from tests.support.spark_stand_in import (
     OVER,
     Chance,
     Failed,
@@ -31,9 +33,7 @@ from tests.integration.spark_stand_in import (
     prepared_by_all,
     query,
 )
-from tests.logs import told_by_spark
-from tests.reading import committed
-from tests.waiting import wait_until
+from tests.support.waiting import wait_until
 
 
 class Meanwhile(Chance):

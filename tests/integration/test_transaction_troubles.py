@@ -18,8 +18,8 @@ from kclient import Admin, AsyncProducer, ConsumerGroupMetadata, NewTopic, Produ
 from kclient.errors import DeliveryError, IllegalStateError, KafkaTimeoutError, TransactionAbortableError
 from refbroker.testing import RefBroker
 from refbroker.testing.faults import Fault
-from tests.integration.raw_transactions import RawTransactions
-from tests.reading import committed
+from tests.support.raw_transactions import RawTransactions
+from tests.support.reading import committed
 
 pytestmark = pytest.mark.refbroker_only
 

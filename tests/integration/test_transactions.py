@@ -33,9 +33,9 @@ from kclient.errors import (
     TransactionAbortableError,
     TransactionAbortedError,
 )
-from tests.integration.raw_transactions import RawTransactions
-from tests.reading import committed
-from tests.waiting import wait_until
+from tests.support.raw_transactions import RawTransactions
+from tests.support.reading import committed
+from tests.support.waiting import wait_until
 
 SECONDS = 30.0
 

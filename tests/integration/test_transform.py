@@ -26,8 +26,8 @@ from kclient.admin import TransactionState
 from kclient.errors import ConfigError, ProducerFencedError, RecordTooLargeError, TransformError
 from kclient.transform import AsyncTransform, Transform, transform
 from refbroker.testing import RefBroker
-from tests.reading import committed_records
-from tests.waiting import wait_until
+from tests.support.reading import committed_records
+from tests.support.waiting import wait_until
 
 PARTITIONS = 3
 SECONDS = 30.0

@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from tests.interop.broker_process import BrokerProcess
-from tests.interop.kafka.cluster import KafkaCluster
-from tests.interop.kafka.tools import JavaTools
+from tests.support.broker_process import BrokerProcess
+from tests.support.kafka.cluster import KafkaCluster
+from tests.support.kafka.tools import JavaTools
 
 HERE = Path(__file__).parent
 FEW_PARTITIONS = {"offsets.topic.num.partitions": "2", "transaction.state.log.num.partitions": "2"}

@@ -31,9 +31,9 @@ from kclient.protocol.messages.offset_fetch import OffsetFetchRequest as Fetch
 from kclient.protocol.messages.sync_group import SyncGroupRequest
 from kclient.protocol.messages.update_features import UpdateFeaturesRequest
 from refbroker.coordinators.records import decode_record
-from tests.integration.broker.wire import Wire
 from tests.interop.plays import TOPIC, Play
-from tests.waiting import wait_until
+from tests.support.waiting import wait_until
+from tests.support.wire import Wire
 
 TOPICS = {"play-t": 4, "play-u": 2, "play-x": 3}
 TIMES = {"timestamp", "assignment_timestamp", "current_state_timestamp", "commit_timestamp", "expire_timestamp"}

@@ -9,7 +9,7 @@ from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
 from refbroker.__main__ import main
-from tests.interop.kafka.jars import run_tool
+from tests.support.kafka.jars import run_tool
 
 TOOL = "org.apache.kafka.tools.DumpLogSegments"
 FINDING = re.compile(

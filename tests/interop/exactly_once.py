@@ -20,10 +20,10 @@ from typing import Protocol, Self
 from kclient import Admin, Consumer, NewTopic, Producer, TopicPartition
 from kclient.admin import OffsetSpec
 from kclient.records import COMMIT, parse_control_record, read_batches
-from tests.interop.broker_process import BrokerProcess
 from tests.interop.copier import BROKER_FAILED, FENCED, GROUP, SOURCE, TARGET
-from tests.interop.kafka.cluster import KafkaCluster, free_ports
-from tests.waiting import wait_until
+from tests.support.broker_process import BrokerProcess
+from tests.support.kafka.cluster import KafkaCluster, free_ports
+from tests.support.waiting import wait_until
 
 PARTITIONS = 3
 SECONDS = 120.0

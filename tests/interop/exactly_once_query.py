@@ -1,4 +1,4 @@
-"""A program that runs the batches of a query (`tests.integration.spark_stand_in`) and kills itself at a step of chance.
+"""A program that runs the batches of a query (`tests.support.spark_stand_in`) and kills itself at a step of chance.
 
 What Spark would keep in its checkpoint, how many batches are done, is a file.
 """
@@ -12,7 +12,7 @@ import sys
 import threading
 from pathlib import Path
 
-from tests.integration.spark_stand_in import Chance, Query, batches_of
+from tests.support.spark_stand_in import Chance, Query, batches_of
 
 BATCHES = 8
 

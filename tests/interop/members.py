@@ -18,8 +18,8 @@ from typing import Any, Protocol
 import confluent_kafka
 
 from kclient.consumer import Consumer
-from tests.interop.kafka.jars import TOOL_FLAGS, classpath
-from tests.interop.kafka.tools import TOOLS
+from tests.support.kafka.jars import TOOL_FLAGS, classpath
+from tests.support.kafka.tools import TOOLS
 
 SECONDS = 60.0
 JAVA_ASSIGNORS = {

@@ -19,10 +19,10 @@ from kclient.protocol.messages.leave_group import LeaveGroupRequest
 from kclient.protocol.messages.metadata import MetadataRequest
 from kclient.records import read_batches
 from refbroker.coordinators.records import partition_for
-from tests.integration.broker.wire import Wire
-from tests.interop.broker_process import BrokerProcess
-from tests.interop.kafka.cluster import KafkaCluster
-from tests.waiting import wait_until
+from tests.support.broker_process import BrokerProcess
+from tests.support.kafka.cluster import KafkaCluster
+from tests.support.waiting import wait_until
+from tests.support.wire import Wire
 
 TOPIC = "__consumer_offsets"
 UUID_TEXT = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")

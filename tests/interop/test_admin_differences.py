@@ -30,7 +30,6 @@ from kclient.protocol.messages.describe_producers import DescribeProducersReques
 from kclient.protocol.messages.elect_leaders import ElectLeadersRequest
 from kclient.protocol.messages.list_config_resources import ListConfigResourcesRequest
 from kclient.protocol.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
-from tests.integration.broker.wire import Wire
 from tests.interop.admin_requests import (
     BROKER,
     DELETE,
@@ -46,9 +45,10 @@ from tests.interop.admin_requests import (
     replacing,
     single_changes,
 )
-from tests.interop.broker_process import BrokerProcess
-from tests.interop.kafka.cluster import KafkaCluster
-from tests.waiting import wait_until
+from tests.support.broker_process import BrokerProcess
+from tests.support.kafka.cluster import KafkaCluster
+from tests.support.waiting import wait_until
+from tests.support.wire import Wire
 
 NAMES = "admin-differences"
 SECONDS = 20.0

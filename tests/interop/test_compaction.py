@@ -20,11 +20,11 @@ from refbroker.log.checkpoints import CLEANER_OFFSETS, read_offsets
 from refbroker.log.compaction.manager import CleanerConfig, LogCleaner
 from refbroker.runtime.clock import Clock
 from refbroker.settings.definitions import broker_settings
-from tests.interop.kafka.cluster import KafkaCluster
-from tests.interop.kafka.jars import run_tool
-from tests.interop.kafka.tools import JavaTools
-from tests.unit.log.compaction.workshop import batches, end_transaction, put
-from tests.waiting import wait_until
+from tests.support.kafka.cluster import KafkaCluster
+from tests.support.kafka.jars import run_tool
+from tests.support.kafka.tools import JavaTools
+from tests.support.waiting import wait_until
+from tests.support.workshop import batches, end_transaction, put
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 CONFIG = LogConfig(

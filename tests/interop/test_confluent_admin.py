@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.interop.conftest import Target
-from tests.waiting import wait_until
+from tests.support.waiting import wait_until
 
 kafka = pytest.importorskip("confluent_kafka", reason="confluent-kafka is not installed")
 admin = pytest.importorskip("confluent_kafka.admin", reason="confluent-kafka is not installed")

@@ -21,7 +21,7 @@ from kclient.protocol.messages.describe_groups import DescribeGroupsRequest
 from kclient.protocol.messages.join_group import JoinGroupRequest
 from tests.interop.consumer_play import TOPICS, ConsumerPlay, T, U
 from tests.interop.plays import two_brokers
-from tests.waiting import wait_until
+from tests.support.waiting import wait_until
 
 SETTINGS = {
     "group.initial.rebalance.delay.ms": "0",

@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 
 from refbroker.__main__ import main
-from tests.interop.broker_process import BrokerProcess
 from tests.interop.conftest import Target
-from tests.interop.kafka.cluster import free_ports
-from tests.interop.kafka.tools import TOOLS, JavaTools
 from tests.interop.members import Confluent, closing, poll_until, produce, share
+from tests.support.broker_process import BrokerProcess
+from tests.support.kafka.cluster import free_ports
+from tests.support.kafka.tools import TOOLS, JavaTools
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::ResourceWarning"),

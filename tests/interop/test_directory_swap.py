@@ -18,10 +18,10 @@ from kclient.admin import Admin, AlterConfig, ConfigResource, NewTopic
 from kclient.records import batch_headers
 from kclient.types import TopicPartition
 from refbroker.testing import RefBroker
-from tests.interop.broker_process import BrokerProcess
-from tests.interop.kafka.cluster import KafkaCluster
-from tests.interop.kafka.jars import run_tool
-from tests.interop.kafka.tools import JavaTools
+from tests.support.broker_process import BrokerProcess
+from tests.support.kafka.cluster import KafkaCluster
+from tests.support.kafka.jars import run_tool
+from tests.support.kafka.tools import JavaTools
 
 DUMP = "org.apache.kafka.tools.DumpLogSegments"
 CONFIGS = "kafka.admin.ConfigCommand"

@@ -18,9 +18,9 @@ import pytest
 from kclient.records import BatchBuilder, control_batch
 from refbroker.testing import RefBroker
 from tests.interop.dumps import assert_same, kafkas, ours, parts
-from tests.interop.kafka.cluster import KafkaCluster
-from tests.interop.kafka.tools import JavaTools
-from tests.unit.records.conftest import load_golden
+from tests.kclient.records.conftest import load_golden
+from tests.support.kafka.cluster import KafkaCluster
+from tests.support.kafka.tools import JavaTools
 
 # What others leave open is theirs to mend.
 pytestmark = [

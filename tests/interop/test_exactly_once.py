@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.interop.exactly_once import BROKERS, Play
-from tests.interop.killing import KILLS
+from tests.support.killing import KILLS
 
 log = logging.getLogger(__name__)
 

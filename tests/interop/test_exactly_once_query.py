@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from kclient import Admin, NewTopic
-from tests.integration.spark_stand_in import batches_of, expected
 from tests.interop.exactly_once_query import BATCHES
-from tests.reading import committed
+from tests.support.reading import committed
+from tests.support.spark_stand_in import batches_of, expected
 
 MOST = 40
 

@@ -1,6 +1,7 @@
 """Data directories by `refbroker format` and by Apache Kafka's kafka-storage are alike, and each starts on both.
 
-The settings are those that Apache Kafka 4.3.1 comes with (kafka/server.properties); only ports and log.dirs differ.
+The settings are those that Apache Kafka 4.3.1 comes with (tests/support/kafka/server.properties); only ports and
+log.dirs differ.
 """
 
 from __future__ import annotations
@@ -18,13 +19,13 @@ import pytest
 from kclient import Consumer, Producer
 from refbroker.__main__ import main
 from refbroker.runtime.properties import ENCODING, parse_properties
-from tests.interop.broker_process import BrokerProcess
-from tests.interop.kafka.cluster import KafkaCluster, free_ports
-from tests.interop.kafka.jars import run_tool
+from tests.support.broker_process import BrokerProcess
+from tests.support.kafka.cluster import KafkaCluster, free_ports
+from tests.support.kafka.jars import run_tool
 
 STORAGE_TOOL = "kafka.tools.StorageTool"
 CLUSTER = "Xx2Fmd1lTXaHMxaBp4Yi8g"
-SERVER_PROPERTIES = Path(__file__).parent / "kafka" / "server.properties"
+SERVER_PROPERTIES = Path(__file__).parents[1] / "support" / "kafka" / "server.properties"
 
 
 pytestmark = pytest.mark.usefixtures("needs_kafka")

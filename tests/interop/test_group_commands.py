@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from kclient import Admin, OffsetAndMetadata, TopicPartition
-from tests.integration.command_line import Cli
-from tests.integration.group_members import GroupMembers
-from tests.integration.seeding import Seeder
 from tests.interop.conftest import Target
-from tests.interop.kafka.tools import TOOLS, JavaTools
+from tests.support.command_line import Cli
+from tests.support.group_members import GroupMembers
+from tests.support.kafka.tools import TOOLS, JavaTools
+from tests.support.seeding import Seeder
 
 COMMAND = f"{TOOLS}.consumer.group.ConsumerGroupCommand"
 

@@ -35,10 +35,10 @@ from kclient.protocol.messages.records.consumer_offsets import OffsetCommitValue
 from kclient.protocol.messages.sync_group import SyncGroupRequest
 from kclient.records import read_batches
 from refbroker.coordinators.records import decode_record
-from tests.integration.broker.wire import Wire
-from tests.interop.broker_process import BrokerProcess
-from tests.interop.kafka.cluster import KafkaCluster
-from tests.waiting import wait_until
+from tests.support.broker_process import BrokerProcess
+from tests.support.kafka.cluster import KafkaCluster
+from tests.support.waiting import wait_until
+from tests.support.wire import Wire
 
 TOPIC, OTHER, MISSING = "group-differences", "group-differences-other", "group-differences-missing"
 STRANGER = UUID(int=99)

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from tests.interop.broker_process import BrokerProcess
 from tests.interop.conftest import Target
-from tests.interop.kafka.cluster import free_ports
-from tests.interop.kafka.tools import TOOLS, JavaTools, keyed_lines
 from tests.interop.members import Aiokafka, Confluent, KafkaPython, Kclient, closing, poll_until, produce, share
+from tests.support.broker_process import BrokerProcess
+from tests.support.kafka.cluster import free_ports
+from tests.support.kafka.tools import TOOLS, JavaTools, keyed_lines
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::ResourceWarning"),

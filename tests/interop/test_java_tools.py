@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from tests.interop.conftest import Target
-from tests.interop.kafka.jars import run_tool
-from tests.interop.kafka.tools import KEYED_INPUT, KEYED_OUTPUT, TOOLS, JavaTools, keyed_lines
 from tests.interop.members import Java, poll_until
-from tests.waiting import wait_until
+from tests.support.kafka.jars import run_tool
+from tests.support.kafka.tools import KEYED_INPUT, KEYED_OUTPUT, TOOLS, JavaTools, keyed_lines
+from tests.support.waiting import wait_until
 
 FILLED_RECORDS = 500
 GROUP_TOOL = f"{TOOLS}.consumer.group.ConsumerGroupCommand"

@@ -10,10 +10,10 @@ from kclient import Admin, NewTopic, TopicPartition
 from kclient.admin import AlterConfig, ConfigResource, OffsetSpec, TransactionState
 from kclient.errors import ProducerFencedError, TransactionAbortableError
 from kclient.types import PreparedTransaction
-from tests.integration.raw_transactions import RawTransactions
-from tests.interop.kafka.jars import run_tool
-from tests.interop.kafka.tools import KEYED_INPUT, LONG_MS, TOOLS, JavaTools, keyed_lines
-from tests.waiting import wait_until
+from tests.support.kafka.jars import run_tool
+from tests.support.kafka.tools import KEYED_INPUT, LONG_MS, TOOLS, JavaTools, keyed_lines
+from tests.support.raw_transactions import RawTransactions
+from tests.support.waiting import wait_until
 
 COMMAND = f"{TOOLS}.TransactionsCommand"
 RECORDS = 2000

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.interop.killing import KILLS, TIMEOUT, Load, Note, kill_under_load
+from tests.support.killing import KILLS, TIMEOUT, Load, Note, kill_under_load
 
 
 @pytest.mark.interop

@@ -13,7 +13,7 @@ import pytest
 
 from kclient import Admin, Consumer, NewTopic, Producer, TopicPartition
 from kclient.errors import UnsupportedVersionError
-from tests.waiting import wait_until
+from tests.support.waiting import wait_until
 
 confluent_kafka = pytest.importorskip("confluent_kafka")
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from tests.interop.broker_process import BrokerProcess
-from tests.interop.kafka.tools import KEYED_INPUT, KEYED_OUTPUT, TOOLS, JavaTools, keyed_lines
-from tests.waiting import wait_until
+from tests.support.broker_process import BrokerProcess
+from tests.support.kafka.tools import KEYED_INPUT, KEYED_OUTPUT, TOOLS, JavaTools, keyed_lines
+from tests.support.waiting import wait_until
 
 RECORDS = 300
 NODE = 1

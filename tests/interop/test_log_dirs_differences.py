@@ -12,10 +12,10 @@ from kclient import Admin, Consumer, NewTopic, Producer, TopicPartition
 from kclient.protocol.messages.alter_replica_log_dirs import AlterReplicaLogDirsRequest
 from kclient.protocol.messages.describe_log_dirs import DescribeLogDirsRequest
 from kclient.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
-from tests.integration.broker.wire import Wire
-from tests.interop.broker_process import BrokerProcess
-from tests.interop.kafka.cluster import KafkaCluster
-from tests.waiting import wait_until
+from tests.support.broker_process import BrokerProcess
+from tests.support.kafka.cluster import KafkaCluster
+from tests.support.waiting import wait_until
+from tests.support.wire import Wire
 
 RECORDS = 200
 BROKER = 4

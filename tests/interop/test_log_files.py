@@ -12,9 +12,9 @@ import pytest
 
 from kclient.records import BatchBuilder, read_batches
 from refbroker.log import LogConfig, LogManager, PartitionLog
-from tests.interop.kafka.cluster import KafkaCluster
-from tests.interop.kafka.jars import run_tool
-from tests.interop.kafka.tools import JavaTools, keyed_lines
+from tests.support.kafka.cluster import KafkaCluster
+from tests.support.kafka.jars import run_tool
+from tests.support.kafka.tools import JavaTools, keyed_lines
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 

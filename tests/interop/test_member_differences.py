@@ -22,9 +22,9 @@ from kclient.protocol.messages.join_group import JoinGroupRequest, JoinGroupResp
 from kclient.protocol.messages.leave_group import LeaveGroupRequest
 from kclient.protocol.messages.records.consumer_offsets import GroupMetadataKey, GroupMetadataValue
 from kclient.protocol.messages.sync_group import SyncGroupRequest
-from tests.integration.broker.wire import Wire
 from tests.interop.plays import Pending, Play, two_brokers
-from tests.waiting import wait_until
+from tests.support.waiting import wait_until
+from tests.support.wire import Wire
 
 SETTINGS = {"group.initial.rebalance.delay.ms": "500", "group.max.size": "4", "offsets.topic.num.partitions": "4"}
 REBALANCING = 27

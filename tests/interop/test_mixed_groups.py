@@ -19,8 +19,8 @@ from kclient.protocol.log_records import decode_key, decode_versioned
 from kclient.protocol.messages.records.consumer_offsets import GroupMetadataKey, GroupMetadataValue
 from kclient.types import TopicPartition
 from tests.interop.conftest import Target
-from tests.interop.kafka.tools import JavaTools
 from tests.interop.members import Confluent, GroupMember, Java, Kclient, poll_until, produce, share
+from tests.support.kafka.tools import JavaTools
 
 pytestmark = [
     pytest.mark.timeout(300),

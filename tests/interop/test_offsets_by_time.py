@@ -9,8 +9,8 @@ import pytest
 
 from kclient import Admin, Consumer, NewTopic, Producer, TopicPartition
 from refbroker.testing import RefBroker
-from tests.interop.kafka.cluster import KafkaCluster
-from tests.interop.kafka.tools import JavaTools
+from tests.support.kafka.cluster import KafkaCluster
+from tests.support.kafka.tools import JavaTools
 
 WHERE = TopicPartition("orders", 0)
 # Records 3 ms apart, and some that are older than those before them.

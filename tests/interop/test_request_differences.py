@@ -37,10 +37,10 @@ from kclient.protocol.messages.metadata import MetadataRequest
 from kclient.protocol.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse
 from kclient.protocol.messages.produce import ProduceRequest
 from kclient.records import BatchBuilder
-from tests.integration.broker.wire import Wire
-from tests.interop.broker_process import BrokerProcess
-from tests.interop.kafka.cluster import KafkaCluster
-from tests.waiting import wait_until
+from tests.support.broker_process import BrokerProcess
+from tests.support.kafka.cluster import KafkaCluster
+from tests.support.waiting import wait_until
+from tests.support.wire import Wire
 
 A, B, COMPACTED, MISSING = "requests-a", "requests-b", "requests-compacted", "requests-missing"
 UNKNOWN_ID, NO_ID = UUID(int=77), UUID(int=0)

@@ -15,8 +15,8 @@ from uuid import UUID
 
 import pytest
 
-from tests.interop.kafka.jars import run_tool
-from tests.unit.broker.assignor_cases import SAMPLE, assigned_here
+from tests.support.assignor_cases import SAMPLE, assigned_here
+from tests.support.kafka.jars import run_tool
 
 PROGRAM = Path(__file__).with_name("java") / "ServerAssignors.java"
 CASES = 600

@@ -26,8 +26,8 @@ from kclient.protocol.messages.list_transactions import ListTransactionsRequest
 from kclient.protocol.messages.offset_commit import OffsetCommitRequest
 from kclient.protocol.messages.offset_delete import OffsetDeleteRequest
 from tests.interop.transaction_plays import UNDECIDED, TransactionPlay, differences, two_coordinators
-from tests.raw_producer import NOTHING, RawProducer
-from tests.waiting import wait_until
+from tests.support.raw_producer import NOTHING, RawProducer
+from tests.support.waiting import wait_until
 
 PLAYS = int(os.environ.get("KCLIENT_TRANSACTION_PLAYS", "4"))
 STEPS = 60

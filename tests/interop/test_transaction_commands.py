@@ -10,11 +10,11 @@ import pytest
 from kclient import Admin, NewTopic, PreparedTransaction, TopicPartition
 from kclient.admin import OffsetSpec, TransactionState
 from kclient.errors import ProducerFencedError
-from tests.integration.command_line import Cli
-from tests.integration.raw_transactions import RawTransactions
 from tests.interop.conftest import Target
-from tests.interop.kafka.tools import LONG_MS, TOOLS, JavaTools
-from tests.waiting import wait_until
+from tests.support.command_line import Cli
+from tests.support.kafka.tools import LONG_MS, TOOLS, JavaTools
+from tests.support.raw_transactions import RawTransactions
+from tests.support.waiting import wait_until
 
 COMMAND = f"{TOOLS}.TransactionsCommand"
 

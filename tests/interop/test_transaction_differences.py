@@ -25,8 +25,8 @@ from kclient.protocol.messages.produce import ProduceRequest
 from kclient.protocol.messages.sync_group import SyncGroupRequest
 from kclient.records import COMMIT, control_batch
 from tests.interop.transaction_plays import TransactionPlay, differences, two_coordinators
-from tests.raw_producer import TIMESTAMP_MS, RawProducer, produce_request
-from tests.waiting import wait_until
+from tests.support.raw_producer import TIMESTAMP_MS, RawProducer, produce_request
+from tests.support.waiting import wait_until
 
 INT32_MAX = 2**31 - 1
 

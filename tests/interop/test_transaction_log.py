@@ -14,12 +14,12 @@ from typing import Any
 
 import pytest
 
-from tests.interop.broker_process import BrokerProcess
 from tests.interop.conftest import FEW_PARTITIONS
 from tests.interop.dumps import assert_same
-from tests.interop.kafka.cluster import KafkaCluster
-from tests.interop.kafka.tools import JavaTools
-from tests.waiting import wait_until
+from tests.support.broker_process import BrokerProcess
+from tests.support.kafka.cluster import KafkaCluster
+from tests.support.kafka.tools import JavaTools
+from tests.support.waiting import wait_until
 
 # What others leave open is theirs to mend.
 pytestmark = [

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from tests.integration.broker.wire import Wire
-from tests.interop.broker_process import BrokerProcess
-from tests.interop.kafka.cluster import KafkaCluster
-from tests.transaction_driver import Driver
+from tests.support.broker_process import BrokerProcess
+from tests.support.kafka.cluster import KafkaCluster
+from tests.support.transaction_driver import Driver
+from tests.support.wire import Wire
 
 SETTINGS = {
     "transaction.state.log.num.partitions": "2",

@@ -15,8 +15,8 @@ import pytest
 
 from kclient import Admin, Consumer, NewTopic, TopicPartition
 from kclient.admin import OffsetSpec
-from tests.integration.raw_transactions import RawTransactions
 from tests.interop.transactional import CLIENTS, Fenced, Refused, Transactional
+from tests.support.raw_transactions import RawTransactions
 
 # What the others leave open is theirs to mend.
 pytestmark = [

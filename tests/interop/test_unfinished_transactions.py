@@ -19,9 +19,9 @@ from kclient.protocol.log_records import decode_versioned
 from kclient.protocol.messages.records.transaction_state import TransactionLogValue
 from kclient.records import RecordBatch, read_batches
 from refbroker.coordinators.transactions.states import TransactionState as Stored
-from tests.interop.broker_process import BrokerProcess
-from tests.interop.kafka.cluster import KafkaCluster
-from tests.waiting import wait_until
+from tests.support.broker_process import BrokerProcess
+from tests.support.kafka.cluster import KafkaCluster
+from tests.support.waiting import wait_until
 
 PLACE, GROUP = TopicPartition("paid", 0), "group"
 SECONDS = 60.0

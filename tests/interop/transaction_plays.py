@@ -23,8 +23,8 @@ from kclient.protocol.messages.list_offsets import ListOffsetsRequest
 from kclient.protocol.messages.offset_fetch import OffsetFetchRequest
 from kclient.records import parse_control_record, read_batches
 from tests.interop.plays import Play, two_brokers
-from tests.raw_producer import NOTHING, RawProducer
-from tests.waiting import wait_until
+from tests.support.raw_producer import NOTHING, RawProducer
+from tests.support.waiting import wait_until
 
 SETTINGS = {
     "group.initial.rebalance.delay.ms": "0",

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 from kclient import ConsumerGroupMetadata, Producer, TopicPartition
 from kclient.errors import InvalidProducerEpochError, ProducerFencedError
-from tests.interop.kafka.jars import TOOL_FLAGS, classpath
+from tests.support.kafka.jars import TOOL_FLAGS, classpath
 
 SECONDS = 30.0
 PROGRAM = Path(__file__).with_name("java") / "TransactionalProducer.java"

@@ -12,8 +12,8 @@ from abc import ABC, abstractmethod
 from typing import Any, Generic, TypeVar
 
 from kclient.types import TopicPartition
-from tests.sim.groups import GroupCluster, Owner
-from tests.sim.network import NO_FAULTS, Faults, Simulation
+from tests.support.engines.groups import GroupCluster, Owner
+from tests.support.engines.network import NO_FAULTS, Faults, Simulation
 
 STORMY = Faults(
     refuse=0.1,

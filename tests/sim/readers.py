@@ -20,8 +20,8 @@ from kclient.protocol.messages.records.consumer_offsets import OffsetCommitKey, 
 from kclient.types import TopicPartition
 from refbroker.coordinators.groups.offset_requests import OffsetRequests
 from refbroker.coordinators.groups.offsets import NO_PRODUCER, CommittedOffsets
-from tests.sim.groups import GROUP, GroupCluster, Owner
-from tests.sim.network import Later, Simulation
+from tests.support.engines.groups import GROUP, GroupCluster, Owner
+from tests.support.engines.network import Later, Simulation
 
 
 class CommittingCluster(GroupCluster):

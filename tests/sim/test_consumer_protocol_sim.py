@@ -10,9 +10,9 @@ import pytest
 from kclient.consumer.group.consumer_protocol.states import ConsumerState
 from kclient.errors import MaxPollExceeded
 from kclient.net.operation import Operation
-from tests.sim.consumer_groups import ConsumerCluster
 from tests.sim.group_runs import STORMY, GroupRun
-from tests.sim.network import NO_FAULTS, Faults
+from tests.support.engines.consumer_groups import ConsumerCluster
+from tests.support.engines.network import NO_FAULTS, Faults
 
 # A coordinator tells a target once: one that heard a heartbeat of a connection which had ended before, whose answer
 # nobody gets, would wait for ever. It does not happen but in a simulation.

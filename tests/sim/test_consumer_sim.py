@@ -8,7 +8,7 @@ import pytest
 
 from kclient.protocol.messages.fetch import FetchRequest
 from kclient.types import TopicPartition
-from tests.unit.consumer.model import Model
+from tests.support.consumer_model import Model
 
 
 class Run:

@@ -12,8 +12,8 @@ from kclient.consumer.group.classic.states import MemberState
 from kclient.errors import MaxPollExceeded
 from kclient.types import TopicPartition
 from tests.sim.group_runs import STORMY, GroupRun
-from tests.sim.groups import GroupCluster, Owner
-from tests.sim.network import NO_FAULTS, Faults
+from tests.support.engines.groups import GroupCluster, Owner
+from tests.support.engines.network import NO_FAULTS, Faults
 
 
 class Run(GroupRun[GroupCluster]):

@@ -17,9 +17,9 @@ import pytest
 
 from kclient.consumer.group.classic.states import MemberState
 from kclient.types import TopicPartition
-from tests.sim.groups import Owner
-from tests.sim.network import NO_FAULTS, Faults, Simulation
 from tests.sim.readers import CommittingCluster, Reader
+from tests.support.engines.groups import Owner
+from tests.support.engines.network import NO_FAULTS, Faults, Simulation
 
 ROUNDS = int(os.environ.get("KCLIENT_SIM_ROUNDS", "60"))
 MEMBERS = 20

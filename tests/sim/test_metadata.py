@@ -12,7 +12,7 @@ from kclient.net.cluster import Cluster
 from kclient.net.manager import Request
 from kclient.protocol import Message
 from kclient.protocol.messages.metadata import MetadataRequest, MetadataResponse
-from tests.sim.network import NO_FAULTS, Faults, Simulation, with_api_versions
+from tests.support.engines.network import NO_FAULTS, Faults, Simulation, with_api_versions
 
 STORMY = Faults(
     refuse=0.2,

@@ -37,7 +37,7 @@ from kclient.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from kclient.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from kclient.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
 from kclient.types import OffsetAndMetadata, TopicPartition
-from tests.sim.network import NO_FAULTS, Faults, Simulation, with_api_versions
+from tests.support.engines.network import NO_FAULTS, Faults, Simulation, with_api_versions
 
 TOPIC_ID = uuid.UUID(int=9)
 PARTITIONS = [TopicPartition("t", number) for number in range(6)]

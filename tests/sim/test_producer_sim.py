@@ -16,7 +16,7 @@ from kclient.net.manager import Request
 from kclient.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from kclient.protocol.messages.produce import ProduceRequest, ProduceResponse
 from kclient.records import read_batches
-from tests.unit.producer.model import TOPIC_ID, Model, implementations
+from tests.support.producer_model import TOPIC_ID, Model, implementations
 
 PARTITIONS = 3
 BROKERS = 3

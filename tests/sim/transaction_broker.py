@@ -15,9 +15,9 @@ from refbroker.coordinators.transactions.metadata import NO_PRODUCER_ID, Transac
 from refbroker.coordinators.transactions.states import TransactionState
 from refbroker.testing.control.elections import elect
 from tests.sim.killing import KilledError, KillingDisk, KillingFiles
-from tests.sim.network import GONE, Gone, Later, Simulation
-from tests.unit.broker.harness import START_MS
-from tests.unit.broker.transactions.transactional import DATA, TOPIC, TransactionHarness
+from tests.support.broker_harness import START_MS
+from tests.support.engines.network import GONE, Gone, Later, Simulation
+from tests.support.transaction_harness import DATA, TOPIC, TransactionHarness
 
 OFFSETS = "__consumer_offsets"
 HOST = "b"

@@ -29,8 +29,8 @@ from kclient.producer.transactions.seams import PendingCall
 from kclient.protocol.messages.offset_fetch import OffsetFetchRequest
 from kclient.records import BatchBuilder
 from kclient.types import PreparedTransaction
-from tests.sim.network import Simulation
 from tests.sim.transaction_broker import DATA, HOST
+from tests.support.engines.network import Simulation
 
 NODE = 1
 CALL_SECONDS = 8.0

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kclient import Admin, NewTopic, Producer
-from tests.reading import read_all
+from tests.support.reading import read_all
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -18,9 +18,9 @@ import msgspec
 import psutil
 import pytest
 
-from tests.reading import committed
 from tests.spark.conftest import PROJECT, SESSION
-from tests.waiting import wait_until
+from tests.support.reading import committed
+from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -23,7 +23,7 @@ from kclient.spark.exactly_once.settings import Settings
 from kclient.spark.forks import forget_in_children
 from kclient.spark.options import ReadOptions, WriteOptions
 from kclient.spark.producers import ProducerCache, open_producer
-from tests.waiting import wait_until
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
 

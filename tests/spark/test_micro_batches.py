@@ -18,7 +18,7 @@ from kclient.spark.offsets import Offsets
 from kclient.spark.options import ReadOptions
 from kclient.spark.planning import Task
 from kclient.types import OffsetAndMetadata, PartitionInfo, TopicPartition
-from tests.logs import told_by_spark
+from tests.support.logs import told_by_spark
 
 A, B, C = TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("new", 0)
 

@@ -14,7 +14,7 @@ from kclient import Admin, NewPartitions, NewTopic, Producer, TopicPartition
 from kclient.spark.offsets import from_json
 from kclient.spark.progress import lag
 from refbroker.testing import RefBroker
-from tests.waiting import wait_until
+from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -17,7 +17,7 @@ from kclient.spark.offsets import from_json
 from kclient.spark.options import ReadOptions
 from kclient.spark.tasks import read_task
 from refbroker.testing import RefBroker
-from tests.waiting import wait_until
+from tests.support.waiting import wait_until
 
 pytest.importorskip("pyarrow")
 

@@ -19,9 +19,9 @@ from kclient.spark.planning import Task, plan
 from kclient.spark.ranges import batch_ranges
 from kclient.spark.schema import COLUMNS, arrow_schema
 from kclient.spark.tasks import read_task
-from tests.logs import told_by_spark
 from tests.spark.conftest import fill
-from tests.waiting import wait_until
+from tests.support.logs import told_by_spark
+from tests.support.waiting import wait_until
 
 pytest.importorskip("pyarrow")
 

@@ -17,7 +17,7 @@ from kclient.spark.options import ReadOptions
 from kclient.spark.watermark import DISCOVERY, FRESH, PAUSE, Ends, Watermark
 from kclient.types import PartitionInfo, TopicPartition
 from tests.spark.conftest import Clock
-from tests.waiting import wait_until
+from tests.support.waiting import wait_until
 
 A, B = TopicPartition("t", 0), TopicPartition("t", 1)
 

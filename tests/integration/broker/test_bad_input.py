@@ -17,8 +17,8 @@ from kclient.protocol.frames import decode_response_header
 from kclient.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from kclient.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from refbroker.testing import RefBroker
-from tests.integration.broker.wire import Wire, frame
-from tests.waiting import wait_until
+from tests.support.waiting import wait_until
+from tests.support.wire import Wire, frame
 
 CONNECTIONS = 10_000
 AT_ONCE = 200

@@ -12,7 +12,7 @@ import pytest
 
 from kclient import Consumer, Producer, TopicPartition
 from refbroker.testing import RefBroker
-from tests.waiting import wait_until
+from tests.support.waiting import wait_until
 
 PLACE = TopicPartition("states", 0)
 SEGMENT_RECORDS = 2000

@@ -17,8 +17,8 @@ from kclient.protocol.messages.metadata import MetadataRequest
 from refbroker.broker import Broker
 from refbroker.server import connection
 from refbroker.testing import RefBroker
-from tests.integration.broker.wire import Wire, fetch_request, frame, produce_request, values
-from tests.waiting import wait_until
+from tests.support.waiting import wait_until
+from tests.support.wire import Wire, fetch_request, frame, produce_request, values
 
 
 def test_pipelined_requests_are_answered_in_order(kafka: RefBroker) -> None:

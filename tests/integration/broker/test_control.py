@@ -21,8 +21,8 @@ from refbroker.testing import RefBroker, RemoteControl
 from refbroker.testing.control.client import RemoteDisk
 from refbroker.testing.control.server import ControlServer
 from refbroker.testing.simulated_disk import SimulatedDisk
-from tests.integration.broker.wire import Wire, fetch_request, produce_request, values
-from tests.interop.broker_process import BrokerProcess
+from tests.support.broker_process import BrokerProcess
+from tests.support.wire import Wire, fetch_request, produce_request, values
 
 
 @pytest.fixture

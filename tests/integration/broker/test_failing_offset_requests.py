@@ -13,7 +13,7 @@ from kclient.errors import FencedInstanceIdError, GroupAuthorizationError, Kafka
 from kclient.producer import Producer
 from kclient.types import OffsetAndMetadata, TopicPartition
 from refbroker.testing import RefBroker
-from tests.waiting import wait_until
+from tests.support.waiting import wait_until
 
 TP = TopicPartition("t", 0)
 SECONDS = 30.0

@@ -14,8 +14,8 @@ from kclient.protocol.messages.api_versions import ApiVersionsRequest
 from kclient.protocol.messages.fetch import FetchResponse
 from kclient.protocol.messages.metadata import MetadataRequest
 from refbroker.testing import RefBroker
-from tests.integration.broker.wire import Wire, fetch_request, frame, produce_request, values
-from tests.waiting import wait_until
+from tests.support.waiting import wait_until
+from tests.support.wire import Wire, fetch_request, frame, produce_request, values
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from kclient.protocol.messages.create_partitions import CreatePartitionsRequest
 from kclient.protocol.messages.create_topics import CreateTopicsRequest
 from kclient.protocol.messages.metadata import MetadataRequest
 from refbroker.testing import RefBroker
-from tests.integration.broker.wire import Wire, produce_request
+from tests.support.wire import Wire, produce_request
 
 LIMIT = 400
 POLICY_VIOLATION = PolicyViolationError.code

@@ -18,9 +18,9 @@ import pytest
 from kclient import errors
 from kclient.protocol.messages.metadata import MetadataRequest
 from refbroker.testing import RefBroker, SimulatedDisk
-from tests.integration.broker.wire import Wire, fetch_request, frame, produce_request, values
-from tests.interop.broker_process import BrokerProcess
-from tests.waiting import wait_until
+from tests.support.broker_process import BrokerProcess
+from tests.support.waiting import wait_until
+from tests.support.wire import Wire, fetch_request, frame, produce_request, values
 
 
 def produce(kafka: RefBroker | BrokerProcess, value: bytes) -> int:

@@ -19,8 +19,8 @@ from kclient.protocol.messages.offset_commit import OffsetCommitRequest
 from kclient.protocol.messages.offset_fetch import OffsetFetchRequest
 from refbroker.broker import Broker
 from refbroker.testing import RefBroker
-from tests.integration.broker.wire import Wire
-from tests.waiting import wait_until
+from tests.support.waiting import wait_until
+from tests.support.wire import Wire
 
 TOPIC, GROUP, PARTITIONS = "t", "g", 10
 SEGMENT_BYTES = 1 << 20

@@ -15,8 +15,8 @@ from kclient.protocol.messages.sync_group import SyncGroupRequest
 from refbroker.broker import Broker
 from refbroker.coordinators.groups.coordinator import OFFSETS_TOPIC
 from refbroker.testing import RefBroker, SimulatedDisk
-from tests.integration.broker.wire import Wire
-from tests.waiting import wait_until
+from tests.support.waiting import wait_until
+from tests.support.wire import Wire
 
 NOT_AVAILABLE, NOT_COORDINATOR, UNKNOWN_MEMBER, REBALANCING, MEMBER_ID_REQUIRED = 15, 16, 25, 27, 79
 SESSION_MS = 10_000

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from kclient import Producer
-from tests.interop.killing import KILLS, TIMEOUT, Load, kclient_load, kill_under_load
+from tests.support.killing import KILLS, TIMEOUT, Load, kclient_load, kill_under_load
 
 
 @pytest.mark.slow

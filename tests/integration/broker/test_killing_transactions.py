@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.broker.wire import Wire
-from tests.interop.broker_process import BrokerProcess
-from tests.interop.killing import KILLS, TIMEOUT
-from tests.transaction_driver import Driver
+from tests.support.broker_process import BrokerProcess
+from tests.support.killing import KILLS, TIMEOUT
+from tests.support.transaction_driver import Driver
+from tests.support.wire import Wire
 
 SETTINGS = {"transaction.state.log.num.partitions": "2", "offsets.topic.num.partitions": "1"}
 

@@ -15,9 +15,9 @@ from kclient import Consumer, Producer, TopicPartition
 from kclient.errors import KafkaStorageError
 from kclient.protocol.messages.alter_replica_log_dirs import AlterReplicaLogDirsRequest
 from refbroker.testing import RefBroker, SimulatedDisk
-from tests.integration.broker.wire import Wire
-from tests.interop.broker_process import BrokerProcess
-from tests.waiting import wait_until
+from tests.support.broker_process import BrokerProcess
+from tests.support.waiting import wait_until
+from tests.support.wire import Wire
 
 PARTITIONS = 3
 ROUNDS = 6

@@ -28,8 +28,8 @@ from refbroker.metrics.counters import Closed
 from refbroker.metrics.exposition import CONTENT_TYPE
 from refbroker.server.metrics.page import MetricsPage
 from refbroker.testing import RefBroker
-from tests.integration.broker.wire import Wire, fetch_request, frame, produce_request
-from tests.waiting import wait_until
+from tests.support.waiting import wait_until
+from tests.support.wire import Wire, fetch_request, frame, produce_request
 
 REQUESTS = "kafka_network_requestmetrics_requests_total"
 CLOSED = "kafka_server_socket_server_metrics_connection_close_total"

@@ -12,7 +12,7 @@ import pytest
 from kclient import Consumer, Producer, TopicPartition
 from kclient.errors import OffsetOutOfRangeError
 from refbroker.testing import RefBroker
-from tests.waiting import wait_until
+from tests.support.waiting import wait_until
 
 SEGMENT_BYTES = 1 << 20
 VALUE = b"v" * 1000

@@ -13,7 +13,7 @@ from kclient import errors
 from kclient.protocol.messages.produce import ProduceRequest
 from kclient.records import BatchBuilder
 from refbroker.testing import RefBroker, SimulatedDisk
-from tests.integration.broker.wire import Wire, fetch_request, produce_request, values
+from tests.support.wire import Wire, fetch_request, produce_request, values
 
 HOUR = 3600
 NOW_MS = 1_700_000_000_000

@@ -1,0 +1,131 @@
+"""Arguments of the wrong type: each call says so in its caller, before a broker is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from kclient.admin import Admin, AlterConfig, ConfigResource, NewPartitions, NewTopic, OffsetReset
+from kclient.admin.arguments import duration, mapping, number, partition, partitions, several, text
+from kclient.net.deadline import Deadline
+from kclient.types import TopicPartition
+from tests.kclient.admin.scripted import ScriptedCore, soon
+
+T0 = TopicPartition("t", 0)
+ORDERS = ConfigResource.topic("orders")
+
+
+class Silent(ScriptedCore):
+    """A cluster that may not be asked."""
+
+    def __init__(self) -> None:
+        super().__init__(lambda node, request: pytest.fail(f"{request} was sent"))
+
+    def deadline(self, name: str, timeout: float | None) -> Deadline:
+        return soon(name)
+
+    def drop(self, face: str) -> None:
+        pass
+
+
+@pytest.fixture
+def admin() -> Any:
+    made = Admin.__new__(Admin)
+    made._core = Silent()
+    return made
+
+
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        (lambda admin: admin.create_topics(["t"]), "create_topics takes a NewTopic, not 't'"),
+        (lambda admin: admin.create_topics("t"), "create_topics takes several of a NewTopic, not 't'"),
+        (lambda admin: admin.create_topics(NewTopic("t")), "create_topics takes several of a NewTopic"),
+        (lambda admin: admin.delete_topics([None]), "delete_topics takes a text, not None"),
+        (lambda admin: admin.delete_topics(3), "delete_topics takes several of a text, not 3"),
+        (lambda admin: admin.describe_topics([T0]), "describe_topics takes a text, not TopicPartition"),
+        (lambda admin: admin.create_partitions({"t": 50}), "create_partitions takes a NewPartitions, not 50"),
+        (lambda admin: admin.create_partitions({3: NewPartitions(5)}), "create_partitions takes a text, not 3"),
+        (lambda admin: admin.create_partitions(["t"]), r"create_partitions takes a mapping, not \['t'\]"),
+        (lambda admin: admin.describe_configs(ORDERS), "describe_configs takes a ConfigResource, not <ResourceType"),
+        (lambda admin: admin.describe_configs(["orders"]), "describe_configs takes a ConfigResource, not 'orders'"),
+        (
+            lambda admin: admin.incremental_alter_configs({"orders": []}),
+            "incremental_alter_configs takes a ConfigResource, not 'orders'",
+        ),
+        (
+            lambda admin: admin.incremental_alter_configs({ORDERS: AlterConfig.delete("a")}),
+            "incremental_alter_configs takes an AlterConfig, not 'a'",
+        ),
+        (lambda admin: admin.list_offsets({T0: "latest"}), "list_offsets takes a whole number, not 'latest'"),
+        (lambda admin: admin.list_offsets({"t": -1}), r"list_offsets takes a TopicPartition\(.*, not 't'"),
+        (lambda admin: admin.delete_records({T0: None}), "delete_records takes a whole number, not None"),
+        (lambda admin: admin.list_groups(states=["Stable"]), r"list_groups\(states=\) takes a GroupState, not 'St"),
+        (lambda admin: admin.list_groups(types="Classic"), r"list_groups\(types=\) takes several of a GroupType"),
+        (lambda admin: admin.describe_groups([1]), "describe_groups takes a text, not 1"),
+        (lambda admin: admin.delete_groups(None), "delete_groups takes several of a text, not None"),
+        (lambda admin: admin.group_lag(1), "group_lag takes several of a text, not 1"),
+        (lambda admin: admin.remove_group_members(1, everyone=True), "remove_group_members takes a text, not 1"),
+        (lambda admin: admin.remove_group_members("g", member_ids=[1]), r"remove_group_members\(member_ids=\) takes a"),
+        (lambda admin: admin.list_group_offsets({"g": T0}), r"list_group_offsets takes a TopicPartition\(.*, not 't'"),
+        (lambda admin: admin.alter_group_offsets("g", {T0: "4"}), "alter_group_offsets takes an OffsetAndMetadata"),
+        (lambda admin: admin.alter_group_offsets(["g"], {T0: 4}), r"alter_group_offsets takes a text, not \['g'\]"),
+        (lambda admin: admin.delete_group_offsets("g", ["t"]), r"delete_group_offsets takes a TopicPartition\(.*'t'"),
+        (lambda admin: admin.reset_group_offsets("g", "earliest"), "reset_group_offsets takes an OffsetReset, not 'e"),
+        (
+            lambda admin: admin.reset_group_offsets("g", OffsetReset.latest(), partitions=[("t", "0")]),
+            r"reset_group_offsets takes a TopicPartition\(.*, not \('t', '0'\)",
+        ),
+        (
+            lambda admin: admin.list_transactions(states="Ongoing"),
+            r"list_transactions\(states=\) takes several of",
+        ),
+        (lambda admin: admin.list_transactions(producer_ids=["7"]), r"\(producer_ids=\) takes a whole number, not '7'"),
+        (lambda admin: admin.list_transactions(min_duration="1h"), r"\(min_duration=\) takes seconds, not '1h'"),
+        (lambda admin: admin.list_transactions(transactional_id_pattern=b"a"), r"_pattern=\) takes a text, not b'a'"),
+        (lambda admin: admin.describe_transactions([7]), "describe_transactions takes a text, not 7"),
+        (lambda admin: admin.complete_transaction("etl-1"), "complete_transaction takes a PreparedTransaction, not"),
+        (lambda admin: admin.fence_producers(None), "fence_producers takes several of a text, not None"),
+        (lambda admin: admin.describe_producers(T0), r"describe_producers takes a TopicPartition\(.*, not 't'"),
+        (lambda admin: admin.describe_producers([T0], broker_id="1"), r"\(broker_id=\) takes a whole number, not '1'"),
+        (lambda admin: admin.find_hanging_transactions(topics=[T0]), r"\(topics=\) takes a text, not TopicPartition"),
+        (lambda admin: admin.find_hanging_transactions(max_transaction_timeout="15"), "takes seconds, not '15'"),
+        (
+            lambda admin: admin.abort_transaction("t", start_offset=5),
+            r"abort_transaction takes a TopicPartition\(",
+        ),
+        (
+            lambda admin: admin.abort_transaction(T0, start_offset="5"),
+            r"\(start_offset=\) takes a whole number, not '5'",
+        ),
+        (
+            lambda admin: admin.abort_transaction(T0, producer_id=7, producer_epoch=3.0),
+            r"\(producer_epoch=\) takes a whole number, not 3\.0",
+        ),
+        (lambda admin: NewTopic("t", "6"), r"NewTopic\(num_partitions=\) takes a whole number, not '6'"),
+        (lambda admin: NewTopic("t", configs=[("a", 1)]), r"NewTopic\(configs=\) takes a Mapping"),
+        (lambda admin: NewPartitions(True), r"NewPartitions\(total_count=\) takes a whole number, not True"),
+        (lambda admin: OffsetReset.shift_by("3"), r"OffsetReset\.shift_by takes a whole number, not '3'"),
+        (lambda admin: OffsetReset.by_duration("PT1H"), r"OffsetReset\.by_duration takes seconds, not 'PT1H'"),
+    ],
+)
+def test_a_wrong_argument_is_named_in_the_caller(admin: Any, call: Callable[[Any], object], says: str) -> None:
+    with pytest.raises(TypeError, match=says):
+        call(admin)
+
+
+def test_what_fits_is_taken_in_the_forms_that_it_has() -> None:
+    assert several("t", str, "call") == ["t"]
+    assert several(iter("tu"), str, "call") == ["t", "u"]
+    assert partition(("t", 0), "call") == T0
+    assert partitions({T0: 1}, "call") == [T0]
+    assert mapping({("t", 0): 4}, partition, number, "call") == {T0: 4}
+    assert duration(3, "call") == 3.0
+    assert text("", "call") == ""
+
+
+def test_one_partition_is_not_read_as_two() -> None:
+    with pytest.raises(TypeError, match=r"call takes a TopicPartition\(topic, partition\), not 't'"):
+        partitions(T0, "call")

@@ -1,0 +1,404 @@
+"""The member of the consumer protocol against a scripted coordinator: its states, each answer, fields, and timers."""
+
+from __future__ import annotations
+
+from concurrent.futures import Future
+
+import pytest
+
+from kclient import errors
+from kclient.consumer.group.consumer_protocol.heartbeat import Held
+from kclient.consumer.group.consumer_protocol.states import CONSUMER_TRANSITIONS, HEARTBEATS, IN_GROUP
+from kclient.consumer.group.events import Failed, Rejoin, Target
+from kclient.errors import (
+    DisconnectedError,
+    IllegalStateError,
+    KafkaError,
+    NotKafkaError,
+    UnsupportedVersionError,
+)
+from tests.kclient.consumer.group.consumer_protocol.member_case import Case, State, T, U
+
+
+def test_every_state_is_in_the_table_and_leads_back_to_unsubscribed() -> None:
+    assert CONSUMER_TRANSITIONS.keys() == set(State)
+    for state in State:
+        reached, found = {state}, {state}
+        while found:
+            found = {after for before in found for after in CONSUMER_TRANSITIONS[before]} - reached
+            reached |= found
+        assert State.UNSUBSCRIBED in reached
+    assert CONSUMER_TRANSITIONS[State.FATAL] == {State.UNSUBSCRIBED}
+    assert {State.JOINING} == HEARTBEATS - IN_GROUP
+
+
+def test_a_transition_that_is_not_in_the_table_is_an_error() -> None:
+    with pytest.raises(IllegalStateError, match="from unsubscribed to stable"):
+        Case().member._move_to(State.STABLE)
+
+
+def test_member_joins_reconciles_acknowledges_at_once_and_then_heartbeats_as_the_coordinator_says() -> None:
+    case = Case(client_rack="r", group_remote_assignor="range", max_poll_interval_ms=60_000)
+    assert case.sent() is None
+    case.subscribe("t", "u")
+    joining, first = case.next_heartbeat()
+    assert case.state is State.JOINING
+    assert case.member.generation_now() is None
+    assert case.sent() is None, "one heartbeat at a time"
+    assert (first.group_id, first.member_epoch, first.instance_id, first.rack_id) == ("g", 0, None, "r")
+    assert (first.rebalance_timeout_ms, first.server_assignor) == (60_000, "range")
+    assert (first.subscribed_topic_names, first.subscribed_topic_regex) == (["t", "u"], None)
+    assert first.topic_partitions == []
+    case.answer(epoch=7, assigned={T: [1, 0], U: []}, request=joining)
+    assert case.state is State.RECONCILING
+    assert case.member.rebalancing
+    assert case.events == [Target(1, 0, 1, {T: (0, 1)})]
+    generation = case.member.generation_now()
+    assert generation is not None
+    assert (generation.id, generation.member_id) == (7, first.member_id)
+    assert case.sent() is None, "not before the interval"
+    case.reconcile()
+    assert case.state is State.ACKNOWLEDGING
+    before = case.now
+    message = case.answer(epoch=7)
+    assert case.now == before
+    assert [(one.topic_id, one.partitions) for one in message.topic_partitions] == [(T, [0, 1])]
+    assert (message.subscribed_topic_names, message.rebalance_timeout_ms, message.rack_id) == (None, -1, None)
+    assert case.state is State.STABLE
+    message = case.answer(epoch=8)
+    assert case.now == before + 3.0
+    assert (message.member_epoch, message.topic_partitions, message.server_assignor) == (7, None, None)
+    generation = case.member.generation_now()
+    assert generation is not None
+    assert generation.id == 8
+    assert case.state is State.STABLE
+
+
+def test_target_that_changes_while_the_owner_works_is_reconciled_after_the_acknowledgement() -> None:
+    case = Case()
+    case.subscribe("t")
+    case.answer(assigned={T: [0, 1]})
+    first = case.events[-1]
+    assert isinstance(first, Target)
+    case.answer(epoch=2, assigned={T: [0]})
+    assert case.state is State.RECONCILING
+    case.member.reconciled(0, Held(first.target, first.partitions), case.now)
+    message = case.answer(epoch=2)
+    assert message.topic_partitions[0].partitions == [0, 1]
+    assert case.state is State.RECONCILING
+    case.reconcile(2)
+    message = case.answer(epoch=2)
+    assert message.topic_partitions[0].partitions == [0]
+    assert case.state is State.STABLE
+
+
+def test_the_same_partitions_are_acknowledged_once_for_each_target() -> None:
+    case = Case().stable()
+    case.answer(epoch=2, assigned={T: [0]})
+    case.answer(epoch=3, assigned={T: [0, 1]})
+    case.reconcile(3)
+    assert case.answer(epoch=3).topic_partitions[0].partitions == [0, 1]
+    assert case.state is State.STABLE
+    case.answer(epoch=4, assigned={T: [0, 1]})
+    assert case.state is State.STABLE, "it has that already"
+
+
+def test_part_of_a_target_may_be_acknowledged_and_the_rest_later() -> None:
+    case = Case()
+    case.subscribe("t")
+    case.answer(assigned={T: [0], U: [0]})
+    case.member.reconciled(0, Held(1, {T: (0,)}), case.now)
+    assert len(case.answer().topic_partitions) == 2, "the rest may be taken at any moment"
+    assert case.state is State.RECONCILING
+    case.reconcile()
+    assert len(case.answer().topic_partitions) == 2
+    assert case.state is State.STABLE
+
+
+def test_what_the_owner_may_have_taken_already_is_named_by_a_whole_heartbeat() -> None:
+    case = Case().stable()
+    case.answer(epoch=2, assigned={T: [0], U: [5]})
+    case.answer(errors.CoordinatorLoadInProgressError.code)
+    message = case.answer(epoch=3, assigned={T: [0]})
+    assert {one.topic_id: one.partitions for one in message.topic_partitions} == {T: [0, 1], U: [5]}
+    assert case.answer(epoch=3).topic_partitions is None
+    case.reconcile(3)
+    message = case.answer(epoch=3)
+    assert {one.topic_id: one.partitions for one in message.topic_partitions} == {T: [0]}
+    assert case.state is State.STABLE
+
+
+def test_changed_subscription_is_told_at_once_and_only_what_changed() -> None:
+    case = Case().stable()
+    case.subscribe("t", "u", holding=0)
+    before = case.now
+    message = case.answer()
+    assert case.now == before
+    assert (message.subscribed_topic_names, message.subscribed_topic_regex) == (["t", "u"], None)
+    assert message.topic_partitions is None
+    case.subscribe(regex="x.*", holding=0)
+    request, message = case.next_heartbeat()
+    assert (message.subscribed_topic_names, message.subscribed_topic_regex) == ([], "x.*")
+    assert request.minimum_version == 1
+    case.answer(request=request)
+    case.subscribe("t", holding=0)
+    message = case.answer()
+    assert (message.subscribed_topic_names, message.subscribed_topic_regex) == (["t"], "")
+    request, message = case.next_heartbeat()
+    assert message.subscribed_topic_regex is None
+    assert request.minimum_version is None
+
+
+@pytest.mark.parametrize("code", [errors.CoordinatorLoadInProgressError.code, errors.FencedMemberEpochError.code])
+def test_a_pattern_that_is_given_up_is_taken_back_until_the_coordinator_has_heard_it(code: int) -> None:
+    case = Case()
+    case.subscribe(regex="x.*")
+    case.answer(assigned={})
+    case.reconcile()
+    case.answer()
+    case.subscribe("t", holding=0)
+    message = case.answer(code)
+    assert (message.subscribed_topic_names, message.subscribed_topic_regex) == (["t"], "")
+    case.subscribe("t")  # the owner joins again, if it has to
+    message = case.answer(code)
+    assert (message.subscribed_topic_names, message.subscribed_topic_regex) == (["t"], ""), (
+        "nobody knows whether it did"
+    )
+    case.subscribe("t")
+    assert case.answer(epoch=2).subscribed_topic_regex == ""
+    assert case.answer(epoch=2).subscribed_topic_regex is None
+    case.answer(code)
+    case.subscribe("t")
+    assert case.answer(epoch=2).subscribed_topic_regex is None, "brokers that know no patterns are not told of one"
+
+
+@pytest.mark.parametrize("trouble", ["answer", "connection"])
+def test_after_trouble_the_next_heartbeat_tells_everything(trouble: str) -> None:
+    case = Case().stable()
+    request, _ = case.next_heartbeat()
+    if trouble == "answer":
+        case.answer(errors.CoordinatorLoadInProgressError.code, request=request)
+    else:
+        request.on_error(DisconnectedError("gone"), case.now)
+        assert isinstance(case.coordinator.forgotten[-1], DisconnectedError)
+    message = case.answer()
+    assert message.member_epoch == 1
+    assert (message.subscribed_topic_names, message.rebalance_timeout_ms) == (["t"], 300_000)
+    assert message.topic_partitions[0].partitions == [0, 1]
+    assert case.state is State.STABLE
+    assert not case.events
+
+
+@pytest.mark.parametrize("joined", [False, True])
+@pytest.mark.parametrize("kind", [errors.NotCoordinatorError, errors.CoordinatorNotAvailableError])
+def test_coordinator_that_moved_is_looked_up(kind: type[errors.BrokerError], joined: bool) -> None:
+    case = Case()
+    if joined:
+        case.stable()
+    else:
+        case.subscribe("t")
+    case.answer(kind.code)
+    assert isinstance(case.coordinator.forgotten[-1], kind)
+    assert case.state is (State.STABLE if joined else State.JOINING)
+    assert case.sent() is not None, "the lookup waits as long as is due"
+
+
+@pytest.mark.parametrize("kind", [errors.CoordinatorLoadInProgressError, errors.RequestTimedOutError])
+def test_what_passes_is_tried_again_after_a_pause(kind: type[errors.BrokerError]) -> None:
+    case = Case()
+    case.subscribe("t")
+    for _ in range(3):
+        before = case.now
+        case.answer(kind.code)
+        assert case.sent() is None
+        request, _ = case.next_heartbeat()
+        assert case.now > before
+        case.answer(assigned={}, request=request)
+        case = Case()
+        case.subscribe("t")
+
+
+@pytest.mark.parametrize("kind", [errors.UnknownMemberIdError, errors.FencedMemberEpochError])
+def test_fenced_member_loses_everything_and_joins_when_its_owner_has_heard(kind: type[errors.BrokerError]) -> None:
+    case = Case().stable()
+    last = case.member.generation_now()
+    case.answer(kind.code)
+    assert case.state is State.FENCED
+    assert case.member.generation_now() is None
+    assert case.member.last_generation() == last is not None
+    (event,) = case.events
+    assert isinstance(event, Rejoin)
+    assert event.lost
+    assert event.error is None
+    assert case.sent() is None
+    case.subscribe("t", "u", holding=0)
+    assert case.state is State.FENCED, "the owner still reads what is lost"
+    case.subscribe("t", "u")
+    request, message = case.next_heartbeat()
+    assert (message.member_epoch, message.topic_partitions) == (0, [])
+    case.answer(epoch=9, assigned={T: [0, 1]}, request=request)
+    assert case.events[-1] == Target(1, 1, 1, {T: (0, 1)})
+
+
+def test_member_that_is_fenced_while_it_joins_tries_again_after_a_pause() -> None:
+    case = Case()
+    case.subscribe("t")
+    before = case.now
+    case.answer(errors.FencedMemberEpochError.code)
+    assert case.state is State.JOINING
+    assert not case.events
+    case.next_heartbeat()
+    assert case.now > before
+
+
+@pytest.mark.parametrize("joined", [False, True])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        errors.UnreleasedInstanceIdError,
+        errors.FencedInstanceIdError,
+        errors.UnsupportedAssignorError,
+        errors.InvalidRegularExpressionError,
+        errors.GroupMaxSizeReachedError,
+        errors.GroupAuthorizationError,
+        errors.InvalidRequestError,
+    ],
+)
+def test_what_cannot_pass_is_final_until_the_owner_unsubscribes(kind: type[errors.BrokerError], joined: bool) -> None:
+    case = Case()
+    if joined:
+        case.stable()
+    else:
+        case.subscribe("t")
+    case.answer(kind.code, text="so it is")
+    assert case.state is State.FATAL
+    (event,) = case.events
+    assert isinstance(event, Rejoin)
+    assert event.lost
+    assert isinstance(event.error, kind)
+    assert "so it is" in str(event.error)
+    case.subscribe("u")
+    assert case.sent() is None
+    done: Future[None] = Future()
+    assert case.member.leave(done, tell=True, reason="") == []
+    assert done.done()
+    case.subscribe("u")
+    assert case.next_heartbeat()[1].member_epoch == 0
+
+
+def test_group_that_the_coordinator_has_lost_is_joined_anew_and_one_of_another_kind_is_final() -> None:
+    case = Case().stable()
+    case.answer(errors.GroupIdNotFoundError.code)
+    assert case.state is State.FENCED
+    (event,) = case.events
+    assert isinstance(event, Rejoin)
+    assert (event.lost, event.error) == (True, None)
+    case.subscribe("t")
+    message = case.answer(errors.GroupIdNotFoundError.code, text="it is not a consumer group")
+    assert message.member_epoch == 0
+    assert case.state is State.FATAL
+
+
+def test_forbidden_topic_is_told_and_the_member_stays() -> None:
+    case = Case().stable()
+    case.answer(errors.TopicAuthorizationError.code)
+    assert case.state is State.STABLE
+    (event,) = case.events
+    assert isinstance(event, Failed)
+    assert isinstance(event.error, errors.TopicAuthorizationError)
+    case.answer()
+    assert case.state is State.STABLE
+
+
+@pytest.mark.parametrize(("regex", "advice"), [(None, 'group_protocol="classic"'), ("t.*", "re.compile")])
+def test_brokers_that_are_too_old_are_explained(regex: str | None, advice: str) -> None:
+    case = Case()
+    case.subscribe(regex=regex) if regex else case.subscribe("t")
+    request, _ = case.next_heartbeat()
+    request.on_error(UnsupportedVersionError("the broker does not have the API"), case.now)
+    assert case.state is State.FATAL
+    (event,) = case.events
+    assert isinstance(event, Rejoin)
+    assert isinstance(event.error, UnsupportedVersionError)
+    assert advice in str(event.error)
+
+
+def test_brokers_on_which_the_protocol_is_off_are_explained() -> None:
+    case = Case()
+    case.subscribe("t")
+    case.answer(UnsupportedVersionError.code)
+    (event,) = case.events
+    assert isinstance(event, Rejoin)
+    assert "group.version" in str(event.error)
+
+
+def test_connection_to_what_is_no_broker_is_final() -> None:
+    case = Case()
+    case.subscribe("t")
+    case.next_heartbeat()[0].on_error(NotKafkaError("http"), case.now)
+    assert case.state is State.FATAL
+
+
+def test_why_there_is_no_coordinator_is_told_once_and_again_when_the_owner_has_raised_it() -> None:
+    case = Case()
+    case.subscribe("t")
+    case.coordinator.fatal_error = errors.GroupAuthorizationError("no")
+    for _ in range(3):
+        assert case.sent() is None
+    assert case.events == [Failed(1, case.coordinator.fatal_error)]
+    case.member.retry()
+    case.coordinator.fatal_error = errors.GroupAuthorizationError("no")
+    case.sent()
+    assert len(case.events) == 2
+
+
+def test_refused_offsets_make_the_next_heartbeat_due() -> None:
+    case = Case().stable()
+    generation = case.member.generation_now()
+    assert generation is not None
+    assert case.sent() is None
+    case.member.refused(generation, errors.TopicAuthorizationError("no"), case.now)
+    assert case.sent() is None
+    case.member.refused(generation, errors.StaleMemberEpochError("old"), case.now)
+    assert case.sent() is not None
+
+
+def test_owner_that_is_late_acknowledges_nothing() -> None:
+    case = Case()
+    case.subscribe("t")
+    case.answer(assigned={T: [0]})
+    event = case.events[-1]
+    assert isinstance(event, Target)
+    case.answer(errors.UnknownMemberIdError.code)
+    case.subscribe("t")
+    case.answer(assigned={T: [1]})
+    case.member.reconciled(event.membership, Held(event.target, event.partitions), case.now)
+    assert case.state is State.RECONCILING
+
+
+def test_answer_of_an_earlier_life_is_of_no_concern() -> None:
+    case = Case().stable()
+    request, _ = case.next_heartbeat()
+    done: Future[None] = Future()
+    case.member.leave(done, tell=False, reason="")
+    case.subscribe("t")
+    case.answer(assigned={T: [5]}, request=request)
+    assert not case.events
+
+
+def test_member_id_is_the_members_own_and_stays() -> None:
+    case = Case().stable()
+    generation = case.member.generation_now()
+    assert generation is not None
+    case.answer(errors.UnknownMemberIdError.code)
+    case.subscribe("t")
+    assert case.next_heartbeat()[1].member_id == generation.member_id
+
+
+def test_error_that_nobody_foresaw_is_final() -> None:
+    case = Case().stable()
+    case.answer(errors.TopicDeletionDisabledError.code)
+    assert case.state is State.FATAL
+    event = case.events[-1]
+    assert isinstance(event, Rejoin)
+    assert isinstance(event.error, KafkaError)

@@ -1,0 +1,464 @@
+"""Health: progress, and the one reason that says why there is none."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Mapping
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from kclient.consumer.assignment.partition_state import FetchState, PartitionState, Position
+from kclient.consumer.health.asking import Asking
+from kclient.consumer.health.snapshot import HealthMonitor, PartitionHealth, Waiting
+from kclient.consumer.iteration.current_chunk import Place
+from kclient.errors import DeserializationError, IllegalStateError, KafkaError, TopicAuthorizationError, WakeupError
+from kclient.metrics import Metrics
+from kclient.types import TopicPartition
+from tests.support.consumer_model import Model
+
+TP = TopicPartition("t", 0)
+
+
+class Watched:
+    """A consumer's managers, and the monitor that watches them."""
+
+    def __init__(self, **options: Any) -> None:
+        self.stalls: list[Mapping[TopicPartition, PartitionHealth]] = []
+        self.model = Model(stall_timeout_ms=60_000, on_stall=self.stalls.append, **options)
+        self.member = SimpleNamespace(joining=False, state=SimpleNamespace(value="stable"))
+        self.coordinator = SimpleNamespace(node=7, last_error=None)
+        self.commit_error: KafkaError | None = None
+        self.metrics = Metrics()
+        model: Any = self.model
+        member: Any = self.member
+        coordinator: Any = self.coordinator
+        self.asking = Asking(lambda: self.model.now)
+        self.rebalancing = False
+        self.monitor = HealthMonitor(
+            model.config,
+            model.subscription,
+            model.metadata,
+            self.metrics,
+            lambda: self.place,
+            self.asking,
+            member=member,
+            coordinator=coordinator,
+            rebalancing=lambda: self.rebalancing,
+            commit_error=lambda: self.commit_error,
+            run_soon=lambda function: function(),
+            clock=lambda: self.model.now,
+        )
+        self.place: Place | None = None
+        self.log, self.other = self.model.add_topic("t", partitions=2)
+        self.model.assign(TP)
+        self.model.run(rounds=3)
+
+    def pass_time(self, seconds: float, *, fetching: bool = True) -> None:
+        for _ in range(int(seconds)):
+            self.model.now += 1.0
+            if fetching:
+                self.model.run(rounds=2)
+            self.monitor.poll(self.model.now)
+
+    @property
+    def health(self) -> PartitionHealth:
+        return self.monitor.health().partitions[TP]
+
+
+def test_a_partition_that_was_read_to_its_end_waits_for_data() -> None:
+    watched = Watched()
+    watched.log.append(b"a", b"b")
+    watched.pass_time(2)
+    watched.model.read()
+    watched.pass_time(3)
+    health = watched.health
+    assert (health.position, health.end_offset, health.lag, health.waiting) == (2, 2, 0, Waiting.NO_DATA)
+    assert health.last_progress == pytest.approx(2.0)
+
+
+def test_records_that_lie_ready_wait_for_the_application() -> None:
+    watched = Watched()
+    watched.log.append(b"a", b"b")
+    watched.pass_time(5)
+    assert (watched.health.lag, watched.health.waiting) == (2, Waiting.NOT_POLLING)
+
+
+def test_each_obstacle_has_its_reason() -> None:
+    watched = Watched()
+    watched.log.append(b"a")
+    watched.model.run(rounds=2)
+    watched.model.read()
+    watched.log.append(b"b")
+    state = watched.model.subscription.partitions[TP]
+    state.high_watermark = 2
+    assert watched.health.waiting is Waiting.FETCHING
+    watched.commit_error = KafkaError("no")
+    assert watched.health.waiting is Waiting.COMMIT_FAILING
+    assert watched.monitor.health().commit_error is watched.commit_error
+    watched.model.buffer.starved = True
+    assert watched.health.waiting is Waiting.BUFFER_FULL
+    state.state = FetchState.AWAITING_VALIDATION
+    assert watched.health.waiting is Waiting.POSITION_UNKNOWN
+    watched.log.leader = None  # type: ignore[assignment]
+    watched.model.refresh()
+    assert watched.health.waiting is Waiting.NO_LEADER
+    state.state = FetchState.AWAITING_COMMITTED
+    watched.coordinator.node = None
+    assert watched.health.waiting is Waiting.COORDINATOR_UNKNOWN
+    watched.rebalancing = True
+    assert watched.health.waiting is Waiting.REBALANCING
+    watched.model.subscription.pause([TP])
+    assert watched.health.waiting is Waiting.PAUSED
+
+
+OTHER = TopicPartition("t", 1)
+
+
+def nothing(watched: Watched) -> None:
+    """The application sleeps."""
+
+
+def read_other(watched: Watched) -> None:
+    watched.other.append(b"x")
+    watched.model.run(rounds=2)
+    with watched.asking:
+        # A large piece of another partition is in its turn, and stays there.
+        watched.model.subscription.buffer._turns.rotate(1)
+        assert [partition for _, partition, *_ in watched.model.read(1)] == [OTHER.partition]
+
+
+def poll_in_vain(watched: Watched) -> None:
+    with contextlib.suppress(DeserializationError), watched.asking:
+        watched.model.read()
+
+
+def fail_at_once(watched: Watched) -> None:
+    with pytest.raises(TopicAuthorizationError), watched.asking:
+        raise TopicAuthorizationError(topic="other")
+
+
+def poll_refused(watched: Watched) -> None:
+    with contextlib.suppress(TopicAuthorizationError), watched.asking:
+        watched.model.read()
+
+
+def ask(watched: Watched) -> None:
+    with watched.asking:
+        pass
+
+
+def stay_within(watched: Watched) -> None:
+    watched.asking.__enter__()
+
+
+def rebalance(watched: Watched) -> None:
+    watched.asking.__enter__()
+    watched.rebalancing = True
+
+
+def iterate_other(watched: Watched) -> None:
+    state = watched.model.subscription.partitions[OTHER]
+    offset = int(watched.model.now)
+    watched.place = Place(state, Position(offset), Position(offset + 1))
+
+
+@pytest.mark.parametrize(
+    ("application", "every", "reason"),
+    [
+        (nothing, 1, Waiting.NOT_POLLING),
+        (ask, 100, Waiting.NOT_POLLING),
+        (ask, 20, Waiting.OTHERS_FIRST),
+        (read_other, 1, Waiting.OTHERS_FIRST),
+        (iterate_other, 1, Waiting.OTHERS_FIRST),
+        (poll_in_vain, 1, Waiting.FAILING),
+        (fail_at_once, 1, Waiting.FAILING),
+        (stay_within, 1, Waiting.READING),
+        (rebalance, 1, Waiting.REBALANCING),
+    ],
+)
+def test_what_lies_ready_and_is_not_read_says_why(
+    application: Callable[[Watched], None], every: int, reason: Waiting
+) -> None:
+    def refuse(value: bytes) -> object:
+        if value == b"bad":
+            raise ValueError("no")
+        return value
+
+    watched = Watched(value_deserializer=refuse)
+    watched.model.assign(TP, OTHER)
+    watched.model.run()
+    watched.log.append(b"bad")
+    for second in range(70):
+        if second % every == 0:
+            application(watched)
+        watched.pass_time(1)
+    stalled = {tp: health for stall in watched.stalls for tp, health in stall.items()}
+    assert stalled[TP].waiting is reason
+    assert (stalled[TP].error is not None) == (reason is Waiting.FAILING)
+
+
+def test_a_partition_that_no_call_has_started_yet_waits_for_the_application() -> None:
+    watched = Watched()
+    watched.model.subscription.assign([OTHER])
+    watched.pass_time(65)
+    assert watched.stalls[0][OTHER].waiting is Waiting.NOT_POLLING
+
+
+def test_a_stall_says_what_calls_for_records_raise(caplog: pytest.LogCaptureFixture) -> None:
+    watched = Watched()
+    watched.model.subscription.partitions[TP].high_watermark = 1
+    watched.log.error = TopicAuthorizationError.code
+    for _ in range(70):
+        poll_refused(watched)
+        watched.pass_time(1)
+    (record,) = [record for record in caplog.records if "no progress" in record.message]
+    assert "calls for records fail: TOPIC_AUTHORIZATION_FAILED (29): The client may not access the topic" in (
+        record.message
+    )
+
+
+def test_records_end_what_failed_before() -> None:
+    watched = Watched()
+    state = watched.model.subscription.partitions[TP]
+    watched.model.subscription.fail(state, TopicAuthorizationError(topic="t", partition=0))
+    with pytest.raises(TopicAuthorizationError) as raised, watched.asking:
+        watched.model.read()
+    assert watched.health.waiting is Waiting.FAILING
+    assert watched.health.error is not raised.value
+    assert str(watched.health.error) == str(raised.value)
+    watched.log.append(b"a")
+    watched.model.run()
+    with watched.asking:
+        assert watched.model.read()
+    assert watched.health.waiting is Waiting.NO_DATA
+
+
+def refused_once() -> Watched:
+    """One call has raised that the topic may not be read; since then it may."""
+    watched = Watched()
+    watched.log.error = TopicAuthorizationError.code
+    watched.model.run(rounds=2)
+    with pytest.raises(TopicAuthorizationError), watched.asking:
+        watched.model.read()
+    assert watched.health.waiting is Waiting.FAILING
+    watched.log.error = 0
+    return watched
+
+
+def test_calls_that_bring_nothing_end_what_failed_before() -> None:
+    watched = refused_once()
+    for _ in range(5):
+        watched.pass_time(1)
+        with watched.asking:
+            assert watched.model.read() == []
+    assert (watched.health.lag, watched.health.waiting, watched.health.error) == (0, Waiting.NO_DATA, None)
+
+
+def test_what_failed_before_does_not_hide_what_a_stall_is_due_to() -> None:
+    watched = refused_once()
+    watched.model.subscription.partitions[TP].high_watermark = 1
+    watched.log.leader = None  # type: ignore[assignment]
+    watched.model.refresh()
+    for _ in range(70):
+        with watched.asking:
+            assert watched.model.read() == []
+        watched.pass_time(1)
+    (stall,) = watched.stalls
+    assert (stall[TP].waiting, stall[TP].error) == (Waiting.NO_LEADER, None)
+
+
+def test_calls_that_fail_at_another_partition_do_not_keep_up_what_failed_before() -> None:
+    watched = Watched()
+    watched.model.assign(TP, OTHER)
+    watched.model.run()
+    watched.log.error = watched.other.error = TopicAuthorizationError.code
+    for second in range(10):
+        if second == 3:
+            watched.log.error = 0
+        poll_refused(watched)
+        poll_refused(watched)
+        watched.pass_time(1)
+    partitions = watched.monitor.health().partitions
+    assert partitions[OTHER].waiting is Waiting.FAILING
+    assert (partitions[TP].waiting, partitions[TP].error) == (Waiting.NO_DATA, None)
+
+
+def test_calls_fail_as_long_as_the_next_one_does_however_seldom_they_are() -> None:
+    watched = Watched()
+    watched.log.error = TopicAuthorizationError.code
+    watched.model.run(rounds=2)
+    for _ in range(3):
+        poll_refused(watched)
+        for _ in range(20):
+            watched.pass_time(1)
+            assert watched.health.lag == 0
+            assert watched.health.waiting is Waiting.FAILING
+
+
+def test_a_call_is_under_way_until_the_outermost_one_ends() -> None:
+    now = 0.0
+    asking = Asking(lambda: now)
+    with asking:
+        with pytest.raises(IllegalStateError), asking:
+            raise IllegalStateError("a rebalance listener cannot ask for records")
+        now = 5.0
+        assert asking.within
+        assert asking.error is None
+        assert asking.idle(now) == 0.0
+    assert not asking.within
+    assert asking.error is None
+    assert asking.idle(7.0) == 2.0
+    with pytest.raises(IllegalStateError), asking, asking:
+        raise IllegalStateError("the listener passes it on")
+    assert not asking.within
+    assert isinstance(asking.error, IllegalStateError)
+
+
+def test_a_call_within_another_does_not_hide_what_the_one_before_raised() -> None:
+    asking = Asking(lambda: 0.0)
+    with pytest.raises(TopicAuthorizationError), asking:
+        raise TopicAuthorizationError(topic="t")
+    with asking:
+        with asking:
+            pass
+        assert isinstance(asking.error, TopicAuthorizationError)
+    assert asking.error is None
+
+
+def test_a_wakeup_is_no_failure() -> None:
+    asking = Asking(lambda: 0.0)
+    with pytest.raises(WakeupError), asking:
+        raise WakeupError
+    assert asking.error is None
+
+
+def test_a_stall_is_told_once_and_again_after_progress() -> None:
+    watched = Watched()
+    watched.log.append(b"a", b"b")
+    watched.pass_time(59)
+    assert not watched.stalls
+    watched.pass_time(30)
+    assert [list(stall) for stall in watched.stalls] == [[TP]]
+    assert watched.stalls[0][TP].waiting is Waiting.NOT_POLLING
+    assert watched.monitor.health().stalled == (TP,)
+    watched.model.read(1)
+    watched.log.append(b"c")
+    watched.pass_time(30)
+    assert watched.monitor.health().stalled == ()
+    watched.pass_time(60)
+    assert len(watched.stalls) == 2
+
+
+def test_neither_the_end_nor_a_pause_is_a_stall() -> None:
+    watched = Watched()
+    watched.pass_time(100)
+    watched.log.append(b"a")
+    watched.model.subscription.pause([TP])
+    watched.pass_time(100)
+    watched.model.subscription.resume([TP])
+    watched.pass_time(59)
+    assert not watched.stalls
+    watched.pass_time(5)
+    assert len(watched.stalls) == 1
+
+
+def test_a_partition_of_which_nothing_is_known_stalls_too() -> None:
+    watched = Watched()
+    watched.model.nodes.down = {1, 2, 3}
+    watched.model.subscription.partitions[TP].high_watermark = -1
+    watched.pass_time(61)
+    assert len(watched.stalls) == 1
+    assert watched.stalls[0][TP].lag is None
+
+
+def test_a_stall_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    watched = Watched()
+    watched.log.append(b"a", b"b")
+    watched.pass_time(70)
+    (record,) = [record for record in caplog.records if "no progress" in record.message]
+    assert "t-0" in record.message
+    assert "2 records behind" in record.message
+    assert "application not polling" in record.message
+
+
+def outside_of_its_group() -> Watched:
+    """A member that has nothing, and is on its way to its partitions."""
+    watched = Watched()
+    watched.model.subscription.partitions = {}
+    watched.model.subscription.topics = ("t",)
+    watched.member.joining, watched.member.state = True, SimpleNamespace(value="preparing")
+    return watched
+
+
+def test_a_member_that_does_not_get_into_its_group_is_a_stall_without_a_partition(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    watched = outside_of_its_group()
+    watched.coordinator.node, watched.coordinator.last_error = None, KafkaError("nobody coordinates it")
+    watched.pass_time(60)
+    assert not watched.stalls
+    watched.pass_time(30)
+    assert watched.stalls == [{}]
+    (record,) = [record for record in caplog.records if "nothing to read" in record.message]
+    assert "preparing" in record.message
+    assert "nobody coordinates it" in record.message
+    health = watched.monitor.health()
+    assert health.group_stalled
+    assert health.group_error is watched.coordinator.last_error
+    watched.coordinator.node, watched.member.joining = 7, False
+    watched.pass_time(1)
+    health = watched.monitor.health()
+    assert not health.group_stalled
+    assert health.group_error is None
+    watched.member.joining = True
+    watched.pass_time(62)
+    assert watched.stalls == [{}, {}]
+
+
+@pytest.mark.parametrize("reason", ["a partition is read", "nothing is subscribed to", "no group", "never"])
+def test_a_member_that_need_not_get_in_has_not_stalled(reason: str) -> None:
+    watched = outside_of_its_group()
+    if reason == "a partition is read":
+        watched.model.subscription.partitions = {TP: PartitionState(TP)}
+    elif reason == "nothing is subscribed to":
+        watched.model.subscription.topics = None
+    elif reason == "no group":
+        watched.monitor._member = None
+    else:
+        watched.monitor._timeout = 0.0
+    watched.pass_time(200, fetching=False)
+    assert {} not in watched.stalls
+
+
+def test_a_callback_that_fails_is_logged_and_stops_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    def fail(stalled: object) -> None:
+        raise ValueError("the application's")
+
+    watched = Watched()
+    watched.monitor._on_stall = fail
+    watched.log.append(b"a")
+    watched.pass_time(70)
+    assert "on_stall failed" in caplog.text
+
+
+def test_metrics_show_each_partition_and_forget_those_that_are_gone() -> None:
+    watched = Watched()
+    watched.log.append(b"a", b"b")
+    watched.pass_time(1)
+    watched.model.read()
+    watched.log.append(b"c")
+    watched.pass_time(5)
+    watched.monitor.publish()
+    shown = watched.metrics.snapshot()
+    labels = "{partition=0,topic=t}"
+    assert shown[f"records_lag{labels}"] == 1
+    assert shown[f"records_lead{labels}"] == 2
+    assert shown[f"position{labels}"] == 2
+    assert shown[f"end_offset{labels}"] == 3
+    assert shown["waiting{partition=0,reason=application not polling,topic=t}"] == 1
+    assert shown["records_lag_max"] == 1
+    watched.model.subscription.assign([])
+    watched.monitor.publish()
+    assert not [name for name in watched.metrics.snapshot() if "topic=t" in name]

@@ -1,0 +1,362 @@
+"""The view of the cluster: when it is asked for, what is kept of an answer, starting over."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+import pytest
+
+from kclient.config import AdminConfig, ConsumerConfig, ProducerConfig
+from kclient.errors import (
+    InvalidTopicError,
+    LeaderNotAvailableError,
+    NotKafkaError,
+    TopicAuthorizationError,
+    UnknownTopicOrPartitionError,
+)
+from kclient.net.cluster import Cluster
+from kclient.protocol.messages.metadata import MetadataRequest, MetadataResponse
+from kclient.types import Node, TopicPartition
+from tests.kclient.net.scripted import Rig, ScriptedChannel, cluster, topic
+
+OLD, NEW = UUID(int=1), UUID(int=2)
+
+
+def asked(channel: ScriptedChannel) -> list[str] | None:
+    """The topics of the one request that waits for an answer."""
+    ((_, message),) = channel.unanswered
+    assert isinstance(message, MetadataRequest)
+    return None if message.topics is None else [entry.name or "" for entry in message.topics]
+
+
+def connected(rig: Rig) -> ScriptedChannel:
+    """Connect to broker 0 of a client that was started."""
+    rig.nodes.ready(0, rig.clock())
+    rig.settle()
+    return rig.connect()
+
+
+def refreshed(rig: Rig, channel: ScriptedChannel, response: MetadataResponse) -> None:
+    """Ask again, and get this answer."""
+    rig.metadata.request_update()
+    rig.advance(1.1)
+    channel.answer(response)
+    rig.settle()
+
+
+def test_brokers_are_asked_for_before_any_topic_is_of_interest() -> None:
+    rig = Rig()
+    rig.settle()
+    channel = rig.connect()
+    assert asked(channel) == []
+    channel.answer(cluster(3))
+    rig.settle()
+    view = rig.metadata.cluster
+    assert (view.cluster_id, view.controller_id, view.version) == ("c", 0, 1)
+    assert view.brokers[2] == Node(2, "b2", 9092, None)
+
+
+def test_topics_of_interest_come_with_sorted_partitions() -> None:
+    rig = Rig()
+    scrambled = topic("t", 3)
+    scrambled.partitions.reverse()
+    rig.metadata.add_topic("t")
+    rig.settle()
+    rig.connect().answer(cluster(topics={}, brokers=1))
+    rig.settle()
+    assert isinstance(rig.metadata.topic_error("t"), UnknownTopicOrPartitionError)
+    channel = connected(rig)
+    rig.advance(1.1)
+    channel.answer(_with(cluster(), scrambled))
+    rig.settle()
+    partitions = rig.metadata.cluster.partitions("t")
+    assert partitions is not None
+    assert [entry.partition for entry in partitions] == [0, 1, 2]
+    assert rig.metadata.topic_error("t") is None
+
+
+def test_a_new_topic_is_asked_for_at_once_and_alone() -> None:
+    rig = Rig()
+    rig.start(a=1)
+    channel = connected(rig)
+    rig.metadata.add_topic("b")
+    rig.settle()
+    assert asked(channel) == ["b"]
+    channel.answer(cluster(topics={"b": 2}))
+    rig.settle()
+    assert set(rig.metadata.cluster.topics) == {"a", "b"}
+
+
+def test_a_topic_nobody_wants_any_more_is_forgotten() -> None:
+    rig = Rig()
+    rig.start(a=1, b=1)
+    rig.metadata.set_topics(["b"])
+    rig.settle()
+    assert set(rig.metadata.cluster.topics) == {"b"}
+    rig.metadata.remove_topics(["b", "never"])
+    rig.settle()
+    assert not rig.metadata.cluster.topics
+
+
+def test_all_topics_are_asked_for_when_all_are_wanted() -> None:
+    rig = Rig()
+    rig.start(a=1)
+    channel = connected(rig)
+    rig.metadata.want_all = True
+    rig.advance(1.1)
+    assert asked(channel) is None
+    channel.answer(cluster(topics={"x": 1, "y": 1}))
+    rig.settle()
+    assert set(rig.metadata.cluster.topics) == {"x", "y"}
+
+
+def test_metadata_is_refreshed_when_it_is_old() -> None:
+    rig = Rig(ProducerConfig(bootstrap_servers="boot:1", metadata_max_age_ms=10_000, connections_max_idle_ms=-1))
+    rig.start(a=1)
+    channel = connected(rig)
+    rig.advance(9.0)
+    assert not channel.unanswered
+    rig.advance(1.1)
+    assert asked(channel) == ["a"]
+
+
+def test_requested_updates_keep_the_backoff_between_them() -> None:
+    rig = Rig(ProducerConfig(bootstrap_servers="boot:1", retry_backoff_ms=100))
+    rig.start(a=1)
+    channel = connected(rig)
+    rig.advance(1.0)
+    for _ in range(5):
+        rig.metadata.request_update()
+    rig.settle()
+    assert len(channel.unanswered) == 1
+    channel.answer(cluster(topics={"a": 1}))
+    rig.settle()
+    rig.metadata.request_update()
+    rig.advance(0.07)
+    assert not channel.unanswered
+    rig.advance(0.06)
+    assert len(channel.unanswered) == 1
+
+
+def test_a_leader_epoch_never_goes_back_for_the_same_topic() -> None:
+    rig = Rig()
+    rig.start(2, t=1)
+    channel = connected(rig)
+    refreshed(rig, channel, _with(cluster(2), topic("t", 1, epoch=4)))
+    known = rig.metadata.cluster.partition("t", 0)
+    assert known is not None
+    assert known.leader_epoch == 5
+    refreshed(rig, channel, _with(cluster(2), topic("t", 1, epoch=6)))
+    known = rig.metadata.cluster.partition("t", 0)
+    assert known is not None
+    assert known.leader_epoch == 6
+
+
+def test_a_topic_made_again_under_the_same_name_starts_afresh() -> None:
+    view = Cluster().updated(_with(cluster(), topic("t", 1, epoch=9, topic_id=OLD)), asked=["t"], keep=[])
+    view = view.updated(_with(cluster(), topic("t", 1, epoch=0, topic_id=NEW)), asked=["t"], keep=[])
+    known = view.partition("t", 0)
+    assert known is not None
+    assert known.leader_epoch == 0
+    assert view.topic_id("t") == NEW
+    assert view.topic_names == {NEW: "t"}
+
+
+def test_partitions_never_get_fewer_for_the_same_topic() -> None:
+    view = Cluster().updated(_with(cluster(), topic("t", 3, topic_id=OLD)), asked=["t"], keep=[])
+    behind = view.updated(_with(cluster(), topic("t", 1, topic_id=OLD)), asked=["t"], keep=[])
+    assert behind.partitions("t") == view.partitions("t")
+    anew = view.updated(_with(cluster(), topic("t", 1, topic_id=NEW)), asked=["t"], keep=[])
+    assert [entry.partition for entry in anew.partitions("t") or ()] == [0]
+
+
+def test_hints_at_new_leaders_are_taken_when_they_are_newer() -> None:
+    rig = Rig()
+    rig.start(1, t=2)
+    versions: list[int] = []
+    rig.metadata.add_listener(lambda view: versions.append(view.version))
+    hint = {TopicPartition("t", 0): (7, 6), TopicPartition("t", 1): (7, 5), TopicPartition("nobody", 0): (7, 9)}
+    rig.metadata.update_leaders(hint, [Node(7, "b7", 9092)])
+    view = rig.metadata.cluster
+    first, second = view.partition("t", 0), view.partition("t", 1)
+    assert first is not None
+    assert second is not None
+    assert (first.leader, first.leader_epoch) == (7, 6)
+    assert (second.leader, second.leader_epoch) == (0, 5)
+    assert versions == [view.version]
+    rig.nodes.ready(7, rig.clock())
+    rig.settle()
+    assert rig.channel.address.sockaddr[0] == "b7"
+    rig.metadata.update_leaders({TopicPartition("t", 0): (0, 6)}, [])
+    assert versions == [view.version]
+
+
+@pytest.mark.parametrize(("code", "kind"), [(17, InvalidTopicError), (29, TopicAuthorizationError)])
+def test_an_error_that_stays_is_kept_and_not_asked_about_again_and_again(code: int, kind: type[Exception]) -> None:
+    rig = Rig()
+    rig.start(bad=1)
+    channel = connected(rig)
+    refreshed(rig, channel, _with(cluster(), topic("bad", 0, error_code=code)))
+    assert isinstance(rig.metadata.topic_error("bad"), kind)
+    assert rig.metadata.cluster.partitions("bad") is None
+    rig.advance(5.0)
+    assert not channel.unanswered
+
+
+def test_a_topic_without_leaders_is_asked_about_with_growing_pauses() -> None:
+    rig = Rig()
+    rig.start(t=1)
+    channel = connected(rig)
+    refreshed(rig, channel, _with(cluster(), topic("t", 0, error_code=5)))
+    assert isinstance(rig.metadata.topic_error("t"), LeaderNotAvailableError)
+    pauses = []
+    for _ in range(4):
+        started = rig.clock()
+        while not channel.unanswered:
+            rig.advance(0.01)
+        pauses.append(rig.clock() - started)
+        channel.answer(_with(cluster(), topic("t", 0, error_code=5)))
+        rig.settle()
+    assert pauses[0] < 0.14
+    assert pauses[3] > 0.6
+    while not channel.unanswered:
+        rig.advance(0.01)
+    channel.answer(cluster(topics={"t": 1}))
+    rig.settle()
+    rig.advance(5.0)
+    assert not channel.unanswered
+    assert rig.metadata.topic_error("t") is None
+
+
+@pytest.mark.parametrize(
+    ("config", "may"),
+    [
+        (ProducerConfig(bootstrap_servers="boot:1"), True),
+        (AdminConfig(bootstrap_servers="boot:1"), False),
+        (ConsumerConfig(bootstrap_servers="boot:1", allow_auto_create_topics=False), False),
+    ],
+)
+def test_only_who_may_create_topics_lets_brokers_create_them(config: ProducerConfig, may: bool) -> None:
+    rig = Rig(config)
+    rig.settle()
+    channel = rig.connect()
+    _, message = channel.unanswered[0]
+    assert isinstance(message, MetadataRequest)
+    assert message.allow_auto_topic_creation is may
+
+
+def test_a_broker_that_knows_of_no_brokers_is_asked_again() -> None:
+    rig = Rig()
+    rig.settle()
+    channel = rig.connect()
+    channel.answer(cluster(0))
+    rig.settle()
+    assert rig.metadata.cluster.version == 0
+    assert rig.metadata.last_error is not None
+    rig.advance(0.2)
+    assert len(channel.unanswered) == 1
+
+
+def test_when_no_known_broker_answers_the_bootstrap_servers_are_asked_again() -> None:
+    rig = Rig()
+    rig.start(2, t=1)
+    rig.metadata.request_update()
+    rig.advance(0.2)
+    seen = []
+    for _ in range(40):
+        channel = rig.channel
+        if channel.address.sockaddr[0] == "boot":
+            break
+        if not channel.closed:
+            seen.append(channel.address.sockaddr[0])
+            channel.refuse()
+        rig.advance(0.1)
+    assert set(seen) == {"b0", "b1"}
+    moved = cluster(topics={"t": 1})
+    moved.brokers[0].host = "new"
+    rig.connect().answer(moved)
+    rig.settle()
+    assert rig.metadata.cluster.brokers[0].host == "new"
+    assert rig.metadata.cluster.partitions("t")
+
+
+def test_without_the_strategy_nobody_starts_over() -> None:
+    rig = Rig(ProducerConfig(bootstrap_servers="boot:1", metadata_recovery_strategy="none"))
+    rig.start(1)
+    rig.metadata.request_update()
+    rig.advance(0.2)
+    for _ in range(30):
+        assert rig.channel.address.sockaddr[0] != "boot" or rig.channel.closed
+        if not rig.channel.closed:
+            rig.channel.refuse()
+        rig.advance(0.1)
+
+
+def test_a_broker_can_ask_the_client_to_start_over() -> None:
+    rig = Rig()
+    rig.start(1)
+    channel = connected(rig)
+    refreshed(rig, channel, MetadataResponse(error_code=129))
+    rig.advance(1.1)
+    assert rig.channel.address.sockaddr[0] == "boot"
+    assert not channel.unanswered
+
+
+def test_starting_over_again_and_again_is_a_warning_once_a_minute(caplog: pytest.LogCaptureFixture) -> None:
+    rig = Rig()
+    rig.start(1)
+
+    def warnings_in(seconds: float) -> int:
+        caplog.clear()
+        ends = rig.clock.now + seconds
+        while rig.clock.now < ends:
+            rig.metadata.request_update()
+            rig.advance(1.0)
+            if rig.channel.address.sockaddr[0] == "b0" and not rig.channel.closed:
+                rig.channel.refuse()
+                rig.advance(0.5)
+            rig.connect().answer(cluster())
+            rig.settle()
+        return sum("starting over" in record.message for record in caplog.records if record.levelname == "WARNING")
+
+    assert warnings_in(50.0) == 1
+    assert warnings_in(60.0) == 1
+
+
+def test_too_long_without_metadata_the_client_starts_over() -> None:
+    rig = Rig(ProducerConfig(bootstrap_servers="boot:1", metadata_recovery_rebootstrap_trigger_ms=5_000))
+    rig.start(1)
+    channel = connected(rig)
+    rig.metadata.request_update()
+    rig.advance(1.0)
+    assert channel.unanswered
+    for _ in range(5):
+        rig.advance(1.0)
+    # The silent broker still has the request; the next one goes to the bootstrap server.
+    rig.advance(30.0)
+    rig.advance(1.0)
+    assert rig.channel.address.sockaddr[0] == "boot"
+
+
+def test_listeners_hear_of_each_update_and_of_a_cluster_that_is_none() -> None:
+    rig = Rig()
+    heard: list[int] = []
+    rig.metadata.add_listener(lambda view: heard.append(view.version))
+    rig.settle()
+    rig.channel.accept()
+    rig.settle()
+    rig.channel.nonsense(b"HTTP/1.1 400")
+    rig.settle()
+    assert heard[0] == 0
+    assert isinstance(rig.metadata.fatal_error, NotKafkaError)
+    rig.advance(1.5)
+    rig.connect().answer(cluster())
+    rig.settle()
+    assert heard[-1] == 1
+    assert rig.metadata.fatal_error is None
+    assert rig.metadata.last_error is None
+
+
+def _with(response: MetadataResponse, *topics: MetadataResponse.MetadataResponseTopic) -> MetadataResponse:
+    response.topics = list(topics)
+    return response

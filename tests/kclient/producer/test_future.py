@@ -1,0 +1,163 @@
+"""Futures, in both twins: waiting, callbacks, and whether somebody looked."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+
+from kclient.errors import IllegalStateError, KafkaTimeoutError, RecordTooLargeError, TopicAuthorizationError
+from kclient.producer.batch import BatchState
+from kclient.producer.callbacks import Failures, ThreadDispatcher, deliver
+from kclient.producer.future import RecordFuture
+from tests.support.producer_model import Model, implementations
+
+
+@pytest.fixture(params=implementations(), ids=lambda module: module.__name__.rpartition(".")[2])
+def model(request: pytest.FixtureRequest) -> Model:
+    return Model(request.param)
+
+
+def test_a_pending_future_says_so(model: Model) -> None:
+    future = model.send()
+    assert not future.done()
+    assert "pending" in repr(future)
+    assert (future.topic, future.partition) == ("t", 0)
+    with pytest.raises(KafkaTimeoutError, match="may still be"):
+        future.result(0)
+    with pytest.raises(KafkaTimeoutError):
+        future.exception(0.001)
+
+
+def test_a_delivered_and_a_failed_future_say_so(model: Model) -> None:
+    delivered = model.send()
+    model.answer(model.one())
+    failed = model.send()
+    model.answer(model.one(), code=10)
+    assert "delivered" in repr(delivered)
+    assert "MESSAGE_TOO_LARGE" in repr(failed)
+    with pytest.raises(RecordTooLargeError):
+        failed.result(0)
+
+
+def test_a_waiting_thread_is_woken(model: Model) -> None:
+    future = model.send()
+    results: list[Any] = []
+    waiting = [threading.Thread(target=lambda: results.append(future.result(10).offset)) for _ in range(3)]
+    for thread in waiting:
+        thread.start()
+    model.answer(model.one(), offset=8)
+    for thread in waiting:
+        thread.join(10)
+    assert results == [8, 8, 8]
+
+
+def test_a_waiting_thread_follows_its_record_through_a_split(model: Model) -> None:
+    futures = [model.send(b"%d" % number * 30) for number in range(4)]
+    results: list[int] = []
+    thread = threading.Thread(target=lambda: results.append(futures[3].result(10).offset))
+    thread.start()
+    called: list[Any] = []
+    futures[2].add_done_callback(called.append)
+    model.answer(model.one(), code=10)
+    assert not futures[3].done()
+    assert called == []
+    model.answer(model.one(), offset=0)
+    model.answer(model.one(), offset=2)
+    thread.join(10)
+    assert results == [3]
+    assert called == [futures[2]]
+    assert futures[2].result(0).offset == 2
+
+
+def test_callbacks_come_once_in_order_and_also_late(model: Model) -> None:
+    called: list[int] = []
+    futures = [model.send() for _ in range(3)]
+    for number, future in enumerate(futures):
+        future.add_done_callback(lambda _, number=number: called.append(number))
+    model.answer(model.one())
+    assert called == [0, 1, 2]
+    futures[0].add_done_callback(lambda _: called.append(3))
+    assert called == [0, 1, 2, 3]
+
+
+def test_on_delivery_is_told_through_a_split(model: Model) -> None:
+    told: list[Any] = []
+    for number in range(4):
+        model.send(b"%d" % number * 30, on_delivery=lambda result, error: told.append((result, error)))
+    model.answer(model.one(), code=10)
+    assert [batch.deliveries for batch in model.outlet.done] == [[]]
+    model.answer(model.one(), offset=0)
+    model.answer(model.one(), code=29)
+    for batch in model.outlet.done:
+        deliver(batch)
+        assert batch.unseen_failures() == []
+    assert [result.offset for result, _ in told[:2]] == [0, 1]
+    assert [type(error) for _, error in told[2:]] == [TopicAuthorizationError] * 2
+
+
+def test_failures_count_until_somebody_looks(model: Model) -> None:
+    failures = Failures()
+    looked, called, waited, unseen = (model.send() for _ in range(4))
+    called.add_done_callback(lambda _: None)
+    with pytest.raises(KafkaTimeoutError):
+        waited.result(0)
+    model.answer(model.one(), code=29)
+    for batch in model.outlet.done:
+        failures.add(batch)
+    assert looked.exception(0) is not None
+    error = failures.take()
+    assert error is not None
+    assert error.count == 1
+    assert error.errors == (unseen.exception(0),)
+    assert failures.take() is None
+
+
+def test_many_failures_are_counted_without_being_kept() -> None:
+    model = Model()
+    failures = Failures()
+    for _ in range(Failures.KEPT_BATCHES + 5):
+        model.send()
+        model.answer(model.one(), code=29)
+        failures.add(model.outlet.done.pop())
+    assert len(failures._batches) == Failures.KEPT_BATCHES
+    error = failures.take()
+    assert error is not None
+    assert error.count == Failures.KEPT_BATCHES + 5
+    assert len(error.errors) == Failures.KEPT_ERRORS
+
+
+def test_a_settled_batch_stays_as_it_is() -> None:
+    model = Model()
+    batch = model.send().batch
+    model.answer(model.one())
+    assert batch.state is BatchState.DELIVERED
+    with pytest.raises(IllegalStateError, match="DELIVERED to FAILED"):
+        batch.fail(ValueError())
+
+
+def test_the_callback_thread_starts_late_goes_on_after_an_error_and_ends(caplog: pytest.LogCaptureFixture) -> None:
+    dispatcher = ThreadDispatcher("callbacks-of-a-test")
+    assert not dispatcher.busy
+    dispatcher.close(1)
+    seen: list[Any] = []
+
+    def broken(_: Any) -> None:
+        raise RuntimeError("not my day")
+
+    dispatcher.dispatch([(None, broken), (None, lambda _: seen.append(threading.current_thread().name))])
+    passed = threading.Event()
+    dispatcher.barrier(passed.set)
+    assert passed.wait(10)
+    dispatcher.close(10)
+    assert seen == ["callbacks-of-a-test"]
+    assert "not my day" in caplog.text
+
+
+def test_the_pure_future_has_all_methods_of_the_other() -> None:
+    for module in implementations():
+        future = getattr(module, "RecordFuture", RecordFuture)
+        for name in dir(RecordFuture):
+            if not name.startswith("_"):
+                assert hasattr(future, name), name

@@ -1,0 +1,255 @@
+"""Sequence numbers: in order, each once, through retries, gaps and new epochs (KIP-98, KIP-360)."""
+
+from __future__ import annotations
+
+import pytest
+
+from kclient.errors import (
+    DisconnectedError,
+    IllegalStateError,
+    InvalidRecordError,
+    KafkaTimeoutError,
+    OutOfOrderSequenceError,
+    UnknownProducerIdError,
+)
+from kclient.net.manager import Request
+from kclient.producer.idempotence import (
+    LAST_EPOCH,
+    LAST_SEQUENCE,
+    Identity,
+    IdentityState,
+    PartitionSequence,
+    add_to_sequence,
+)
+from kclient.protocol.messages.init_producer_id import InitProducerIdResponse
+from tests.support.producer_model import Model
+
+Stamp = tuple[int, int, int]
+
+
+def stamp(model: Model, request: Request) -> Stamp:
+    (batch,) = model.batches(request).values()
+    return batch.producer_id, batch.producer_epoch, batch.base_sequence
+
+
+def full_batches(count: int, **options: object) -> tuple[Model, list[Request]]:
+    """A model with so many one-record batches sent, not answered."""
+    model = Model(batch_size=150, linger_ms=0, **options)
+    model.futures = [model.send(b"x" * 100) for _ in range(count)]  # type: ignore[attr-defined]
+    return model, model.poll()
+
+
+def test_sequences_wrap_after_the_last_one() -> None:
+    assert add_to_sequence(LAST_SEQUENCE, 1) == 0
+    assert add_to_sequence(LAST_SEQUENCE - 2, 5) == 2
+    assert add_to_sequence(0, LAST_SEQUENCE) == LAST_SEQUENCE
+
+
+def test_batches_are_numbered_in_order() -> None:
+    model, requests = full_batches(3)
+    assert [stamp(model, request) for request in requests] == [(9, 0, 0), (9, 0, 1), (9, 0, 2)]
+
+
+def test_a_batch_across_the_wrap_is_acknowledged_and_followed() -> None:
+    model, requests = full_batches(1)
+    model.answer(requests[0])
+    entry = model.topic.partitions[0].entry
+    entry.next_sequence = LAST_SEQUENCE
+    entry.last_acknowledged = LAST_SEQUENCE - 1
+    model.send(b"a")
+    model.send(b"b")
+    first = model.one()
+    assert stamp(model, first) == (9, 0, LAST_SEQUENCE)
+    model.answer(first)
+    assert entry.last_acknowledged == 0
+    assert entry.is_complete
+    model.send(b"c")
+    assert stamp(model, model.one()) == (9, 0, 1)
+
+
+def test_five_in_flight_are_retried_in_order_under_their_numbers() -> None:
+    model, requests = full_batches(5)
+    for request in requests:
+        model.lose(request, DisconnectedError())
+    model.now += 2
+    seen = []
+    for offset in range(5):
+        request = model.one()
+        seen.append(stamp(model, request))
+        model.answer(request, offset=offset)
+    assert seen == [(9, 0, number) for number in range(5)]
+    assert [future.result(0).offset for future in model.futures] == list(range(5))
+
+
+def test_new_batches_wait_behind_retries() -> None:
+    model, requests = full_batches(1)
+    model.lose(requests[0], DisconnectedError())
+    late = model.send(b"late")
+    model.now += 2
+    retried, new = model.poll()
+    assert stamp(model, retried) == (9, 0, 0)
+    assert stamp(model, new) == (9, 0, 1)
+    assert not late.done()
+
+
+def test_a_failure_in_the_middle_keeps_the_order() -> None:
+    model, requests = full_batches(3)
+    model.answer(requests[0], offset=0)
+    model.answer(requests[1], code=6)
+    model.answer(requests[2], code=OutOfOrderSequenceError.code)
+    model.now += 2
+    second = model.one()
+    assert stamp(model, second) == (9, 0, 1)
+    model.answer(second, offset=1)
+    third = model.one()
+    assert stamp(model, third) == (9, 0, 2)
+    model.answer(third, offset=2)
+    assert [future.result(0).offset for future in model.futures] == [0, 1, 2]
+
+
+def test_a_duplicate_counts_as_delivered_without_an_offset() -> None:
+    model, requests = full_batches(1)
+    model.answer(requests[0], code=46)
+    assert model.futures[0].result(0).offset == -1
+
+
+@pytest.mark.parametrize("code", [OutOfOrderSequenceError.code, UnknownProducerIdError.code])
+def test_a_real_gap_is_left_by_a_new_epoch(code: int) -> None:
+    model, requests = full_batches(3)
+    model.answer(requests[0], code=code)
+    assert model.poll() == []
+    model.answer(requests[1], code=code)
+    model.now += 2
+    # The third is still under way: numbering it anew could write it twice.
+    assert model.poll() == []
+    model.answer(requests[2], code=code)
+    seen = []
+    for offset in range(3):
+        model.now += 2
+        request = model.one()
+        seen.append(stamp(model, request))
+        model.answer(request, offset=offset)
+    assert seen == [(9, 1, 0), (9, 1, 1), (9, 1, 2)]
+    assert all(future.done() for future in model.futures)
+
+
+def test_other_partitions_take_the_new_epoch_when_theirs_are_settled() -> None:
+    model = Model(leaders=[1, 1])
+    model.send(partition=0)
+    model.send(partition=1)
+    both = model.one()
+    model.nodes.flying[1] += 1
+    model.answer(both, code=0)
+    model.send(partition=1)
+    busy = model.one()
+    model.send(partition=0)
+    model.answer(model.one(), code=OutOfOrderSequenceError.code)
+    model.now += 2
+    restarted = model.one()
+    assert stamp(model, restarted) == (9, 1, 0)
+    model.send(partition=1)
+    assert model.poll() == []
+    model.answer(busy)
+    assert stamp(model, model.one()) == (9, 1, 0)
+
+
+def test_a_refused_batch_leaves_no_gap() -> None:
+    model, requests = full_batches(2)
+    model.answer(requests[0], code=InvalidRecordError.code)
+    model.answer(requests[1], code=OutOfOrderSequenceError.code)
+    model.now += 2
+    request = model.one()
+    assert stamp(model, request) == (9, 1, 0)
+    model.answer(request)
+    assert isinstance(model.futures[0].exception(0), InvalidRecordError)
+    assert model.futures[1].result(0).offset == 0
+
+
+def test_a_batch_that_expired_unsent_leaves_no_trace() -> None:
+    model, _ = full_batches(0)
+    model.nodes.down.add(1)
+    expired = model.send()
+    model.now += 121
+    assert model.poll() == []
+    assert isinstance(expired.exception(0), KafkaTimeoutError)
+    model.nodes.down.clear()
+    model.send()
+    assert stamp(model, model.one()) == (9, 0, 0)
+
+
+def test_new_batches_wait_until_an_expired_one_is_resolved() -> None:
+    model, requests = full_batches(1, delivery_timeout_ms=31_000)
+    model.now += 31
+    model.poll()
+    assert isinstance(model.futures[0].exception(0), KafkaTimeoutError)
+    model.send(b"next")
+    assert model.poll() == []
+    model.answer(requests[0])
+    assert stamp(model, model.one()) == (9, 0, 1)
+
+
+def test_an_expired_batch_of_which_nothing_is_heard_costs_an_epoch() -> None:
+    model, requests = full_batches(1, delivery_timeout_ms=31_000)
+    model.now += 31
+    model.poll()
+    model.send(b"next")
+    model.lose(requests[0], DisconnectedError())
+    assert stamp(model, model.one()) == (9, 1, 0)
+
+
+def test_a_batch_after_an_expired_one_is_numbered_anew_if_there_is_a_gap() -> None:
+    model, requests = full_batches(1, delivery_timeout_ms=31_000)
+    model.now += 5
+    model.futures.append(model.send(b"second"))
+    (second,) = model.poll()
+    model.now += 26
+    model.poll()
+    assert model.futures[0].done()
+    assert not model.futures[1].done()
+    model.lose(requests[0], DisconnectedError())
+    model.answer(second, code=OutOfOrderSequenceError.code)
+    model.now += 2
+    again = model.one()
+    assert stamp(model, again) == (9, 1, 0)
+    model.answer(again)
+    assert model.futures[1].result(0).offset == 0
+
+
+def test_after_the_last_epoch_there_is_a_new_id() -> None:
+    model, requests = full_batches(1)
+    model.answer(requests[0])
+    model.sender.identity.epoch = LAST_EPOCH
+    model.topic.partitions[0].entry.epoch = LAST_EPOCH
+    model.send()
+    model.answer(model.one(), code=OutOfOrderSequenceError.code)
+    model.now += 2
+    (asked,) = model.poll()
+    asked.on_response(InitProducerIdResponse(producer_id=10, producer_epoch=0), model.now)
+    assert stamp(model, model.one()) == (10, 0, 0)
+
+
+def test_a_split_batch_keeps_its_numbers() -> None:
+    model = Model(batch_size=2000)
+    for number in range(6):
+        model.send(b"%d" % number * 100)
+    model.answer(model.one(), code=10)
+    first = model.one()
+    assert stamp(model, first) == (9, 0, 0)
+    model.answer(first)
+    assert stamp(model, model.one()) == (9, 0, 3)
+
+
+def test_illegal_transitions_raise() -> None:
+    identity = Identity(True)
+    with pytest.raises(IllegalStateError, match="unknown to ready"):
+        identity.move_to(IdentityState.READY)
+
+
+def test_nothing_is_numbered_without_idempotence() -> None:
+    model = Model(enable_idempotence=False)
+    model.send()
+    assert stamp(model, model.one()) == (-1, -1, -1)
+
+
+def test_an_empty_partition_is_complete() -> None:
+    assert PartitionSequence().is_complete

@@ -1,0 +1,133 @@
+"""Partitions that come and go in the middle of a poll: a batch ends before they do, or does not count."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection
+from typing import Any
+
+import pytest
+
+from kclient import RebalanceListener, TopicPartition
+from kclient.errors import (
+    KafkaError,
+    MaxPollExceeded,
+)
+from tests.kclient.transform.model import (
+    ASYNC,
+    FIRST,
+    PASSING,
+    World,
+    loop_of,
+    run,
+    run_async,
+    same,
+    whole,
+)
+
+
+class Hears(RebalanceListener):
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.heard: list[tuple[str, str, int]] = []
+
+    def on_revoked(self, partitions: Collection[TopicPartition]) -> None:
+        self.heard.append(("revoked", self.world.state, len(self.world.results)))
+
+    def on_lost(self, partitions: Collection[TopicPartition]) -> None:
+        self.heard.append(("lost", self.world.state, len(self.world.results)))
+
+
+def test_a_batch_is_committed_before_a_partition_of_it_goes() -> None:
+    world = World(2)
+    listener = world.listener = Hears(world)
+    world.faults["poll"] = [None, lambda: world.give_up([FIRST])]
+    run(loop_of(world, same, max_records=100))
+    # The application hears of it when everything of the batch counts.
+    assert listener.heard == [("revoked", "ready", 4)]
+    assert sorted(world.results) == world.everything
+    assert world.listener is listener
+
+
+@pytest.mark.parametrize("error", PASSING, ids=lambda error: error.name)
+def test_a_batch_that_cannot_be_committed_before_a_partition_goes_is_aborted(error: KafkaError) -> None:
+    world = World(2)
+    world.faults["poll"] = [None, lambda: world.give_up([FIRST])]
+    world.faults["commit_transaction"] = [error]
+    world.enough = 2
+    run(loop_of(world, same, max_records=100))
+    assert world.results == ["1-0", "1-1"], "the other partition is read again, this one by somebody else"
+    assert FIRST not in world.group
+    whole(world)
+
+
+def test_a_batch_is_aborted_when_its_partitions_are_lost() -> None:
+    world = World(2)
+    listener = world.listener = Hears(world)
+
+    def lose() -> None:
+        world.give_up(world.owned, lost=True)
+        world.get(world.log)
+        raise MaxPollExceeded(1)
+
+    world.faults["poll"] = [None, lose]
+    run(loop_of(world, same, max_records=100))
+    assert listener.heard == [("lost", "open", 0)]
+    assert world.calls.count("abort_transaction") == 1
+    assert sorted(world.results) == world.everything
+
+
+def test_partitions_that_come_back_in_the_same_poll_are_not_taken_for_kept() -> None:
+    world = World(2)
+
+    def lose() -> None:
+        world.give_up(world.owned, lost=True)
+        world.get(world.log)
+
+    world.faults["poll"] = [None, lose]
+    run(loop_of(world, same, max_records=100))
+    assert world.calls.count("abort_transaction") == 1
+    assert sorted(world.results) == world.everything
+
+
+def test_losing_partitions_between_two_batches_aborts_nothing() -> None:
+    world = World(2)
+    world.faults["poll"] = [lambda: world.give_up([FIRST], lost=True)]
+    world.enough = 2
+    run(loop_of(world, same))
+    assert "abort_transaction" not in world.calls
+
+
+async def test_the_async_face_commits_before_a_coroutine_listener_hears() -> None:
+    world = World(2)
+    heard: list[tuple[str, int]] = []
+
+    class Later(RebalanceListener):
+        async def on_revoked(self, partitions: Collection[TopicPartition]) -> None:
+            await asyncio.sleep(0)
+            heard.append((world.state, len(world.results)))
+
+    world.listener = Later()
+    loop = loop_of(world, same, max_records=100, **ASYNC)
+    told: list[Any] = []
+    world.faults["poll"] = [None, lambda: told.append(world.give_up([FIRST]))]
+    client = loop._consumer
+    poll = client.poll
+
+    async def poll_and_tell(*arguments: Any) -> Any:
+        found = await poll(*arguments)
+        while told:  # AsyncConsumer awaits its listener in the middle of a poll
+            await told.pop()
+        return found
+
+    object.__setattr__(client, "poll", poll_and_tell)
+    await run_async(loop)
+    assert heard == [("ready", 4)]
+
+
+def test_the_listeners_own_error_ends_the_loop() -> None:
+    world = World(2)
+    world.faults["poll"] = [None, ZeroDivisionError()]
+    with pytest.raises(ZeroDivisionError):
+        run(loop_of(world, same, max_records=100))
+    whole(world)

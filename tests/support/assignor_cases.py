@@ -1,0 +1,30 @@
+"""Cases of the server-side assignors in JSON, as Kafka's own have answered them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+from refbroker.coordinators.groups.assignors import ASSIGNORS
+from refbroker.coordinators.groups.assignors.spec import GroupSpec, MemberSpec
+
+SAMPLE = Path(__file__).parents[1] / "data" / "golden_server_assignors.jsonl"
+
+
+def assigned_here(case: dict[str, Any]) -> dict[str, dict[str, list[int]]]:
+    """What the assignor of a case makes of it here, in the form of its result."""
+    members = {
+        each["id"]: MemberSpec(
+            frozenset(map(UUID, each["topics"])),
+            {UUID(topic): frozenset(numbers) for topic, numbers in each["assigned"].items()},
+            each["instance_id"],
+        )
+        for each in case["members"]
+    }
+    partitions = {UUID(topic): case["partitions"][topic] for topic in case["order"]}
+    assignments = ASSIGNORS[case["assignor"]](GroupSpec(members, partitions))
+    return {
+        member_id: {str(topic): sorted(numbers) for topic, numbers in assignment.items()}
+        for member_id, assignment in assignments.items()
+    }

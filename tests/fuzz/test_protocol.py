@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from kclient.errors import ProtocolError
 from kclient.protocol import Message, all_messages, frames, log_records, lookup
-from tests.support.golden import random_message, sample
+from tests.support.golden import random_message
+from tests.support.golden_data import golden_rows
 
 pytestmark = pytest.mark.fuzz
 
@@ -57,7 +58,7 @@ def test_random_bytes(kind: tuple[type[Message], int], data: bytes) -> None:
 @st.composite
 def mutated(draw: st.DrawFn) -> tuple[dict[str, Any], bytes]:
     """A golden message and its bytes with a few of them changed, cut off or repeated."""
-    line = draw(st.sampled_from(sample()))
+    line = draw(st.sampled_from(golden_rows("messages")))
     data = bytearray.fromhex(line["hex"])
     for _ in range(draw(st.integers(1, 4))):
         position = draw(st.integers(0, max(0, len(data) - 1)))

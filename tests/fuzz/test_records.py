@@ -19,7 +19,8 @@ from hypothesis import strategies as st
 
 from kclient.errors import CorruptRecordError
 from kclient.records import pure, to_arrow
-from tests.kclient.records.conftest import compiled_twin, load_golden
+from tests.support.golden_data import golden_rows
+from tests.support.twins import compiled_twin
 
 pytestmark = pytest.mark.fuzz
 
@@ -27,7 +28,7 @@ compiled = compiled_twin()
 if compiled is None:
     pytest.skip("the compiled twin is not built, or KCLIENT_PURE is set", allow_module_level=True)
 
-BATCHES = [bytes.fromhex(row["hex"]) for row in load_golden() if len(row["hex"]) < 4000]
+BATCHES = [bytes.fromhex(row["hex"]) for row in golden_rows("record_batches") if len(row["hex"]) < 4000]
 INTERESTING = [0, 1, 2, 3, 0x7E, 0x7F, 0x80, 0x81, 0xFE, 0xFF]
 
 positions = st.one_of(st.integers(0, 80), st.integers(0, 2**31 - 1))

@@ -18,7 +18,7 @@ import pytest
 from kclient.records import BatchBuilder, control_batch
 from refbroker.testing import RefBroker
 from tests.interop.dumps import assert_same, kafkas, ours, parts
-from tests.kclient.records.conftest import load_golden
+from tests.support.golden_data import golden_rows
 from tests.support.kafka.cluster import KafkaCluster
 from tests.support.kafka.tools import JavaTools
 
@@ -232,7 +232,7 @@ def batch(base: int, count: int = 3, **options: int) -> bytes:
 
 def test_batches_of_every_format_and_codec(tmp_path: Path) -> None:
     files = []
-    for number, line in enumerate(load_golden()):
+    for number, line in enumerate(golden_rows("record_batches")):
         folder = tmp_path / f"{number}-0"
         folder.mkdir()
         files.append(write(folder, f"{0:020d}.log", bytes.fromhex(line["hex"])))

@@ -1,8 +1,8 @@
 """The assignors `uniform` and `range` beside Kafka's own: random groups are assigned alike, partition by partition.
 
 Kafka goes through members, and where all have the same subscription through topics, in the order of its hash tables;
-so the members are given to it in the order of their ids, and its order of topics to ours. A sample of what Kafka
-says is in tests/data, for the unit tests.
+so the members are given to it in the order of their ids, and its order of topics to ours. The unit tests read a
+sample of what Kafka says from tests/data/golden.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from uuid import UUID
 
 import pytest
 
-from tests.support.assignor_cases import SAMPLE, assigned_here
+from tests.support.assignor_cases import assigned_here
+from tests.support.golden_data import golden_rows
 from tests.support.kafka.jars import run_tool
 
 PROGRAM = Path(__file__).with_name("java") / "ServerAssignors.java"
@@ -77,5 +78,5 @@ def test_random_groups_are_assigned_as_by_kafka(seed: int) -> None:
 
 
 def test_the_sample_of_the_unit_tests_is_what_kafka_says() -> None:
-    sample = [json.loads(line) for line in SAMPLE.read_text().splitlines()]
+    sample = golden_rows("server_assignors")
     assert assigned_by_kafka(sample) == sample

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import pickle
-from pathlib import Path
 
 import pytest
 
 from kclient import errors
-
-FACTS = Path(__file__).parents[3] / "shared" / "protocol" / "kafka-4.3.1-errors.jsonl"
+from tests.support.golden_data import golden_rows
 
 SAMPLES = [
     errors.NotLeaderOrFollowerError(topic="orders", partition=3, broker="1 (localhost:9092)", api="Fetch"),
@@ -29,10 +26,8 @@ SAMPLES = [
 
 
 def test_the_table_has_kafkas_codes_names_and_traits() -> None:
-    if not FACTS.exists():
-        pytest.skip(f"{FACTS} is not there")
-    facts = [json.loads(line) for line in FACTS.read_text().splitlines()]
-    wanted = {f["code"]: (f["name"], f["retriable"], f["refreshesMetadata"]) for f in facts if f["code"] != 0}
+    facts = [row for row in golden_rows("error_codes") if row["code"] != 0]
+    wanted = {f["code"]: (f["name"], f["retriable"], f["refreshesMetadata"]) for f in facts}
     have = {code: (e.name, e.retriable, e.refreshes_metadata) for code, e in errors.BrokerError.by_code.items()}
     assert have == wanted
 

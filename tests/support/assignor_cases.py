@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 from uuid import UUID
 
 from refbroker.coordinators.groups.assignors import ASSIGNORS
 from refbroker.coordinators.groups.assignors.spec import GroupSpec, MemberSpec
-
-SAMPLE = Path(__file__).parents[1] / "data" / "golden_server_assignors.jsonl"
 
 
 def assigned_here(case: dict[str, Any]) -> dict[str, dict[str, list[int]]]:

@@ -1,26 +1,14 @@
-"""Messages with the bytes the Java client makes of them, and the way from Kafka's JSON form to our classes."""
+"""Messages from Kafka's JSON form, and messages with random values."""
 
 from __future__ import annotations
 
 import base64
-import functools
-import json
 import random
-from pathlib import Path
 from typing import Any
 from uuid import UUID
 
 from kclient.protocol import Message, Struct, lookup
 from kclient.protocol.fields import FIXED_FORMATS, INTEGERS, Type, fields_of
-
-SHARED = Path(__file__).parents[3] / "shared"
-SAMPLE = Path(__file__).parents[1] / "data" / "golden_messages.jsonl"
-
-
-@functools.cache
-def sample() -> list[dict[str, Any]]:
-    """The project's own sample of golden messages."""
-    return [json.loads(line) for line in SAMPLE.read_text().splitlines()]
 
 
 def plain(name: str) -> str:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import itertools
-import json
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,13 +20,7 @@ from kclient.assignors import (
 )
 from kclient.assignors.sticky import encode_user_data
 from kclient.types import TopicPartition
-
-GOLDEN = Path(__file__).parents[4] / "shared" / "golden" / "assignors.jsonl"
-
-
-def golden(kind: str) -> list[dict[str, Any]]:
-    lines = [json.loads(line) for line in GOLDEN.read_text().splitlines()]
-    return [line for line in lines if line["kind"] == kind]
+from tests.support.golden_data import golden_assignor_rows
 
 
 def parsed(names: Iterable[str]) -> set[TopicPartition]:
@@ -43,13 +35,9 @@ def loads(assignment: Mapping[str, Sequence[Any]]) -> list[int]:
     return sorted((len(given) for given in assignment.values()), reverse=True)
 
 
-golden_only = pytest.mark.skipif(not GOLDEN.exists(), reason="the Java client's assignments are not on this machine")
-
-
-@golden_only
 @pytest.mark.parametrize("kind", ["range", "roundrobin", "range_racks"])
 def test_it_is_exactly_what_the_java_client_does(kind: str) -> None:
-    for case in golden(kind):
+    for case in golden_assignor_rows(kind):
         instances, racks = case.get("instances", {}), case.get("memberRacks", {})
         members = {
             member_id: Member(topics, instance_id=instances.get(member_id), rack=racks.get(member_id))
@@ -65,9 +53,8 @@ def test_it_is_exactly_what_the_java_client_does(kind: str) -> None:
         assert as_sets(assignor.assign(case["topics"], members, replicas)) == expected
 
 
-@golden_only
 def test_sticky_is_at_least_as_balanced_and_as_sticky_as_the_java_client() -> None:
-    for case in golden("sticky"):
+    for case in golden_assignor_rows("sticky"):
         before: dict[str, set[TopicPartition]] = {}
         for generation, step in enumerate(case["steps"]):
             members = {

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,31 +16,11 @@ from kclient.producer.partitioners import (
     make_partitioner,
     partition_for_key,
 )
-
-GOLDEN = Path(__file__).parents[4] / "shared" / "golden" / "assignors.jsonl"
-
-SAMPLE = [
-    ("9862f4b62fa0666d872ec93622df26a1366d", 41, 32),
-    ("1d77230bbd66708d46f54e6fa2485770d4ad85ab2c6c49fba5edf2", 92, 88),
-    ("8bdd26859b", 9, 6),
-    ("ec", 55, 33),
-    ("c8b007fefec15ec71e64aa58c073c59d354dc12e7b153b47a9ff0952016d6e", 43, 22),
-    ("7676b85ddb9b6e3cb95b62", 70, 45),
-]
-"""Hexadecimal key, number of partitions, and where the Java client puts it."""
+from tests.support.golden_data import golden_assignor_rows
 
 
-@pytest.mark.parametrize(("key", "partitions", "expected"), SAMPLE)
-def test_keys_go_where_the_java_client_puts_them(key: str, partitions: int, expected: int) -> None:
-    assert partition_for_key(bytes.fromhex(key), partitions) == expected
-
-
-@pytest.mark.skipif(not GOLDEN.exists(), reason="the whole list of golden hashes is not on this machine")
-def test_all_golden_keys_go_where_the_java_client_puts_them() -> None:
-    lines = [json.loads(line) for line in GOLDEN.read_text().splitlines()]
-    cases = [line for line in lines if line["kind"] == "murmur2"]
-    assert cases
-    for case in cases:
+def test_keys_go_where_the_java_client_puts_them() -> None:
+    for case in golden_assignor_rows("murmur2"):
         assert partition_for_key(bytes.fromhex(case["key"]), case["partitions"]) == case["partition"]
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,18 +10,15 @@ import pytest
 from kclient.protocol import API_NAMES, Struct, all_messages, request_type, response_type
 from kclient.protocol.fields import Field, Type, fields_of
 from kclient.protocol.schema import ZERO_UUID, Message, Versions
-from tests.support.golden import SHARED, plain
-
-FACTS = SHARED / "protocol" / "kafka-4.3.1-messages.json"
+from tests.support.golden import plain
+from tests.support.golden_data import golden_rows
 
 Fact = dict[str, Any]
 
 
 @pytest.fixture(scope="module")
 def facts() -> dict[str, Fact]:
-    if not FACTS.exists():
-        pytest.skip(f"{FACTS} is not there")
-    return {fact["name"]: fact for fact in json.loads(FACTS.read_text())}
+    return {fact["name"]: fact for fact in golden_rows("message_definitions")}
 
 
 def test_every_message_of_kafka_is_declared_and_no_other(facts: dict[str, Fact]) -> None:

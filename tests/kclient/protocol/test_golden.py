@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import random
 from typing import Any
 
 import pytest
 
 from kclient.protocol import all_messages, lookup
-from tests.support.golden import SHARED, golden_message, random_message, sample
+from tests.support.golden import golden_message, random_message
+from tests.support.golden_data import golden_rows
 
-ALL = SHARED / "golden" / "messages.jsonl"
+GOLDEN: dict[str, list[dict[str, Any]]] = {}
+for row in golden_rows("messages"):
+    GOLDEN.setdefault(row["message"], []).append(row)
 
 
 def check(line: dict[str, Any]) -> None:
@@ -25,20 +27,15 @@ def check(line: dict[str, Any]) -> None:
     assert lookup(line["message"]).decode(memoryview(bytearray(data)), version) == given
 
 
-@pytest.mark.parametrize("line", sample(), ids=lambda line: f"{line['message']}-{line['version']}")
-def test_a_message_has_the_bytes_of_the_java_client(line: dict[str, Any]) -> None:
-    check(line)
-
-
-def test_every_message_at_every_version_has_the_bytes_of_the_java_client() -> None:
-    if not ALL.exists():
-        pytest.skip(f"{ALL} is not there; the project's own sample was checked")
-    lines = [json.loads(line) for line in ALL.read_text().splitlines()]
-    for line in lines:
+@pytest.mark.parametrize("name", GOLDEN)
+def test_a_message_has_the_bytes_of_the_java_client_at_every_version(name: str) -> None:
+    for line in GOLDEN[name]:
         check(line)
-    # The file has none of these.
+
+
+def test_every_message_has_bytes_of_the_java_client() -> None:
     without_bytes = {"FetchSnapshotResponse", "ProducerSnapshot", "ShareFetchResponse"}
-    assert set(all_messages()) - {line["message"] for line in lines} <= without_bytes
+    assert set(all_messages()) - set(GOLDEN) == without_bytes
 
 
 def test_every_message_at_every_version_survives_the_round_trip(rng: random.Random) -> None:

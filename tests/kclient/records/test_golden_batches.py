@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from types import ModuleType
 from typing import Any
 
 import pytest
 
 from kclient.records import ABORT, COMMIT, control_batch, parse_control_record
+from tests.support.golden_data import golden_assignor_rows, golden_rows
 
-from .conftest import SHARED, load_golden
-
-GOLDEN = load_golden()
+GOLDEN = golden_rows("record_batches")
 DATA = [row for row in GOLDEN if "records" in row]
 MARKERS = [row for row in GOLDEN if "marker" in row]
 
@@ -115,11 +113,7 @@ def test_murmur2_of_known_keys(twin: ModuleType, data: bytes, hashed: int) -> No
 
 
 def test_murmur2_is_javas(twin: ModuleType) -> None:
-    path = SHARED / "assignors.jsonl"
-    if not path.exists():
-        pytest.skip("the shared golden data are not here")
-    rows = [row for row in map(json.loads, path.read_text().splitlines()) if row["kind"] == "murmur2"]
-    for row in rows:
+    for row in golden_assignor_rows("murmur2"):
         key = bytes.fromhex(row["key"])
         assert twin.murmur2(key) == row["hash"]
         assert (twin.murmur2(key) & 0x7FFFFFFF) % row["partitions"] == row["partition"]

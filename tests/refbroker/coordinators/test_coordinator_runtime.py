@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import AsyncIterator, Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -40,9 +38,9 @@ from refbroker.metadata.image import TOPIC_RESOURCE
 from refbroker.runtime.clock import Clock
 from refbroker.testing.control.elections import elect
 from tests.support.broker_harness import START_MS, Harness
+from tests.support.golden_data import golden_assignor_rows
 
 TOPIC = "state"
-GOLDEN = Path(__file__).parents[4] / "shared" / "golden" / "assignors.jsonl"
 
 
 def record(key: str, value: int | None) -> CoordinatorRecord:
@@ -138,10 +136,8 @@ def test_a_key_belongs_to_the_partition_that_java_says() -> None:
     assert partition_for("gr\u00fc\U0001f600ppe", 50) == 21
 
 
-@pytest.mark.skipif(not GOLDEN.exists(), reason="the whole collection does not lie beside the checkout")
 def test_keys_belong_to_the_partitions_of_the_golden_file() -> None:
-    lines = [json.loads(line) for line in GOLDEN.read_text().splitlines()]
-    cases = [each for each in lines if each["kind"] == "coordinator"]
+    cases = golden_assignor_rows("coordinator")
     assert len(cases) > 30
     assert [partition_for(each["group"], each["partitions"]) for each in cases] == [e["partition"] for e in cases]
 

@@ -8,27 +8,16 @@ import pytest
 
 from kclient.protocol import lookup
 from refbroker.dump.kafka_json import as_json, json_text
-from tests.support.golden import SHARED, golden_message, sample
+from tests.support.golden import golden_message
+from tests.support.golden_data import golden_rows
 
-ALL = SHARED / "golden" / "messages.jsonl"
 
-
-def assert_same(lines: list[dict[str, object]]) -> None:
-    for line in lines:
+def test_every_message_has_the_java_clients_json_form() -> None:
+    for line in golden_rows("messages"):
         message, version = golden_message(line), line["version"]
-        assert isinstance(version, int)
-        got = as_json(lookup(str(line["message"])).decode(message.encode(version), version), version)
+        got = as_json(lookup(line["message"]).decode(message.encode(version), version), version)
         assert got == line["value"], line["message"]
         assert json.loads(json_text(got)) == line["value"]
-
-
-def test_messages_have_the_java_clients_json_form() -> None:
-    assert_same(sample())
-
-
-@pytest.mark.skipif(not ALL.exists(), reason="the whole collection does not lie beside this checkout")
-def test_every_golden_message_has_the_java_clients_json_form() -> None:
-    assert_same([json.loads(line) for line in ALL.read_text().splitlines()])
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 from collections import Counter
 from uuid import UUID
@@ -13,7 +12,8 @@ from refbroker.coordinators.groups.assignors import ASSIGNORS
 from refbroker.coordinators.groups.assignors.range import assign_range
 from refbroker.coordinators.groups.assignors.spec import Assignment, GroupSpec, MemberSpec
 from refbroker.coordinators.groups.assignors.uniform import assign_uniform
-from tests.support.assignor_cases import SAMPLE, assigned_here
+from tests.support.assignor_cases import assigned_here
+from tests.support.golden_data import golden_rows
 
 T, U, V = UUID(int=1), UUID(int=2), UUID(int=3)
 
@@ -87,7 +87,7 @@ def test_uniform_with_different_subscriptions_balances_what_was_assigned() -> No
 
 
 def test_groups_are_assigned_as_by_kafka() -> None:
-    sample = [json.loads(line) for line in SAMPLE.read_text().splitlines()]
+    sample = golden_rows("server_assignors")
     assert {case["assignor"] for case in sample} == ASSIGNORS.keys()
     for case in sample:
         assert assigned_here(case) == case["result"], case

@@ -12,7 +12,7 @@ from refbroker.log import PartitionLog
 from refbroker.log.compaction.filtering import BatchFilter, records_of
 from refbroker.log.compaction.offset_map import OffsetMap
 from refbroker.log.compaction.transactions import CleanedTransactions
-from tests.kclient.records.conftest import load_golden
+from tests.support.golden_data import golden_rows
 from tests.support.stores import START_MS, Store
 from tests.support.workshop import (
     COMPACTED,
@@ -353,7 +353,7 @@ def test_a_batch_that_is_damaged_is_an_error_and_not_written_anew(log: Partition
 # Formats 0 and 1
 
 
-LEGACY = [data for row in load_golden() if len(data := bytes.fromhex(row["hex"])) > 20 and data[16] < 2]
+LEGACY = [bytes.fromhex(row["hex"]) for row in golden_rows("record_batches") if row.get("magic", 2) < 2]
 
 
 def test_messages_in_old_formats_become_batches_of_today_with_the_same_records() -> None:

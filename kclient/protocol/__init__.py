@@ -1,8 +1,8 @@
 """Kafka's protocol: every message a client or broker of Kafka 4.3 exchanges, and their codec.
 
-Bytes only: no sockets, no clock. `messages` has a module per API, declared with the words of
-`schema`; `frames` puts headers and sizes around them; `log_records` does the same for the records
-of the brokers' internal logs. A module of messages is imported when one of them is looked up.
+Bytes only: no sockets, no clock. `messages` has a module per API, declared with the words of `schema` and a decorator
+of `declaration`; `frames` puts headers and sizes around them; `log_records` does the same for the records of the
+brokers' internal logs. A module of messages is imported when one of them is looked up.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ from __future__ import annotations
 import importlib
 import re
 
-from kclient.protocol.schema import MESSAGES, REQUESTS, RESPONSES, Message, Struct
+from kclient.protocol.declaration import MESSAGES, REQUESTS, RESPONSES, Message
+from kclient.protocol.schema import Struct
 
 __all__ = ["API_NAMES", "Message", "Struct", "all_messages", "lookup", "request_type", "response_type"]
 

@@ -10,7 +10,8 @@ import struct
 from typing import Annotated, TypeVar
 
 from kclient.errors import ProtocolError
-from kclient.protocol.schema import Message, Struct, array, ignorable, int32, map_key, message, since
+from kclient.protocol.declaration import Message, message
+from kclient.protocol.schema import Struct, array, ignorable, int32, map_key, since
 
 M = TypeVar("M", bound=Message)
 

@@ -13,22 +13,22 @@ import struct
 from kclient.protocol import wire
 from kclient.protocol.emitter import SHORT_ARRAY, Emitter, short_arrays
 from kclient.protocol.fields import FIXED_FORMATS, Field, Type, fields_of, min_size
-from kclient.protocol.schema import ZERO_UUID, Decoder, Message, Struct
+from kclient.protocol.schema import ZERO_UUID, Decoder, Struct
 
 MAX_EMPTY_ELEMENTS = 65536
 """Elements that take no bytes cannot be checked against the bytes that are left, so this bounds them."""
 
 
-def compile_decoder(cls: type[Message], version: int) -> Decoder:
-    """Compile `decode(buf, end) -> (message, position behind it)`."""
-    return _Compiler(cls, version).compile()
+def compile_decoder(cls: type[Struct], version: int, *, is_flexible: bool) -> Decoder:
+    """Compile the decoder of a message at a version, which may have compact lengths and tagged fields."""
+    return _Compiler(cls, version, is_flexible).compile()
 
 
 class _Compiler:
-    def __init__(self, cls: type[Message], version: int) -> None:
+    def __init__(self, cls: type[Struct], version: int, is_flexible: bool) -> None:
         self.cls = cls
         self.version = version
-        self.flexible = cls.is_flexible(version)
+        self.flexible = is_flexible
         self.code = Emitter(
             read_uvarint=wire.read_uvarint,
             read_uuid=wire.read_uuid,
@@ -47,7 +47,7 @@ class _Compiler:
         self.code.line("p = 0")
         result = self.struct(self.cls, "")
         self.code.line(f"return {result}, p")
-        return self.code.function("def decode(buf, end):", f"decode {self.cls.message_name} v{self.version}")
+        return self.code.function("def decode(buf, end):", f"decode {self.cls.__name__} v{self.version}")
 
     def flush(self) -> None:
         """Unpack the fixed-width fields that have gathered."""

@@ -11,19 +11,19 @@ import struct
 from kclient.protocol import wire
 from kclient.protocol.emitter import SHORT_ARRAY, Emitter, short_arrays
 from kclient.protocol.fields import FIXED_FORMATS, Field, Type, fields_of
-from kclient.protocol.schema import ZERO_UUID, Encoder, Message, Struct
+from kclient.protocol.schema import ZERO_UUID, Encoder, Struct
 
 
-def compile_encoder(cls: type[Message], version: int) -> Encoder:
-    """Compile `encode(message, out)`, which appends to the list `out`."""
-    return _Compiler(cls, version).compile()
+def compile_encoder(cls: type[Struct], version: int, *, is_flexible: bool) -> Encoder:
+    """Compile the encoder of a message at a version, which may have compact lengths and tagged fields."""
+    return _Compiler(cls, version, is_flexible).compile()
 
 
 class _Compiler:
-    def __init__(self, cls: type[Message], version: int) -> None:
+    def __init__(self, cls: type[Struct], version: int, is_flexible: bool) -> None:
         self.cls = cls
         self.version = version
-        self.flexible = cls.is_flexible(version)
+        self.flexible = is_flexible
         self.code = Emitter(
             uvarint=wire.uvarint,
             ONE_BYTE=wire.ONE_BYTE,
@@ -41,7 +41,7 @@ class _Compiler:
         self.code.line("write = out.append")
         self.struct(self.cls, "m", "")
         self.flush()
-        return self.code.function("def encode(m, out):", f"encode {self.cls.message_name} v{self.version}")
+        return self.code.function("def encode(m, out):", f"encode {self.cls.__name__} v{self.version}")
 
     def flush(self) -> None:
         """Pack the fixed-width fields that have gathered."""

@@ -15,8 +15,8 @@ from typing import Any
 
 from kclient.errors import ProtocolError
 from kclient.protocol import request_type
+from kclient.protocol.declaration import Message
 from kclient.protocol.headers import RequestHeader, ResponseHeader
-from kclient.protocol.schema import Message
 
 API_VERSIONS = 18
 

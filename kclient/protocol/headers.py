@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from kclient.protocol.schema import Message, int16, int32, message, not_flexible
+from kclient.protocol.declaration import Message, message
+from kclient.protocol.schema import int16, int32, not_flexible
 
 
 @message(versions="1-2", flexible="2+")

@@ -15,7 +15,7 @@ from functools import cache
 from typing import TypeVar
 
 from kclient.errors import ProtocolError
-from kclient.protocol.schema import Message
+from kclient.protocol.declaration import Message
 from kclient.protocol.wire import read_uvarint, uvarint
 
 METADATA_FRAME_VERSION = 1

@@ -1,33 +1,23 @@
-"""The words messages are declared with.
+"""The words that the fields of messages are declared with, and what all structs have in common.
 
-A message is a class, decorated with its versions; a field is an attribute whose annotation says its
-type on the wire and whatever is not the ordinary case:
+A field is an attribute whose annotation says its type on the wire and whatever is not the ordinary case:
 
-    @request(api_key=12, versions="0-4", flexible="4+")
-    class HeartbeatRequest(Message):
-        group_id: str = ""
-        generation_id: int32 = 0
-        member_id: str = ""
-        group_instance_id: Annotated[str | None, since(3)] = None
+    group_instance_id: Annotated[str | None, since(3)] = None
 
-Without more words a field is there in all versions of its message, is nullable if its type says
-`| None`, and has to be at its default to be encoded at a version that lacks it. The codec is
-compiled from the declaration when a message is first used at a version (`codec`).
+Without more words a field is there in all versions of its message, is nullable if its type says `| None`, and has to be
+at its default to be encoded at a version that lacks it. Version ranges are Kafka's: "3", "0-4", "4+", "none".
 
-Version ranges are Kafka's: "3", "0-4", "4+", "none".
+Elsewhere: messages, with their versions and codecs (`declaration`), and what reads the words (`fields`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from struct import error as StructError
-from typing import Annotated, Any, ClassVar, NamedTuple, Self, TypeVar
+from typing import Annotated, Any, NamedTuple, TypeVar, get_type_hints
 from uuid import UUID
 
 import msgspec
-
-from kclient.errors import ProtocolError
 
 ZERO_UUID = UUID(int=0)
 """The UUID that stands for none."""
@@ -35,7 +25,6 @@ ZERO_UUID = UUID(int=0)
 LAST_VERSION = 32767
 
 T = TypeVar("T")
-M = TypeVar("M", bound="Message")
 
 
 class Versions(NamedTuple):
@@ -165,185 +154,14 @@ class Struct(msgspec.Struct, kw_only=True, gc=False):
         return f"{type(self).__qualname__}({', '.join(shown)})"
 
 
-Decoder = Callable[[Any, int], tuple[Any, int]]
-Encoder = Callable[[Any, list[Any]], None]
-
-
-class Message(Struct, gc=False):
-    """A request, a response, or a record: what stands for itself on the wire.
-
-    `api_key` is the API's key, or what Kafka uses in its place: the type of a record of an internal
-    log. It is -1 for messages that have none.
-    """
-
-    message_name: ClassVar[str] = ""
-    api_key: ClassVar[int] = -1
-    min_version: ClassVar[int] = 0
-    max_version: ClassVar[int] = -1
-    first_flexible_version: ClassVar[int | None] = None
-    response_type: ClassVar[type[Message]]
-    """The response to a request; set on requests only."""
-    _decoders: ClassVar[dict[int, Decoder]] = {}
-    _encoders: ClassVar[dict[int, Encoder]] = {}
-
-    @classmethod
-    def is_flexible(cls, version: int) -> bool:
-        """Whether the version has compact lengths and tagged fields (KIP-482)."""
-        return cls.first_flexible_version is not None and version >= cls.first_flexible_version
-
-    @classmethod
-    def decode(cls, data: bytes | bytearray | memoryview, version: int) -> Self:
-        """Decode a body, without header.
-
-        Parameters:
-            data: the whole body. A `Records` field of the message becomes a view of it.
-            version: the version it is encoded at.
-
-        Raises:
-            ProtocolError: the bytes are not such a message, or there are more of them than it takes.
-        """
-        message, used = cls.decode_prefix(data, version)
-        if used != len(data):
-            raise ProtocolError(f"{cls.message_name} v{version}: {len(data) - used} bytes follow the message")
-        return message
-
-    @classmethod
-    def decode_prefix(cls, data: bytes | bytearray | memoryview, version: int) -> tuple[Self, int]:
-        """Decode a message that other bytes may follow; gives it and the number of bytes it took."""
-        decoder = cls._decoders.get(version)
-        if decoder is None:
-            decoder = _compile(cls, version)[0]
-        try:
-            return decoder(data, len(data))
-        except ProtocolError as error:
-            raise ProtocolError(f"{cls.message_name} v{version}: {error.message}") from error
-        except (IndexError, StructError) as error:
-            raise ProtocolError(f"{cls.message_name} v{version}: the bytes end within the message") from error
-        except UnicodeDecodeError as error:
-            raise ProtocolError(f"{cls.message_name} v{version}: a string is not UTF-8: {error.reason}") from error
-
-    def encode(self, version: int) -> bytes:
-        """Encode the body, without header.
-
-        Parameters:
-            version: the version to encode at.
-
-        Raises:
-            ProtocolError: a field has a value that the version cannot carry.
-        """
-        try:
-            return b"".join(self._encode(version))
-        except TypeError as error:
-            raise ProtocolError(f"{self.message_name} v{version}: {error}; does it want encode_parts?") from error
-
-    def encode_parts(self, version: int) -> list[Any]:
-        """Encode the body without copying its records.
-
-        Parameters:
-            version: the version to encode at.
-
-        Returns:
-            What is to be sent, in order: bytes, and the objects that were given as `Records`.
-
-        Raises:
-            ProtocolError: a field has a value that the version cannot carry.
-        """
-        parts: list[Any] = []
-        small: list[bytes] = []
-        for part in self._encode(version):
-            if type(part) is bytes and len(part) < _COPIED_BELOW:
-                small.append(part)
-                continue
-            if small:
-                parts.append(b"".join(small))
-                small = []
-            parts.append(part)
-        if small or not parts:
-            parts.append(b"".join(small))
-        return parts
-
-    def _encode(self, version: int) -> list[Any]:
-        encoder = self._encoders.get(version)
-        if encoder is None:
-            encoder = _compile(type(self), version)[1]
-        out: list[Any] = []
-        try:
-            encoder(self, out)
-        except ProtocolError as error:
-            raise ProtocolError(f"{self.message_name} v{version}: {error.message}") from error
-        except (AttributeError, TypeError, ValueError, OverflowError, StructError) as error:
-            from kclient.protocol import fields
-
-            raise ProtocolError(f"{self.message_name} v{version}: {fields.explain(self, version) or error}") from error
-        return out
-
-
-_COPIED_BELOW = 1024
-"""Bytes; smaller parts are joined, since handling a part costs more than copying it."""
-
-
-def _compile(cls: type[Message], version: int) -> tuple[Decoder, Encoder]:
-    if not cls.min_version <= version <= cls.max_version:
-        raise ProtocolError(f"{cls.message_name} has versions {cls.min_version} to {cls.max_version}, not {version}")
-    from kclient.protocol import decoding, encoding
-
-    # Two threads may both get here; what they compile is the same.
-    cls._decoders[version] = decoder = decoding.compile_decoder(cls, version)
-    cls._encoders[version] = encoder = encoding.compile_encoder(cls, version)
-    return decoder, encoder
-
-
 @cache
 def _secrets(cls: type[Struct]) -> frozenset[str]:
-    from kclient.protocol import fields
-
-    return frozenset(field.name for field in fields.fields_of(cls) if field.secret)
-
-
-MESSAGES: dict[str, type[Message]] = {}
-"""The messages declared so far, that is in modules imported so far, by name."""
-REQUESTS: dict[int, type[Message]] = {}
-RESPONSES: dict[int, type[Message]] = {}
+    hints = get_type_hints(cls, include_extras=True)
+    return frozenset(name for name, hint in hints.items() if secret in getattr(hint, "__metadata__", ()))
 
 
-def message(*, versions: str, flexible: str = "none", api_key: int = -1) -> Callable[[type[M]], type[M]]:
-    """Declare a message that is neither request nor response: a header, or a record of a log.
+Decoder = Callable[[Any, int], tuple[Any, int]]
+"""Takes a buffer and the position of its end; returns the message and the position behind it."""
 
-    Parameters:
-        versions: the versions it has, as "0-3".
-        flexible: those with compact lengths and tagged fields, as "2+" or "none".
-        api_key: the type that tells such records apart in their log.
-    """
-
-    def declare(cls: type[M]) -> type[M]:
-        first_flexible, last_flexible = Versions.parse(flexible)
-        cls.message_name = cls.__name__
-        cls.api_key = api_key
-        cls.min_version, cls.max_version = Versions.parse(versions)
-        cls.first_flexible_version = first_flexible if first_flexible <= last_flexible else None
-        cls._decoders = {}
-        cls._encoders = {}
-        MESSAGES[cls.__name__] = cls
-        return cls
-
-    return declare
-
-
-def request(*, api_key: int, versions: str, flexible: str = "none") -> Callable[[type[M]], type[M]]:
-    """Declare a request; parameters as for `message`."""
-
-    def declare(cls: type[M]) -> type[M]:
-        REQUESTS[api_key] = cls
-        return message(versions=versions, flexible=flexible, api_key=api_key)(cls)
-
-    return declare
-
-
-def response(*, api_key: int, versions: str, flexible: str = "none") -> Callable[[type[M]], type[M]]:
-    """Declare the response to the request declared above it; parameters as for `message`."""
-
-    def declare(cls: type[M]) -> type[M]:
-        RESPONSES[api_key] = REQUESTS[api_key].response_type = cls
-        return message(versions=versions, flexible=flexible, api_key=api_key)(cls)
-
-    return declare
+Encoder = Callable[[Any, list[Any]], None]
+"""Takes a message, and a list to which it appends bytes."""

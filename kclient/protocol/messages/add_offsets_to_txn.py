@@ -6,7 +6,8 @@ the second has TxnOffsetCommit do it (KIP-890).
 
 from __future__ import annotations
 
-from kclient.protocol.schema import Message, int16, int32, int64, request, response
+from kclient.protocol.declaration import Message, request, response
+from kclient.protocol.schema import int16, int32, int64
 
 
 @request(api_key=25, versions="0-4", flexible="3+")

@@ -5,20 +5,8 @@ from __future__ import annotations
 from typing import Annotated
 from uuid import UUID
 
-from kclient.protocol.schema import (
-    ZERO_UUID,
-    Message,
-    Struct,
-    array,
-    ignorable,
-    int16,
-    int32,
-    map_key,
-    request,
-    response,
-    since,
-    uint16,
-)
+from kclient.protocol.declaration import Message, request, response
+from kclient.protocol.schema import ZERO_UUID, Struct, array, ignorable, int16, int32, map_key, since, uint16
 
 
 @request(api_key=80, versions="0-1", flexible="0+")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from kclient.protocol.schema import Message, int16, int32, int64, request, response
+from kclient.protocol.declaration import Message, request, response
+from kclient.protocol.schema import int16, int32, int64
 
 
 @request(api_key=67, versions="0", flexible="0+")

@@ -5,21 +5,8 @@ from __future__ import annotations
 from typing import Annotated
 from uuid import UUID
 
-from kclient.protocol.schema import (
-    ZERO_UUID,
-    Message,
-    Struct,
-    array,
-    ignorable,
-    int8,
-    int16,
-    int32,
-    int64,
-    request,
-    response,
-    since,
-    until,
-)
+from kclient.protocol.declaration import Message, request, response
+from kclient.protocol.schema import ZERO_UUID, Struct, array, ignorable, int8, int16, int32, int64, since, until
 
 
 @request(api_key=56, versions="2-3", flexible="0+")

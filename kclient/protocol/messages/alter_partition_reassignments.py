@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from kclient.protocol.schema import Message, Struct, array, ignorable, int16, int32, request, response, since
+from kclient.protocol.declaration import Message, request, response
+from kclient.protocol.schema import Struct, array, ignorable, int16, int32, since
 
 
 @request(api_key=45, versions="0-1", flexible="0+")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from kclient.protocol.schema import Message, Struct, array, int16, int32, map_key, request, response
+from kclient.protocol.declaration import Message, request, response
+from kclient.protocol.schema import Struct, array, int16, int32, map_key
 
 
 @request(api_key=34, versions="1-2", flexible="2+")

@@ -9,20 +9,8 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from kclient.protocol.schema import (
-    Message,
-    Struct,
-    array,
-    ignorable,
-    int16,
-    int32,
-    int64,
-    map_key,
-    request,
-    response,
-    since,
-    tagged,
-)
+from kclient.protocol.declaration import Message, request, response
+from kclient.protocol.schema import Struct, array, ignorable, int16, int32, int64, map_key, since, tagged
 
 
 @request(api_key=18, versions="0-4", flexible="3+")

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Annotated
 from uuid import UUID
 
-from kclient.protocol.schema import Message, array, int16, int32, int64, request, response, since, tagged
+from kclient.protocol.declaration import Message, request, response
+from kclient.protocol.schema import array, int16, int32, int64, since, tagged
 
 
 @request(api_key=63, versions="0-2", flexible="0+")

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Annotated
 from uuid import UUID
 
-from kclient.protocol.schema import ZERO_UUID, Message, Struct, array, int16, int32, map_key, request, response, uint16
+from kclient.protocol.declaration import Message, request, response
+from kclient.protocol.schema import ZERO_UUID, Struct, array, int16, int32, map_key, uint16
 
 
 @request(api_key=70, versions="0", flexible="0+")

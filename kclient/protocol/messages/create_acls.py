@@ -5,7 +5,8 @@ Prefixed patterns came with version 1 (KIP-290), user resources with 3.
 
 from __future__ import annotations
 
-from kclient.protocol.schema import Message, Struct, array, int8, int16, int32, request, response
+from kclient.protocol.declaration import Message, request, response
+from kclient.protocol.schema import Struct, array, int8, int16, int32
 
 
 @request(api_key=30, versions="1-3", flexible="2+")

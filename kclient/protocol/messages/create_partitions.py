@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from kclient.protocol.schema import Message, Struct, array, int16, int32, map_key, request, response
+from kclient.protocol.declaration import Message, request, response
+from kclient.protocol.schema import Struct, array, int16, int32, map_key
 
 
 @request(api_key=37, versions="0-3", flexible="2+")

@@ -9,21 +9,8 @@ from __future__ import annotations
 from typing import Annotated
 from uuid import UUID
 
-from kclient.protocol.schema import (
-    ZERO_UUID,
-    Message,
-    Struct,
-    array,
-    ignorable,
-    int8,
-    int16,
-    int32,
-    map_key,
-    request,
-    response,
-    since,
-    tagged,
-)
+from kclient.protocol.declaration import Message, request, response
+from kclient.protocol.schema import ZERO_UUID, Struct, array, ignorable, int8, int16, int32, map_key, since, tagged
 
 
 @request(api_key=19, versions="2-7", flexible="5+")

@@ -8,21 +8,8 @@ from __future__ import annotations
 from typing import Annotated
 from uuid import UUID
 
-from kclient.protocol.schema import (
-    ZERO_UUID,
-    Message,
-    Struct,
-    array,
-    ignorable,
-    int16,
-    int32,
-    map_key,
-    nullable,
-    request,
-    response,
-    since,
-    until,
-)
+from kclient.protocol.declaration import Message, request, response
+from kclient.protocol.schema import ZERO_UUID, Struct, array, ignorable, int16, int32, map_key, nullable, since, until
 
 
 @request(api_key=20, versions="1-6", flexible="4+")

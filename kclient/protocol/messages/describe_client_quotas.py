@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from kclient.protocol.schema import Message, Struct, array, float64, int8, int16, int32, request, response
+from kclient.protocol.declaration import Message, request, response
+from kclient.protocol.schema import Struct, array, float64, int8, int16, int32
 
 
 @request(api_key=48, versions="0-1", flexible="1+")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from kclient.protocol.schema import Message, Struct, array, int8, int16, int32, map_key, request, response, since
+from kclient.protocol.declaration import Message, request, response
+from kclient.protocol.schema import Struct, array, int8, int16, int32, map_key, since
 
 
 @request(api_key=60, versions="0-2", flexible="0+")

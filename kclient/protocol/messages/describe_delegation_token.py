@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from kclient.protocol.schema import Message, Struct, array, int16, int32, int64, request, response, secret, since
+from kclient.protocol.declaration import Message, request, response
+from kclient.protocol.schema import Struct, array, int16, int32, int64, secret, since
 
 
 @request(api_key=41, versions="1-3", flexible="2+")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from kclient.protocol.schema import Message, Struct, array, int16, int32, int64, request, response
+from kclient.protocol.declaration import Message, request, response
+from kclient.protocol.schema import Struct, array, int16, int32, int64
 
 
 @request(api_key=61, versions="0", flexible="0+")

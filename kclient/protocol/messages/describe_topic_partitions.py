@@ -5,18 +5,8 @@ from __future__ import annotations
 from typing import Annotated
 from uuid import UUID
 
-from kclient.protocol.schema import (
-    ZERO_UUID,
-    Message,
-    Struct,
-    array,
-    ignorable,
-    int16,
-    int32,
-    map_key,
-    request,
-    response,
-)
+from kclient.protocol.declaration import Message, request, response
+from kclient.protocol.schema import ZERO_UUID, Struct, array, ignorable, int16, int32, map_key
 
 
 @request(api_key=75, versions="0", flexible="0+")

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from kclient.protocol.schema import Message, Struct, array, int16, int32, int64, map_key, request, response
+from kclient.protocol.declaration import Message, request, response
+from kclient.protocol.schema import Struct, array, int16, int32, int64, map_key
 
 
 @request(api_key=65, versions="0", flexible="0+")

@@ -5,17 +5,15 @@ from __future__ import annotations
 from typing import Annotated
 from uuid import UUID
 
+from kclient.protocol.declaration import Message, request, response
 from kclient.protocol.schema import (
     ZERO_UUID,
-    Message,
     Struct,
     array,
     ignorable,
     int16,
     int32,
     map_key,
-    request,
-    response,
     since,
     tagged,
     uint16,

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from kclient.protocol.schema import Message, ignorable, int16, int32, int64, request, response, since
+from kclient.protocol.declaration import Message, request, response
+from kclient.protocol.schema import ignorable, int16, int32, int64, since
 
 
 @request(api_key=26, versions="0-5", flexible="3+")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from kclient.protocol.schema import Message, int16, message, request, response
+from kclient.protocol.declaration import Message, message, request, response
+from kclient.protocol.schema import int16
 
 
 @request(api_key=58, versions="0", flexible="0+")

@@ -10,9 +10,9 @@ from __future__ import annotations
 from typing import Annotated
 from uuid import UUID
 
+from kclient.protocol.declaration import Message, request, response
 from kclient.protocol.schema import (
     ZERO_UUID,
-    Message,
     Records,
     Struct,
     array,
@@ -23,8 +23,6 @@ from kclient.protocol.schema import (
     int32,
     int64,
     map_key,
-    request,
-    response,
     since,
     tagged,
     until,

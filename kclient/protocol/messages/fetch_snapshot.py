@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Annotated
 from uuid import UUID
 
+from kclient.protocol.declaration import Message, request, response
 from kclient.protocol.schema import (
     ZERO_UUID,
-    Message,
     Records,
     Struct,
     array,
@@ -17,8 +17,6 @@ from kclient.protocol.schema import (
     int32,
     int64,
     map_key,
-    request,
-    response,
     since,
     tagged,
     uint16,

@@ -8,20 +8,8 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from kclient.protocol.schema import (
-    Message,
-    Struct,
-    array,
-    between,
-    ignorable,
-    int8,
-    int16,
-    int32,
-    request,
-    response,
-    since,
-    until,
-)
+from kclient.protocol.declaration import Message, request, response
+from kclient.protocol.schema import Struct, array, between, ignorable, int8, int16, int32, since, until
 
 
 @request(api_key=10, versions="0-6", flexible="3+")

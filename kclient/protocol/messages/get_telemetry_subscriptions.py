@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from kclient.protocol.schema import ZERO_UUID, Message, array, int8, int16, int32, request, response
+from kclient.protocol.declaration import Message, request, response
+from kclient.protocol.schema import ZERO_UUID, array, int8, int16, int32
 
 
 @request(api_key=71, versions="0", flexible="0+")

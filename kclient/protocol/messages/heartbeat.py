@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from kclient.protocol.schema import Message, ignorable, int16, int32, request, response, since
+from kclient.protocol.declaration import Message, request, response
+from kclient.protocol.schema import ignorable, int16, int32, since
 
 
 @request(api_key=12, versions="0-4", flexible="4+")

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from kclient.protocol.schema import Message, Struct, array, int8, int16, int32, map_key, request, response, secret
+from kclient.protocol.declaration import Message, request, response
+from kclient.protocol.schema import Struct, array, int8, int16, int32, map_key, secret
 
 
 @request(api_key=44, versions="0-1", flexible="1+")

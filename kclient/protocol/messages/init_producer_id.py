@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from kclient.protocol.schema import Message, ignorable, int16, int32, int64, request, response, since
+from kclient.protocol.declaration import Message, request, response
+from kclient.protocol.schema import ignorable, int16, int32, int64, since
 
 
 @request(api_key=22, versions="0-6", flexible="2+")

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from kclient.protocol.schema import ZERO_UUID, Message, Struct, array, int16, int32, int64, request, response
+from kclient.protocol.declaration import Message, request, response
+from kclient.protocol.schema import ZERO_UUID, Struct, array, int16, int32, int64
 
 
 @request(api_key=83, versions="0", flexible="0+")

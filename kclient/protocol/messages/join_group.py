@@ -9,19 +9,8 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from kclient.protocol.schema import (
-    Message,
-    Struct,
-    array,
-    ignorable,
-    int16,
-    int32,
-    map_key,
-    nullable,
-    request,
-    response,
-    since,
-)
+from kclient.protocol.declaration import Message, request, response
+from kclient.protocol.schema import Struct, array, ignorable, int16, int32, map_key, nullable, since
 
 
 @request(api_key=11, versions="0-9", flexible="6+")

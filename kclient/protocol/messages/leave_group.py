@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from kclient.protocol.schema import Message, Struct, array, ignorable, int16, int32, request, response, since, until
+from kclient.protocol.declaration import Message, request, response
+from kclient.protocol.schema import Struct, array, ignorable, int16, int32, since, until
 
 
 @request(api_key=13, versions="0-5", flexible="4+")

@@ -9,19 +9,8 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from kclient.protocol.schema import (
-    Message,
-    Struct,
-    array,
-    ignorable,
-    int8,
-    int16,
-    int32,
-    int64,
-    request,
-    response,
-    since,
-)
+from kclient.protocol.declaration import Message, request, response
+from kclient.protocol.schema import Struct, array, ignorable, int8, int16, int32, int64, since
 
 
 @request(api_key=2, versions="1-11", flexible="6+")

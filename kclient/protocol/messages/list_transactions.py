@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from kclient.protocol.schema import Message, Struct, array, int16, int32, int64, request, response, since
+from kclient.protocol.declaration import Message, request, response
+from kclient.protocol.schema import Struct, array, int16, int32, int64, since
 
 
 @request(api_key=66, versions="0-2", flexible="0+")

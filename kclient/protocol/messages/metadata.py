@@ -9,21 +9,8 @@ from __future__ import annotations
 from typing import Annotated
 from uuid import UUID
 
-from kclient.protocol.schema import (
-    ZERO_UUID,
-    Message,
-    Struct,
-    array,
-    between,
-    ignorable,
-    int16,
-    int32,
-    map_key,
-    nullable,
-    request,
-    response,
-    since,
-)
+from kclient.protocol.declaration import Message, request, response
+from kclient.protocol.schema import ZERO_UUID, Struct, array, between, ignorable, int16, int32, map_key, nullable, since
 
 
 @request(api_key=3, versions="0-13", flexible="9+")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from kclient.protocol.schema import Message, Struct, array, ignorable, int16, int32, map_key, request, response
+from kclient.protocol.declaration import Message, request, response
+from kclient.protocol.schema import Struct, array, ignorable, int16, int32, map_key
 
 
 @request(api_key=47, versions="0")

@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import Annotated
 from uuid import UUID
 
+from kclient.protocol.declaration import Message, request, response
 from kclient.protocol.schema import (
     ZERO_UUID,
-    Message,
     Struct,
     array,
     between,
@@ -20,8 +20,6 @@ from kclient.protocol.schema import (
     int32,
     int64,
     nullable,
-    request,
-    response,
     since,
     until,
 )

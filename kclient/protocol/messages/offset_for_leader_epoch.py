@@ -7,19 +7,8 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from kclient.protocol.schema import (
-    Message,
-    Struct,
-    array,
-    ignorable,
-    int16,
-    int32,
-    int64,
-    map_key,
-    request,
-    response,
-    since,
-)
+from kclient.protocol.declaration import Message, request, response
+from kclient.protocol.schema import Struct, array, ignorable, int16, int32, int64, map_key, since
 
 
 @request(api_key=23, versions="2-4", flexible="4+")

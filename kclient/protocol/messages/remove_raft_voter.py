@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Annotated
 from uuid import UUID
 
-from kclient.protocol.schema import ZERO_UUID, Message, ignorable, int16, int32, request, response
+from kclient.protocol.declaration import Message, request, response
+from kclient.protocol.schema import ZERO_UUID, ignorable, int16, int32
 
 
 @request(api_key=81, versions="0", flexible="0+")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from kclient.protocol.schema import Message, int16, int32, int64, request, response, secret
+from kclient.protocol.declaration import Message, request, response
+from kclient.protocol.schema import int16, int32, int64, secret
 
 
 @request(api_key=39, versions="1-2", flexible="2+")

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from kclient.protocol.schema import Message, ignorable, int16, int64, request, response, secret, since
+from kclient.protocol.declaration import Message, request, response
+from kclient.protocol.schema import ignorable, int16, int64, secret, since
 
 
 @request(api_key=36, versions="0-2", flexible="2+")

@@ -6,7 +6,8 @@ follow.
 
 from __future__ import annotations
 
-from kclient.protocol.schema import Message, array, int16, request, response
+from kclient.protocol.declaration import Message, request, response
+from kclient.protocol.schema import array, int16
 
 
 @request(api_key=17, versions="0-1")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from kclient.protocol.schema import Message, Struct, array, fresh, int16, int32, int64, request, response, uint16
+from kclient.protocol.declaration import Message, request, response
+from kclient.protocol.schema import Struct, array, fresh, int16, int32, int64, uint16
 
 
 @request(api_key=89, versions="0", flexible="0+")

@@ -7,18 +7,8 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from kclient.protocol.schema import (
-    Message,
-    Struct,
-    array,
-    ignorable,
-    int16,
-    int32,
-    null_as_empty,
-    request,
-    response,
-    since,
-)
+from kclient.protocol.declaration import Message, request, response
+from kclient.protocol.schema import Struct, array, ignorable, int16, int32, null_as_empty, since
 
 
 @request(api_key=14, versions="0-5", flexible="4+")

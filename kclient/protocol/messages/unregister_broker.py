@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from kclient.protocol.schema import Message, int16, int32, request, response
+from kclient.protocol.declaration import Message, request, response
+from kclient.protocol.schema import int16, int32
 
 
 @request(api_key=64, versions="0", flexible="0+")

@@ -4,20 +4,8 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from kclient.protocol.schema import (
-    Message,
-    Struct,
-    array,
-    ignorable,
-    int8,
-    int16,
-    int32,
-    map_key,
-    request,
-    response,
-    since,
-    until,
-)
+from kclient.protocol.declaration import Message, request, response
+from kclient.protocol.schema import Struct, array, ignorable, int8, int16, int32, map_key, since, until
 
 
 @request(api_key=57, versions="0-2", flexible="0+")

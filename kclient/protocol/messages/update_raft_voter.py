@@ -5,20 +5,8 @@ from __future__ import annotations
 from typing import Annotated
 from uuid import UUID
 
-from kclient.protocol.schema import (
-    ZERO_UUID,
-    Message,
-    Struct,
-    array,
-    fresh,
-    int16,
-    int32,
-    map_key,
-    request,
-    response,
-    tagged,
-    uint16,
-)
+from kclient.protocol.declaration import Message, request, response
+from kclient.protocol.schema import ZERO_UUID, Struct, array, fresh, int16, int32, map_key, tagged, uint16
 
 
 @request(api_key=82, versions="0", flexible="0+")

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Annotated
 from uuid import UUID
 
+from kclient.protocol.declaration import Message, request, response
 from kclient.protocol.schema import (
     ZERO_UUID,
-    Message,
     Struct,
     array,
     ignorable,
@@ -15,8 +15,6 @@ from kclient.protocol.schema import (
     int32,
     int64,
     map_key,
-    request,
-    response,
     since,
     tagged,
     uint16,

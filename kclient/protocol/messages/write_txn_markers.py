@@ -8,19 +8,8 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from kclient.protocol.schema import (
-    Message,
-    Struct,
-    array,
-    ignorable,
-    int8,
-    int16,
-    int32,
-    int64,
-    request,
-    response,
-    since,
-)
+from kclient.protocol.declaration import Message, request, response
+from kclient.protocol.schema import Struct, array, ignorable, int8, int16, int32, int64, since
 
 
 @request(api_key=27, versions="1-2", flexible="1+")

@@ -14,6 +14,7 @@ import pytest
 
 from kclient.errors import ProtocolError
 from kclient.protocol import lookup
+from kclient.protocol.declaration import Message, message
 from kclient.protocol.messages.alter_user_scram_credentials import AlterUserScramCredentialsRequest
 from kclient.protocol.messages.fetch import FetchRequest, FetchResponse
 from kclient.protocol.messages.heartbeat import HeartbeatRequest
@@ -23,7 +24,7 @@ from kclient.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from kclient.protocol.messages.produce import ProduceRequest
 from kclient.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from kclient.protocol.messages.sync_group import SyncGroupResponse
-from kclient.protocol.schema import Message, Struct, Versions, array, int32, message, since, tagged
+from kclient.protocol.schema import Struct, Versions, array, int32, since, tagged
 from kclient.protocol.wire import read_uvarint, uvarint
 
 

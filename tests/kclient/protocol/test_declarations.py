@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from kclient.protocol import API_NAMES, Struct, all_messages, request_type, response_type
+from kclient.protocol.declaration import Message
 from kclient.protocol.fields import Field, Type, fields_of
-from kclient.protocol.schema import ZERO_UUID, Message, Versions
+from kclient.protocol.schema import ZERO_UUID, Versions
 from tests.support.golden import plain
 from tests.support.golden_data import golden_rows
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 from typing import Annotated
 from uuid import UUID
 
+from kclient.protocol.declaration import Message, message
 from kclient.protocol.schema import (
     ZERO_UUID,
-    Message,
     Struct,
     array,
     between,
@@ -19,7 +19,6 @@ from kclient.protocol.schema import (
     int8,
     int32,
     int64,
-    message,
     since,
     tagged,
 )

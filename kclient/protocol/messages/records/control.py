@@ -5,20 +5,8 @@ from __future__ import annotations
 from typing import Annotated
 from uuid import UUID
 
-from kclient.protocol.schema import (
-    ZERO_UUID,
-    Message,
-    Struct,
-    array,
-    fresh,
-    int16,
-    int32,
-    int64,
-    map_key,
-    message,
-    since,
-    uint16,
-)
+from kclient.protocol.declaration import Message, message
+from kclient.protocol.schema import ZERO_UUID, Struct, array, fresh, int16, int32, int64, map_key, since, uint16
 
 
 @message(versions="0")

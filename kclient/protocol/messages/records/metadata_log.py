@@ -8,9 +8,9 @@ from __future__ import annotations
 from typing import Annotated
 from uuid import UUID
 
+from kclient.protocol.declaration import Message, message
 from kclient.protocol.schema import (
     ZERO_UUID,
-    Message,
     Struct,
     array,
     float64,
@@ -19,7 +19,6 @@ from kclient.protocol.schema import (
     int32,
     int64,
     map_key,
-    message,
     secret,
     since,
     tagged,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from kclient.protocol.schema import Message, Struct, array, int16, int32, int64, message, uint32
+from kclient.protocol.declaration import Message, message
+from kclient.protocol.schema import Struct, array, int16, int32, int64, uint32
 
 
 @message(versions="1")

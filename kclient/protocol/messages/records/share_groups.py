@@ -8,7 +8,8 @@ from __future__ import annotations
 from typing import Annotated
 from uuid import UUID
 
-from kclient.protocol.schema import ZERO_UUID, Message, Struct, array, ignorable, int8, int32, int64, message, tagged
+from kclient.protocol.declaration import Message, message
+from kclient.protocol.schema import ZERO_UUID, Struct, array, ignorable, int8, int32, int64, tagged
 
 
 @message(api_key=10, versions="0")

@@ -7,19 +7,8 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from kclient.protocol.schema import (
-    Message,
-    Struct,
-    array,
-    ignorable,
-    int8,
-    int16,
-    int32,
-    int64,
-    message,
-    tagged,
-    uint16,
-)
+from kclient.protocol.declaration import Message, message
+from kclient.protocol.schema import Struct, array, ignorable, int8, int16, int32, int64, tagged, uint16
 
 
 @message(api_key=17, versions="0")

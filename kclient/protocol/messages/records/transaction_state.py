@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from kclient.protocol.schema import Message, Struct, array, int8, int16, int32, int64, message, since, tagged
+from kclient.protocol.declaration import Message, message
+from kclient.protocol.schema import Struct, array, int8, int16, int32, int64, since, tagged
 
 
 @message(api_key=0, versions="0")

@@ -37,6 +37,10 @@ def extensions() -> list[Extension]:
 class BuildExtensions(build_ext):
     """Translate with Cython into build/, compile what can be compiled, and say what became of it."""
 
+    def finalize_options(self) -> None:
+        super().finalize_options()
+        self.parallel = self.parallel or os.cpu_count()
+
     def build_extensions(self) -> None:
         try:
             from Cython.Build import cythonize

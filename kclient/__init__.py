@@ -9,6 +9,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from kclient._version import __version__ as __version__
+
 if TYPE_CHECKING:
     from kclient.admin import Admin, AsyncAdmin, NewPartitions, NewTopic
     from kclient.consumer import (
@@ -33,8 +35,6 @@ if TYPE_CHECKING:
         SubscriptionPattern,
         TopicPartition,
     )
-
-__version__ = "0.1.0"
 
 _HOMES = {
     "Admin": "admin",

@@ -4,7 +4,7 @@ Names are Kafka's in Python's spelling, with Kafka's meaning and, unless DESIGN.
 otherwise, 4.3's default. A config is a frozen struct built from keyword arguments
 (`ProducerConfig.from_options`) or from dotted names (`from_properties`); an option that
 does not exist, or a value out of range, is a ConfigError that says what would be right.
-Left out: what an option does, which is told where it is used.
+Elsewhere: the effect of each option, where it is used.
 """
 
 import os
@@ -17,6 +17,7 @@ from typing import Annotated, Any, Self
 
 import msgspec
 
+from kclient import _compression
 from kclient._unknown_options import unknown_option
 from kclient.errors import ConfigError
 
@@ -54,6 +55,11 @@ def _milliseconds(doc: str, minimum: int = 0, maximum: int = LONG_MAX) -> Option
 
 def _size(doc: str, minimum: int = 0, maximum: int = INT_MAX) -> Option:
     return Option(doc, unit="bytes", minimum=minimum, maximum=maximum)
+
+
+def _level(codec: str, doc: str) -> Option:
+    least, greatest = _compression.LEVELS[codec]
+    return Option(doc, minimum=least, maximum=greatest, kafka=f"compression.{codec}.level")
 
 
 class ClientConfig(msgspec.Struct, frozen=True, kw_only=True):
@@ -155,18 +161,12 @@ class ProducerConfig(ClientConfig, frozen=True, kw_only=True):
     ] = 5
     delivery_timeout_ms: Annotated[int, _milliseconds("How long delivery may take, retries included.", 1)] = 120_000
     retries: Annotated[int, Option("How often a send is repeated at most.", minimum=0, maximum=INT_MAX)] = INT_MAX
-    compression_type: Annotated[
-        str, Option("The codec of batches.", choices=("none", "gzip", "snappy", "lz4", "zstd"))
-    ] = "none"
-    compression_gzip_level: Annotated[
-        int, Option("gzip's level; -1 is zlib's own default.", minimum=-1, maximum=9, kafka="compression.gzip.level")
-    ] = -1
-    compression_lz4_level: Annotated[
-        int, Option("lz4's level.", minimum=1, maximum=17, kafka="compression.lz4.level")
-    ] = 9
-    compression_zstd_level: Annotated[
-        int, Option("zstd's level.", minimum=-131072, maximum=22, kafka="compression.zstd.level")
-    ] = 3
+    compression_type: Annotated[str, Option("The codec of batches.", choices=_compression.NAMES)] = "none"
+    compression_gzip_level: Annotated[int, _level("gzip", "gzip's level; -1 is zlib's own default.")] = (
+        _compression.DEFAULT_LEVELS["gzip"]
+    )
+    compression_lz4_level: Annotated[int, _level("lz4", "lz4's level.")] = _compression.DEFAULT_LEVELS["lz4"]
+    compression_zstd_level: Annotated[int, _level("zstd", "zstd's level.")] = _compression.DEFAULT_LEVELS["zstd"]
     partitioner: Annotated[
         Any,
         Option(

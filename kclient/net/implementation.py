@@ -1,19 +1,15 @@
-"""Which twin of the sockets runs: the compiled one, if it is there and `kclient.records` uses its own."""
+"""The twin of the sockets that is in use."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kclient.records import IMPLEMENTATION
+from kclient._twins import load
 
 if TYPE_CHECKING:
     from kclient.net.io import Poller
-else:
-    try:
-        if IMPLEMENTATION != "compiled":
-            raise ImportError("the pure twins are in use")
-        from kclient.net._io import Poller
-    except ImportError:
-        from kclient.net.io import Poller
 
 __all__ = ["Poller"]
+
+if not TYPE_CHECKING:
+    (Poller,) = load(__all__, compiled="kclient.net._io", pure=("kclient.net.io",))

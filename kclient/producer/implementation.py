@@ -1,21 +1,20 @@
-"""Which twin of the hot path runs: the compiled one, if it is there and `kclient.records` uses its own."""
+"""The twin of the hot path that is in use."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kclient.records import IMPLEMENTATION
+from kclient._twins import load
 
 if TYPE_CHECKING:
     from kclient.producer.accumulator import Accumulator, PartitionQueue, SendPath, TopicQueue
     from kclient.producer.future import RecordFuture
-else:
-    try:
-        if IMPLEMENTATION != "compiled":
-            raise ImportError("the pure twins are in use")
-        from kclient.producer._hot import Accumulator, PartitionQueue, RecordFuture, SendPath, TopicQueue
-    except ImportError:
-        from kclient.producer.accumulator import Accumulator, PartitionQueue, SendPath, TopicQueue
-        from kclient.producer.future import RecordFuture
 
 __all__ = ["Accumulator", "PartitionQueue", "RecordFuture", "SendPath", "TopicQueue"]
+
+if not TYPE_CHECKING:
+    Accumulator, PartitionQueue, RecordFuture, SendPath, TopicQueue = load(
+        __all__,
+        compiled="kclient.producer._hot",
+        pure=("kclient.producer.accumulator", "kclient.producer.future"),
+    )

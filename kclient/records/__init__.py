@@ -1,16 +1,15 @@
 """Record batches: building and reading what Kafka stores, in formats 2 (both ways), 1 and 0 (reading).
 
 Two implementations behind one set of names: `pure` explains the format and works everywhere, the
-compiled twin does the same in C. `IMPLEMENTATION` says which one runs, "compiled" or "pure";
-`KCLIENT_PURE=1` in the environment forces the latter. Sockets, clocks and protocol messages are
-left to the layers above.
+compiled twin does the same in C. `IMPLEMENTATION` says which one runs, "compiled" or "pure" (`kclient._twins`).
+Elsewhere: sockets, clocks and protocol messages, which are in the layers above.
 """
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING
 
+from kclient._twins import IMPLEMENTATION, load
 from kclient.records.arrow import to_arrow
 from kclient.records.batch import BatchHeader, RecordBatch, assign_offsets, batch_headers, restamp
 from kclient.records.control import ABORT, COMMIT, ControlRecord, control_batch, parse_control_record
@@ -27,37 +26,21 @@ if TYPE_CHECKING:
         murmur2,
         read_batches,
     )
-
-    IMPLEMENTATION: str
 else:
-    try:
-        if os.environ.get("KCLIENT_PURE", "") not in ("", "0"):
-            raise ImportError("KCLIENT_PURE is set")
-        from kclient.records._compiled import (
-            ArrowRows,
-            BatchBuilder,
-            ConsumerRecord,
-            RecordChunk,
-            RecordCursor,
-            chain_iter,
-            murmur2,
-            read_batches,
-        )
-
-        IMPLEMENTATION = "compiled"
-    except ImportError:
-        from kclient.records.pure import (
-            ArrowRows,
-            BatchBuilder,
-            ConsumerRecord,
-            RecordChunk,
-            RecordCursor,
-            chain_iter,
-            murmur2,
-            read_batches,
-        )
-
-        IMPLEMENTATION = "pure"
+    ArrowRows, BatchBuilder, ConsumerRecord, RecordChunk, RecordCursor, chain_iter, murmur2, read_batches = load(
+        (
+            "ArrowRows",
+            "BatchBuilder",
+            "ConsumerRecord",
+            "RecordChunk",
+            "RecordCursor",
+            "chain_iter",
+            "murmur2",
+            "read_batches",
+        ),
+        compiled="kclient.records._compiled",
+        pure=("kclient.records.pure",),
+    )
 
 __all__ = [
     "ABORT",

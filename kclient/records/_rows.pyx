@@ -10,11 +10,13 @@ from libc.string cimport memcpy, memset
 
 from kclient.records._wire cimport write_varint, zigzag
 
+from kclient.records import batch as _batch
 from kclient.records.batch import header_name_error
 
 cdef enum:
-    HEADER_OVERHEAD = 10
     LONGEST_VARINT = 5
+
+cdef Py_ssize_t HEADER_OVERHEAD = _batch.HEADER_OVERHEAD
 
 
 cdef class ArrowRows:

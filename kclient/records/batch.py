@@ -38,6 +38,11 @@ __all__ = ["BatchHeader", "RecordBatch", "assign_offsets", "batch_headers", "res
 
 HEADER = struct.Struct(">qiibIhiqqqhii")
 HEADER_SIZE = HEADER.size
+BATCH_OVERHEAD = HEADER_SIZE
+"""What a batch takes before its first record."""
+RECORD_OVERHEAD = BATCH_OVERHEAD + 36
+"""The most that a record without headers, alone in its batch, takes beyond its key and value: 5 bytes each for record
+length, offset delta, lengths of key and value and header count, 10 for the timestamp delta, 1 for the attributes."""
 LOG_OVERHEAD = 12
 CRC_OFFSET = 17
 CRC_END = 21

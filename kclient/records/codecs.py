@@ -13,21 +13,15 @@ import zlib
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["DEFAULT_LIMIT", "NAMES", "TYPE_IDS", "DecompressionError", "check", "compress", "decompress"]
+from kclient._compression import DEFAULT_LEVELS, LEVELS, NAMES
 
-NAMES = ("none", "gzip", "snappy", "lz4", "zstd")
-"""Compression types by Kafka's id, as in the low three bits of a batch's attributes."""
+__all__ = ["DEFAULT_LIMIT", "NAMES", "TYPE_IDS", "DecompressionError", "check", "compress", "decompress"]
 
 TYPE_IDS = {name: type_id for type_id, name in enumerate(NAMES)}
 
 DEFAULT_LIMIT = 1 << 30
 """The most bytes that one batch may decompress to, unless told otherwise: 1 GiB."""
 
-LEVELS = {"gzip": (-1, 9), "lz4": (1, 17), "zstd": (-131072, 22)}
-"""The compression levels of Kafka 4.3: least and greatest. gzip knows no 0; none and snappy know no levels."""
-
-LZ4_DEFAULT_LEVEL = 9
-ZSTD_DEFAULT_LEVEL = 3
 XERIAL_MAGIC = b"\x82SNAPPY\x00"
 XERIAL_HEADER = XERIAL_MAGIC + (1).to_bytes(4, "big") * 2
 XERIAL_BLOCK_SIZE = 32 * 1024
@@ -101,7 +95,9 @@ def _decompress_none(data: memoryview, limit: int) -> bytes:
 
 
 def _compress_gzip(data: Any, level: int | None) -> bytes:
-    compressor = zlib.compressobj(-1 if level is None else level, zlib.DEFLATED, 16 + zlib.MAX_WBITS)
+    compressor = zlib.compressobj(
+        DEFAULT_LEVELS["gzip"] if level is None else level, zlib.DEFLATED, 16 + zlib.MAX_WBITS
+    )
     return compressor.compress(data) + compressor.flush()
 
 
@@ -190,7 +186,7 @@ def _compress_lz4(data: Any, level: int | None) -> bytes:
 
     result: bytes = lz4.frame.compress(
         data,
-        compression_level=0 if level in (None, LZ4_DEFAULT_LEVEL) else level,
+        compression_level=0 if level in (None, DEFAULT_LEVELS["lz4"]) else level,
         block_size=lz4.frame.BLOCKSIZE_MAX64KB,
         # Kafka's own reader knows neither linked blocks nor needs the size.
         block_linked=False,
@@ -225,7 +221,7 @@ def _decompress_lz4(data: memoryview, limit: int) -> bytes:
 def _compress_zstd(data: Any, level: int | None) -> bytes:
     import zstandard
 
-    level = ZSTD_DEFAULT_LEVEL if level is None else level
+    level = DEFAULT_LEVELS["zstd"] if level is None else level
     compressors = _local.__dict__.setdefault("compressors", {})
     compressor = compressors.get(level)
     if compressor is None:

@@ -11,7 +11,6 @@ Writing these formats is left out: no broker since Kafka 4.0 takes them.
 
 from __future__ import annotations
 
-import struct
 from typing import NamedTuple
 
 from kclient.records import codecs
@@ -27,10 +26,6 @@ from kclient.records.batch import (
 )
 
 __all__ = ["LegacyMessage", "decode_messages", "v2_section"]
-
-UINT32 = 0xFFFFFFFF
-XXH_PRIME_1, XXH_PRIME_2, XXH_PRIME_3 = 2654435761, 2246822519, 3266489917
-XXH_PRIME_4, XXH_PRIME_5 = 668265263, 374761393
 
 
 class LegacyMessage(NamedTuple):
@@ -164,24 +159,7 @@ def repair_lz4_header(frame: bytes) -> bytes:
     descriptor_end = 6 + (8 if frame[4] & 0x08 else 0) + (4 if frame[4] & 0x01 else 0)
     if len(frame) <= descriptor_end:
         return frame
-    checksum = (xxh32_short(frame[4:descriptor_end]) >> 8) & 0xFF
+    import xxhash  # On first use, as the codecs are.
+
+    checksum = (xxhash.xxh32_intdigest(frame[4:descriptor_end]) >> 8) & 0xFF
     return frame[:descriptor_end] + bytes((checksum,)) + frame[descriptor_end + 1 :]
-
-
-def xxh32_short(data: bytes) -> int:
-    """xxHash32 with seed 0 of fewer than 16 bytes, which an lz4 frame descriptor always is."""
-    value = XXH_PRIME_5 + len(data)
-    whole = len(data) // 4 * 4
-    for (word,) in struct.iter_unpack("<I", data[:whole]):
-        value = _rotate(value + word * XXH_PRIME_3, 17) * XXH_PRIME_4
-    for byte in data[whole:]:
-        value = _rotate(value + byte * XXH_PRIME_5, 11) * XXH_PRIME_1
-    value &= UINT32
-    value = (value ^ value >> 15) * XXH_PRIME_2 & UINT32
-    value = (value ^ value >> 13) * XXH_PRIME_3 & UINT32
-    return value ^ value >> 16
-
-
-def _rotate(value: int, bits: int) -> int:
-    value &= UINT32
-    return (value << bits | value >> (32 - bits)) & UINT32

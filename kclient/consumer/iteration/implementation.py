@@ -1,19 +1,19 @@
-"""Which twin of the iterators runs: the compiled one, if it is there and `kclient.records` uses its own."""
+"""The twin of the iterators that is in use."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kclient.records import IMPLEMENTATION
+from kclient._twins import load
 
 if TYPE_CHECKING:
     from kclient.consumer.iteration.iterator import AsyncRecordIterator, RecordIterator
-else:
-    try:
-        if IMPLEMENTATION != "compiled":
-            raise ImportError("the pure twins are in use")
-        from kclient.consumer.iteration._iterator import AsyncRecordIterator, RecordIterator
-    except ImportError:
-        from kclient.consumer.iteration.iterator import AsyncRecordIterator, RecordIterator
 
 __all__ = ["AsyncRecordIterator", "RecordIterator"]
+
+if not TYPE_CHECKING:
+    AsyncRecordIterator, RecordIterator = load(
+        __all__,
+        compiled="kclient.consumer.iteration._iterator",
+        pure=("kclient.consumer.iteration.iterator",),
+    )

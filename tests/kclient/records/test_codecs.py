@@ -13,8 +13,9 @@ import pytest
 import snappy
 import zstandard
 
+from kclient._compression import LEVELS, NAMES
 from kclient.records import codecs
-from kclient.records.codecs import LEVELS, NAMES, DecompressionError, compress, decompress
+from kclient.records.codecs import DecompressionError, compress, decompress
 
 TEXT = b"the quick brown fox jumps over the lazy dog; " * 5000
 COMPRESSED = NAMES[1:]

@@ -1,6 +1,6 @@
-"""The broker: puts log, metadata, server and background work together, and takes them apart again.
+"""The broker: runs the parts that `refbroker.building` has put together, and stops them.
 
-    async with Broker(BrokerConfig({"log.dirs": "/tmp/data"})) as broker:
+    async with await Broker.start(BrokerConfig({"log.dirs": "/tmp/data"})) as broker:
         ...                                   # it serves on broker.host, broker.port
 
 Everything runs on one event loop of asyncio; what blocks (fsync) runs in worker threads. One node, which
@@ -12,37 +12,25 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-import uuid
+from collections.abc import Callable
 from functools import partial
 from types import TracebackType
 from typing import Self
 
 from kclient.errors import KafkaStorageError
-from kclient.protocol import Message
-from refbroker.config import BrokerConfig
-from refbroker.coordinators.groups.coordinator import GroupCoordinator
-from refbroker.coordinators.transactions.coordinator import TransactionCoordinator
-from refbroker.directories.events import DirectoryEvents
-from refbroker.directories.moves import ReplicaMoves
-from refbroker.fetch.delayed_fetch import DelayedFetches
-from refbroker.fetch.sessions import FetchSessions
-from refbroker.log import Files, LogManager, PartitionLog
-from refbroker.log.checkpoints import HIGH_WATERMARKS, LOG_START_OFFSETS, RECOVERY_POINTS, random_uuid
-from refbroker.log.compaction.manager import CleanerConfig, LogCleaner
-from refbroker.metadata.bootstrap import activation_records, bootstrap_records
-from refbroker.metadata.log import MetadataLog
-from refbroker.metadata.partitions import Partitions
-from refbroker.metadata.producer_ids import ProducerIds
-from refbroker.metadata.publisher import Publisher
-from refbroker.metadata.registration import departure_records, registration_records
-from refbroker.metrics.counters import BrokerMetrics
+from refbroker.building import BrokerParts, build
+from refbroker.config import LOOPBACK, BrokerConfig
+from refbroker.log import Files
+from refbroker.log.checkpoints import HIGH_WATERMARKS, LOG_START_OFFSETS, RECOVERY_POINTS
+from refbroker.metadata.registration import departure_records
+from refbroker.metrics.samples import Samples
 from refbroker.runtime.background import Background
 from refbroker.runtime.clock import Clock
-from refbroker.runtime.file_limit import file_limit, file_reserve, open_files, raise_file_limit
+from refbroker.runtime.file_limit import raise_file_limit
 from refbroker.runtime.threads import in_thread
-from refbroker.server.dispatch import Dispatcher
+from refbroker.server.dispatch import Dispatcher, Interceptor
+from refbroker.server.listening import ListenerFactory, SocketListeners
 from refbroker.server.server import Server
-from refbroker.testing.faults import Faults
 
 logger = logging.getLogger(__name__)
 
@@ -60,82 +48,49 @@ CLEAN_SNAPSHOTS_MS = 60_000
 
 
 class Broker:
-    """A broker on one node. An async context manager, which serves from enter to exit.
+    """A broker on one node, which serves; `start` makes it. An async context manager, which stops it at exit.
 
     Parameters:
-        config: its settings.
-        clock: what it goes by.
-        files: the disk.
-        rng: for ids.
-        faults: what a test has asked to go wrong.
+        parts: what it is made of.
+        server: listens for it.
+        port: what it listens on.
 
     Attributes:
-        host, port: what it listens on, once it serves.
-        logs, cleaner, metadata, partitions, sessions, producer_ids, delayed_fetches, background, metrics, server:
-            its parts.
-        groups: coordinates groups.
-        transactions: coordinates transactions.
-        directory_events, moves: what keeps the data directories and the metadata in step.
-        failed: done, with the reason, once the broker has lost a disk it needs and has ended by itself.
+        parts: what it is made of.
+        server: its listening socket and its connections.
+        background: its work at intervals.
+        host, port: what it listens on.
     """
 
-    def __init__(
-        self,
+    def __init__(self, parts: BrokerParts, server: Server, port: int) -> None:
+        self.parts = parts
+        self.server = server
+        self.background = Background(parts.clock)
+        self.host = parts.config.listener.host or LOOPBACK
+        self.port = port
+        self._ending: asyncio.Task[None] | None = None
+        parts.failed.add_done_callback(self._end_after_failure)
+
+    @classmethod
+    async def start(
+        cls,
         config: BrokerConfig,
         *,
         clock: Clock | None = None,
         files: Files | None = None,
         rng: random.Random | None = None,
-        faults: Faults | None = None,
-    ) -> None:
-        self.config = config
-        self.clock = clock or Clock()
-        self.node_id = config.node_id
-        self.rng = rng or random.SystemRandom()
-        self.faults = faults or Faults()
-        self.host = ""
-        self.port = 0
-        self._files = files or Files()
-        self.background = Background(self.clock)
-        self.metrics = BrokerMetrics()
-        self.logs: LogManager
-        self.cleaner: LogCleaner
-        self.metadata: MetadataLog
-        self.partitions: Partitions
-        self.sessions: FetchSessions
-        self.producer_ids: ProducerIds
-        self.delayed_fetches: DelayedFetches
-        self.server: Server
-        self.directory_events: DirectoryEvents
-        self.moves: ReplicaMoves
-        self.groups: GroupCoordinator
-        self.transactions: TransactionCoordinator
-        self.failed: asyncio.Future[KafkaStorageError]
-        self._ending: asyncio.Task[None] | None = None
-
-    @property
-    def cluster_id(self) -> str:
-        """The cluster's id."""
-        return self.logs.cluster_id
-
-    @property
-    def broker_epoch(self) -> int:
-        """The epoch of this start of the broker."""
-        return self.metadata.image.brokers[self.node_id].broker_epoch
-
-    def new_uuid(self) -> uuid.UUID:
-        """A random id for a topic."""
-        return random_uuid(self.rng)
-
-    def room_for_files(self) -> int:
-        """How many more files may be open for good, if those that need not be are closed.
-
-        It takes about a millisecond for a thousand that are open, so it is asked once per request.
-        """
-        return file_limit() - file_reserve() - open_files() + len(self._files.spare_files)
-
-    async def start(self) -> None:
+        interceptor: Interceptor | None = None,
+        listeners: ListenerFactory | None = None,
+    ) -> Self:
         """Open the data directories, recover, and serve.
+
+        Parameters:
+            config: its settings.
+            clock: what it goes by.
+            files: the disk.
+            rng: for ids.
+            interceptor: what comes between requests and their handlers, in tests.
+            listeners: gives the listener; by default TCP.
 
         Raises:
             OSError: the port cannot be had.
@@ -144,95 +99,32 @@ class Broker:
             InconsistentClusterIdError: a data directory is another cluster's or node's.
         """
         raise_file_limit()
-        listener = self.config.listener
-        self.server = Server(self.config, Dispatcher(self), self.metrics, self._files.spare_files.release)
+        files = files or Files()
+        # First of all: what is advertised is the port that was found, and one that is in use leaves the disk alone.
+        listener = (listeners or SocketListeners()).bind(config.listener.host, config.listener.port, config.static)
         try:
-            self.port = self.server.bind(listener.host, listener.port)
-            self.host = listener.host or "127.0.0.1"
-            self.open()
+            parts = build(config, clock or Clock(), files, rng or random.SystemRandom(), listener.port)
         except BaseException:
-            self.server.abort()
+            listener.close()
             raise
+        dispatcher = Dispatcher(parts, interceptor)
+        server = Server(config, dispatcher, parts.metrics, listener, files.spare_files.release)
+        broker = cls(parts, server, listener.port)
+        try:
+            await broker._serve()
+        except BaseException:
+            await broker.kill()
+            raise
+        return broker
+
+    async def _serve(self) -> None:
         await self.server.start()
-        self._plan_background()
+        self.background.every("connection sweep", lambda: SWEEP_MS, self.server.sweep)
+        plan_background(self.background, self.parts)
         self.background.start()
-        self.metrics.event_loop.start(asyncio.get_running_loop())
-        logger.info("node %d of cluster %s serves on %s:%d", self.node_id, self.cluster_id, self.host, self.port)
-
-    def open(self) -> None:
-        """Open the data directories, recover and register, without serving; raises as `start` does."""
-        self.logs = LogManager.open(
-            self.config.data_directories,
-            None,
-            self.node_id,
-            self.config.log_defaults,
-            clock=self.clock,
-            files=self._files,
-            rng=self.rng,
-            producer_expiration_ms=lambda: self.config.integer("producer.id.expiration.ms"),
-            recovery_threads=self.config.integer("num.recovery.threads.per.data.dir"),
-            metadata_path=self.config.metadata_directory,
-        )
-        self.cleaner = LogCleaner(self.logs, CleanerConfig(self.config.text), self.clock, self._files)
-        try:
-            self.metadata = MetadataLog(self.logs, self._files, self.config, self.clock)
-            image = self.metadata.image
-            loop = asyncio.get_running_loop()
-            self.failed = loop.create_future()
-            self.delayed_fetches = DelayedFetches(loop)
-            self.partitions = Partitions(image, self.logs, self.config)
-            self.sessions = FetchSessions(self.config.integer("max.incremental.fetch.session.cache.slots"), self.rng)
-            self.producer_ids = ProducerIds(self.metadata, self.node_id)
-            self.directory_events = DirectoryEvents(self, self.delayed_fetches.wake, self._fail)
-            self.moves = ReplicaMoves(
-                self.logs,
-                self.cleaner,
-                self.clock,
-                self.config.replica_move_threads,
-                lambda: self.config.replica_move_bytes_per_second,
-                self.directory_events.assign,
-                self.delayed_fetches.wake,
-            )
-            publisher = Publisher(image, self.logs, self.config, self._log_deleted)
-            self.metadata.load()
-            publisher.catch_up()
-            self.metadata.listeners.append(publisher.publish)
-            self.metadata.begin_epoch()
-            if not image.features:
-                begin = bootstrap_records(self._files, self.logs.metadata_directory.path, self.clock())
-                self._append(activation_records(begin, self.config.min_insync_replicas))
-            advertised = self.config.advertised(self.port)
-            directories = [directory.directory_id for directory in self.logs.online]
-            for records in registration_records(
-                image,
-                self.config,
-                advertised,
-                self.metadata.end_offset,
-                self.new_uuid(),
-                directories,
-                self.directory_events.find,
-            ):
-                self._append(records)
-            self.metadata.listeners.append(self.directory_events.follow)
-            self.directory_events.inform()
-            self.groups = GroupCoordinator(self)
-            self.metadata.listeners.append(self.groups.follow)
-            self.groups.runtime.catch_up()
-            self.transactions = TransactionCoordinator(self)
-            self.metadata.listeners.append(self.transactions.runtime.follow)
-            self.transactions.runtime.catch_up()
-            self.moves.resume()
-        except BaseException:
-            self.logs.abandon()
-            raise
-
-    def _log_deleted(self, log: PartitionLog) -> None:
-        self.moves.cancel(log.topic, log.partition)
-        self.delayed_fetches.wake(log)
-        self.metrics.topics.remove(log.topic)
-
-    def _append(self, records: list[Message]) -> None:
-        self.metadata.append(records)
+        self.parts.metrics.event_loop.start(asyncio.get_running_loop())
+        where = f"{self.host}:{self.port}"
+        logger.info("node %d of cluster %s serves on %s", self.parts.node_id, self.parts.cluster_id, where)
 
     async def stop(self) -> None:
         """Stop serving, leave the cluster, and close the logs cleanly; a broker that has `failed` leaves all as it is.
@@ -240,47 +132,55 @@ class Broker:
         Raises:
             KafkaStorageError: a log could not be closed; the next start recovers it.
         """
-        if self._ending is not None:
-            await self._ending
+        parts = self.parts
+        if self.has_failed:
+            await self._killed()
             return
-        self.delayed_fetches.close()
+        parts.delayed_fetches.close()
         await self.server.close()
-        self.metrics.event_loop.stop()
-        await self.background.stop()
-        await self.moves.stop()
-        self.transactions.runtime.close()
-        self.groups.runtime.close()
+        await self._stop_work()
         try:
-            self._append(departure_records(self.metadata.image, self.node_id))
+            parts.metadata.append(departure_records(parts.metadata.image, parts.node_id))
         finally:
-            self.logs.close(self.broker_epoch)
+            parts.logs.close(parts.broker_epoch)
 
     async def kill(self) -> None:
         """Let go of everything as a crash would: nothing is flushed or written any more."""
         await self.server.stop_accepting()
         self.server.abort()
-        self.delayed_fetches.close()
-        self.metrics.event_loop.stop()
+        self.parts.delayed_fetches.close()
+        await self._stop_work()
+        self.parts.logs.abandon()
+
+    async def _stop_work(self) -> None:
+        self.parts.metrics.event_loop.stop()
         await self.background.stop()
-        await self.moves.stop()
-        self.transactions.runtime.close()
-        self.groups.runtime.close()
-        self.logs.abandon()
+        await self.parts.moves.stop()
+        self.parts.close_coordinators()
 
     @property
     def has_failed(self) -> bool:
         """Whether it has ended by itself, or is about to, for a disk that it needs; any thread may ask."""
-        return self._ending is not None
+        return self.parts.failed.done()
 
-    def _fail(self, error: KafkaStorageError) -> None:
+    def _end_after_failure(self, failed: asyncio.Future[KafkaStorageError]) -> None:
         """End at once, as Kafka's broker does when it has lost the disk it cannot go on without."""
-        if not self.failed.done():
-            logger.critical("%s", error)
-            self.failed.set_result(error)
+        logger.critical("%s", failed.result())
+        self._killed()
+
+    def _killed(self) -> asyncio.Task[None]:
+        if self._ending is None:
             self._ending = asyncio.create_task(self.kill())
+        return self._ending
+
+    async def collect_metrics(self) -> Samples:
+        """Read every metric."""
+        # Imported on first use: most brokers for tests are never asked.
+        from refbroker.server.metrics.collect import collect
+
+        return await collect(self.parts, self.parts.cleaner, len(self.server.connections))
 
     async def __aenter__(self) -> Self:
-        await self.start()
         return self
 
     async def __aexit__(
@@ -288,40 +188,46 @@ class Broker:
     ) -> None:
         await self.stop()
 
-    # Background work
 
-    def _plan_background(self) -> None:
-        every, integer = self.background.every, self.config.integer
-        every("connection sweep", lambda: SWEEP_MS, self.server.sweep)
-        every("log flush", lambda: max(min(FLUSH_MS, integer("log.flush.scheduler.interval.ms")), 1), self._flush)
-        for table, interval in CHECKPOINT_INTERVALS.items():
-            every(table, partial(self._checkpoint_interval_ms, interval), partial(self.logs.checkpoint, table))
-        every("producer expiry", lambda: integer("producer.id.expiration.check.interval.ms"), self._expire_producers)
-        every("log retention", lambda: integer("log.retention.check.interval.ms"), self.logs.apply_retention)
-        every("metadata snapshots", lambda: TAKE_SNAPSHOT_MS, self.metadata.take_snapshot_if_due)
-        every("metadata retention", lambda: CLEAN_SNAPSHOTS_MS, self.metadata.clean_snapshots)
-        every("file deletion", lambda: DELETE_FILES_MS, self.logs.delete_due_files)
-        for name, setting, work in (
-            ("transaction timeouts", "abort.timed.out.transaction", self.transactions.abort_timed_out),
-            ("transactional id expiry", "remove.expired.transaction", self.transactions.expire),
-        ):
-            every(name, partial(integer, f"transaction.{setting}.cleanup.interval.ms"), work)
-        if self.config.boolean("log.cleaner.enable"):
-            every("log cleaner", lambda: integer("log.cleaner.backoff.ms"), self.cleaner.clean_due)
+def plan_background(background: Background, parts: BrokerParts) -> None:
+    """Plan what a broker does at intervals."""
+    every, integer, logs, metadata = background.every, parts.config.integer, parts.logs, parts.metadata
+    every(
+        "log flush",
+        lambda: max(min(FLUSH_MS, integer("log.flush.scheduler.interval.ms")), 1),
+        partial(_flush, parts),
+    )
+    for table, interval in CHECKPOINT_INTERVALS.items():
+        every(table, partial(_at_least_1, integer, interval), partial(logs.checkpoint, table))
+    every(
+        "producer expiry",
+        lambda: integer("producer.id.expiration.check.interval.ms"),
+        lambda: logs.remove_expired_producers(parts.clock()),
+    )
+    every("log retention", lambda: integer("log.retention.check.interval.ms"), logs.apply_retention)
+    every("metadata snapshots", lambda: TAKE_SNAPSHOT_MS, metadata.take_snapshot_if_due)
+    every("metadata retention", lambda: CLEAN_SNAPSHOTS_MS, metadata.clean_snapshots)
+    every("file deletion", lambda: DELETE_FILES_MS, logs.delete_due_files)
+    for name, setting, work in (
+        ("transaction timeouts", "abort.timed.out.transaction", parts.transactions.abort_timed_out),
+        ("transactional id expiry", "remove.expired.transaction", parts.transactions.expire),
+    ):
+        every(name, partial(integer, f"transaction.{setting}.cleanup.interval.ms"), work)
+    if parts.config.boolean("log.cleaner.enable"):
+        every("log cleaner", lambda: integer("log.cleaner.backoff.ms"), parts.cleaner.clean_due)
 
-    def _checkpoint_interval_ms(self, name: str) -> int:
-        # 0 is allowed, and means as often as can be.
-        return max(self.config.integer(name), 1)
 
-    def _expire_producers(self) -> None:
-        self.logs.remove_expired_producers(self.clock())
+def _at_least_1(integer: Callable[[str], int], setting: str) -> int:
+    # 0 is allowed, and means as often as can be.
+    return max(integer(setting), 1)
 
-    async def _flush(self) -> None:
-        for log, flush in self.logs.pending_flushes(self.clock()):
-            try:
-                with log.health.guard(f"flush {log.directory}", log.topic, log.partition, can_repeat=True):
-                    await in_thread(flush.sync)
-            except KafkaStorageError as error:
-                logger.error("%s", error)
-            else:
-                log.finish_flush(flush)
+
+async def _flush(parts: BrokerParts) -> None:
+    for log, flush in parts.logs.pending_flushes(parts.clock()):
+        try:
+            with log.health.guard(f"flush {log.directory}", log.topic, log.partition, can_repeat=True):
+                await in_thread(flush.sync)
+        except KafkaStorageError as error:
+            logger.error("%s", error)
+        else:
+            log.finish_flush(flush)

@@ -1,7 +1,9 @@
 """The broker's own configuration: what was set, checked, and the value that applies.
 
 Takes Kafka's names; one that Kafka does not have is an error that names the nearest. Settings that are
-stored and not acted on are logged once. Left out: TLS, SASL and several listeners.
+stored and not acted on are logged once.
+
+Not implemented: TLS, SASL and several listeners.
 """
 
 from __future__ import annotations

@@ -7,6 +7,7 @@ import importlib
 import inspect
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
+from typing import Any
 
 import msgspec
 
@@ -14,6 +15,7 @@ from kclient import config, errors
 from kclient.protocol import API_NAMES
 from kclient.spark.option_table import READ, WRITE, Known
 from kclient.spark.options import ReadOptions, WriteOptions
+from kclient.state_machine import StateTable
 from refbroker.handlers.registry import APIS
 from refbroker.metrics.table import METRICS
 from refbroker.settings import Setting, broker_settings, topic_settings
@@ -173,18 +175,10 @@ def _diagram(module: str, table: str = "TRANSITIONS") -> str:
     return "\n".join(["```mermaid", "stateDiagram-v2", *lines, "```", ""])
 
 
-def _event_diagram(module: str, table: str = "TRANSITIONS") -> str:
-    """A mermaid state diagram of a table: state and event -> the state that follows; no state is the one at rest."""
-    transitions = getattr(importlib.import_module(module), table)
-
-    def named(state: object) -> str:
-        return "[*]" if state is None else _state_name(state)
-
-    lines = [
-        f"    {named(state)} --> {named(following)} : {_state_name(event)}"
-        for (state, event), following in transitions.items()
-    ]
-    return "\n".join(["```mermaid", "stateDiagram-v2", *lines, "```", ""])
+def _state_table(module: str) -> str:
+    """The state diagram of a module's `STATES`."""
+    states: StateTable[Any, Any] = importlib.import_module(module).STATES
+    return "\n".join(["```mermaid", states.diagram(), "```", ""])
 
 
 def _transactional_calls() -> str:
@@ -219,9 +213,10 @@ PARTS: dict[str, Callable[[], str]] = {
     "broker APIs": _apis,
     "broker settings": partial(_broker_settings, broker_settings, topic=False),
     "topic settings": partial(_broker_settings, topic_settings, topic=True),
-    "cleaning states": partial(_event_diagram, "refbroker.log.compaction.states"),
-    "group states": partial(_diagram, "refbroker.coordinators.groups.classic.states"),
-    "transaction coordinator states": partial(_diagram, "refbroker.coordinators.transactions.states"),
+    "cleaning states": partial(_state_table, "refbroker.log.compaction.states"),
+    "group states": partial(_state_table, "refbroker.coordinators.groups.classic.states"),
+    "consumer group member states": partial(_state_table, "refbroker.coordinators.groups.consumer.states"),
+    "transaction coordinator states": partial(_state_table, "refbroker.coordinators.transactions.states"),
     "group member states": partial(_diagram, "kclient.consumer.group.classic.states"),
     "consumer protocol member states": partial(
         _diagram, "kclient.consumer.group.consumer_protocol.states", "CONSUMER_TRANSITIONS"

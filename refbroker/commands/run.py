@@ -56,10 +56,10 @@ def run_broker(options: argparse.Namespace) -> int:
         OSError: a port cannot be had.
         KafkaStorageError, InconsistentClusterIdError: the data cannot be used.
     """
-    import asyncio
     import logging
 
     from kclient.errors import ConfigError
+    from refbroker.runtime.threads import run_loop
 
     logging.basicConfig(
         level=options.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stderr
@@ -69,7 +69,7 @@ def run_broker(options: argparse.Namespace) -> int:
         return _serve_controlled(settings, options)
     if options.simulated_disk or options.control_host is not None:
         raise ConfigError("--simulated-disk and --control-host are of use only with --control-port")
-    return asyncio.run(_serve(settings, options))
+    return run_loop(_serve(settings, options))
 
 
 def _serve_controlled(settings: dict[str, str], options: argparse.Namespace) -> int:
@@ -151,19 +151,20 @@ async def _serve(settings: dict[str, str], options: argparse.Namespace) -> int:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopped.set)
     async with AsyncExitStack() as stack:
-        broker = await stack.enter_async_context(Broker(BrokerConfig(settings)))
+        broker = await stack.enter_async_context(await Broker.start(BrokerConfig(settings)))
         lines = [f"refbroker ready on {broker.host}:{broker.port}"]
         if options.metrics_port is not None:
             from refbroker.server.metrics.page import MetricsPage
 
-            page = MetricsPage(broker, options.metrics_host or LOOPBACK, options.metrics_port)
+            page = MetricsPage(broker.collect_metrics, options.metrics_host or LOOPBACK, options.metrics_port)
             await stack.enter_async_context(page)
             lines.append(f"refbroker metrics on {page.url}")
         print("\n".join(lines), flush=True)
-        ends: list[asyncio.Future[Any]] = [asyncio.ensure_future(stopped.wait()), broker.failed]
+        failed = broker.parts.failed
+        ends: list[asyncio.Future[Any]] = [asyncio.ensure_future(stopped.wait()), failed]
         await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
-        if broker.failed.done():
-            print(f"refbroker: {broker.failed.result()}", file=sys.stderr, flush=True)
+        if failed.done():
+            print(f"refbroker: {failed.result()}", file=sys.stderr, flush=True)
             # As Kafka halts: a disk that does not answer could keep this process for ever.
             os._exit(FAILED)
     return 0

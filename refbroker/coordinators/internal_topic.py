@@ -9,34 +9,34 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 from uuid import UUID
 
 from kclient.errors import KafkaError
 from refbroker.coordinators.records import partition_for
+from refbroker.metadata.controller import Controller
 from refbroker.metadata.topics import NewTopic, plan_topic
 
-if TYPE_CHECKING:
-    from refbroker.broker import Broker
-
 logger = logging.getLogger(__name__)
+
+OFFSETS_TOPIC = "__consumer_offsets"
+TRANSACTION_TOPIC = "__transaction_state"
 
 
 class InternalTopic:
     """The topic of a coordinator.
 
     Parameters:
-        broker: whose coordinator it is.
+        controller: makes the topic.
         name: of the topic.
         partitions, replication: what the settings ask for.
         configs: the topic's own settings.
     """
 
     def __init__(
-        self, broker: Broker, name: str, partitions: int, replication: int, configs: Mapping[str, str]
+        self, controller: Controller, name: str, partitions: int, replication: int, configs: Mapping[str, str]
     ) -> None:
         self.name = name
-        self._broker = broker
+        self._controller = controller
         self._partitions = partitions
         self._replication = replication
         self._configs = configs
@@ -44,13 +44,13 @@ class InternalTopic:
 
     def ensure(self) -> bool:
         """Make the topic unless it exists, and say whether it does then."""
-        broker, image = self._broker, self._broker.metadata.image
+        image = self._controller.image
         if self.name in image.topics:
             return True
         replicas = min(self._replication, len(image.brokers))
         topic = NewTopic(self.name, self._partitions, replicas, configs=self._configs)
         try:
-            broker.metadata.append(plan_topic(broker, topic).records)
+            self._controller.metadata.append(plan_topic(self._controller, topic).records)
         except KafkaError as error:
             logger.error("could not create %s: %s", self.name, error)
             return False
@@ -58,7 +58,7 @@ class InternalTopic:
 
     def partition_for(self, key: str) -> int:
         """The partition a key is in."""
-        topic = self._broker.metadata.image.topics.get(self.name)
+        topic = self._controller.image.topics.get(self.name)
         if topic is None:
             return partition_for(key, self._partitions)
         if self._counted is None or self._counted[0] != topic.topic_id:

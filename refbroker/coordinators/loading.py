@@ -9,22 +9,29 @@ from __future__ import annotations
 import asyncio
 import logging
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Protocol
 
-import anyio.to_thread
-
+from kclient.protocol import Message
 from kclient.protocol.log_records import UnknownRecordTypeError
 from kclient.records import ABORT, COMMIT, RecordBatch, parse_control_record, read_batches
 from refbroker.coordinators.records import decode_record
 from refbroker.log import PartitionLog
-
-if TYPE_CHECKING:
-    from refbroker.coordinators.runtime import StateMachine
+from refbroker.runtime.threads import in_thread
 
 logger = logging.getLogger(__name__)
 
 RECORDS_IN_A_PIECE = 500
 """A few milliseconds' work."""
+
+
+class ReplayedState(Protocol):
+    """State that the records of a log make up."""
+
+    def replay(self, key: Message, value: Message | None, producer_id: int, offset: int) -> None:
+        """Take over what a record says; None as value: what the key names is gone."""
+
+    def end_transaction(self, producer_id: int, *, committed: bool) -> None:
+        """Take over, or forget, what a producer wrote in its transaction."""
 
 
 @dataclass(slots=True)
@@ -35,7 +42,7 @@ class LoadSummary:
     size_in_bytes: int = 0
 
 
-async def load(log: PartitionLog, machine: StateMachine, buffer_bytes: int) -> LoadSummary:
+async def load(log: PartitionLog, state: ReplayedState, buffer_bytes: int) -> LoadSummary:
     """Replay a log from its start to its end, which may move meanwhile.
 
     Parameters:
@@ -52,9 +59,9 @@ async def load(log: PartitionLog, machine: StateMachine, buffer_bytes: int) -> L
         if not len(records):
             # Compaction can leave nothing at the end of a log.
             break
-        data = await anyio.to_thread.run_sync(records.read)
+        data = await in_thread(records.read)
         for batch in read_batches(data):
-            in_piece += _replay(batch, log, machine)
+            in_piece += _replay(batch, log, state)
             summary.size_in_bytes += batch.size_in_bytes
             offset = batch.next_offset
             if in_piece >= RECORDS_IN_A_PIECE:
@@ -64,18 +71,18 @@ async def load(log: PartitionLog, machine: StateMachine, buffer_bytes: int) -> L
     return summary
 
 
-def _replay(batch: RecordBatch, log: PartitionLog, machine: StateMachine) -> int:
+def _replay(batch: RecordBatch, log: PartitionLog, state: ReplayedState) -> int:
     records = batch.records(log.topic, log.partition)
     for record in records:
         if batch.is_control:
             control = parse_control_record(record)
             if control.type in (ABORT, COMMIT):
-                machine.end_transaction(batch.producer_id, committed=control.type == COMMIT)
+                state.end_transaction(batch.producer_id, committed=control.type == COMMIT)
             continue
         try:
             key, value = decode_record(record.key or b"", record.value, log.topic)
         except UnknownRecordTypeError as error:
             logger.warning("%s-%d, offset %d is skipped: %s", log.topic, log.partition, record.offset, error)
             continue
-        machine.replay(key, value, batch.producer_id, record.offset)
+        state.replay(key, value, batch.producer_id, record.offset)
     return len(records)

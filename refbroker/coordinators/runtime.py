@@ -8,8 +8,9 @@ all that acks=all means (on one node: in the log, flushed as the topic's setting
 everything as it was. When the broker does not lead the partition any more, or a new epoch of its leader begins, the
 state machine is told, which answers those who wait with NOT_COORDINATOR, and is forgotten.
 
-Everything runs on the broker's event loop, so that an operation never sees half of another one. Left out: several
-writes in one batch (`group.coordinator.append.linger.ms`).
+Everything runs on the broker's event loop, so that an operation never sees half of another one.
+
+Not implemented: several writes in one batch (`group.coordinator.append.linger.ms`).
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import enum
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 from kclient.errors import (
     CoordinatorLoadInProgressError,
@@ -38,13 +39,12 @@ from kclient.errors import (
 from kclient.protocol import Message
 from kclient.protocol.messages.records.metadata_log import PartitionChangeRecord, PartitionRecord, RemoveTopicRecord
 from kclient.records import BatchBuilder
-from refbroker.coordinators.loading import load
+from refbroker.coordinators.loading import ReplayedState, load
 from refbroker.coordinators.records import CoordinatorRecord
 from refbroker.coordinators.timers import ClockTimers
 from refbroker.log import Origin, PartitionLog, TransactionMarker
-
-if TYPE_CHECKING:
-    from refbroker.broker import Broker
+from refbroker.metadata.partitions import Partitions
+from refbroker.runtime.clock import Clock
 
 logger = logging.getLogger(__name__)
 
@@ -54,14 +54,8 @@ _INT32_MAX = 2**31 - 1
 T = TypeVar("T")
 
 
-class StateMachine(Protocol):
+class StateMachine(ReplayedState, Protocol):
     """What the runtime asks of the state that it keeps."""
-
-    def replay(self, key: Message, value: Message | None, producer_id: int, offset: int) -> None:
-        """Take over what a record says; None as value: what the key names is gone."""
-
-    def end_transaction(self, producer_id: int, *, committed: bool) -> None:
-        """Take over, or forget, what a producer wrote in its transaction."""
 
     def loaded(self) -> None:
         """Begin: everything in the log has been replayed."""
@@ -103,20 +97,20 @@ class ShardState(enum.Enum):
 
 
 @dataclass(slots=True)
-class Shard(Generic[S]):
-    """A partition of the topic, which this broker leads.
+class OwnedPartition(Generic[S]):
+    """A partition of the topic that this broker leads, with its state.
 
     Attributes:
         log: of the partition.
         leader_epoch: in which this broker leads.
-        machine: the state; to be read once the shard is active.
-        timers: of the state machine; their actions run while the shard is active.
+        shard: its state; to be read once it is active.
+        timers: of the shard; their actions run while it is active.
     """
 
     partition: int
     log: PartitionLog
     leader_epoch: int
-    machine: S
+    shard: S
     timers: ClockTimers
     state: ShardState = ShardState.LOADING
     loading: asyncio.Task[None] | None = field(default=None, repr=False)
@@ -167,7 +161,7 @@ class ShardContext(Generic[S]):
             retry_after_ms: when to try again what could not be written; None for not at all.
         """
         try:
-            self._runtime.write(self.partition, lambda machine: operation())
+            self._runtime.write(self.partition, lambda shard: operation())
         except NotCoordinatorError:
             return
         except KafkaError as error:
@@ -184,7 +178,8 @@ class CoordinatorRuntime(Generic[S]):
     """The state machines of an internal topic's partitions. Belongs to the broker's event loop.
 
     Parameters:
-        broker: whose logs and metadata they are.
+        partitions: of the broker; it coordinates those of the topic that it leads.
+        clock: the broker's.
         topic: its name.
         make: makes the state machine of a partition.
         load_buffer_bytes: how much of a log is read at once.
@@ -194,7 +189,8 @@ class CoordinatorRuntime(Generic[S]):
 
     def __init__(
         self,
-        broker: Broker,
+        partitions: Partitions,
+        clock: Clock,
         topic: str,
         make: Callable[[ShardContext[S]], S],
         *,
@@ -203,13 +199,13 @@ class CoordinatorRuntime(Generic[S]):
         base_sequence: int = 0,
     ) -> None:
         self.topic = topic
-        self.now = broker.clock
-        self._broker = broker
+        self.now = clock
+        self._partitions = partitions
         self._make = make
         self._load_buffer_bytes = load_buffer_bytes
         self._compression_type = compression_type
         self._base_sequence = base_sequence
-        self._shards: dict[int, Shard[S]] = {}
+        self._owned: dict[int, OwnedPartition[S]] = {}
         # Logs are loaded one after the other: together they would take the buffer's size each.
         self._loading = asyncio.Semaphore(1)
 
@@ -222,71 +218,66 @@ class CoordinatorRuntime(Generic[S]):
 
     def catch_up(self) -> None:
         """Load what this broker has begun to lead, and let go of what it leads no more."""
-        broker = self._broker
-        topic = broker.metadata.image.topics.get(self.topic)
-        led: dict[int, tuple[PartitionLog, int]] = {}
-        for number, state in () if topic is None else topic.partitions.items():
-            log = broker.logs.get(self.topic, number)
-            if state.leader == broker.node_id and log is not None and not log.closed:
-                led[number] = log, state.leader_epoch
-        for number, shard in list(self._shards.items()):
-            if led.get(number) != (shard.log, shard.leader_epoch):
-                self._unload(shard)
-        for number, (log, epoch) in led.items():
-            if number not in self._shards:
-                self._load(number, log, epoch)
+        led = {found.state.partition_id: found for found in self._partitions.led(self.topic)}
+        for number, owned in list(self._owned.items()):
+            found = led.get(number)
+            if found is None or (found.log, found.state.leader_epoch) != (owned.log, owned.leader_epoch):
+                self._unload(owned)
+        for number, found in led.items():
+            if number not in self._owned:
+                self._load(number, found.log, found.state.leader_epoch)
 
     def close(self) -> None:
         """Let go of everything."""
-        for shard in list(self._shards.values()):
-            self._unload(shard)
+        for owned in list(self._owned.values()):
+            self._unload(owned)
 
     def _load(self, partition: int, log: PartitionLog, epoch: int) -> None:
-        timers = ClockTimers(self._broker.clock)
-        machine = self._make(ShardContext(self, partition, epoch, timers))
-        shard = self._shards[partition] = Shard(partition, log, epoch, machine, timers)
+        timers = ClockTimers(self.now)
+        shard = self._make(ShardContext(self, partition, epoch, timers))
+        owned = self._owned[partition] = OwnedPartition(partition, log, epoch, shard, timers)
         if log.log_start_offset == log.log_end_offset:
-            self._activate(shard)
+            self._activate(owned)
             return
-        shard.loading = asyncio.get_running_loop().create_task(
-            self._load_log(shard), name=f"refbroker load {self.topic}-{partition}"
+        owned.loading = asyncio.get_running_loop().create_task(
+            self._load_log(owned), name=f"refbroker load {self.topic}-{partition}"
         )
 
-    async def _load_log(self, shard: Shard[S]) -> None:
-        name = f"{self.topic}-{shard.partition}"
+    async def _load_log(self, owned: OwnedPartition[S]) -> None:
+        name = f"{self.topic}-{owned.partition}"
         try:
             async with self._loading:
-                summary = await load(shard.log, shard.machine, self._load_buffer_bytes)
+                summary = await load(owned.log, owned.shard, self._load_buffer_bytes)
         except Exception as error:
             # Whatever is wrong with one partition's state, the others' keys are served.
-            shard.state = ShardState.FAILED
+            owned.state = ShardState.FAILED
             expected = isinstance(error, KafkaError)
             logger.error("could not load %s: %s", name, error, exc_info=None if expected else error)
         else:
             logger.info("loaded %s, %d records, %d bytes", name, summary.records, summary.size_in_bytes)
-            self._activate(shard)
+            self._activate(owned)
 
-    def _activate(self, shard: Shard[S]) -> None:
-        shard.state = ShardState.ACTIVE
-        shard.machine.loaded()
+    def _activate(self, owned: OwnedPartition[S]) -> None:
+        owned.state = ShardState.ACTIVE
+        owned.shard.loaded()
 
-    def _unload(self, shard: Shard[S]) -> None:
-        del self._shards[shard.partition]
-        was_active = shard.state is ShardState.ACTIVE
-        shard.state = ShardState.CLOSED
-        if shard.loading is not None:
-            shard.loading.cancel()
-        shard.timers.cancel_all()
+    def _unload(self, owned: OwnedPartition[S]) -> None:
+        del self._owned[owned.partition]
+        was_active = owned.state is ShardState.ACTIVE
+        owned.state = ShardState.CLOSED
+        if owned.loading is not None:
+            owned.loading.cancel()
+        owned.timers.cancel_all()
         if was_active:
-            shard.machine.unloaded()
+            owned.shard.unloaded()
 
     # Use
 
     def partitions(self) -> list[int]:
         """The partitions this broker coordinates, whether they are loaded yet or not."""
-        return sorted(self._shards)
+        return sorted(self._owned)
 
-    def machines(self, *, complete: bool = True) -> list[S]:
+    def shards(self, *, complete: bool = True) -> list[S]:
         """The state of every partition that this broker coordinates, to be read.
 
         Parameters:
@@ -298,7 +289,7 @@ class CoordinatorRuntime(Generic[S]):
         found = []
         for partition in self.partitions():
             try:
-                found.append(self.machine(partition))
+                found.append(self.shard(partition))
             except NotCoordinatorError:
                 # Its log could not be read; what it has nobody knows.
                 continue
@@ -307,22 +298,22 @@ class CoordinatorRuntime(Generic[S]):
                     raise
         return found
 
-    def machine(self, partition: int) -> S:
+    def shard(self, partition: int) -> S:
         """The state of a partition, to be read.
 
         Raises:
             CoordinatorLoadInProgressError: it is being loaded.
             NotCoordinatorError: this broker does not lead the partition, or could not load it.
         """
-        return self._active(partition).machine
+        return self._active(partition).shard
 
-    def _active(self, partition: int) -> Shard[S]:
-        shard = self._shards.get(partition)
-        if shard is None or shard.state is not ShardState.ACTIVE:
-            if shard is not None and shard.state is ShardState.LOADING:
+    def _active(self, partition: int) -> OwnedPartition[S]:
+        owned = self._owned.get(partition)
+        if owned is None or owned.state is not ShardState.ACTIVE:
+            if owned is not None and owned.state is ShardState.LOADING:
                 raise CoordinatorLoadInProgressError(topic=self.topic, partition=partition)
             raise NotCoordinatorError(topic=self.topic, partition=partition)
-        return shard
+        return owned
 
     def write(
         self,
@@ -340,14 +331,14 @@ class CoordinatorRuntime(Generic[S]):
                 transaction's coordinator has confirmed.
 
         Raises:
-            CoordinatorLoadInProgressError, NotCoordinatorError: as `machine` does.
+            CoordinatorLoadInProgressError, NotCoordinatorError: as `shard` does.
             KafkaError: the operation's own, or that the records could not be stored, as coordinators put it.
         """
-        shard = self._active(partition)
-        result = operation(shard.machine)
+        owned = self._active(partition)
+        result = operation(owned.shard)
         if result.records:
             try:
-                self._append(shard, result, producer_id, producer_epoch)
+                self._append(owned, result, producer_id, producer_epoch)
             except KafkaError as error:
                 failure = coordinator_error(error)
                 logger.error("could not write to %s-%d: %s", self.topic, partition, error)
@@ -358,9 +349,11 @@ class CoordinatorRuntime(Generic[S]):
             result.written(None)
         return result.response
 
-    def _append(self, shard: Shard[S], result: CoordinatorResult[T], producer_id: int, producer_epoch: int) -> None:
-        found = self._broker.partitions.find(self.topic, shard.partition)
-        self._broker.partitions.check_in_sync(found)
+    def _append(
+        self, owned: OwnedPartition[S], result: CoordinatorResult[T], producer_id: int, producer_epoch: int
+    ) -> None:
+        found = self._partitions.find(self.topic, owned.partition)
+        self._partitions.check_in_sync(found)
         now = self.now()
         transactional = producer_id != NO_PRODUCER
         most = _INT32_MAX if result.atomic or transactional else found.log.config.max_message_bytes
@@ -376,28 +369,28 @@ class CoordinatorRuntime(Generic[S]):
                 base_sequence=self._base_sequence,
                 is_transactional=transactional,
             )
-            stored = shard.log.append(
+            stored = owned.log.append(
                 batch,
-                leader_epoch=shard.leader_epoch,
+                leader_epoch=owned.leader_epoch,
                 origin=Origin.COORDINATOR,
                 now_ms=now,
                 verified=transactional,
             )
             if result.replayed:
                 for offset, record in enumerate(rest[:taken], stored.base_offset):
-                    shard.machine.replay(record.key, record.value, producer_id, offset)
+                    owned.shard.replay(record.key, record.value, producer_id, offset)
             del rest[:taken]
 
     def end_transaction(self, partition: int, marker: TransactionMarker) -> None:
         """Write the marker of a transaction, and let what the transaction wrote count or be forgotten.
 
         Raises:
-            CoordinatorLoadInProgressError, NotCoordinatorError: as `machine` does.
+            CoordinatorLoadInProgressError, NotCoordinatorError: as `shard` does.
             KafkaError: the marker could not be stored.
         """
-        shard = self._active(partition)
-        marker.append_to(shard.log, leader_epoch=shard.leader_epoch, now_ms=self.now())
-        shard.machine.end_transaction(marker.producer_id, committed=marker.commit)
+        owned = self._active(partition)
+        marker.append_to(owned.log, leader_epoch=owned.leader_epoch, now_ms=self.now())
+        owned.shard.end_transaction(marker.producer_id, committed=marker.commit)
 
 
 def coordinator_error(error: KafkaError) -> KafkaError:

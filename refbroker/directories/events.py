@@ -12,18 +12,15 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 from uuid import UUID
 
 from kclient.errors import KafkaStorageError
 from kclient.protocol import Message
 from kclient.protocol.messages.records.metadata_log import ConfigRecord, PartitionChangeRecord, PartitionRecord
-from refbroker.log import LogDirectory, PartitionLog
+from refbroker.log import LogDirectory, LogManager, PartitionLog
+from refbroker.metadata.controller import Controller
 from refbroker.metadata.directories import UNASSIGNED, directories_change, directory_on, partition_changes
 from refbroker.metadata.image import BROKER_RESOURCE
-
-if TYPE_CHECKING:
-    from refbroker.broker import Broker
 
 logger = logging.getLogger(__name__)
 
@@ -32,27 +29,30 @@ class DirectoryEvents:
     """Keeps the metadata true about the data directories of a broker.
 
     Parameters:
-        broker: whose.
+        logs: the broker's logs.
+        controller: of the node, to tell it where partitions are.
         on_lost: called with each log of a directory that has failed.
         on_fatal: called when the broker cannot go on.
     """
 
     def __init__(
         self,
-        broker: Broker,
+        logs: LogManager,
+        controller: Controller,
         on_lost: Callable[[PartitionLog], None],
         on_fatal: Callable[[KafkaStorageError], None],
     ) -> None:
-        self._broker = broker
+        self._logs = logs
+        self._controller = controller
         self._on_lost = on_lost
         self._on_fatal = on_fatal
         self._loop = asyncio.get_running_loop()
         self._planned = False
-        broker.logs.on_directory_failure = self.directory_failed
+        logs.on_directory_failure = self.directory_failed
 
     def find(self, topic: str, partition: int) -> UUID | None:
         """The id of the directory that has the log of a partition, None when there is none."""
-        directory = self._broker.logs.directory_of(topic, partition)
+        directory = self._logs.directory_of(topic, partition)
         return None if directory is None or not directory.is_online else directory.directory_id
 
     def directory_failed(self, directory: LogDirectory) -> None:
@@ -60,7 +60,7 @@ class DirectoryEvents:
         self._loop.call_soon_threadsafe(self._take_offline, directory)
 
     def _take_offline(self, directory: LogDirectory) -> None:
-        logs, failure = self._broker.logs, directory.health.failure
+        logs, failure = self._logs, directory.health.failure
         assert failure is not None
         lost = logs.take_offline(directory)
         logger.error("%s is offline, with %d logs in it", directory.path, len(lost))
@@ -84,8 +84,7 @@ class DirectoryEvents:
             KafkaStorageError: the metadata log could not be written.
         """
         self._planned = False
-        broker, logs = self._broker, self._broker.logs
-        image, node = broker.metadata.image, broker.node_id
+        logs, image, node = self._logs, self._controller.image, self._controller.node_id
         online = [directory.directory_id for directory in logs.online]
         cordoned = [directory.directory_id for directory in logs.cordoned if directory.directory_id.int]
         # The partitions first, as Kafka's controller does it: none has a leader in a directory that is offline.
@@ -94,10 +93,10 @@ class DirectoryEvents:
             *directories_change(image, node, online, cordoned),
         ]
         if changes:
-            broker.metadata.append(changes)
+            self._controller.metadata.append(changes)
 
     def _inform(self) -> None:
-        if not self._broker.logs.metadata_directory.is_online:
+        if not self._logs.metadata_directory.is_online:
             return
         try:
             self.inform()
@@ -111,13 +110,13 @@ class DirectoryEvents:
         Raises:
             KafkaStorageError: the metadata log could not be written.
         """
-        broker = self._broker
-        state = broker.metadata.image.topics_by_id[log.topic_id].partitions[log.partition]
+        node_id = self._controller.node_id
+        state = self._controller.image.topics_by_id[log.topic_id].partitions[log.partition]
         directories = [
-            directory.directory_id if node == broker.node_id else directory_on(state, node) for node in state.replicas
+            directory.directory_id if node == node_id else directory_on(state, node) for node in state.replicas
         ]
         change = PartitionChangeRecord(partition_id=log.partition, topic_id=log.topic_id, directories=directories)
-        broker.metadata.append([change])
+        self._controller.metadata.append([change])
 
 
 def _concerns_directories(record: Message) -> bool:

@@ -4,7 +4,9 @@ Formatting writes `bootstrap.checkpoint`, the records the metadata log of a new 
 `meta.properties`, which makes it a data directory. With voters in the log (kraft.version 1) the directory of the
 metadata log gets a first snapshot, 0-0, that has them. This broker makes its directories itself when it starts;
 formatting is for who chooses the cluster's id or its features, and for directories that Apache Kafka is to start on.
-Left out: several voters, and SCRAM credentials. Checks and texts are Kafka's. Source: `Formatter`, `StorageTool`.
+Checks and texts are Kafka's. Source: `Formatter`, `StorageTool`.
+
+Not implemented: several voters, and SCRAM credentials.
 """
 
 from __future__ import annotations

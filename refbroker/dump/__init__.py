@@ -2,7 +2,9 @@
 
 Segments, snapshots of the metadata log, indexes, producer snapshots, checkpoints and properties, told apart by
 their names, whether this broker wrote them or Apache Kafka. Nothing is written or repaired; of a file that is
-damaged what can be read is shown. Left out: decoder classes, share group state and tiered storage.
+damaged what can be read is shown.
+
+Not implemented: decoder classes, share group state and tiered storage.
 """
 
 from __future__ import annotations

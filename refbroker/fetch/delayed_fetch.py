@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
+from typing import Any, Generic, TypeVar
 
 from kclient.errors import KafkaError
-from kclient.protocol import Message
 from refbroker.log import PartitionLog
 
+T = TypeVar("T")
 
-class DelayedFetch:
+
+class DelayedFetch(Generic[T]):
     """One request that waits.
 
     Parameters:
@@ -35,10 +37,10 @@ class DelayedFetch:
         logs: Iterable[PartitionLog],
         missing: int,
         max_wait_ms: int,
-        answer: Callable[[], Message],
+        answer: Callable[[], T],
         measure: Callable[[], int] | None = None,
     ) -> None:
-        self.future: asyncio.Future[Message | None] = loop.create_future()
+        self.future: asyncio.Future[T] = loop.create_future()
         self._loop = loop
         self._answer = answer
         self._missing = missing
@@ -86,7 +88,7 @@ class DelayedFetch:
             # An error that nobody has foreseen must not leave the client waiting.
             self.future.cancel()
 
-    def _forget(self, future: asyncio.Future[Message | None]) -> None:
+    def _forget(self, future: asyncio.Future[T]) -> None:
         self._timer.cancel()
         for log in self._sizes:
             log.on_append.remove(self._appended)
@@ -101,7 +103,7 @@ class DelayedFetches:
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
-        self._waiting: set[DelayedFetch] = set()
+        self._waiting: set[DelayedFetch[Any]] = set()
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -111,9 +113,9 @@ class DelayedFetches:
         logs: Iterable[PartitionLog],
         missing: int,
         max_wait_ms: int,
-        answer: Callable[[], Message],
+        answer: Callable[[], T],
         measure: Callable[[], int] | None = None,
-    ) -> asyncio.Future[Message | None]:
+    ) -> asyncio.Future[T]:
         """Wait; parameters as for `DelayedFetch`."""
         fetch = DelayedFetch(self._loop, logs, missing, max_wait_ms, answer, measure)
         self._waiting.add(fetch)

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from kclient.errors import KafkaError
 from kclient.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
-from refbroker.coordinators.groups.coordinator import OFFSETS_TOPIC
+from refbroker.coordinators.internal_topic import OFFSETS_TOPIC
 from refbroker.handlers.answers import transaction_code
-from refbroker.server.dispatch import Context
+from refbroker.handlers.context import Context
 
 FIRST_WITH_PRODUCER_FENCED = 2
 

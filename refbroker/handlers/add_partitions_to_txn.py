@@ -15,8 +15,8 @@ from kclient.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRe
 from refbroker.coordinators.transactions.coordinator import Answers
 from refbroker.coordinators.transactions.metadata import FIRST_WITH_EPOCH_BUMP
 from refbroker.handlers.answers import NONE, transaction_code
+from refbroker.handlers.context import Context
 from refbroker.log.checkpoints import TopicPartitionKey
-from refbroker.server.dispatch import Context
 
 FIRST_WITH_PRODUCER_FENCED = 2
 FIRST_OF_BROKERS = 4

@@ -12,8 +12,8 @@ from kclient.errors import InvalidRequestError, KafkaError
 from kclient.protocol import Message
 from kclient.protocol.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
 from refbroker.handlers.answers import code_of
+from refbroker.handlers.context import Change, Context
 from refbroker.metadata.configs import Edit, Operation, plan_replacement
-from refbroker.server.dispatch import Change, Context
 
 Result = AlterConfigsResponse.AlterConfigsResourceResponse
 
@@ -30,7 +30,7 @@ def handle(context: Context, request: AlterConfigsRequest) -> AlterConfigsRespon
             if counts[kind, name] > 1:
                 raise InvalidRequestError("Each resource must appear at most once.")
             edits = [Edit(config.name, Operation.SET, config.value) for config in resource.configs]
-            records += plan_replacement(context.broker, kind, name, edits)
+            records += plan_replacement(context.broker.controller, kind, name, edits)
         except KafkaError as error:
             result.error_code, result.error_message = code_of(error), error.message
         results.append(result)

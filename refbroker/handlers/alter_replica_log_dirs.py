@@ -19,10 +19,10 @@ from kclient.errors import (
     UnknownTopicOrPartitionError,
 )
 from kclient.protocol.messages.alter_replica_log_dirs import AlterReplicaLogDirsRequest, AlterReplicaLogDirsResponse
-from refbroker.broker import Broker
 from refbroker.handlers.answers import code_of
+from refbroker.handlers.context import Context
+from refbroker.handlers.services import BrokerServices
 from refbroker.log.log_names import LONGEST_NAME, LogKind, log_name
-from refbroker.server.dispatch import Context
 
 Topic = AlterReplicaLogDirsResponse.AlterReplicaLogDirTopicResult
 Partition = AlterReplicaLogDirsResponse.AlterReplicaLogDirPartitionResult
@@ -50,7 +50,7 @@ def handle(context: Context, request: AlterReplicaLogDirsRequest) -> AlterReplic
     return AlterReplicaLogDirsResponse(results=list(results.values()))
 
 
-def _move(broker: Broker, topic: str, partition: int, path: str) -> None:
+def _move(broker: BrokerServices, topic: str, partition: int, path: str) -> None:
     logs = broker.logs
     if len(log_name(topic, partition, LogKind.FUTURE)) > LONGEST_NAME:
         raise InvalidTopicError("The topic name is too long.", topic=topic, partition=partition)

@@ -15,9 +15,9 @@ import re
 
 from kclient.errors import InvalidRequestError, UnsupportedVersionError
 from kclient.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from refbroker.handlers.context import Context
 from refbroker.handlers.registry import APIS
 from refbroker.metadata.features import SUPPORTED_FEATURES, finalized_features
-from refbroker.server.dispatch import Context
 
 API_KEY = 18
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")

@@ -15,12 +15,12 @@ from kclient.protocol.messages.consumer_group_describe import (
 from refbroker.coordinators.groups.administration import DescribedConsumerGroup, describe_consumer_group
 from refbroker.coordinators.groups.consumer.settings import assignor_names, is_enabled
 from refbroker.handlers.answers import GROUP_OPERATIONS, code_of
-from refbroker.server.dispatch import Context
+from refbroker.handlers.context import Context
 
 
 def handle(context: Context, request: ConsumerGroupDescribeRequest) -> ConsumerGroupDescribeResponse:
     """Answer a ConsumerGroupDescribe request."""
-    if not is_enabled(context.broker):
+    if not is_enabled(context.broker.config, context.broker.metadata.image):
         code = UnsupportedVersionError.code
         return ConsumerGroupDescribeResponse(
             groups=[DescribedConsumerGroup(group_id=group_id, error_code=code) for group_id in request.group_ids]
@@ -47,6 +47,6 @@ def _describe(context: Context, group_id: str) -> DescribedConsumerGroup:
         shard.groups,
         shard.consumers,
         group_id,
-        assignor_names(broker)[0],
+        assignor_names(broker.config)[0],
         lambda topic_id: topics[topic_id].name if topic_id in topics else None,
     )

@@ -16,17 +16,19 @@ from refbroker.coordinators.groups.classic.requests import Caller
 from refbroker.coordinators.groups.consumer.heartbeats import check_request
 from refbroker.coordinators.groups.consumer.settings import assignor_names, is_enabled
 from refbroker.handlers.answers import code_of, host_of
-from refbroker.server.dispatch import Context
+from refbroker.handlers.context import Context
 
 
 def handle(context: Context, request: ConsumerGroupHeartbeatRequest) -> ConsumerGroupHeartbeatResponse:
     """Carry out a ConsumerGroupHeartbeat request."""
     broker = context.broker
-    if not is_enabled(broker):
+    if not is_enabled(broker.config, broker.metadata.image):
         return ConsumerGroupHeartbeatResponse(error_code=UnsupportedVersionError.code)
     caller = Caller(context.version, context.client_id or "", host_of(context.connection.peer))
     try:
-        check_request(request, context.version, assignor_names(broker))
-        return broker.groups.write(request.group_id, lambda shard: shard.protocols.consumer_heartbeat(caller, request))
+        check_request(request, context.version, assignor_names(broker.config))
+        return broker.groups.write(
+            request.group_id, lambda shard: shard.protocols.on_consumer_group_heartbeat(caller, request)
+        )
     except KafkaError as error:
         return ConsumerGroupHeartbeatResponse(error_code=code_of(error), error_message=error.message)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kclient.errors import SecurityDisabledError
 from kclient.protocol.messages.create_acls import CreateAclsRequest, CreateAclsResponse
-from refbroker.server.dispatch import Context
+from refbroker.handlers.context import Context
 
 
 def handle(context: Context, request: CreateAclsRequest) -> CreateAclsResponse:

@@ -12,8 +12,8 @@ from kclient.errors import InvalidRequestError, KafkaError, UnknownTopicOrPartit
 from kclient.protocol import Message
 from kclient.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
 from refbroker.handlers.answers import code_of
+from refbroker.handlers.context import Change, Context
 from refbroker.metadata.topics import plan_partitions
-from refbroker.server.dispatch import Change, Context
 
 Result = CreatePartitionsResponse.CreatePartitionsTopicResult
 
@@ -23,14 +23,16 @@ def handle(context: Context, request: CreatePartitionsRequest) -> CreatePartitio
     counts = Counter(topic.name for topic in request.topics)
     records: list[Message] = []
     results = []
-    room = context.broker.room_for_files()
+    room = context.broker.controller.room_for_files()
     for name, count in counts.items():
         topic = next(topic for topic in request.topics if topic.name == name)
         assignments = None if topic.assignments is None else [one.broker_ids for one in topic.assignments]
         try:
             if count > 1:
                 raise InvalidRequestError("Duplicate topic name.")
-            records += plan_partitions(context.broker, name, topic.count, assignments, room=room - len(records))
+            records += plan_partitions(
+                context.broker.controller, name, topic.count, assignments, room=room - len(records)
+            )
         except KafkaError as error:
             # Kafka has a text for every other refusal.
             text = None if isinstance(error, UnknownTopicOrPartitionError) else error.message

@@ -5,7 +5,9 @@ topics' logs exist, so they can be used at once and `timeout_ms` does not matter
 return the settings, 7 the id. A name that is in the request twice is INVALID_REQUEST; of names that
 collide in metrics (`a.b`, `a_b`) the first is made, and the others are INVALID_TOPIC_EXCEPTION; with more than 10,000
 partitions in all, but for those named twice, every topic of the request is POLICY_VIOLATION, and so is one with more
-than this broker may have files open. Left out: creation policies, throttling (KIP-599).
+than this broker may have files open.
+
+Not implemented: creation policies, and throttling (KIP-599).
 """
 
 from __future__ import annotations
@@ -16,9 +18,9 @@ from kclient.errors import InvalidRequestError, KafkaError, PolicyViolationError
 from kclient.protocol import Message
 from kclient.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from refbroker.handlers.answers import code_of
+from refbroker.handlers.context import Change, Context
 from refbroker.log.log_dir import METADATA_TOPIC
 from refbroker.metadata.topics import BROKERS_CHOICE, MOST_PARTITIONS, NewTopic, TopicPlan, plan_topic
-from refbroker.server.dispatch import Change, Context
 from refbroker.settings.effective import topic_values
 
 Result = CreateTopicsResponse.CreatableTopicResult
@@ -34,10 +36,10 @@ def handle(context: Context, request: CreateTopicsRequest) -> CreateTopicsRespon
     records: list[Message] = []
     results: list[Result] = []
     made: list[str] = []
-    room = context.broker.room_for_files()
+    room = context.broker.controller.room_for_files()
     for topic in wanted:
         try:
-            plan = plan_topic(context.broker, _new_topic(topic), made, room=room - len(records))
+            plan = plan_topic(context.broker.controller, _new_topic(topic), made, room=room - len(records))
         except KafkaError as error:
             results.append(_refusal(topic.name, error))
         else:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kclient.errors import SecurityDisabledError
 from kclient.protocol.messages.delete_acls import DeleteAclsRequest, DeleteAclsResponse
-from refbroker.server.dispatch import Context
+from refbroker.handlers.context import Context
 
 
 def handle(context: Context, request: DeleteAclsRequest) -> DeleteAclsResponse:

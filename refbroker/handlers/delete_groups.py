@@ -8,7 +8,7 @@ from __future__ import annotations
 from kclient.errors import KafkaError
 from kclient.protocol.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
 from refbroker.handlers.answers import NONE, code_of
-from refbroker.server.dispatch import Context
+from refbroker.handlers.context import Context
 
 
 def handle(context: Context, request: DeleteGroupsRequest) -> DeleteGroupsResponse:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from kclient.errors import InvalidTopicError, KafkaError, PolicyViolationError
 from kclient.protocol.messages.delete_records import DeleteRecordsRequest, DeleteRecordsResponse
 from refbroker.handlers.answers import INTERNAL_TOPICS, code_of
-from refbroker.server.dispatch import Context
+from refbroker.handlers.context import Context
 
 Result = DeleteRecordsResponse.DeleteRecordsPartitionResult
 

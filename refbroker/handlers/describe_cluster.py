@@ -9,7 +9,7 @@ from __future__ import annotations
 from kclient.errors import KafkaError, MismatchedEndpointTypeError, UnsupportedEndpointTypeError
 from kclient.protocol.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 from refbroker.handlers.answers import CLUSTER_OPERATIONS, NOT_ASKED, code_of, endpoint_of
-from refbroker.server.dispatch import Context
+from refbroker.handlers.context import Context
 
 BROKERS, CONTROLLERS = 1, 2
 

@@ -11,7 +11,7 @@ from kclient.errors import KafkaError
 from kclient.protocol.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 from refbroker.coordinators.groups.administration import DescribedGroup, describe_group
 from refbroker.handlers.answers import GROUP_OPERATIONS, code_of
-from refbroker.server.dispatch import Context
+from refbroker.handlers.context import Context
 
 FIRST_WITH_OPERATIONS = 3
 

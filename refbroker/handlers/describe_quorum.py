@@ -11,8 +11,8 @@ from typing import Any
 
 from kclient.errors import UnknownTopicOrPartitionError
 from kclient.protocol.messages.describe_quorum import DescribeQuorumRequest, DescribeQuorumResponse
+from refbroker.handlers.context import Context
 from refbroker.log.log_dir import METADATA_TOPIC
-from refbroker.server.dispatch import Context
 
 _FIRST_WITH_NODES = _FIRST_WITH_DIRECTORIES = 2
 

@@ -2,8 +2,9 @@
 
 Topics in the order of their names, from the cursor on; a page has at most as many partitions as the client
 asks for and `max.request.partition.size.limit` allows, and names where the next one begins. No topics
-means all. A cursor that names a negative partition, or a topic that was not asked for, is INVALID_REQUEST. Left out:
-eligible leader replicas, which one node does not have.
+means all. A cursor that names a negative partition, or a topic that was not asked for, is INVALID_REQUEST.
+
+Not implemented: eligible leader replicas, which one node does not have.
 """
 
 from __future__ import annotations
@@ -14,10 +15,10 @@ from kclient.protocol.messages.describe_topic_partitions import (
     DescribeTopicPartitionsResponse,
 )
 from refbroker.handlers.answers import INTERNAL_TOPICS, TOPIC_OPERATIONS
+from refbroker.handlers.context import Context
 from refbroker.metadata.directories import offline_replicas
 from refbroker.metadata.image import ClusterImage, TopicState
 from refbroker.metadata.topics import check_name
-from refbroker.server.dispatch import Context
 
 Topic = DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponseTopic
 Partition = DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponsePartition

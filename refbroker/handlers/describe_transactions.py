@@ -13,7 +13,7 @@ from kclient.errors import KafkaError
 from kclient.protocol.messages.describe_transactions import DescribeTransactionsRequest, DescribeTransactionsResponse
 from refbroker.coordinators.transactions.listing import describe
 from refbroker.handlers.answers import code_of
-from refbroker.server.dispatch import Context
+from refbroker.handlers.context import Context
 
 State = DescribeTransactionsResponse.TransactionState
 

@@ -11,8 +11,8 @@ from kclient.errors import ElectionNotNeededError, InvalidRequestError, KafkaErr
 from kclient.protocol import Message
 from kclient.protocol.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
 from refbroker.handlers.answers import code_of
+from refbroker.handlers.context import Change, Context
 from refbroker.metadata.partition_changes import Election, plan_election
-from refbroker.server.dispatch import Change, Context
 
 Result = ElectLeadersResponse.ReplicaElectionResult
 Partition = ElectLeadersResponse.PartitionResult

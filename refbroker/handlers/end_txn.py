@@ -14,7 +14,7 @@ from kclient.errors import KafkaError
 from kclient.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
 from refbroker.coordinators.transactions.metadata import FIRST_WITH_EPOCH_BUMP
 from refbroker.handlers.answers import transaction_code
-from refbroker.server.dispatch import Context
+from refbroker.handlers.context import Context
 
 FIRST_WITH_PRODUCER_FENCED = 2
 FIRST_OF_VERSION_2 = 5

@@ -7,7 +7,8 @@ large it is, so that a reader always gets on. With fewer than `min_bytes` the an
 refused at the end of an answer that waits for the others. Incremental sessions (KIP-227), leader epochs (KIP-320),
 truncation by `last_fetched_epoch`, topic ids from version 13 on, and READ_COMMITTED are here. A partition whose disk
 failed is KAFKA_STORAGE_ERROR, before version 6 NOT_LEADER_OR_FOLLOWER, after which clients look for another leader.
-Left out: followers as clients, reading from followers, tiered storage.
+
+Not implemented: followers as clients, reading from followers, tiered storage.
 """
 
 from __future__ import annotations
@@ -27,13 +28,12 @@ from kclient.errors import (
     UnknownTopicIdError,
     UnknownTopicOrPartitionError,
 )
-from kclient.protocol import Message
 from kclient.protocol.messages.fetch import FetchRequest, FetchResponse
 from refbroker.fetch.sessions import FIRST_EPOCH, LAST_EPOCH, NO_SESSION, FetchedPartition, FetchSession, Key
 from refbroker.handlers.answers import LeaderHints, code_of
+from refbroker.handlers.context import Context, ErrorFree, Reply
 from refbroker.log import Isolation, PartitionLog
 from refbroker.metadata.partitions import LocalPartition
-from refbroker.server.dispatch import Context
 
 FIRST_WITH_STORAGE_ERROR = 6
 FIRST_WITH_SESSIONS = 7
@@ -58,12 +58,11 @@ _EXPECTED = (
 PartitionData = FetchResponse.PartitionData
 
 
-def handle(context: Context, request: FetchRequest) -> FetchResponse | asyncio.Future[Message | None]:
+def handle(context: Context, request: FetchRequest) -> Reply | asyncio.Future[Reply]:
     """Carry out a Fetch request, now or when there is enough to answer."""
     try:
         fetch = _Fetch(context, request, *_wanted(context, request))
     except KafkaError as error:
-        context.broker.metrics.has_failed = True
         return FetchResponse(error_code=code_of(error))
     fetch.read()
     if fetch.missing <= 0 or request.max_wait_ms <= 0:
@@ -150,6 +149,7 @@ class _Fetch:
         self._hints = self._new_hints()
         self._found: list[tuple[Key, FetchedPartition, PartitionData]] = []
         self._given: list[tuple[str, int]] = []
+        self._has_failed = False
         self.size = 0
         self.logs: list[PartitionLog] = []
         self._refused: list[tuple[Key, FetchedPartition, PartitionData]] = []
@@ -171,8 +171,6 @@ class _Fetch:
             else:
                 self._readable.append((key, one))
         self._refused += missing
-        if self._refused:
-            self._context.broker.metrics.has_failed = True
 
     def _new_hints(self) -> LeaderHints:
         wanted = self._context.version >= FIRST_WITH_LEADER_HINTS
@@ -188,7 +186,7 @@ class _Fetch:
         self.read()
         return self.missing
 
-    def read_again(self) -> FetchResponse:
+    def read_again(self) -> Reply:
         """Read once more, and answer with what is there."""
         self.read()
         return self.answer()
@@ -198,6 +196,7 @@ class _Fetch:
         self.size = 0
         self._found = []
         self._given = []
+        self._has_failed = False
         self.logs = []
         self._hints = self._new_hints()
         for key, wanted in self._readable:
@@ -257,7 +256,7 @@ class _Fetch:
 
     def _failed(self, wanted: FetchedPartition, error: KafkaError) -> PartitionData:
         broker = self._context.broker
-        broker.metrics.has_failed = True
+        self._has_failed = True
         topic = broker.partitions.topic_name(wanted.topic)
         if topic is not None and not isinstance(error, _EXPECTED):
             broker.metrics.topics.of(topic).failed_fetch += 1
@@ -268,12 +267,11 @@ class _Fetch:
             data.current_leader = FetchResponse.LeaderIdAndEpoch(leader_id=leader[0], leader_epoch=leader[1])
         return data
 
-    def answer(self) -> FetchResponse:
+    def answer(self) -> FetchResponse | ErrorFree:
         """The answer; in a session that goes on, only with what has changed."""
         session_id = NO_SESSION if self._session is None else self._session.session_id
         if self._session is not None and self._session.epoch != self._epoch:
             # The same request came by another connection too, and took the session on while this one waited.
-            self._context.broker.metrics.has_failed = True
             return FetchResponse(error_code=InvalidFetchSessionEpochError.code, session_id=session_id)
         for given in self._given:
             self._context.broker.metrics.fetched(given)
@@ -290,11 +288,12 @@ class _Fetch:
                 else:
                     topics[-1].topic_id = wanted.topic
             topics[-1].partitions.append(data)
-        return FetchResponse(
+        response = FetchResponse(
             session_id=session_id,
             responses=topics,
             node_endpoints=self._hints.endpoints(),
         )
+        return response if self._refused or self._has_failed else ErrorFree(response)
 
     def _tell(self, key: Key, wanted: FetchedPartition, data: PartitionData) -> bool:
         """Whether a partition of a session belongs into the answer; takes note of what it is told."""

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from kclient.errors import CoordinatorNotAvailableError, InvalidRequestError
 from kclient.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from refbroker.handlers.answers import NONE, endpoint_of
-from refbroker.server.dispatch import Context
+from refbroker.handlers.context import Context
 
 GROUP, TRANSACTION, SHARE = range(3)
 FIRST_WITH_SEVERAL_KEYS = 4

@@ -9,7 +9,7 @@ from __future__ import annotations
 from kclient.errors import CoordinatorLoadInProgressError, InvalidGroupIdError, KafkaError
 from kclient.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from refbroker.handlers.answers import code_of
-from refbroker.server.dispatch import Context
+from refbroker.handlers.context import Context
 
 
 def handle(context: Context, request: HeartbeatRequest) -> HeartbeatResponse:
@@ -17,7 +17,7 @@ def handle(context: Context, request: HeartbeatRequest) -> HeartbeatResponse:
     if not request.group_id:
         return HeartbeatResponse(error_code=InvalidGroupIdError.code)
     try:
-        return context.broker.groups.write(request.group_id, lambda shard: shard.protocols.heartbeat(request))
+        return context.broker.groups.write(request.group_id, lambda shard: shard.protocols.on_heartbeat(request))
     except CoordinatorLoadInProgressError:
         return HeartbeatResponse()
     except KafkaError as error:

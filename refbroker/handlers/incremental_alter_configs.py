@@ -16,10 +16,10 @@ from kclient.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsResponse,
 )
 from refbroker.handlers.answers import code_of
+from refbroker.handlers.context import Change, Context
 from refbroker.metadata.configs import Edit, Operation, check_request, plan_edits
 from refbroker.metadata.image import BROKER_LOGGER_RESOURCE
 from refbroker.runtime import loggers
-from refbroker.server.dispatch import Change, Context
 
 Result = IncrementalAlterConfigsResponse.AlterConfigsResourceResponse
 
@@ -39,7 +39,7 @@ def handle(context: Context, request: IncrementalAlterConfigsRequest) -> Increme
             if kind == BROKER_LOGGER_RESOURCE:
                 _alter_levels(context, name, edits, dry=request.validate_only)
             else:
-                records += plan_edits(context.broker, kind, name, edits)
+                records += plan_edits(context.broker.controller, kind, name, edits)
         except KafkaError as error:
             result.error_code, result.error_message = code_of(error), error.message
         results.append(result)

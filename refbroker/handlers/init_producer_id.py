@@ -6,7 +6,9 @@ the id that it has, which fences all producers before. A transaction that one of
 the answer is CONCURRENT_TRANSACTIONS until the client asks again. From version 3 on a producer says what it has, and is
 PRODUCER_FENCED (before version 4 INVALID_PRODUCER_EPOCH) when that is another's meanwhile. A timeout above
 `transaction.max.timeout.ms` is INVALID_TRANSACTION_TIMEOUT; an empty transactional id, and an id without an epoch,
-INVALID_REQUEST. Left out: version 6, which is for two-phase commit (KIP-939).
+INVALID_REQUEST.
+
+Not implemented: version 6, which is for two-phase commit (KIP-939).
 
 Permissions: WRITE on the transactional id; without one IDEMPOTENT_WRITE on the cluster, or WRITE on any topic.
 """
@@ -17,7 +19,7 @@ from kclient.errors import InvalidRequestError, KafkaError
 from kclient.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from refbroker.coordinators.transactions.shard import Identity
 from refbroker.handlers.answers import transaction_code
-from refbroker.server.dispatch import Context
+from refbroker.handlers.context import Context
 
 FIRST_WITH_PRODUCER_FENCED = 4
 NOBODY = Identity()

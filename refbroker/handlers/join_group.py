@@ -1,8 +1,8 @@
 """JoinGroup (11), versions 0 to 9: makes a client a member of a classic group.
 
-The answer comes when the rebalance that this starts, or is part of, ends;
-`refbroker.coordinators.groups.classic.requests` has the rules. A session timeout out of `group.min.session.timeout.ms`
-and `group.max.session.timeout.ms` is INVALID_SESSION_TIMEOUT.
+The answer comes when the rebalance that this starts, or is part of, ends; the rules are in
+`refbroker.coordinators.groups.classic`. A session timeout out of `group.min.session.timeout.ms` and
+`group.max.session.timeout.ms` is INVALID_SESSION_TIMEOUT.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from kclient.protocol import Message
 from kclient.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from refbroker.coordinators.groups.classic.requests import Caller
 from refbroker.handlers.answers import LaterAnswer, code_of, host_of
-from refbroker.server.dispatch import Context
+from refbroker.handlers.context import Context
 
 FIRST_WITHOUT_PROTOCOL = 7
 
@@ -38,7 +38,7 @@ def handle(context: Context, request: JoinGroupRequest) -> asyncio.Future[Messag
         return answer.future
     caller = Caller(context.version, context.client_id or "", host_of(context.connection.peer))
     try:
-        groups.write(request.group_id, lambda shard: shard.protocols.join(caller, request, respond))
+        groups.write(request.group_id, lambda shard: shard.protocols.on_join_group(caller, request, respond))
     except KafkaError as error:
         respond(JoinGroupResponse(error_code=code_of(error)))
     return answer.future

@@ -9,7 +9,7 @@ from __future__ import annotations
 from kclient.errors import InvalidGroupIdError, KafkaError, UnknownMemberIdError
 from kclient.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
 from refbroker.handlers.answers import code_of
-from refbroker.server.dispatch import Context
+from refbroker.handlers.context import Context
 
 FIRST_WITH_SEVERAL_MEMBERS = 3
 
@@ -27,7 +27,7 @@ def _leave(context: Context, request: LeaveGroupRequest) -> LeaveGroupResponse:
     if not request.group_id:
         return LeaveGroupResponse(error_code=InvalidGroupIdError.code)
     try:
-        return context.broker.groups.write(request.group_id, lambda shard: shard.protocols.leave(request))
+        return context.broker.groups.write(request.group_id, lambda shard: shard.protocols.on_leave_group(request))
     except UnknownMemberIdError as error:
         return LeaveGroupResponse(
             members=[

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 
 from kclient.errors import UnsupportedVersionError
 from kclient.protocol.messages.list_config_resources import ListConfigResourcesRequest, ListConfigResourcesResponse
+from refbroker.handlers.context import Context
 from refbroker.metadata.image import (
     BROKER_LOGGER_RESOURCE,
     BROKER_RESOURCE,
@@ -19,7 +20,6 @@ from refbroker.metadata.image import (
     TOPIC_RESOURCE,
     ClusterImage,
 )
-from refbroker.server.dispatch import Context
 
 Resource = ListConfigResourcesResponse.ConfigResource
 

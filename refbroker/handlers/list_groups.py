@@ -10,13 +10,13 @@ from kclient.errors import KafkaError
 from kclient.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 from refbroker.coordinators.groups.administration import list_groups
 from refbroker.handlers.answers import code_of
-from refbroker.server.dispatch import Context
+from refbroker.handlers.context import Context
 
 
 def handle(context: Context, request: ListGroupsRequest) -> ListGroupsResponse:
     """Answer a ListGroups request."""
     try:
-        shards = context.broker.groups.runtime.machines()
+        shards = context.broker.groups.runtime.shards()
     except KafkaError as error:
         return ListGroupsResponse(error_code=code_of(error))
     return ListGroupsResponse(

@@ -10,8 +10,8 @@ from kclient.protocol.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
 )
+from refbroker.handlers.context import Context
 from refbroker.metadata.partition_changes import is_moving
-from refbroker.server.dispatch import Context
 
 Topic = ListPartitionReassignmentsResponse.OngoingTopicReassignment
 Partition = ListPartitionReassignmentsResponse.OngoingPartitionReassignment

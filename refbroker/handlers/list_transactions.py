@@ -14,7 +14,7 @@ from kclient.errors import KafkaError
 from kclient.protocol.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
 from refbroker.coordinators.transactions.listing import list_transactions
 from refbroker.handlers.answers import code_of
-from refbroker.server.dispatch import Context
+from refbroker.handlers.context import Context
 
 
 def handle(context: Context, request: ListTransactionsRequest) -> ListTransactionsResponse:

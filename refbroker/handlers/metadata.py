@@ -34,10 +34,10 @@ from refbroker.handlers.answers import (
     code_of,
     endpoint_of,
 )
+from refbroker.handlers.context import Change, Context
 from refbroker.metadata.directories import offline_replicas
 from refbroker.metadata.image import ClusterImage, TopicState
 from refbroker.metadata.topics import NewTopic, check_name, plan_topic
-from refbroker.server.dispatch import Change, Context
 
 logger = logging.getLogger(__name__)
 
@@ -84,9 +84,9 @@ def _auto_create(
         if not allowed or name in INTERNAL_TOPICS:
             continue
         if room is None:
-            room = broker.room_for_files()
+            room = broker.controller.room_for_files()
         try:
-            records += plan_topic(broker, NewTopic(name), room=room - len(records)).records
+            records += plan_topic(broker.controller, NewTopic(name), room=room - len(records)).records
         except KafkaError as error:
             # The client hears the same as of one that is being made, and asks again.
             logger.warning("cannot create topic %s, which a client has asked for: %s", name, error)

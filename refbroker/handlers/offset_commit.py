@@ -14,7 +14,7 @@ from uuid import UUID
 from kclient.errors import KafkaError, UnknownTopicIdError, UnknownTopicOrPartitionError
 from kclient.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from refbroker.handlers.answers import code_of
-from refbroker.server.dispatch import Context
+from refbroker.handlers.context import Context
 
 FIRST_WITH_TOPIC_IDS = 10
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from kclient.errors import InvalidGroupIdError, KafkaError, UnknownTopicOrPartitionError
 from kclient.protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
 from refbroker.handlers.answers import code_of
-from refbroker.server.dispatch import Context
+from refbroker.handlers.context import Context
 
 RequestTopic = OffsetDeleteRequest.OffsetDeleteRequestTopic
 ResponseTopic = OffsetDeleteResponse.OffsetDeleteResponseTopic

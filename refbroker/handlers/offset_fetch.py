@@ -15,7 +15,7 @@ from kclient.errors import KafkaError, UnknownTopicIdError
 from kclient.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
 from refbroker.coordinators.groups.offset_requests import NO_OFFSET, FetchedGroup, FetchedPartition, FetchedTopic
 from refbroker.handlers.answers import code_of
-from refbroker.server.dispatch import Context
+from refbroker.handlers.context import Context
 
 FIRST_WITH_GROUP_ERROR = 2
 FIRST_WITH_SEVERAL_GROUPS = 8

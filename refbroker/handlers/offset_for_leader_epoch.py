@@ -12,7 +12,7 @@ from kclient.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochResponse,
 )
 from refbroker.handlers.answers import code_of
-from refbroker.server.dispatch import Context
+from refbroker.handlers.context import Context
 
 Result = OffsetForLeaderEpochResponse.EpochEndOffset
 

@@ -44,15 +44,14 @@ from kclient.errors import (
     TransactionalIdAuthorizationError,
     UnsupportedCompressionTypeError,
 )
-from kclient.protocol import Message
 from kclient.protocol.messages.produce import ProduceRequest, ProduceResponse
 from kclient.records import batch_headers
-from refbroker.coordinators.transactions.verification import ClientSupport, verify_partitions
+from refbroker.coordinators.transactions.verification import ClientSupport
 from refbroker.handlers.answers import INTERNAL_TOPICS, LeaderHints, code_of
+from refbroker.handlers.context import CloseConnectionError, Context, ErrorFree, Reply
 from refbroker.log import RejectedRecordsError, RejectedTimestampsError
 from refbroker.log.checkpoints import TopicPartitionKey
 from refbroker.metadata.partitions import LocalPartition
-from refbroker.server.dispatch import CloseConnectionError, Context
 
 FIRST_WITH_ZSTD = 7
 FIRST_WITH_LEADER_HINTS = 10
@@ -95,7 +94,7 @@ class Transaction(NamedTuple):
     sequences: dict[TopicPartitionKey, int]
 
 
-def handle(context: Context, request: ProduceRequest) -> ProduceResponse | asyncio.Future[Message | None] | None:
+def handle(context: Context, request: ProduceRequest) -> Reply | asyncio.Task[Reply]:
     """Carry out a Produce request.
 
     Raises:
@@ -156,7 +155,7 @@ def _verify(context: Context, transaction: Transaction) -> Unverified:
         support = ClientSupport.TRANSACTIONS_V2
     elif context.version >= FIRST_WITH_ABORTABLE_ERROR:
         support = ClientSupport.ABORTABLE_ERROR
-    errors = verify_partitions(context.broker, *transaction, support)
+    errors = context.broker.verifier.verify(*transaction, support)
     return {key: _as_produce_error(error, support) for key, error in errors.items()}
 
 
@@ -185,7 +184,7 @@ def _keep_records(request: ProduceRequest) -> None:
                 partition.records = bytes(partition.records)
 
 
-async def _verify_again(context: Context, request: ProduceRequest, transaction: Transaction) -> ProduceResponse | None:
+async def _verify_again(context: Context, request: ProduceRequest, transaction: Transaction) -> Reply:
     """Ask until the transaction before has been completed; sending the records again would cost the client more."""
     config, loop = context.broker.config, asyncio.get_running_loop()
     backoff = config.integer("add.partitions.to.txn.retry.backoff.ms") / 1000
@@ -204,7 +203,7 @@ def _topic_key(context: Context, topic: ProduceRequest.TopicProduceData) -> str 
     return topic.topic_id if context.version >= FIRST_WITH_TOPIC_IDS else topic.name
 
 
-def _store(context: Context, request: ProduceRequest, unverified: Unverified) -> ProduceResponse | None:
+def _store(context: Context, request: ProduceRequest, unverified: Unverified) -> Reply:
     broker = context.broker
     wanted = context.version >= FIRST_WITH_LEADER_HINTS
     hints = LeaderHints(broker.metadata.image, ProduceResponse.NodeEndpoint, wanted=wanted)
@@ -221,7 +220,6 @@ def _store(context: Context, request: ProduceRequest, unverified: Unverified) ->
                 results.append(_append(context, request.acks, found, partition, now))
             except KafkaError as error:
                 failure = error
-                broker.metrics.has_failed = True
                 result = _failed(context, name, partition.index, error, hints)
                 if found is not None:
                     _count_failure(context, found.topic, error, partition)
@@ -238,12 +236,12 @@ def _store(context: Context, request: ProduceRequest, unverified: Unverified) ->
         if failure is not None:
             raise CloseConnectionError(f"records sent with acks=0 could not be stored: {failure}")
         return None
-    return ProduceResponse(responses=responses, node_endpoints=hints.endpoints())
+    response = ProduceResponse(responses=responses, node_endpoints=hints.endpoints())
+    return ErrorFree(response) if failure is None else response
 
 
 def _refuse(context: Context, request: ProduceRequest, error: KafkaError) -> ProduceResponse:
     """The same error for all partitions."""
-    context.broker.metrics.has_failed = True
     if request.acks == 0:
         raise CloseConnectionError(f"records sent with acks=0 could not be stored: {error}")
     return ProduceResponse(

@@ -8,12 +8,10 @@ imports no other API's messages; they are those of Kafka 4.3, except that InitPr
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from kclient.protocol import Message, request_type
-
-if TYPE_CHECKING:
-    from refbroker.server.dispatch import Handler
+from refbroker.handlers.context import Handler
 
 
 class Api(NamedTuple):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kclient.errors import IllegalSaslStateError
 from kclient.protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
-from refbroker.server.dispatch import Context
+from refbroker.handlers.context import Context
 
 
 def handle(context: Context, request: SaslAuthenticateRequest) -> SaslAuthenticateResponse:

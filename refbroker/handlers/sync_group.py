@@ -12,7 +12,7 @@ from kclient.errors import InconsistentGroupProtocolError, InvalidGroupIdError, 
 from kclient.protocol import Message
 from kclient.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from refbroker.handlers.answers import LaterAnswer, code_of
-from refbroker.server.dispatch import Context
+from refbroker.handlers.context import Context
 
 FIRST_WITH_PROTOCOL = 5
 
@@ -25,7 +25,7 @@ def handle(context: Context, request: SyncGroupRequest) -> asyncio.Future[Messag
         return SyncGroupResponse(error_code=InvalidGroupIdError.code)
     answer = LaterAnswer()
     try:
-        context.broker.groups.write(request.group_id, lambda shard: shard.protocols.sync(request, answer.give))
+        context.broker.groups.write(request.group_id, lambda shard: shard.protocols.on_sync_group(request, answer.give))
     except KafkaError as error:
         answer.give(SyncGroupResponse(error_code=code_of(error)))
     return answer.future

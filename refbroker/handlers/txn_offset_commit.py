@@ -28,7 +28,7 @@ from kclient.errors import (
 from kclient.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
 from refbroker.coordinators.transactions.verification import ClientSupport
 from refbroker.handlers.answers import code_of
-from refbroker.server.dispatch import Context
+from refbroker.handlers.context import Context
 
 FIRST_WITH_LOAD_IN_PROGRESS = 2
 FIRST_WITH_ABORTABLE_ERROR = 4
@@ -56,7 +56,9 @@ def handle(context: Context, request: TxnOffsetCommitRequest) -> TxnOffsetCommit
         try:
             if not request.group_id:
                 raise InvalidGroupIdError
-            stored = context.broker.groups.commit_offsets_in_transaction(request, _support(context.version))
+            stored = context.broker.groups.commit_offsets_in_transaction(
+                request, context.broker.verifier, _support(context.version)
+            )
         except KafkaError as error:
             if context.version < FIRST_WITH_LOAD_IN_PROGRESS and isinstance(error, CoordinatorLoadInProgressError):
                 error = CoordinatorNotAvailableError(error.message)

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from kclient.errors import InvalidUpdateVersionError
 from kclient.protocol.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
+from refbroker.handlers.context import Change, Context
 from refbroker.metadata.features import FeatureUpdate, UpgradeType, plan_updates
-from refbroker.server.dispatch import Change, Context
 
 _LAST_WITH_RESULTS = 1
 

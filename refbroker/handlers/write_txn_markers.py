@@ -1,9 +1,8 @@
 """WriteTxnMarkers (27), versions 1 and 2: ends transactions in the partitions of this broker (KIP-98).
 
 Sent by transaction coordinators, and by administrators to abort a transaction that hangs (KIP-664). Each partition for
-itself; `refbroker.coordinators.transactions.markers` has the errors. Version 2 says which version of
-transactions it is about, which decides what epochs a marker may have. Markers of the same producer are answered
-together.
+itself; `refbroker.coordinators.transactions.markers` has the errors. Version 2 says which version of transactions it is
+about, which decides what epochs a marker may have. Markers of the same producer are answered together.
 
 Permission: ALTER or CLUSTER_ACTION on the cluster.
 """
@@ -11,11 +10,10 @@ Permission: ALTER or CLUSTER_ACTION on the cluster.
 from __future__ import annotations
 
 from kclient.protocol.messages.write_txn_markers import WriteTxnMarkersRequest, WriteTxnMarkersResponse
-from refbroker.coordinators.transactions.markers import write_markers
 from refbroker.handlers.answers import NONE, code_of
+from refbroker.handlers.context import Context
 from refbroker.log import TransactionMarker
 from refbroker.log.checkpoints import TopicPartitionKey
-from refbroker.server.dispatch import Context
 
 ProducerResult = WriteTxnMarkersResponse.WritableTxnMarkerResult
 TopicResult = WriteTxnMarkersResponse.WritableTxnMarkerTopicResult
@@ -34,7 +32,7 @@ def handle(context: Context, request: WriteTxnMarkersRequest) -> WriteTxnMarkers
             transaction_version=wanted.transaction_version,
         )
         partitions = [(topic.name, number) for topic in wanted.topics for number in topic.partition_indexes]
-        results = write_markers(context.broker, marker, partitions)
+        results = context.broker.markers.write(marker, partitions)
         codes.setdefault(wanted.producer_id, {}).update(
             (key, NONE if error is None else code_of(error)) for key, error in results.items()
         )

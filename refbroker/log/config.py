@@ -1,69 +1,27 @@
-"""The settings a log acts on, typed, with Kafka's names and defaults, each in this one place.
+"""The settings that a log acts on, typed.
 
-`LogConfig` is made from the strings that a topic's configuration holds; which of topic, broker or
-default applies is decided by who calls `with_topic_configs`. Settings that other
-parts of the broker act on (replication quotas, remote storage) are not here.
+`LogConfig` is made from the strings of a topic's configuration; which of topic, broker or default applies is decided by
+who calls `with_topic_configs`. Names, types, defaults and ranges are those of `refbroker.settings.topic_table`. Ranges
+are checked where settings are set, not here: a test may give a log segments that are smaller than Kafka lets a topic
+have. Settings that other parts of the broker act on (replication quotas, remote storage) are not here.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from kclient.errors import InvalidConfigurationError
+from refbroker.settings.definitions import topic_settings
 
-INT32_MAX = 2**31 - 1
 INT64_MAX = 2**63 - 1
 
-COMPRESSION_TYPES = ("producer", "uncompressed", "gzip", "snappy", "lz4", "zstd")
-TIMESTAMP_TYPES = ("CreateTime", "LogAppendTime")
 
-
-def _integer(lowest: int, highest: int = INT64_MAX) -> Callable[[str], int]:
-    def parse(text: str) -> int:
-        value = int(text)
-        if not lowest <= value <= highest:
-            raise ValueError(f"must be from {lowest} to {highest}")
-        return value
-
-    return parse
-
-
-def _ratio(text: str) -> float:
-    value = float(text)
-    if not 0 <= value <= 1:
-        raise ValueError("must be from 0 to 1")
-    return value
-
-
-def _boolean(text: str) -> bool:
-    values = {"true": True, "false": False}
-    if text.strip().lower() not in values:
-        raise ValueError("must be true or false")
-    return values[text.strip().lower()]
-
-
-def _one_of(*allowed: str) -> Callable[[str], str]:
-    def parse(text: str) -> str:
-        if text not in allowed:
-            raise ValueError(f"must be one of {', '.join(allowed)}")
-        return text
-
-    return parse
-
-
-def _policies(text: str) -> tuple[str, ...]:
-    policies = tuple(part.strip() for part in text.split(",") if part.strip())
-    for policy in policies:
-        if policy not in ("delete", "compact"):
-            raise ValueError("must be delete, compact or both")
-    return policies
-
-
-def _setting(name: str, default: Any, parse: Callable[[str], Any]) -> Any:
-    return field(default=default, metadata={"name": name, "parse": parse})
+def _setting(name: str) -> Any:
+    setting = topic_settings()[name]
+    assert setting.default is not None
+    return field(default=setting.parse(setting.default), metadata={"setting": setting})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,30 +52,30 @@ class LogConfig:
         delete_retention_ms: how long compaction keeps tombstones and transaction markers that it could drop.
     """
 
-    segment_bytes: int = _setting("segment.bytes", 2**30, _integer(14, INT32_MAX))
-    segment_ms: int = _setting("segment.ms", 7 * 24 * 3600 * 1000, _integer(1))
-    segment_jitter_ms: int = _setting("segment.jitter.ms", 0, _integer(0))
-    segment_index_bytes: int = _setting("segment.index.bytes", 10 * 2**20, _integer(4, INT32_MAX))
-    index_interval_bytes: int = _setting("index.interval.bytes", 4096, _integer(0, INT32_MAX))
-    max_message_bytes: int = _setting("max.message.bytes", 2**20 + 12, _integer(0, INT32_MAX))
-    message_timestamp_type: str = _setting("message.timestamp.type", "CreateTime", _one_of(*TIMESTAMP_TYPES))
-    message_timestamp_before_max_ms: int = _setting("message.timestamp.before.max.ms", INT64_MAX, _integer(0))
-    message_timestamp_after_max_ms: int = _setting("message.timestamp.after.max.ms", 3_600_000, _integer(0))
-    compression_type: str = _setting("compression.type", "producer", _one_of(*COMPRESSION_TYPES))
-    compression_gzip_level: int = _setting("compression.gzip.level", -1, _integer(-1, 9))
-    compression_lz4_level: int = _setting("compression.lz4.level", 9, _integer(1, 17))
-    compression_zstd_level: int = _setting("compression.zstd.level", 3, _integer(-131072, 22))
-    preallocate: bool = _setting("preallocate", False, _boolean)
-    flush_messages: int = _setting("flush.messages", INT64_MAX, _integer(1))
-    flush_ms: int = _setting("flush.ms", INT64_MAX, _integer(0))
-    cleanup_policy: tuple[str, ...] = _setting("cleanup.policy", ("delete",), _policies)
-    retention_ms: int = _setting("retention.ms", 7 * 24 * 3600 * 1000, _integer(-1))
-    retention_bytes: int = _setting("retention.bytes", -1, _integer(-INT64_MAX))
-    file_delete_delay_ms: int = _setting("file.delete.delay.ms", 60_000, _integer(0))
-    min_cleanable_dirty_ratio: float = _setting("min.cleanable.dirty.ratio", 0.5, _ratio)
-    min_compaction_lag_ms: int = _setting("min.compaction.lag.ms", 0, _integer(0))
-    max_compaction_lag_ms: int = _setting("max.compaction.lag.ms", INT64_MAX, _integer(1))
-    delete_retention_ms: int = _setting("delete.retention.ms", 24 * 3600 * 1000, _integer(0))
+    segment_bytes: int = _setting("segment.bytes")
+    segment_ms: int = _setting("segment.ms")
+    segment_jitter_ms: int = _setting("segment.jitter.ms")
+    segment_index_bytes: int = _setting("segment.index.bytes")
+    index_interval_bytes: int = _setting("index.interval.bytes")
+    max_message_bytes: int = _setting("max.message.bytes")
+    message_timestamp_type: str = _setting("message.timestamp.type")
+    message_timestamp_before_max_ms: int = _setting("message.timestamp.before.max.ms")
+    message_timestamp_after_max_ms: int = _setting("message.timestamp.after.max.ms")
+    compression_type: str = _setting("compression.type")
+    compression_gzip_level: int = _setting("compression.gzip.level")
+    compression_lz4_level: int = _setting("compression.lz4.level")
+    compression_zstd_level: int = _setting("compression.zstd.level")
+    preallocate: bool = _setting("preallocate")
+    flush_messages: int = _setting("flush.messages")
+    flush_ms: int = _setting("flush.ms")
+    cleanup_policy: tuple[str, ...] = _setting("cleanup.policy")
+    retention_ms: int = _setting("retention.ms")
+    retention_bytes: int = _setting("retention.bytes")
+    file_delete_delay_ms: int = _setting("file.delete.delay.ms")
+    min_cleanable_dirty_ratio: float = _setting("min.cleanable.dirty.ratio")
+    min_compaction_lag_ms: int = _setting("min.compaction.lag.ms")
+    max_compaction_lag_ms: int = _setting("max.compaction.lag.ms")
+    delete_retention_ms: int = _setting("delete.retention.ms")
 
     @property
     def deletes(self) -> bool:
@@ -149,16 +107,11 @@ class LogConfig:
             configs: dotted topic names and values; names that the log does not act on are left out.
 
         Raises:
-            InvalidConfigurationError: a value is not what the setting can have.
+            InvalidConfigurationError: a value is not of the setting's type.
         """
-        changes: dict[str, Any] = {}
-        for item in dataclasses.fields(self):
-            name = item.metadata["name"]
-            text = configs.get(name)
-            if text is None:
-                continue
-            try:
-                changes[item.name] = item.metadata["parse"](text)
-            except ValueError as error:
-                raise InvalidConfigurationError(f"Invalid value {text} for configuration {name}: {error}") from error
+        changes = {
+            item.name: item.metadata["setting"].parse(configs[item.metadata["setting"].name])
+            for item in dataclasses.fields(self)
+            if item.metadata["setting"].name in configs
+        }
         return dataclasses.replace(self, **changes) if changes else self

@@ -8,7 +8,8 @@ appending writes to the page cache and does not wait for the disk, and a flush c
 
 How batches are checked and stamped is in `appending`, look-ups are in `reading`, what may go in `retention`, how
 segments come and go in `segment_changes`.
-Left out: truncation to a leader's log.
+
+Not implemented: truncation to a leader's log.
 """
 
 from __future__ import annotations

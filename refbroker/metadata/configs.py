@@ -2,18 +2,21 @@
 
 Topics, brokers ("" is all of them), groups and client metrics subscriptions have settings in the metadata. Checks and
 texts are those of Kafka's brokers and controller: first what is wrong with the request itself, then with the settings
-the resource would have. Levels of loggers are no metadata (`refbroker.runtime.loggers`). Left out: alter policies.
+the resource would have. Levels of loggers are no metadata (`refbroker.runtime.loggers`).
+
+Not implemented: alter policies.
 """
 
 from __future__ import annotations
 
 import enum
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from kclient.errors import InvalidConfigurationError, InvalidRequestError, UnknownTopicOrPartitionError
 from kclient.protocol import Message
 from kclient.protocol.messages.records.metadata_log import ConfigRecord
+from refbroker.metadata.controller import Controller
 from refbroker.metadata.image import (
     BROKER_RESOURCE,
     CLIENT_METRICS_RESOURCE,
@@ -32,9 +35,6 @@ from refbroker.settings.definitions import (
 )
 from refbroker.settings.reconfiguration import check_change
 from refbroker.settings.values import Type
-
-if TYPE_CHECKING:
-    from refbroker.broker import Broker
 
 LONGEST_VALUE = 2**15 - 1
 ELIGIBLE_LEADERS = "eligible.leader.replicas.version"
@@ -64,7 +64,7 @@ class Edit(NamedTuple):
     value: str | None
 
 
-def plan_edits(broker: Broker, resource_type: int, name: str, edits: Sequence[Edit]) -> list[Message]:
+def plan_edits(controller: Controller, resource_type: int, name: str, edits: Sequence[Edit]) -> list[Message]:
     """The records of changes to single settings of a resource.
 
     Raises:
@@ -75,8 +75,8 @@ def plan_edits(broker: Broker, resource_type: int, name: str, edits: Sequence[Ed
         InvalidConfigurationError: no such setting, or a value it cannot have.
     """
     check_request(edits)
-    settings = _settings_of(broker, resource_type, name)
-    present = broker.metadata.image.config(resource_type, name)
+    settings = _settings_of(controller, resource_type, name)
+    present = controller.image.config(resource_type, name)
     changes: dict[str, str | None] = {}
     for edit in edits:
         if edit.operation is Operation.SET:
@@ -85,17 +85,17 @@ def plan_edits(broker: Broker, resource_type: int, name: str, edits: Sequence[Ed
             changes[edit.name] = None
         else:
             changes[edit.name] = _edited_list(edit, settings.get(edit.name), present, resource_type)
-    return _records(broker, resource_type, name, changes)
+    return _records(controller, resource_type, name, changes)
 
 
-def plan_replacement(broker: Broker, resource_type: int, name: str, edits: Sequence[Edit]) -> list[Message]:
+def plan_replacement(controller: Controller, resource_type: int, name: str, edits: Sequence[Edit]) -> list[Message]:
     """The records that give a resource exactly these settings; raises as `plan_edits` does."""
     check_request(edits)
-    _settings_of(broker, resource_type, name)
-    present = broker.metadata.image.config(resource_type, name)
+    _settings_of(controller, resource_type, name)
+    present = controller.image.config(resource_type, name)
     changes: dict[str, str | None] = dict.fromkeys(present)
     changes.update((edit.name, edit.value) for edit in edits)
-    return _records(broker, resource_type, name, changes)
+    return _records(controller, resource_type, name, changes)
 
 
 def check_request(edits: Sequence[Edit]) -> None:
@@ -111,17 +111,17 @@ def check_request(edits: Sequence[Edit]) -> None:
         raise InvalidRequestError(f"Null value not supported for : {', '.join(without_value)}")
 
 
-def _settings_of(broker: Broker, resource_type: int, name: str) -> dict[str, Setting]:
+def _settings_of(controller: Controller, resource_type: int, name: str) -> dict[str, Setting]:
     """The settings that a kind of resource has."""
     settings = _SETTINGS.get(resource_type)
     if settings is None:
         raise InvalidRequestError(f"Unknown resource type {resource_type}")
     if resource_type == BROKER_RESOURCE and name:
-        check_broker_name(broker, name)
+        check_broker_name(controller, name)
     return settings()
 
 
-def check_broker_name(broker: Broker, name: str) -> None:
+def check_broker_name(controller: Controller, name: str) -> None:
     """See that a resource is this broker.
 
     Raises:
@@ -131,8 +131,8 @@ def check_broker_name(broker: Broker, name: str) -> None:
         number = int(name)
     except ValueError:
         raise InvalidRequestError(f"Node id must be an integer, but it is: {name}") from None
-    if number != broker.node_id:
-        raise InvalidRequestError(f"Unexpected broker id, expected {broker.node_id}, but received {name}")
+    if number != controller.node_id:
+        raise InvalidRequestError(f"Unexpected broker id, expected {controller.node_id}, but received {name}")
 
 
 def _edited_list(edit: Edit, setting: Setting | None, present: Mapping[str, str], resource_type: int) -> str:
@@ -156,13 +156,13 @@ def _edited_list(edit: Edit, setting: Setting | None, present: Mapping[str, str]
     return ",".join(parts)
 
 
-def _records(broker: Broker, resource_type: int, name: str, changes: Mapping[str, str | None]) -> list[Message]:
-    image = broker.metadata.image
+def _records(controller: Controller, resource_type: int, name: str, changes: Mapping[str, str | None]) -> list[Message]:
+    image = controller.image
     present = image.config(resource_type, name)
     wanted = {key: value for key, value in present.items() if key not in changes}
     wanted.update({key: value for key, value in changes.items() if value is not None})
     if resource_type == BROKER_RESOURCE:
-        check_change(wanted, changes.keys(), every_broker=not name, layers=broker.config.layers)
+        check_change(wanted, changes.keys(), every_broker=not name, layers=controller.config.layers)
         _check_eligible_leaders(image, name, changes)
     if any(value is not None and len(value) > LONGEST_VALUE for value in changes.values()):
         raise InvalidConfigurationError(
@@ -170,11 +170,11 @@ def _records(broker: Broker, resource_type: int, name: str, changes: Mapping[str
             f"{LONGEST_VALUE} bytes."
         )
     if resource_type == TOPIC_RESOURCE:
-        _check_topic(broker, name, wanted, present)
+        _check_topic(controller, name, wanted, present)
     elif resource_type == CLIENT_METRICS_RESOURCE:
         _check_subscription(name, wanted)
     elif resource_type == GROUP_RESOURCE:
-        _check_group(broker, name, wanted)
+        _check_group(controller, name, wanted)
     return [
         ConfigRecord(resource_type=resource_type, resource_name=name, name=key, value=value)
         for key, value in changes.items()
@@ -191,12 +191,12 @@ def _check_eligible_leaders(image: ClusterImage, name: str, changes: Mapping[str
         raise InvalidConfigurationError(f"Cluster-level {_MIN_ISR} cannot be removed while ELR is enabled.")
 
 
-def _check_topic(broker: Broker, name: str, wanted: Mapping[str, str], present: Mapping[str, str]) -> None:
+def _check_topic(controller: Controller, name: str, wanted: Mapping[str, str], present: Mapping[str, str]) -> None:
     if not name:
         raise InvalidRequestError("Default topic resources are not allowed.")
     check_name(name)
-    check_configs(wanted, broker.config.layers, present)
-    if name not in broker.metadata.image.topics:
+    check_configs(wanted, controller.config.layers, present)
+    if name not in controller.image.topics:
         raise UnknownTopicOrPartitionError(f"The topic '{name}' does not exist.")
 
 
@@ -211,7 +211,7 @@ def _check_subscription(name: str, wanted: Mapping[str, str]) -> None:
     check_client_metrics(wanted)
 
 
-def _check_group(broker: Broker, name: str, wanted: Mapping[str, str]) -> None:
+def _check_group(controller: Controller, name: str, wanted: Mapping[str, str]) -> None:
     if not name:
         raise InvalidRequestError("Default group resources are not allowed.")
     for key in wanted:
@@ -219,4 +219,4 @@ def _check_group(broker: Broker, name: str, wanted: Mapping[str, str]) -> None:
             raise InvalidConfigurationError(f"Unknown group config name: {key}")
     for key, value in wanted.items():
         group_settings()[key].check(value)
-    check_group(wanted, broker.config.layers)
+    check_group(wanted, controller.config.layers)

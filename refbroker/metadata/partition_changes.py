@@ -4,8 +4,9 @@ The rules are those of Kafka's controller (`PartitionChangeBuilder`). A leader i
 that are alive; while there are none, among the eligible leader replicas; unclean, among all that are alive, and then
 it is the only one in sync. A move adds the new replicas first and takes the old ones away when the new ones are in
 sync, at once where they are already. With one node nothing new ever gets in sync, since there is nobody to replicate:
-a move that needs it stays under way, and can be listed and cancelled. Left out: keeping the eligible leader replicas
-(KIP-966), which only several nodes have.
+a move that needs it stays under way, and can be listed and cancelled.
+
+Not implemented: keeping the eligible leader replicas (KIP-966), which only several nodes have.
 """
 
 from __future__ import annotations

@@ -116,6 +116,18 @@ class Partitions:
             raise NotLeaderOrFollowerError(topic=found.name, partition=partition)
         return LocalPartition(found.name, found.topic_id, state, log)
 
+    def led(self, topic: str) -> list[LocalPartition]:
+        """Return the partitions of a topic that this broker leads and whose logs are open; none of an unknown topic."""
+        found = self._image.topics.get(topic)
+        if found is None:
+            return []
+        led = []
+        for number, state in found.partitions.items():
+            log = self._logs.get(topic, number)
+            if state.leader == self._node_id and log is not None and not log.closed:
+                led.append(LocalPartition(topic, found.topic_id, state, log))
+        return led
+
     def check_in_sync(self, partition: LocalPartition) -> None:
         """See that enough replicas are in sync for a write with acks=all.
 

@@ -10,7 +10,6 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import TYPE_CHECKING
 from uuid import UUID
 
 from kclient.errors import (
@@ -27,15 +26,13 @@ from kclient.errors import (
 from kclient.protocol import Message
 from kclient.protocol.messages.records.metadata_log import ConfigRecord, PartitionRecord, TopicRecord
 from refbroker.log.log_dir import METADATA_TOPIC
+from refbroker.metadata.controller import Controller
 from refbroker.metadata.directories import default_directory, takes_new_partitions
 from refbroker.metadata.image import TOPIC_RESOURCE, ClusterImage
 from refbroker.runtime.file_limit import file_limit
 from refbroker.settings.cross_checks import check_topic
 from refbroker.settings.definitions import topic_settings
 from refbroker.settings.effective import BrokerLayers
-
-if TYPE_CHECKING:
-    from refbroker.broker import Broker
 
 LONGEST_NAME = 249
 BROKERS_CHOICE = -1
@@ -92,7 +89,9 @@ def check_name(name: str) -> None:
         raise InvalidTopicError(f"Topic name is invalid: {trouble}")
 
 
-def plan_topic(broker: Broker, topic: NewTopic, others: Iterable[str] = (), *, room: int | None = None) -> TopicPlan:
+def plan_topic(
+    controller: Controller, topic: NewTopic, others: Iterable[str] = (), *, room: int | None = None
+) -> TopicPlan:
     """Find out how a topic is made.
 
     Parameters:
@@ -104,26 +103,26 @@ def plan_topic(broker: Broker, topic: NewTopic, others: Iterable[str] = (), *, r
         InvalidReplicaAssignmentError, InvalidRequestError, InvalidConfigurationError, PolicyViolationError: it
             cannot be.
     """
-    image = broker.metadata.image
+    image = controller.image
     if topic.name == METADATA_TOPIC:
         # Its log is the cluster's state: nobody else may write there, or delete it.
         raise InvalidRequestError(f"Creation of internal topic {METADATA_TOPIC} is prohibited.")
     _check_new_name(image, topic.name, others)
-    configs = check_configs(topic.configs, broker.config.layers)
-    assignments = _assign(broker, topic)
-    _check_room(len(assignments), broker.room_for_files() if room is None else room)
-    topic_id = broker.new_uuid()
+    configs = check_configs(topic.configs, controller.config.layers)
+    assignments = _assign(controller, topic)
+    _check_room(len(assignments), controller.room_for_files() if room is None else room)
+    topic_id = controller.new_uuid()
     records: list[Message] = [TopicRecord(name=topic.name, topic_id=topic_id)]
     records += [
         ConfigRecord(resource_type=TOPIC_RESOURCE, resource_name=topic.name, name=name, value=value)
         for name, value in configs.items()
     ]
-    records += partition_records(broker, topic_id, 0, assignments)
+    records += partition_records(controller, topic_id, 0, assignments)
     return TopicPlan(topic_id, len(assignments), len(assignments[0]), configs, records)
 
 
 def plan_partitions(
-    broker: Broker, name: str, count: int, assignments: Sequence[Sequence[int]] | None, *, room: int
+    controller: Controller, name: str, count: int, assignments: Sequence[Sequence[int]] | None, *, room: int
 ) -> list[Message]:
     """The records that give a topic more partitions.
 
@@ -136,7 +135,7 @@ def plan_partitions(
         UnknownTopicOrPartitionError, InvalidPartitionsError, InvalidReplicaAssignmentError, PolicyViolationError: it
             cannot be.
     """
-    topic = broker.metadata.image.topics.get(name)
+    topic = controller.image.topics.get(name)
     if topic is None:
         raise UnknownTopicOrPartitionError(topic=name)
     present = len(topic.partitions)
@@ -155,14 +154,14 @@ def plan_partitions(
     if count - present > MOST_PARTITIONS:
         raise PolicyViolationError("Unable to perform excessively large batch operation.")
     if assignments is None:
-        placed = [_place(broker, replication_factor)] * (count - present)
+        placed = [_place(controller, replication_factor)] * (count - present)
     else:
         placed = [
-            _check_placed(broker.metadata.image, number, replicas, replication_factor)
+            _check_placed(controller.image, number, replicas, replication_factor)
             for number, replicas in enumerate(assignments, present)
         ]
     _check_room(count - present, room)
-    return partition_records(broker, topic.topic_id, present, placed)
+    return partition_records(controller, topic.topic_id, present, placed)
 
 
 def _check_room(count: int, room: int) -> None:
@@ -175,10 +174,10 @@ def _check_room(count: int, room: int) -> None:
 
 
 def partition_records(
-    broker: Broker, topic_id: UUID, first: int, assignments: Sequence[Sequence[int]]
+    controller: Controller, topic_id: UUID, first: int, assignments: Sequence[Sequence[int]]
 ) -> list[Message]:
     """The records of new partitions, numbered from `first` on."""
-    image = broker.metadata.image
+    image = controller.image
     records: list[Message] = []
     for number, replicas in enumerate(assignments, first):
         in_sync = [node for node in replicas if image.brokers[node].is_active]
@@ -235,21 +234,21 @@ def _check_new_name(image: ClusterImage, name: str, others: Iterable[str]) -> No
                 raise InvalidTopicError(f"Topic '{name}' collides with existing topic: {other}")
 
 
-def _assign(broker: Broker, topic: NewTopic) -> list[list[int]]:
+def _assign(controller: Controller, topic: NewTopic) -> list[list[int]]:
     """The brokers of each partition."""
     if topic.assignments:
-        return _assign_by_hand(broker.metadata.image, topic)
+        return _assign_by_hand(controller.image, topic)
     if topic.replication_factor < BROKERS_CHOICE or topic.replication_factor == 0:
         raise InvalidReplicationFactorError("Replication factor must be larger than 0, or -1 to use the default value.")
     if topic.num_partitions < BROKERS_CHOICE or topic.num_partitions == 0:
         raise InvalidPartitionsError("Number of partitions was set to an invalid non-positive value.")
     partitions, replicas = topic.num_partitions, topic.replication_factor
     if partitions == BROKERS_CHOICE:
-        partitions = broker.config.integer("num.partitions")
+        partitions = controller.config.integer("num.partitions")
     if replicas == BROKERS_CHOICE:
-        replicas = broker.config.integer("default.replication.factor")
+        replicas = controller.config.integer("default.replication.factor")
     try:
-        return [_place(broker, replicas)] * partitions
+        return [_place(controller, replicas)] * partitions
     except InvalidReplicationFactorError as error:
         raise InvalidReplicationFactorError(
             f"Unable to replicate the partition {replicas} time(s): {error.message}"
@@ -276,8 +275,8 @@ def _assign_by_hand(image: ClusterImage, topic: NewTopic) -> list[list[int]]:
     return [placed[number] for number in range(len(placed))]
 
 
-def _place(broker: Broker, replicas: int) -> list[int]:
-    registered = broker.metadata.image.brokers
+def _place(controller: Controller, replicas: int) -> list[int]:
+    registered = controller.image.brokers
     # Those that are fenced come last, as long as there is one to lead.
     brokers = sorted(
         (node for node, one in registered.items() if takes_new_partitions(one.record)),

@@ -88,7 +88,6 @@ class BrokerMetrics:
         connections_closed: likewise, by reason.
         event_loop: its lag.
         groups: what became of committed offsets, and how often members have changed places.
-        has_failed: set by the handlers of Produce and Fetch when there is an error in an answer.
     """
 
     def __init__(self) -> None:
@@ -98,7 +97,6 @@ class BrokerMetrics:
         self._topics = TopicMetrics()
         self.stored = self._stored.append
         self.fetched = self._fetched.append
-        self.has_failed = False
         self.connections_opened = 0
         self.connections_closed: Counter[Closed] = Counter()
         self.event_loop = EventLoopLag(self.add_up)

@@ -14,17 +14,15 @@ import asyncio
 import logging
 import struct
 from time import perf_counter_ns
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from kclient.errors import KafkaError, KafkaStorageError
+from refbroker.config import BrokerConfig
 from refbroker.log import FileRange
 from refbroker.metrics.counters import Closed
+from refbroker.metrics.requests import RequestStats
 from refbroker.runtime.threads import in_thread
-from refbroker.server.dispatch import Waiting
-
-if TYPE_CHECKING:
-    from refbroker.metrics.requests import RequestStats
-    from refbroker.server.server import Server
+from refbroker.server.dispatch import Dispatcher, Waiting
 
 logger = logging.getLogger(__name__)
 
@@ -54,6 +52,26 @@ class _RangeFile:
         return self._records.file
 
 
+class ConnectionListener(Protocol):
+    """What connections know of the server that accepts them.
+
+    Attributes:
+        config: the broker's settings.
+        dispatcher: handles the requests.
+        loop: the event loop.
+    """
+
+    config: BrokerConfig
+    dispatcher: Dispatcher
+    loop: asyncio.AbstractEventLoop
+
+    def opened(self, connection: Connection) -> None:
+        """Take note of a new connection."""
+
+    def lost(self, connection: Connection) -> None:
+        """Take note that a connection is gone."""
+
+
 class Connection(asyncio.BufferedProtocol):
     """A client's connection.
 
@@ -67,7 +85,7 @@ class Connection(asyncio.BufferedProtocol):
         closed_for: why it was closed, once it is.
     """
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: ConnectionListener) -> None:
         self.peer = "?"
         self.last_active_ns = 0
         self.client_software = ("", "")
@@ -212,9 +230,8 @@ class Connection(asyncio.BufferedProtocol):
         started = self._now_ns
         dispatcher = self._server.dispatcher
         try:
-            answer = dispatcher.handle(self, frame)
+            stats, answer = dispatcher.handle(self, frame)
             done = self._now_ns = perf_counter_ns()
-            stats = dispatcher.handled
             stats.note_handled((len(frame), started - self._arrived_ns, done - started))
             if isinstance(answer, Waiting):
                 self._waiting = answer.future

@@ -1,44 +1,28 @@
 """From a frame to the answer's parts: finds the handler, keeps its errors from the connection, encodes.
 
-What a handler returns is an answer, None for no answer at all, a `Change` (metadata records to append,
-and the answer once they are), or a future of an answer, while which the connection waits.
+`refbroker.handlers.context` says what a handler may return. Tests may put an interceptor in between, for requests that
+are to go wrong (`refbroker.testing.faults`).
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Awaitable, Callable
+from typing import Any, NamedTuple, Protocol
 
 from kclient.errors import ProtocolError
 from kclient.protocol import Message
 from kclient.protocol.frames import API_VERSIONS, decode_request_header, encode_response
+from refbroker.handlers.context import Change, ClientConnection, Context, ErrorFree, Reply
 from refbroker.handlers.registry import Found, find
+from refbroker.handlers.services import BrokerServices
 from refbroker.metrics.requests import RequestStats
-
-if TYPE_CHECKING:
-    from refbroker.broker import Broker
-    from refbroker.server.connection import Connection
-
-
-@dataclass(slots=True)
-class Change:
-    """A change of the cluster's state.
-
-    Attributes:
-        records: what is appended to the metadata log, all or nothing.
-        respond: makes the answer when the change has taken effect.
-    """
-
-    records: Sequence[Message]
-    respond: Callable[[], Message]
 
 
 class Waiting(NamedTuple):
     """An answer that is not there yet."""
 
-    future: asyncio.Future[Message | None]
+    future: asyncio.Future[Any]
     version: int
     correlation_id: int
     stats: RequestStats
@@ -49,41 +33,41 @@ class Waiting(NamedTuple):
         Raises:
             KafkaError: what the handler raised.
         """
-        answer = self.future.result()
-        if answer is None:
+        reply: Reply = self.future.result()
+        if reply is None:
             return None
-        self.stats.count_errors(answer)
-        return encode_response(answer, self.version, self.correlation_id)
+        return encode_response(_counted(reply, self.stats), self.version, self.correlation_id)
 
 
-Answer = Message | Change | None
-Handler = Callable[["Context", Any], "Answer | asyncio.Future[Message | None]"]
-Outcome = Message | None | asyncio.Future[Message | None]
-
-
-@dataclass(slots=True)
-class Context:
-    """What a handler knows of its request beside the body.
+class Received(NamedTuple):
+    """A request that an interceptor looks at.
 
     Attributes:
-        broker: the broker.
-        connection: where the request came from.
-        version: of the API.
-        client_id: as the client calls itself.
+        body: the bytes of `request`, in memory that the connection may use again once this turn is over.
     """
 
-    broker: Broker
-    connection: Connection
-    version: int
-    client_id: str | None
+    context: Context
+    request: Message
+    body: memoryview
+    correlation_id: int
+    stats: RequestStats
 
 
-FETCH = 1
-"""Up to this API, that is for Produce and Fetch, answers are only searched for errors when their handlers had one."""
+class Interceptor(Protocol):
+    """What comes between requests and their handlers."""
 
+    @property
+    def is_active(self) -> bool:
+        """Whether it may want any request at all."""
 
-class CloseConnectionError(ProtocolError):
-    """What a handler raises when the protocol has no other way to say that it went wrong."""
+    def intercept(
+        self, received: Received, carry_out: Callable[[Message], Awaitable[Message | None]]
+    ) -> Waiting | None:
+        """Take over a request; None leaves it alone.
+
+        Parameters:
+            carry_out: does what is done without an interceptor.
+        """
 
 
 class Dispatcher:
@@ -91,24 +75,21 @@ class Dispatcher:
 
     Parameters:
         broker: whose.
-
-    Attributes:
-        handled: the numbers of the API whose request was handled last.
+        interceptor: what comes between requests and their handlers, if anything.
     """
 
-    handled: RequestStats
-
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: BrokerServices, interceptor: Interceptor | None = None) -> None:
         self._broker = broker
-        self._faults = broker.faults
-        self._metrics = broker.metrics
+        self._interceptor = interceptor
         self._stats = broker.metrics.requests
 
-    def handle(self, connection: Connection, frame: memoryview) -> list[Any] | Waiting | None:
+    def handle(
+        self, connection: ClientConnection, frame: memoryview
+    ) -> tuple[RequestStats, list[Any] | Waiting | None]:
         """Handle a request.
 
         Returns:
-            The parts of the answer, what to wait for, or None when there is no answer.
+            The numbers of its API, and the parts of the answer, what to wait for, or None when there is no answer.
 
         Raises:
             ProtocolError: the request cannot be understood; the connection is of no more use.
@@ -117,58 +98,53 @@ class Dispatcher:
         header, body = decode_request_header(frame)
         version = header.request_api_version
         handler = find(header.request_api_key, version)
-        stats = self.handled = self._stats[header.request_api_key]
+        stats = self._stats[header.request_api_key]
         if handler is None:
             if header.request_api_key == API_VERSIONS:
-                return self._unknown_api_versions(header.correlation_id)
+                return stats, _unknown_api_versions(header.correlation_id, stats)
             raise ProtocolError(f"this broker has no API {header.request_api_key} in version {version}")
         # What follows is passed over, as by Kafka: librdkafka asks for all topics with three bytes too many.
         request, _ = handler.request_type.decode_prefix(body, version)
         context = Context(self._broker, connection, version, header.client_id)
-        if self._faults.rules:
-            struck = self._strike(context, handler, request, body, header.correlation_id)
-            if struck is not None:
-                return struck
-        answer = self._carry_out(handler, context, request)
-        if isinstance(answer, Message):
-            if self._metrics.has_failed or header.request_api_key > FETCH:
-                self._metrics.has_failed = False
-                stats.count_errors(answer)
-            return encode_response(answer, version, header.correlation_id)
-        if answer is None:
-            return None
-        return Waiting(answer, version, header.correlation_id, stats)
+        if self._interceptor is not None and self._interceptor.is_active:
+            received = Received(context, request, body, header.correlation_id, stats)
+            intercepted = self._interceptor.intercept(received, self._later(handler, context))
+            if intercepted is not None:
+                return stats, intercepted
+        reply = self._carry_out(handler, context, request)
+        if reply is None:
+            return stats, None
+        if isinstance(reply, asyncio.Future):
+            return stats, Waiting(reply, version, header.correlation_id, stats)
+        return stats, encode_response(_counted(reply, stats), version, header.correlation_id)
 
-    def _carry_out(self, handler: Found, context: Context, request: Message) -> Outcome:
+    def _carry_out(self, handler: Found, context: Context, request: Message) -> Reply | asyncio.Future[Any]:
         answer = handler.handle(context, request)
         if isinstance(answer, Change):
             self._broker.metadata.append(answer.records)
             return answer.respond()
         return answer
 
-    def _strike(
-        self, context: Context, handler: Found, request: Message, body: memoryview, correlation_id: int
-    ) -> Waiting | None:
-        """Let the faults that are for a request strike; None when there are none."""
-        from refbroker.testing.faults.injection import Exchange, StruckRequest, matching
+    def _later(self, handler: Found, context: Context) -> Callable[[Message], Awaitable[Message | None]]:
+        async def carry_out(request: Message) -> Message | None:
+            answer = self._carry_out(handler, context, request)
+            reply: Reply = await answer if isinstance(answer, asyncio.Future) else answer
+            return reply.message if isinstance(reply, ErrorFree) else reply
 
-        faults = matching(context, request)
-        if not faults:
-            return None
+        return carry_out
 
-        async def carry_out(changed: Message) -> Message | None:
-            answer = self._carry_out(handler, context, changed)
-            return await answer if isinstance(answer, asyncio.Future) else answer
 
-        # The connection may use the memory of the request again before it is carried out.
-        own, _ = handler.request_type.decode_prefix(bytearray(body), context.version)
-        exchange = Exchange(context, own, correlation_id, carry_out)
-        task: asyncio.Task[Any] = asyncio.get_running_loop().create_task(exchange.run(faults))
-        return StruckRequest(task, context.version, correlation_id, self.handled)
+def _counted(reply: Message | ErrorFree, stats: RequestStats) -> Message:
+    """Count the errors in an answer, unless it is known to have none."""
+    if isinstance(reply, ErrorFree):
+        return reply.message
+    stats.count_errors(reply)
+    return reply
 
-    def _unknown_api_versions(self, correlation_id: int) -> list[Any]:
-        from refbroker.handlers.api_versions import unsupported
 
-        answer = unsupported()
-        self.handled.count_errors(answer)
-        return encode_response(answer, 0, correlation_id)
+def _unknown_api_versions(correlation_id: int, stats: RequestStats) -> list[Any]:
+    from refbroker.handlers.api_versions import unsupported
+
+    answer = unsupported()
+    stats.count_errors(answer)
+    return encode_response(answer, 0, correlation_id)

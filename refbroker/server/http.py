@@ -6,8 +6,9 @@
 
 It runs in threads of its own, one that accepts and one for each request, so that a slow reader is nobody's
 trouble; whatever a handler wants of the broker it asks for on the event loop (`asyncio.run_coroutine_threadsafe`).
-A connection carries one request. Leaves out TLS, authentication, chunked bodies and streamed answers: it is
-meant for loopback.
+A connection carries one request.
+
+Not implemented: TLS, authentication, chunked bodies and streamed responses, since the server is meant for loopback.
 """
 
 from __future__ import annotations

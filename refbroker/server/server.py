@@ -1,13 +1,12 @@
 """Listens, keeps the connections, and closes those that are idle for too long.
 
-Leaves out TLS, several listeners and quotas on connections by address.
+Not implemented: TLS, several listeners, and limits on the connections of an address.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import socket
 from collections.abc import Callable
 from contextlib import suppress
 from time import perf_counter_ns
@@ -17,6 +16,7 @@ from refbroker.metrics.counters import BrokerMetrics, Closed
 from refbroker.runtime.file_limit import is_nearly_out
 from refbroker.server.connection import Connection
 from refbroker.server.dispatch import Dispatcher
+from refbroker.server.listening import Listener
 
 logger = logging.getLogger(__name__)
 
@@ -30,6 +30,7 @@ class Server:
         config: the broker's settings.
         dispatcher: handles the requests.
         metrics: where connections are counted.
+        listener: a port that was taken.
         make_room: closes files that need not be open, and says whether there was one.
 
     Attributes:
@@ -43,7 +44,8 @@ class Server:
         config: BrokerConfig,
         dispatcher: Dispatcher,
         metrics: BrokerMetrics,
-        make_room: Callable[[], bool] = lambda: False,
+        listener: Listener,
+        make_room: Callable[[], bool],
     ) -> None:
         self.config = config
         self.dispatcher = dispatcher
@@ -53,44 +55,12 @@ class Server:
         self.connections: set[Connection] = set()
         self.stopping = False
         self._empty = asyncio.Event()
-        self._server: asyncio.Server | None = None
-        self._socket: socket.socket | None = None
-
-    def bind(self, host: str, port: int) -> int:
-        """Take the port, without accepting yet, and say which it is.
-
-        Raises:
-            OSError: the port is in use, or the address is not this machine's.
-        """
-        infos = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-        family, kind, proto, _, address = infos[0]
-        listening = socket.socket(family, kind, proto)
-        try:
-            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            for option, name in (
-                (socket.SO_SNDBUF, "socket.send.buffer.bytes"),
-                (socket.SO_RCVBUF, "socket.receive.buffer.bytes"),
-            ):
-                # Only what was set: the system's own choice grows with the connection's speed.
-                size = self.config.static.get(name)
-                if size is not None and int(size) >= 0:
-                    listening.setsockopt(socket.SOL_SOCKET, option, int(size))
-            listening.bind(address)
-        except OSError as error:
-            listening.close()
-            raise OSError(error.errno, f"could not listen on {host}:{port}: {error.strerror}") from error
-        self._socket = listening
-        bound: int = listening.getsockname()[1]
-        return bound
+        self._listener = listener
 
     async def start(self) -> None:
         """Accept connections."""
-        assert self._socket is not None
         backlog = self.config.integer("socket.listen.backlog.size")
-        self._server = await self.loop.create_server(
-            lambda: Connection(self), sock=self._socket, backlog=max(backlog, 128)
-        )
-        self._socket = None
+        await self._listener.start(lambda: Connection(self), max(backlog, 128))
 
     def opened(self, connection: Connection) -> None:
         """Take note of a new connection; one too many is closed."""
@@ -143,10 +113,7 @@ class Server:
 
     async def stop_accepting(self) -> None:
         """Take no more connections; those that were accepted already become such before this returns."""
-        for listening in self._server.sockets if self._server is not None else ():
-            self.loop.remove_reader(listening.fileno())
-        # asyncio makes their transports in a task each, which fails and leaks the socket once the server is closed.
-        await asyncio.sleep(0)
+        await self._listener.stop_accepting()
         self._stop_listening()
 
     def abort(self) -> None:
@@ -157,9 +124,4 @@ class Server:
 
     def _stop_listening(self) -> None:
         self.stopping = True
-        if self._server is not None:
-            self._server.close()
-            self._server = None
-        if self._socket is not None:
-            self._socket.close()
-            self._socket = None
+        self._listener.close()

@@ -1,6 +1,6 @@
 """The settings of a broker, as Kafka 4.3 has them: one a line, in the notation that `definitions` explains.
 
-Leaves out what they mean (`documentation`) and which value applies (`effective`).
+Elsewhere: what they mean (`documentation`), and which value applies (`effective`).
 """
 
 from __future__ import annotations

@@ -56,6 +56,15 @@ class Setting(NamedTuple):
         """
         values.check(self.type, self.name, self.range, text)
 
+    def parse(self, text: str) -> values.Parsed:
+        """Return a value as Python has it; its range was checked when it was set.
+
+        Raises:
+            InvalidConfigurationError: it is not of the type.
+        """
+        values.check(self.type, self.name, values.ANY, text)
+        return values.parsed(self.type, text)
+
     def shown(self, text: str) -> str:
         """A value that was checked, as DescribeConfigs shows it."""
         return values.shown(self.type, text)
@@ -89,9 +98,17 @@ def broker_settings() -> dict[str, Setting]:
 @cache
 def topic_settings() -> dict[str, Setting]:
     """Every topic setting by name."""
-    from refbroker.settings.topic_table import TOPIC_TABLE
+    from refbroker.settings.topic_table import BROKER_SYNONYMS, TOPIC_TABLE
 
-    return read_table(TOPIC_TABLE)
+    settings = {}
+    for line in TOPIC_TABLE.strip().splitlines():
+        own, _, _ = line.partition("=")
+        name, *definition = own.split()
+        if definition:
+            settings.update(read_table(own))
+        else:
+            settings[name] = broker_settings()[BROKER_SYNONYMS[name][0][0]]._replace(name=name)
+    return settings
 
 
 @cache

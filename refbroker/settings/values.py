@@ -31,6 +31,10 @@ class Type(enum.IntEnum):
 
 INTEGER_BITS = {Type.SHORT: 16, Type.INT: 32, Type.LONG: 64}
 HIDDEN = "[hidden]"
+ANY = "*"
+"""The range that has every value of the type."""
+
+Parsed = bool | int | float | str | tuple[str, ...]
 
 _DOUBLE = re.compile(r"([+-]?(?:NaN|Infinity|(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?))[fFdD]?", re.ASCII)
 _DURATION = re.compile(
@@ -71,6 +75,21 @@ def check(kind: Type, name: str, allowed: str, text: str) -> None:
             trouble = None
     if trouble is not None:
         raise _invalid(name, text_or_secret, trouble)
+
+
+def parsed(kind: Type, text: str) -> Parsed:
+    """Return a value that was checked as Python has it."""
+    match kind:
+        case Type.BOOLEAN:
+            return text.strip().lower() == "true"
+        case Type.SHORT | Type.INT | Type.LONG:
+            return int(text)
+        case Type.DOUBLE:
+            return _parse_double(text.strip())
+        case Type.LIST:
+            return tuple(parse_list(text))
+        case _:
+            return text.strip()
 
 
 def shown(kind: Type, text: str) -> str:
@@ -144,7 +163,7 @@ def _double_text(value: float) -> str:
 
 
 def _bounds_trouble(allowed: str, value: float) -> str | None:
-    if allowed == "*":
+    if allowed == ANY:
         return None
     troubles = []
     for alternative in allowed.split("|"):
@@ -174,7 +193,7 @@ def _text_trouble(name: str, allowed: str, text: str) -> str | None:
 
 
 def _choice_trouble(allowed: str, text: str) -> str | None:
-    if allowed == "*":
+    if allowed == ANY:
         return None
     choices = allowed.removeprefix("nocase:").split("|")
     if (text.upper() if allowed.startswith("nocase:") else text) in choices:

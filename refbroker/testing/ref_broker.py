@@ -5,8 +5,9 @@
 
 Any client can use it, from this process or another. `async with` works as well and does not block the
 loop. The pytest fixture `refbroker` is in `pytest_plugin`. `faults`, `clock` and `disk` let a test decide what goes
-wrong and what time it is; `RemoteControl` does the same to a broker that runs elsewhere. Left out so far: several
-brokers.
+wrong and what time it is; `RemoteControl` does the same to a broker that runs elsewhere.
+
+Not implemented: several brokers.
 """
 
 from __future__ import annotations
@@ -30,9 +31,11 @@ from refbroker.config import LOOPBACK, PLAINTEXT, BrokerConfig, parse_listener
 from refbroker.log import Files, PartitionLog
 from refbroker.runtime.clock import Clock
 from refbroker.settings.values import parse_list
+from refbroker.testing import hosts
 from refbroker.testing.control.clock import ClockMethods, LocalClock
 from refbroker.testing.control.elections import elect
 from refbroker.testing.faults import Faults
+from refbroker.testing.faults.injection import FaultInjection
 
 if TYPE_CHECKING:
     from refbroker.testing.simulated_disk import SimulatedDisk
@@ -81,12 +84,13 @@ class RefBroker:
         self._disk = disk
         self._files = disk or Files(durable=not self._temporary if durable is None else durable)
         self._port = port
-        self._time = Clock()
+        self._host = hosts.current()
+        self._time = Clock(self._host.time_ms)
         self.faults = Faults()
         self.clock: ClockMethods = LocalClock(self._time, self)
         self._submitting = threading.Lock()
         """Held to hand something to the loop, and to end it: what comes after its last turn would never be answered."""
-        self._thread: threading.Thread | None = None
+        self._process: hosts.Process | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._broker: Broker | None = None
         try:
@@ -130,7 +134,7 @@ class RefBroker:
     def is_running(self) -> bool:
         """Whether it was started, and has not ended since: been stopped, or lost a disk that it cannot do without."""
         broker = self._broker
-        return self._thread is not None and (broker is None or not broker.has_failed)
+        return self._process is not None and (broker is None or not broker.has_failed)
 
     @property
     def disk(self) -> SimulatedDisk:
@@ -156,30 +160,31 @@ class RefBroker:
             OSError: the port is in use.
             KafkaStorageError: the files cannot be used.
         """
-        if self._thread is not None:
+        if self._process is not None:
             state = "runs already" if self.is_running else "was ended by a disk that failed: `restart` it"
             raise IllegalStateError(f"the broker {state}")
         started: concurrent.futures.Future[None] = concurrent.futures.Future()
-        thread = threading.Thread(target=self._run, args=(started,), name="refbroker", daemon=True)
-        self._thread = thread
-        thread.start()
+        process = self._process = self._host.start(lambda: self._serve(started))
         try:
-            started.result()
+            process.wait(started)
         except BaseException:
-            thread.join()
-            self._thread = self._loop = self._broker = None
+            process.join()
+            self._process = self._loop = self._broker = None
             raise
         return self
-
-    def _run(self, started: concurrent.futures.Future[None]) -> None:
-        asyncio.run(self._serve(started))
 
     async def _serve(self, started: concurrent.futures.Future[None]) -> None:
         self._loop = asyncio.get_running_loop()
         self._ended = asyncio.Event()
         try:
-            self._broker = Broker(self._config(), clock=self._time, files=self._files, faults=self.faults)
-            await self._broker.start()
+            self._broker = await Broker.start(
+                self._config(),
+                clock=self._time,
+                files=self._files,
+                rng=self._host.random(),
+                interceptor=FaultInjection(self.faults),
+                listeners=self._host.listeners,
+            )
         except BaseException as error:  # noqa: BLE001 - it is raised in the thread that called start
             started.set_exception(error)
             return
@@ -222,19 +227,19 @@ class RefBroker:
 
     def _end(self, how: Callable[[Broker], Coroutine[Any, Any, None]]) -> None:
         with self._submitting:
-            thread, loop, broker = self._thread, self._loop, self._broker
-            if thread is None or loop is None or broker is None:
+            process, loop, broker = self._process, self._loop, self._broker
+            if process is None or loop is None or broker is None:
                 return
             ended = _submit(loop, how(broker))
         try:
-            ended.result()
+            process.wait(ended)
         finally:
             with self._submitting:
                 if self._loop is loop:
                     self._loop = self._broker = None
                     loop.call_soon_threadsafe(self._ended.set)
-            thread.join()
-            self._thread = None
+            process.join()
+            self._process = None
 
     def close(self) -> None:
         """Stop it, and remove its files when they were temporary."""
@@ -293,11 +298,12 @@ class RefBroker:
                 return await steps(broker)
 
         with self._submitting:
-            if self._loop is None or self._broker is None:
+            process = self._process
+            if process is None or self._loop is None or self._broker is None:
                 raise IllegalStateError("the broker does not run")
             found = _submit(self._loop, run(self._broker))
         try:
-            return found.result()
+            return process.wait(found)
         except concurrent.futures.CancelledError:
             raise IllegalStateError("the broker was stopped meanwhile") from None
 
@@ -311,9 +317,8 @@ class RefBroker:
             IllegalStateError: the broker does not run.
         """
         from refbroker.metrics.exposition import as_dict
-        from refbroker.server.metrics.collect import collect
 
-        return as_dict(self.wait_for(collect))
+        return as_dict(self.wait_for(Broker.collect_metrics))
 
     def create_topic(self, name: str, partitions: int = 1, **configs: object) -> None:
         """Create a topic, without a client.
@@ -330,8 +335,8 @@ class RefBroker:
         settings: dict[str, str | None] = {key.replace("_", "."): _text(value) for key, value in configs.items()}
 
         def create(broker: Broker) -> None:
-            plan = plan_topic(broker, NewTopic(name, partitions, 1, configs=settings))
-            broker.metadata.append(plan.records)
+            plan = plan_topic(broker.parts.controller, NewTopic(name, partitions, 1, configs=settings))
+            broker.parts.metadata.append(plan.records)
 
         self.call(create)
 
@@ -341,7 +346,7 @@ class RefBroker:
         Raises:
             UnknownTopicOrPartitionError: there is none.
         """
-        return self.call(lambda broker: elect(broker, topic, partition))
+        return self.call(lambda broker: elect(broker.parts, topic, partition))
 
     def log(self, topic: str, partition: int = 0) -> PartitionLog:
         """The log of a partition, to look at: offsets, size, segments. Read it while nothing is written.
@@ -349,7 +354,7 @@ class RefBroker:
         Raises:
             UnknownTopicOrPartitionError: there is none.
         """
-        return self.call(lambda broker: broker.partitions.find(topic, partition).log)
+        return self.call(lambda broker: broker.parts.partitions.find(topic, partition).log)
 
 
 def _submit(loop: asyncio.AbstractEventLoop, steps: Coroutine[Any, Any, T]) -> concurrent.futures.Future[T]:

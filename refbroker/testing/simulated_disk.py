@@ -14,7 +14,7 @@ file, a name (made, renamed, removed) after an fsync of its directory, nothing e
 power failure keeps, loses or tears each write at a sector, or leaves zeros where the file had grown,
 and undoes names, in whatever combination the seed picks. Any thread may use it.
 
-Left out: reads that return wrong bytes; renames from one directory to another, which fail with EXDEV; and
+Not implemented: reads that return wrong bytes; renames from one directory to another, which fail with EXDEV; and
 faults of what reads descriptors by itself, such as sendfile.
 """
 

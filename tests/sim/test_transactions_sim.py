@@ -10,6 +10,7 @@ KCLIENT_SIM_ROUNDS=1.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 import random
@@ -19,7 +20,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import anyio.to_thread
 import pytest
 
 from tests.sim.transaction_runs import Run
@@ -36,7 +36,7 @@ async def at_once(function: Callable[..., Any], *arguments: Any) -> Any:
 @pytest.fixture(autouse=True)
 def quiet(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """No threads, whose turns no seed repeats, and no log: everything goes wrong, and would say so."""
-    monkeypatch.setattr(anyio.to_thread, "run_sync", at_once)
+    monkeypatch.setattr(asyncio, "to_thread", at_once)
     logging.disable(logging.CRITICAL)
     yield
     logging.disable(logging.NOTSET)

@@ -323,5 +323,5 @@ class Run:
         self.broker.shut()
 
     def _committed(self, name: str) -> int:
-        found = self.broker.broker.groups.runtime.machine(0).offsets.of_group(name).get(DATA, {}).get(0)
+        found = self.broker.broker.groups.runtime.shard(0).offsets.of_group(name).get(DATA, {}).get(0)
         return 0 if found is None else found.offset

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -15,12 +16,13 @@ from kclient.protocol.messages.create_topics import CreateTopicsRequest
 from kclient.protocol.messages.produce import ProduceRequest
 from kclient.protocol.messages.records.metadata_log import PartitionChangeRecord
 from kclient.records import BatchBuilder
-from refbroker.broker import Broker
+from refbroker.building import build
 from refbroker.config import BrokerConfig
 from refbroker.log import FileRange, Files
 from refbroker.runtime.clock import Clock
 from refbroker.server.dispatch import Dispatcher, Waiting
-from refbroker.server.server import Server
+from refbroker.testing.faults import Faults
+from refbroker.testing.faults.injection import FaultInjection
 
 START_MS = 1_700_000_000_000
 
@@ -33,17 +35,14 @@ class Harness:
         self.files = files or Files(durable=False)
         self.clock = Clock()
         self.clock.hold(START_MS)
+        self.faults = Faults()
         named = {name.replace("_", "."): value for name, value in settings.items()}
         self.settings = {"log.dirs": str(directory), "listeners": "PLAINTEXT://127.0.0.1:9092", **named}
         self.open()
 
     def open(self) -> None:
-        self.broker = Broker(BrokerConfig(self.settings), clock=self.clock, files=self.files)
-        self.broker.port = 9092
-        self.dispatcher = Dispatcher(self.broker)
-        # It listens nowhere; a broker that loses the disk of its metadata closes it.
-        self.broker.server = Server(self.broker.config, self.dispatcher, self.broker.metrics)
-        self.broker.open()
+        self.broker = build(BrokerConfig(self.settings), self.clock, self.files, random.SystemRandom(), 9092)
+        self.dispatcher = Dispatcher(self.broker, FaultInjection(self.faults))
         self.connection: Any = SimpleNamespace(peer="test", client_software=("", ""))
 
     def restart(self, *, clean: bool = True) -> None:
@@ -60,8 +59,8 @@ class Harness:
         """Wait until the coordinators have read their logs."""
         while True:
             try:
-                self.broker.groups.runtime.machines()
-                self.broker.transactions.runtime.machines()
+                self.broker.groups.runtime.shards()
+                self.broker.transactions.runtime.shards()
             except CoordinatorLoadInProgressError:
                 await asyncio.sleep(0.001)
             else:
@@ -75,19 +74,16 @@ class Harness:
 
     def close(self) -> None:
         self.broker.delayed_fetches.close()
-        if hasattr(self.broker, "transactions"):
-            # Not so when it could not be opened.
-            self._forget()
+        self._forget()
         self.broker.logs.abandon()
 
     def _forget(self) -> None:
-        self.broker.transactions.runtime.close()
-        self.broker.groups.runtime.close()
+        self.broker.close_coordinators()
 
     def send(self, request: Message, version: int, *, client_id: str = "harness") -> Any:
         """The answer, None, or a future of the answer."""
         frame = b"".join(encode_request(request, version, 7, client_id))
-        answer = self.dispatcher.handle(self.connection, memoryview(frame)[4:])
+        _, answer = self.dispatcher.handle(self.connection, memoryview(frame)[4:])
         if isinstance(answer, Waiting):
             return asyncio.ensure_future(self._later(type(request), version, answer))
         return None if answer is None else self._decode(type(request), version, answer)
@@ -156,7 +152,7 @@ def produce_request(topic: str, records: bytes | None, *, partition: int = 0, ac
     )
 
 
-def batch(*values: bytes, timestamp: int = 1_700_000_000_000, **header: int) -> bytes:
+def batch(*values: bytes, timestamp: int = 1_700_000_000_000, **header: Any) -> bytes:
     builder = BatchBuilder()
     for value in values:
         builder.append(timestamp, b"key", value)

@@ -12,8 +12,7 @@ from kclient.protocol.frames import decode_response_header, encode_request
 from kclient.protocol.messages.fetch import FetchRequest, FetchResponse
 from kclient.protocol.messages.produce import ProduceRequest
 from kclient.records import BatchBuilder, read_batches
-
-SECONDS = 10.0
+from tests.support.patience import ANSWER
 
 
 class Wire:
@@ -21,7 +20,7 @@ class Wire:
 
     def __init__(self, bootstrap_servers: str) -> None:
         host, _, port = bootstrap_servers.rpartition(":")
-        self.socket = socket.create_connection((host, int(port)), timeout=SECONDS)
+        self.socket = socket.create_connection((host, int(port)), timeout=ANSWER)
         self._correlation_id = 0
 
     def __enter__(self) -> Self:

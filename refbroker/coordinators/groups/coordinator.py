@@ -4,47 +4,48 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from kclient.errors import CoordinatorLoadInProgressError, KafkaError, NotCoordinatorError
 from kclient.protocol import Message
 from kclient.protocol.messages.records.metadata_log import RemoveTopicRecord
 from kclient.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
+from kclient.records.codecs import NAMES
 from refbroker.coordinators.groups.consumer.topics import GroupTopics
 from refbroker.coordinators.groups.shard import GroupShard
-from refbroker.coordinators.internal_topic import InternalTopic
+from refbroker.coordinators.internal_topic import OFFSETS_TOPIC, InternalTopic
 from refbroker.coordinators.runtime import CoordinatorResult, CoordinatorRuntime, coordinator_error
-from refbroker.coordinators.transactions.verification import ClientSupport, verify_partitions
+from refbroker.coordinators.transactions.verification import ClientSupport, PartitionVerifier
 from refbroker.log.producer_state import NO_SEQUENCE
-
-if TYPE_CHECKING:
-    from refbroker.broker import Broker
+from refbroker.metadata.controller import Controller
+from refbroker.metadata.partitions import Partitions
+from refbroker.metrics.counters import GroupStats
+from refbroker.runtime.clock import Clock
 
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
-
-OFFSETS_TOPIC = "__consumer_offsets"
-_CODECS = {0: "none", 1: "gzip", 2: "snappy", 3: "lz4", 4: "zstd"}
 
 
 class GroupCoordinator:
     """The groups that a broker coordinates.
 
     Parameters:
-        broker: whose.
+        controller: of the node.
+        partitions: the broker's.
+        clock: the broker's.
+        stats: what is counted.
 
     Attributes:
         topic: where their state is.
         runtime: keeps the state of each partition.
     """
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
-        self._topics = GroupTopics(lambda: broker.metadata.image)
-        config = broker.config
+    def __init__(self, controller: Controller, partitions: Partitions, clock: Clock, stats: GroupStats) -> None:
+        self._topics = GroupTopics(lambda: controller.image)
+        config = controller.config
         self.topic = InternalTopic(
-            broker,
+            controller,
             OFFSETS_TOPIC,
             config.integer("offsets.topic.num.partitions"),
             config.integer("offsets.topic.replication.factor"),
@@ -55,17 +56,18 @@ class GroupCoordinator:
             },
         )
         self.runtime: CoordinatorRuntime[GroupShard] = CoordinatorRuntime(
-            broker,
+            partitions,
+            clock,
             OFFSETS_TOPIC,
-            lambda context: GroupShard(context, broker, self._topics),
+            lambda context: GroupShard(context, controller, self._topics, stats),
             load_buffer_bytes=config.integer("offsets.load.buffer.size"),
-            compression_type=_CODECS.get(config.integer("offsets.topic.compression.codec"), "none"),
+            compression_type=dict(enumerate(NAMES)).get(config.integer("offsets.topic.compression.codec"), "none"),
         )
 
     def follow(self, records: Sequence[Message]) -> None:
         """Take note of a change of the metadata; a listener of the metadata log."""
         if self._topics.follow(records):
-            for shard in self.runtime.machines(complete=False):
+            for shard in self.runtime.shards(complete=False):
                 for group in shard.consumers.values():
                     group.topics_changed()
         self.runtime.follow(records)
@@ -87,7 +89,7 @@ class GroupCoordinator:
             CoordinatorLoadInProgressError: it is being loaded.
             NotCoordinatorError: this broker does not have it.
         """
-        return self.runtime.machine(self.topic.partition_for(group_id))
+        return self.runtime.shard(self.topic.partition_for(group_id))
 
     def write(self, group_id: str, operation: Callable[[GroupShard], CoordinatorResult[T]]) -> T:
         """Carry out an operation on the partition a group is in; see `CoordinatorRuntime.write`.
@@ -99,11 +101,12 @@ class GroupCoordinator:
         return self.runtime.write(self.topic.partition_for(group_id), operation)
 
     def commit_offsets_in_transaction(
-        self, request: TxnOffsetCommitRequest, support: ClientSupport
+        self, request: TxnOffsetCommitRequest, verifier: PartitionVerifier, support: ClientSupport
     ) -> TxnOffsetCommitResponse:
         """Store offsets of a group that count once the transaction is committed.
 
         Parameters:
+            verifier: confirms that the group's partition is part of the transaction.
             support: what the producer knows of KIP-890.
 
         Raises:
@@ -112,8 +115,7 @@ class GroupCoordinator:
             KafkaError: the group's coordinator refuses, or the records could not be stored.
         """
         partition = self.topic.partition_for(request.group_id)
-        errors = verify_partitions(
-            self._broker,
+        errors = verifier.verify(
             request.transactional_id,
             request.producer_id,
             request.producer_epoch,

@@ -21,9 +21,8 @@ from kclient.protocol.messages.join_group import JoinGroupRequest
 from kclient.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
 from kclient.protocol.messages.sync_group import SyncGroupRequest
 from refbroker.coordinators.groups.classic.group import ClassicGroup, tombstone
-from refbroker.coordinators.groups.classic.machine import ClassicProtocol
-from refbroker.coordinators.groups.classic.member import AnswerJoin, AnswerSync, GroupProtocol
-from refbroker.coordinators.groups.classic.rebalancing import Result
+from refbroker.coordinators.groups.classic.machine import ClassicGroups
+from refbroker.coordinators.groups.classic.member import AnswerJoin, AnswerSync
 from refbroker.coordinators.groups.classic.requests import Caller, Join
 from refbroker.coordinators.groups.consumer.classic_members import ClassicMembers
 from refbroker.coordinators.groups.consumer.group import ConsumerGroup
@@ -32,6 +31,7 @@ from refbroker.coordinators.groups.consumer.member import JOIN_EPOCH, LEAVE_EPOC
 from refbroker.coordinators.groups.consumer.migration import upgrade
 from refbroker.coordinators.groups.consumer.records import group_tombstones
 from refbroker.coordinators.groups.consumer.update import Environment
+from refbroker.coordinators.groups.surroundings import Result
 from refbroker.coordinators.records import CoordinatorRecord
 from refbroker.coordinators.runtime import CoordinatorResult
 
@@ -48,7 +48,7 @@ class Protocols:
     """
 
     def __init__(
-        self, groups: MutableMapping[str, ClassicGroup], classic: ClassicProtocol, environment: Environment
+        self, groups: MutableMapping[str, ClassicGroup], classic: ClassicGroups, environment: Environment
     ) -> None:
         self._groups = groups
         self._consumers = environment.groups
@@ -59,7 +59,7 @@ class Protocols:
 
     # The consumer protocol
 
-    def consumer_heartbeat(
+    def on_consumer_group_heartbeat(
         self, caller: Caller, request: ConsumerGroupHeartbeatRequest
     ) -> CoordinatorResult[ConsumerGroupHeartbeatResponse]:
         """Take a client into a consumer group, keep it there or let it go; see `Heartbeats`.
@@ -77,12 +77,12 @@ class Protocols:
         if epoch in (LEAVE_EPOCH, STATIC_LEAVE_EPOCH):
             if group is None:
                 raise GroupIdNotFoundError(f"Group {group_id} not found.")
-            return self._heartbeats.leave(group, request)
+            return self._heartbeats.on_leave(group, request)
         if group is None:
             if epoch != JOIN_EPOCH:
                 raise GroupIdNotFoundError(f"Consumer group {group_id} not found.")
             group = ConsumerGroup(group_id)
-        return self._heartbeats.heartbeat(group, caller, request, [])
+        return self._heartbeats.on_heartbeat(group, caller, request, [])
 
     def _take_over(
         self, classic: ClassicGroup, caller: Caller, request: ConsumerGroupHeartbeatRequest
@@ -95,7 +95,7 @@ class Protocols:
         else:
             settings = self._environment.settings(classic.group_id)
             group = upgrade(classic, self._environment.topics, settings, records)
-        result = self._heartbeats.heartbeat(group, caller, request, records)
+        result = self._heartbeats.on_heartbeat(group, caller, request, records)
 
         def written(error: KafkaError | None) -> None:
             if error is None:
@@ -107,7 +107,7 @@ class Protocols:
 
     # The classic protocol
 
-    def join(self, caller: Caller, request: JoinGroupRequest, answer: AnswerJoin) -> Result:
+    def on_join_group(self, caller: Caller, request: JoinGroupRequest, answer: AnswerJoin) -> Result:
         """Make a client a member; the answer may come much later.
 
         Raises:
@@ -115,11 +115,10 @@ class Protocols:
         """
         group = self._consumers.get(request.group_id)
         if group is None:
-            return self._classic.join(caller, request, answer)
+            return self._classic.on_join_group(caller, request, answer)
         if not group.is_empty:
-            protocols = [GroupProtocol(each.name, each.metadata) for each in request.protocols]
-            return self._classic_members.join(group, Join(caller, request, protocols, answer))
-        result = self._classic.join(caller, request, answer)
+            return self._classic_members.on_join_group(group, Join.of(caller, request, answer))
+        result = self._classic.on_join_group(caller, request, answer)
         if not result.records:
             return result
 
@@ -132,7 +131,7 @@ class Protocols:
 
         return CoordinatorResult([*group_tombstones(group), *result.records], None, written, replayed=False)
 
-    def sync(self, request: SyncGroupRequest, answer: AnswerSync) -> Result:
+    def on_sync_group(self, request: SyncGroupRequest, answer: AnswerSync) -> Result:
         """Give a member its assignment; the answer may have to wait for the leader's.
 
         Raises:
@@ -140,10 +139,10 @@ class Protocols:
         """
         group = self._consumers.get(request.group_id)
         if group is None or group.is_empty:
-            return self._classic.sync(request, answer)
-        return self._classic_members.sync(group, request, answer)
+            return self._classic.on_sync_group(request, answer)
+        return self._classic_members.on_sync_group(group, request, answer)
 
-    def heartbeat(self, request: HeartbeatRequest) -> CoordinatorResult[HeartbeatResponse]:
+    def on_heartbeat(self, request: HeartbeatRequest) -> CoordinatorResult[HeartbeatResponse]:
         """Keep a member in its group, and tell it when it has to join again.
 
         Raises:
@@ -151,10 +150,10 @@ class Protocols:
         """
         group = self._consumers.get(request.group_id)
         if group is None:
-            return self._classic.heartbeat(request)
-        return self._classic_members.heartbeat(group, request)
+            return self._classic.on_heartbeat(request)
+        return self._classic_members.on_heartbeat(group, request)
 
-    def leave(self, request: LeaveGroupRequest) -> CoordinatorResult[LeaveGroupResponse]:
+    def on_leave_group(self, request: LeaveGroupRequest) -> CoordinatorResult[LeaveGroupResponse]:
         """Take members out of their group.
 
         Raises:
@@ -162,5 +161,5 @@ class Protocols:
         """
         group = self._consumers.get(request.group_id)
         if group is None:
-            return self._classic.leave(request)
-        return self._classic_members.leave(group, request)
+            return self._classic.on_leave_group(request)
+        return self._classic_members.on_leave_group(group, request)

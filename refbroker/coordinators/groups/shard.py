@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import uuid
-from typing import TYPE_CHECKING
 
 from kclient.protocol import Message
 from kclient.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
@@ -19,7 +18,7 @@ from kclient.protocol.messages.records.consumer_offsets import (
 from kclient.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
 from refbroker.coordinators.groups.administration import delete_group
 from refbroker.coordinators.groups.classic.group import ClassicGroup
-from refbroker.coordinators.groups.classic.machine import ClassicProtocol
+from refbroker.coordinators.groups.classic.machine import ClassicGroups
 from refbroker.coordinators.groups.classic.rebalancing import GroupSettings
 from refbroker.coordinators.groups.consumer.group import ConsumerGroup
 from refbroker.coordinators.groups.consumer.patterns import Patterns
@@ -34,10 +33,8 @@ from refbroker.coordinators.groups.offsets import CommittedOffsets
 from refbroker.coordinators.groups.protocols import Protocols
 from refbroker.coordinators.runtime import CoordinatorResult, ShardContext
 from refbroker.log.checkpoints import encode_uuid
-
-if TYPE_CHECKING:
-    from refbroker.broker import Broker
-
+from refbroker.metadata.controller import Controller
+from refbroker.metrics.counters import GroupStats
 
 MS_PER_MINUTE = 60_000
 
@@ -47,8 +44,9 @@ class GroupShard:
 
     Parameters:
         context: time and timers.
-        broker: whose.
+        controller: of the node: settings, the cluster's state, new ids.
         topics: of the cluster, as groups see them.
+        stats: what is counted.
 
     Attributes:
         partition: of `__consumer_offsets`.
@@ -58,19 +56,21 @@ class GroupShard:
         offsets: what the groups have committed.
     """
 
-    def __init__(self, context: ShardContext[GroupShard], broker: Broker, topics: GroupTopics) -> None:
+    def __init__(
+        self, context: ShardContext[GroupShard], controller: Controller, topics: GroupTopics, stats: GroupStats
+    ) -> None:
         self.partition = context.partition
         self.groups: dict[str, ClassicGroup] = {}
         self.consumers: dict[str, ConsumerGroup] = {}
         self.offsets = CommittedOffsets()
         self._context = context
-        self._broker = broker
-        config, rng = broker.config, broker.rng
+        self._config, self._image, self._stats = controller.config, controller.image, stats
+        config, rng = controller.config, controller.rng
 
         def new_uuid() -> str:
             return str(uuid.UUID(int=rng.getrandbits(128), version=4))
 
-        self._classic = ClassicProtocol(
+        self._classic = ClassicGroups(
             self.groups,
             context,
             GroupSettings(
@@ -78,14 +78,14 @@ class GroupShard:
                 max_size=config.integer("group.max.size"),
             ),
             new_uuid,
-            broker.metrics.groups,
+            stats,
         )
 
         def settings(group_id: str) -> ConsumerSettings:
-            return settings_of(broker, group_id)
+            return settings_of(config, controller.image, group_id)
 
         self._sessions = Sessions(self.consumers, self._classic, context, topics, settings)
-        patterns = Patterns(self.consumers.get, context, topics, broker.metrics.groups)
+        patterns = Patterns(self.consumers.get, context, topics, stats)
         self.protocols = Protocols(
             self.groups,
             self._classic,
@@ -96,8 +96,8 @@ class GroupShard:
                 settings,
                 self._sessions,
                 patterns,
-                lambda: encode_uuid(broker.new_uuid()),
-                broker.metrics.groups,
+                lambda: encode_uuid(controller.new_uuid()),
+                stats,
             ),
         )
         self._offset_requests = OffsetRequests(
@@ -119,22 +119,22 @@ class GroupShard:
     def commit_offsets(self, request: OffsetCommitRequest, version: int) -> CoordinatorResult[OffsetCommitResponse]:
         """Store offsets of a group; see `OffsetRequests.commit`."""
         result = self._offset_requests.commit(request, version)
-        self._broker.metrics.groups.offsets_committed += len(result.records)
+        self._stats.offsets_committed += len(result.records)
         return result
 
     def commit_offsets_in_transaction(
         self, request: TxnOffsetCommitRequest
     ) -> CoordinatorResult[TxnOffsetCommitResponse]:
         """Store offsets of a group as part of a transaction; see `OffsetRequests.commit_in_transaction`."""
-        topics = self._broker.metadata.image.topics
+        topics = self._image.topics
         result = self._offset_requests.commit_in_transaction(request, lambda name: topics[name].topic_id)
-        self._broker.metrics.groups.offsets_committed += len(result.records)
+        self._stats.offsets_committed += len(result.records)
         return result
 
     def delete_offsets(self, request: OffsetDeleteRequest) -> CoordinatorResult[OffsetDeleteResponse]:
         """Delete offsets of a group; see `OffsetRequests.delete`."""
         result = self._offset_requests.delete(request)
-        self._broker.metrics.groups.offsets_deleted += len(result.records)
+        self._stats.offsets_deleted += len(result.records)
         return result
 
     def delete_group(self, group_id: str) -> CoordinatorResult[None]:
@@ -143,16 +143,16 @@ class GroupShard:
 
     def expire(self) -> CoordinatorResult[None]:
         """Let go of offsets and groups that were kept long enough, and look again after a while."""
-        config = self._broker.config
+        config = self._config
         self._context.schedule("expiry", config.integer("offsets.retention.check.interval.ms"), self.expire)
         retention_ms = config.integer("offsets.retention.minutes") * MS_PER_MINUTE
         records = expired_records(self.every_group(), self.offsets, self._context.now(), retention_ms)
-        self._broker.metrics.groups.offsets_expired += sum(isinstance(one.key, OffsetCommitKey) for one in records)
+        self._stats.offsets_expired += sum(isinstance(one.key, OffsetCommitKey) for one in records)
         return CoordinatorResult(records, None, atomic=False)
 
     def forget_deleted_topics(self) -> CoordinatorResult[None]:
         """Let go of the offsets of topics that are gone."""
-        topics = self._broker.metadata.image.topics
+        topics = self._image.topics
 
         def topic_id(name: str) -> uuid.UUID | None:
             topic = topics.get(name)
@@ -189,12 +189,10 @@ class GroupShard:
     def loaded(self) -> None:
         """Begin: the groups' members have a session's time to be heard of."""
         for group in self.groups.values():
-            self._classic.loaded(group)
+            self._classic.on_loaded(group)
         for consumers in self.consumers.values():
             self._sessions.loaded(consumers)
-        self._context.schedule(
-            "expiry", self._broker.config.integer("offsets.retention.check.interval.ms"), self.expire
-        )
+        self._context.schedule("expiry", self._config.integer("offsets.retention.check.interval.ms"), self.expire)
         # Topics may have been deleted while nobody coordinated this partition. One that a commit has named is known
         # here by now: the leader that took the commit knew it, and this broker has learned later that it leads.
         self._context.schedule("deleted topics", 0, self.forget_deleted_topics)
@@ -202,4 +200,4 @@ class GroupShard:
     def unloaded(self) -> None:
         """End: whoever waits has to find the new coordinator."""
         for group in self.groups.values():
-            self._classic.unloaded(group)
+            self._classic.on_unloaded(group)

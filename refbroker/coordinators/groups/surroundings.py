@@ -1,4 +1,4 @@
-"""What consumer groups ask of their surroundings: time and timers, of a partition's runtime or of a test."""
+"""What groups of both protocols ask of their surroundings: time and timers, of a partition's runtime or of a test."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""Brings transactions whose outcome is decided to their end: markers into every partition, then the complete record.
+"""The markers of transactions whose outcome is decided, and which partitions still need one.
 
-Whether it is the first time, a repetition after an error, or a start after a crash makes no difference: a marker that
-is there already does no harm, and nothing but the complete record ends the work. What may go wrong with a marker:
+The complete record, once all have theirs, is written by `shard`. Whether it is the first time, a repetition after an
+error, or a start after a crash makes no difference: a marker that is there already does no harm, and nothing but the
+complete record ends the work. What may go wrong with a marker:
 
     the partition is gone                       it needs none
     INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED
@@ -16,8 +17,8 @@ The partitions that still need one are kept in memory; after a crash every parti
 
 from __future__ import annotations
 
+import enum
 import logging
-from typing import TYPE_CHECKING
 
 from kclient.errors import (
     InvalidProducerEpochError,
@@ -26,53 +27,50 @@ from kclient.errors import (
     UnsupportedForMessageFormatError,
     UnsupportedVersionError,
 )
-from refbroker.coordinators.runtime import CoordinatorResult, ShardContext
-from refbroker.coordinators.transactions.markers import write_markers
+from refbroker.coordinators.transactions.markers import MarkerWriter
 from refbroker.coordinators.transactions.metadata import TransactionMetadata
 from refbroker.coordinators.transactions.states import TransactionState
 from refbroker.log import TransactionMarker
 from refbroker.log.checkpoints import TopicPartitionKey
 
-if TYPE_CHECKING:
-    from refbroker.broker import Broker
-    from refbroker.coordinators.transactions.shard import TransactionShard
-
 logger = logging.getLogger(__name__)
-
-RETRY_MS = 100
 
 _NEEDS_NONE = (UnsupportedForMessageFormatError, UnsupportedVersionError)
 _NOT_OURS = (InvalidProducerEpochError, TransactionCoordinatorFencedError)
 
 
-class Completion:
-    """The ends of the transactions in one partition of `__transaction_state`.
+class MarkerProgress(enum.Enum):
+    """What has come of writing the markers of a transaction."""
+
+    WRITTEN = "no partition needs one any more"
+    UNFINISHED = "to be written again"
+    NOT_OURS = "another coordinator has the transactional id"
+
+
+class PendingMarkers:
+    """The markers of the transactions in one partition of `__transaction_state`.
 
     Parameters:
-        shard: whose transactions they are.
-        context: time and timers.
-        broker: whose partitions get the markers.
+        markers: writes them.
+        leader_epoch: in which this broker leads the partition.
     """
 
-    def __init__(self, shard: TransactionShard, context: ShardContext[TransactionShard], broker: Broker) -> None:
-        self._shard = shard
-        self._context = context
-        self._broker = broker
+    def __init__(self, markers: MarkerWriter, leader_epoch: int) -> None:
+        self._markers = markers
+        self._leader_epoch = leader_epoch
         self._unmarked: dict[str, frozenset[TopicPartitionKey]] = {}
 
     def unmarked(self, metadata: TransactionMetadata) -> frozenset[TopicPartitionKey]:
         """The partitions of a transaction that have no marker yet."""
         return self._unmarked.get(metadata.transactional_id, metadata.partitions)
 
-    def begin(self, transactional_id: str) -> None:
-        """Write the markers of a prepared transaction, and complete it when all are there."""
+    def forget(self, transactional_id: str) -> None:
+        """Begin with every partition of the next transaction, or of this one once more."""
         self._unmarked.pop(transactional_id, None)
-        self._context.carry_out(
-            f"markers of {transactional_id}", lambda: self._go_on(transactional_id), retry_after_ms=RETRY_MS
-        )
 
-    def _go_on(self, transactional_id: str) -> CoordinatorResult[None]:
-        metadata = self._shard.transactions[transactional_id]
+    def write_markers(self, metadata: TransactionMetadata) -> MarkerProgress:
+        """Write the markers of a prepared transaction where they are missing."""
+        transactional_id = metadata.transactional_id
         answers = self._write(metadata)
         rest = frozenset(
             partition
@@ -84,29 +82,19 @@ class Completion:
                 logger.info("no marker of %s in %s-%d yet: %s", transactional_id, *partition, answers[partition])
         self._unmarked[transactional_id] = rest
         if not rest:
-            return self._shard.store(
-                metadata.completed(self._context.now()), None, lambda: self._unmarked.pop(transactional_id, None)
-            )
+            return MarkerProgress.WRITTEN
         lost = next((answers[partition] for partition in rest if isinstance(answers[partition], _NOT_OURS)), None)
         if lost is None:
-            self._context.schedule(
-                f"markers of {transactional_id}", RETRY_MS, lambda: self._go_on(transactional_id), RETRY_MS
-            )
-        else:
-            logger.error("the transaction of %s cannot be completed here: %s", transactional_id, lost)
-        return CoordinatorResult([], None)
+            return MarkerProgress.UNFINISHED
+        logger.error("the transaction of %s cannot be completed here: %s", transactional_id, lost)
+        return MarkerProgress.NOT_OURS
 
     def _write(self, metadata: TransactionMetadata) -> dict[TopicPartitionKey, KafkaError | None]:
         marker = TransactionMarker(
             metadata.producer_id,
             metadata.producer_epoch,
-            self._context.leader_epoch,
+            self._leader_epoch,
             commit=metadata.state is TransactionState.PREPARE_COMMIT,
             transaction_version=metadata.client_version,
         )
-        there = self._broker.partitions.state
-        return write_markers(
-            self._broker,
-            marker,
-            [partition for partition in sorted(self.unmarked(metadata)) if there(*partition) is not None],
-        )
+        return self._markers.write(marker, filter(self._markers.exists, sorted(self.unmarked(metadata))))

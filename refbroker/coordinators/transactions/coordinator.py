@@ -6,7 +6,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection, Iterable
 from functools import partial
-from typing import TYPE_CHECKING
 
 from kclient.errors import (
     ConcurrentTransactionsError,
@@ -19,19 +18,19 @@ from kclient.errors import (
     ProducerFencedError,
     UnknownTopicOrPartitionError,
 )
-from refbroker.coordinators.internal_topic import InternalTopic
+from refbroker.coordinators.internal_topic import TRANSACTION_TOPIC, InternalTopic
 from refbroker.coordinators.runtime import CoordinatorRuntime
+from refbroker.coordinators.transactions.markers import MarkerWriter
 from refbroker.coordinators.transactions.metadata import FIRST_WITH_EPOCH_BUMP
 from refbroker.coordinators.transactions.shard import Identity, TransactionShard
 from refbroker.log.checkpoints import TopicPartitionKey
 from refbroker.log.producer_state import NO_SEQUENCE
-
-if TYPE_CHECKING:
-    from refbroker.broker import Broker
+from refbroker.metadata.controller import Controller
+from refbroker.metadata.partitions import Partitions
+from refbroker.metadata.producer_ids import ProducerIds
+from refbroker.runtime.clock import Clock
 
 logger = logging.getLogger(__name__)
-
-TRANSACTION_TOPIC = "__transaction_state"
 
 Answers = dict[TopicPartitionKey, KafkaError | None]
 
@@ -40,18 +39,30 @@ class TransactionCoordinator:
     """The transactional ids that a broker coordinates.
 
     Parameters:
-        broker: whose.
+        controller: of the node.
+        partitions: the broker's.
+        producer_ids: gives new ones.
+        markers: ends transactions in partitions.
+        clock: the broker's.
 
     Attributes:
         topic: where their state is.
         runtime: keeps the state of each partition.
     """
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
-        config = broker.config
+    def __init__(
+        self,
+        controller: Controller,
+        partitions: Partitions,
+        producer_ids: ProducerIds,
+        markers: MarkerWriter,
+        clock: Clock,
+    ) -> None:
+        self._image = controller.image
+        self._partitions = partitions
+        config = self._config = controller.config
         self.topic = InternalTopic(
-            broker,
+            controller,
             TRANSACTION_TOPIC,
             config.integer("transaction.state.log.num.partitions"),
             config.integer("transaction.state.log.replication.factor"),
@@ -64,9 +75,10 @@ class TransactionCoordinator:
             },
         )
         self.runtime: CoordinatorRuntime[TransactionShard] = CoordinatorRuntime(
-            broker,
+            partitions,
+            clock,
             TRANSACTION_TOPIC,
-            lambda context: TransactionShard(context, broker),
+            lambda context: TransactionShard(context, controller.image, producer_ids, markers),
             load_buffer_bytes=config.integer("transaction.state.log.load.buffer.size"),
             base_sequence=NO_SEQUENCE,
         )
@@ -78,7 +90,7 @@ class TransactionCoordinator:
             CoordinatorLoadInProgressError: it is being loaded.
             NotCoordinatorError: this broker does not have it.
         """
-        return self.runtime.machine(self.topic.partition_for(transactional_id))
+        return self.runtime.shard(self.topic.partition_for(transactional_id))
 
     # What producers ask for
 
@@ -97,7 +109,7 @@ class TransactionCoordinator:
             KafkaError: the state cannot be read or written.
         """
         _check_id(transactional_id)
-        longest_ms = self._broker.config.integer("transaction.max.timeout.ms")
+        longest_ms = self._config.integer("transaction.max.timeout.ms")
         if not 0 < timeout_ms <= longest_ms:
             raise InvalidTxnTimeoutError(
                 f"a transaction of {transactional_id} is to be open for {timeout_ms} ms, of 1 to {longest_ms} that are "
@@ -105,7 +117,7 @@ class TransactionCoordinator:
             )
         identity = self.runtime.write(
             self.topic.partition_for(transactional_id),
-            lambda shard: shard.init_producer_id(transactional_id, timeout_ms, expected),
+            lambda shard: shard.on_init_producer_id(transactional_id, timeout_ms, expected),
         )
         if identity is None:
             raise ConcurrentTransactionsError(f"the open transaction of {transactional_id} is being aborted")
@@ -133,7 +145,7 @@ class TransactionCoordinator:
         _check_id(transactional_id)
         self.runtime.write(
             self.topic.partition_for(transactional_id),
-            lambda shard: shard.add_partitions(
+            lambda shard: shard.on_add_partitions(
                 transactional_id, producer_id, producer_epoch, partitions, client_version
             ),
         )
@@ -153,7 +165,7 @@ class TransactionCoordinator:
         _check_id(transactional_id)
         return self.runtime.write(
             self.topic.partition_for(transactional_id),
-            lambda shard: shard.end(
+            lambda shard: shard.on_end_txn(
                 transactional_id, producer_id, producer_epoch, commit=commit, client_version=client_version
             ),
         )
@@ -177,7 +189,7 @@ class TransactionCoordinator:
             not exist, the others are OPERATION_NOT_ATTEMPTED.
         """
         wanted = list(partitions)
-        unknown = {partition for partition in wanted if self._broker.partitions.state(*partition) is None}
+        unknown = {partition for partition in wanted if self._partitions.state(*partition) is None}
         if unknown:
             return {
                 partition: UnknownTopicOrPartitionError() if partition in unknown else OperationNotAttemptedError()
@@ -187,7 +199,7 @@ class TransactionCoordinator:
             if verify_only:
                 _check_id(transactional_id)
                 shard = self.shard(transactional_id)
-                return shard.verify_partitions(transactional_id, producer_id, producer_epoch, wanted)
+                return shard.on_verify_partitions(transactional_id, producer_id, producer_epoch, wanted)
             self.add_partitions(transactional_id, producer_id, producer_epoch, wanted, client_version)
         except KafkaError as error:
             return dict.fromkeys(wanted, error)
@@ -212,7 +224,7 @@ class TransactionCoordinator:
             gets INVALID_PRODUCER_EPOCH, as the answer to Produce has to say it.
         """
         wanted = list(partitions)
-        if TRANSACTION_TOPIC not in self._broker.metadata.image.topics:
+        if TRANSACTION_TOPIC not in self._image.topics:
             return dict.fromkeys(wanted, CoordinatorNotAvailableError(f"there is no {TRANSACTION_TOPIC}"))
         answers = self.add_or_verify(
             transactional_id,
@@ -231,19 +243,20 @@ class TransactionCoordinator:
 
     def abort_timed_out(self) -> None:
         """Abort the transactions that have been open for too long."""
-        for shard in self.runtime.machines(complete=False):
+        for shard in self.runtime.shards(complete=False):
             for transactional_id in shard.timed_out():
                 try:
                     self.runtime.write(
-                        shard.partition, partial(TransactionShard.abort_timed_out, transactional_id=transactional_id)
+                        shard.partition,
+                        partial(TransactionShard.on_transaction_timeout, transactional_id=transactional_id),
                     )
                 except KafkaError as error:
                     logger.warning("could not abort the transaction of %s: %s", transactional_id, error)
 
     def expire(self) -> None:
         """Let go of the transactional ids that have not been used for long."""
-        expiration_ms = self._broker.config.integer("transactional.id.expiration.ms")
-        for shard in self.runtime.machines(complete=False):
+        expiration_ms = self._config.integer("transactional.id.expiration.ms")
+        for shard in self.runtime.shards(complete=False):
             try:
                 self.runtime.write(shard.partition, lambda shard: shard.expire(expiration_ms))
             except KafkaError as error:

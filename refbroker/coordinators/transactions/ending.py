@@ -95,7 +95,8 @@ def decide(
         check_not_ending(metadata)
         outcome = WITHOUT_EPOCH_BUMP[metadata.state, commit]
     else:
-        # First of all: its end may go over to another producer id, which the producer knows already.
+        # Before the producer is checked: completing the last transaction may assign a new producer id, which the
+        # producer already uses.
         check_not_ending(metadata)
         table = REPEATED_WITH_EPOCH_BUMP
         if not _is_repeated(metadata, producer_id, producer_epoch):

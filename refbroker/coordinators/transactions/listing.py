@@ -56,7 +56,7 @@ def list_transactions(
         CoordinatorLoadInProgressError: a partition is being loaded.
         InvalidRegularExpressionError: the pattern cannot be used.
     """
-    shards = coordinator.runtime.machines()
+    shards = coordinator.runtime.shards()
     wanted = request.transactional_id_pattern
     pattern = compile_pattern("Transaction ID pattern", wanted) if wanted else None
     return ListTransactionsResponse(

@@ -22,7 +22,7 @@ from typing import Any, Self
 from kclient.errors import CorruptRecordError, ProducerFencedError
 from kclient.protocol.messages.records.transaction_state import TransactionLogKey, TransactionLogValue
 from refbroker.coordinators.records import CoordinatorRecord
-from refbroker.coordinators.transactions.states import TransactionState, check_transition
+from refbroker.coordinators.transactions.states import STATES, TransactionEvent, TransactionState
 from refbroker.log.checkpoints import TopicPartitionKey
 
 NO_PRODUCER_ID = -1
@@ -125,7 +125,7 @@ class TransactionMetadata:
 
     def tombstone(self) -> CoordinatorRecord:
         """The record that says that the id is gone."""
-        check_transition(self.transactional_id, self.state, TransactionState.DEAD)
+        STATES.next_state(self.state, TransactionEvent.EXPIRE, self.transactional_id)
         return CoordinatorRecord(TransactionLogKey(transactional_id=self.transactional_id))
 
     def _topics(self) -> list[TransactionLogValue.PartitionsSchema]:
@@ -144,8 +144,8 @@ class TransactionMetadata:
 
     # Steps
 
-    def _to(self, state: TransactionState, **changes: Any) -> Self:
-        check_transition(self.transactional_id, self.state, state)
+    def _after(self, event: TransactionEvent, **changes: Any) -> Self:
+        state = STATES.next_state(self.state, event, self.transactional_id)
         return dataclasses.replace(self, state=state, previous_producer_id=self.producer_id, **changes)
 
     def with_next_epoch(self, timeout_ms: int, expected_epoch: int | None, now_ms: int) -> Self:
@@ -177,8 +177,8 @@ class TransactionMetadata:
         return self._initialized(producer_id, 0, last_epoch, timeout_ms, now_ms)
 
     def _initialized(self, producer_id: int, epoch: int, last_epoch: int, timeout_ms: int, now_ms: int) -> Self:
-        return self._to(
-            TransactionState.EMPTY,
+        return self._after(
+            TransactionEvent.INITIALIZE,
             producer_id=producer_id,
             producer_epoch=epoch,
             last_producer_epoch=last_epoch,
@@ -191,8 +191,8 @@ class TransactionMetadata:
     def with_partitions(self, added: Iterable[TopicPartitionKey], now_ms: int, client_version: int) -> Self:
         """With partitions in its transaction, which begins with the first of them."""
         is_open = self.state is TransactionState.ONGOING
-        return self._to(
-            TransactionState.ONGOING,
+        return self._after(
+            TransactionEvent.ADD_PARTITIONS,
             partitions=self.partitions.union(added),
             start_timestamp_ms=self.start_timestamp_ms if is_open else now_ms,
             last_update_timestamp_ms=now_ms,
@@ -205,27 +205,27 @@ class TransactionMetadata:
         Transactions version 2 give the next epoch with each end, and so with this one.
         """
         bump = transaction_version < FIRST_WITH_EPOCH_BUMP
-        return self._to(
-            TransactionState.PREPARE_EPOCH_FENCE,
+        return self._after(
+            TransactionEvent.FENCE,
             producer_epoch=min(self.producer_epoch + bump, LARGEST_EPOCH),
             last_producer_epoch=NO_PRODUCER_EPOCH,
         )
 
     def prepared(
-        self, state: TransactionState, now_ms: int, client_version: int, next_producer_id: int = NO_PRODUCER_ID
+        self, outcome: TransactionEvent, now_ms: int, client_version: int, next_producer_id: int = NO_PRODUCER_ID
     ) -> Self:
         """With the outcome of its transaction decided.
 
         Parameters:
-            state: PREPARE_COMMIT or PREPARE_ABORT.
+            outcome: COMMIT or ABORT.
             next_producer_id: for the time after, when the epoch is exhausted.
         """
         epoch, last_epoch = self.producer_epoch, self.last_producer_epoch
         if client_version >= FIRST_WITH_EPOCH_BUMP:
             epoch, last_epoch = min(epoch + 1, LARGEST_EPOCH), epoch
         is_open = self.state in (TransactionState.ONGOING, TransactionState.PREPARE_EPOCH_FENCE)
-        return self._to(
-            state,
+        return self._after(
+            outcome,
             producer_epoch=epoch,
             last_producer_epoch=last_epoch,
             next_producer_id=next_producer_id,
@@ -237,12 +237,11 @@ class TransactionMetadata:
 
     def completed(self, now_ms: int) -> Self:
         """With all markers written."""
-        commits = self.state is TransactionState.PREPARE_COMMIT
         identity = {}
         if self.client_version >= FIRST_WITH_EPOCH_BUMP and self.next_producer_id != NO_PRODUCER_ID:
             identity = {"producer_id": self.next_producer_id, "producer_epoch": 0}
-        return self._to(
-            TransactionState.COMPLETE_COMMIT if commits else TransactionState.COMPLETE_ABORT,
+        return self._after(
+            TransactionEvent.COMPLETE,
             next_producer_id=NO_PRODUCER_ID,
             partitions=frozenset(),
             last_update_timestamp_ms=now_ms,

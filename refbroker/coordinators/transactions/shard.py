@@ -1,4 +1,8 @@
-"""The transactional ids in one partition of `__transaction_state`: what its records say, and what may be asked of it.
+"""The transactional ids in one partition of `__transaction_state`, as one machine: a method for each request and timer.
+
+    requests    on_init_producer_id, on_add_partitions, on_verify_partitions, on_end_txn
+    timers      on_transaction_timeout, on_markers_due; expire
+    partition   replay, loaded, unloaded
 
 Each request that changes something is one record. The end of a transaction is two: once the first, which decides the
 outcome, is in the log, the markers are written (`completion`), and then the second. Both happen before the request is
@@ -9,14 +13,15 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 from kclient.errors import InvalidPidMappingError, KafkaError, ProducerFencedError, TransactionAbortableError
 from kclient.protocol import Message
 from kclient.protocol.messages.records.transaction_state import TransactionLogKey, TransactionLogValue
 from refbroker.coordinators.runtime import CoordinatorResult, ShardContext
-from refbroker.coordinators.transactions.completion import Completion
+from refbroker.coordinators.transactions.completion import MarkerProgress, PendingMarkers
 from refbroker.coordinators.transactions.ending import Outcome, check_not_ending, check_producer, decide
+from refbroker.coordinators.transactions.markers import MarkerWriter
 from refbroker.coordinators.transactions.metadata import (
     FIRST_WITH_EPOCH_BUMP,
     NO_PRODUCER_EPOCH,
@@ -25,14 +30,16 @@ from refbroker.coordinators.transactions.metadata import (
     TransactionMetadata,
     is_exhausted,
 )
-from refbroker.coordinators.transactions.states import TransactionState
+from refbroker.coordinators.transactions.states import TransactionEvent, TransactionState
 from refbroker.log.checkpoints import TopicPartitionKey
 from refbroker.metadata.features import TRANSACTION_VERSION
-
-if TYPE_CHECKING:
-    from refbroker.broker import Broker
+from refbroker.metadata.image import ClusterImage
+from refbroker.metadata.producer_ids import ProducerIds
 
 logger = logging.getLogger(__name__)
+
+RETRY_MS = 100
+"""After how long markers that could not be written are written again."""
 
 T = TypeVar("T")
 
@@ -49,24 +56,33 @@ class TransactionShard:
 
     Parameters:
         context: time and timers.
-        broker: whose.
+        image: the state of the cluster, for the version of transactions.
+        producer_ids: gives new ones.
+        markers: writes them.
 
     Attributes:
         partition: of `__transaction_state`.
         transactions: by transactional id.
-        completion: writes markers.
+        completion: the markers that are missing.
     """
 
-    def __init__(self, context: ShardContext[TransactionShard], broker: Broker) -> None:
+    def __init__(
+        self,
+        context: ShardContext[TransactionShard],
+        image: ClusterImage,
+        producer_ids: ProducerIds,
+        markers: MarkerWriter,
+    ) -> None:
         self.partition = context.partition
         self.transactions: dict[str, TransactionMetadata] = {}
-        self.completion = Completion(self, context, broker)
+        self.completion = PendingMarkers(markers, context.leader_epoch)
         self._context = context
-        self._broker = broker
+        self._image = image
+        self._producer_ids = producer_ids
 
     @property
     def _transaction_version(self) -> int:
-        return self._broker.metadata.image.features.get(TRANSACTION_VERSION, 0)
+        return self._image.features.get(TRANSACTION_VERSION, 0)
 
     def store(
         self, metadata: TransactionMetadata, response: T, then: Callable[[], object] | None = None
@@ -89,7 +105,7 @@ class TransactionShard:
 
     # Identities
 
-    def init_producer_id(
+    def on_init_producer_id(
         self, transactional_id: str, timeout_ms: int, expected: Identity | None
     ) -> CoordinatorResult[Identity | None]:
         """Give a producer its identity; None when an open transaction had to be aborted first.
@@ -102,7 +118,7 @@ class TransactionShard:
             ProducerFencedError: another producer has the transactional id.
             ConcurrentTransactionsError: its last transaction is not complete yet.
         """
-        now, producer_ids = self._context.now(), self._broker.producer_ids
+        now, producer_ids = self._context.now(), self._producer_ids
         metadata = self.transactions.get(transactional_id)
         if metadata is None:
             metadata = TransactionMetadata(transactional_id, producer_ids.next(), timeout_ms, now)
@@ -127,11 +143,11 @@ class TransactionShard:
         """Shut out the producer of an open transaction, and abort that."""
         version = self._transaction_version
         prepared = self._prepare(metadata.fenced(version), commit=False, client_version=version)
-        return self.store(prepared, response, lambda: self.completion.begin(metadata.transactional_id))
+        return self.store(prepared, response, lambda: self._begin_completion(metadata.transactional_id))
 
     # Transactions
 
-    def add_partitions(
+    def on_add_partitions(
         self,
         transactional_id: str,
         producer_id: int,
@@ -146,14 +162,15 @@ class TransactionShard:
             ConcurrentTransactionsError: its last transaction is not complete yet.
         """
         metadata = self._find(transactional_id)
-        # First of all: its end may go over to another producer id, which the producer knows already.
+        # Before the producer is checked: completing the last transaction may assign a new producer id, which the
+        # producer already uses.
         check_not_ending(metadata)
         check_producer(metadata, producer_id, producer_epoch)
         if metadata.state is TransactionState.ONGOING and metadata.partitions.issuperset(partitions):
             return CoordinatorResult([], None)
         return self.store(metadata.with_partitions(partitions, self._context.now(), client_version), None)
 
-    def verify_partitions(
+    def on_verify_partitions(
         self,
         transactional_id: str,
         producer_id: int,
@@ -180,7 +197,7 @@ class TransactionShard:
             for partition in partitions
         }
 
-    def end(
+    def on_end_txn(
         self, transactional_id: str, producer_id: int, producer_epoch: int, *, commit: bool, client_version: int
     ) -> CoordinatorResult[Identity]:
         """Commit or abort a transaction; the answer is what the producer goes on with (of transactions version 2).
@@ -197,15 +214,34 @@ class TransactionShard:
         return self.store(
             prepared,
             Identity(after.producer_id, after.producer_epoch),
-            lambda: self.completion.begin(transactional_id),
+            lambda: self._begin_completion(transactional_id),
         )
+
+    def _begin_completion(self, transactional_id: str) -> None:
+        self.completion.forget(transactional_id)
+        self._context.carry_out(
+            _marker_timer(transactional_id), lambda: self.on_markers_due(transactional_id), retry_after_ms=RETRY_MS
+        )
+
+    def on_markers_due(self, transactional_id: str) -> CoordinatorResult[None]:
+        """Write the markers of a prepared transaction that are missing, and complete it when all are there."""
+        metadata = self.transactions[transactional_id]
+        progress = self.completion.write_markers(metadata)
+        if progress is MarkerProgress.WRITTEN:
+            completed = metadata.completed(self._context.now())
+            return self.store(completed, None, lambda: self.completion.forget(transactional_id))
+        if progress is MarkerProgress.UNFINISHED:
+            self._context.schedule(
+                _marker_timer(transactional_id), RETRY_MS, lambda: self.on_markers_due(transactional_id), RETRY_MS
+            )
+        return CoordinatorResult([], None)
 
     def _prepare(self, metadata: TransactionMetadata, *, commit: bool, client_version: int) -> TransactionMetadata:
         next_producer_id = NO_PRODUCER_ID
         if client_version >= FIRST_WITH_EPOCH_BUMP and is_exhausted(metadata.producer_epoch):
-            next_producer_id = self._broker.producer_ids.next()
-        state = TransactionState.PREPARE_COMMIT if commit else TransactionState.PREPARE_ABORT
-        return metadata.prepared(state, self._context.now(), client_version, next_producer_id)
+            next_producer_id = self._producer_ids.next()
+        outcome = TransactionEvent.COMMIT if commit else TransactionEvent.ABORT
+        return metadata.prepared(outcome, self._context.now(), client_version, next_producer_id)
 
     def _find(self, transactional_id: str) -> TransactionMetadata:
         metadata = self.transactions.get(transactional_id)
@@ -226,7 +262,7 @@ class TransactionShard:
             and metadata.start_timestamp_ms + metadata.timeout_ms < now
         ]
 
-    def abort_timed_out(self, transactional_id: str) -> CoordinatorResult[None]:
+    def on_transaction_timeout(self, transactional_id: str) -> CoordinatorResult[None]:
         """Abort a transaction that has been open for too long; its producer is fenced."""
         logger.info("aborting the transaction of %s, whose time is up", transactional_id)
         return self._fence(self.transactions[transactional_id], None)
@@ -262,10 +298,14 @@ class TransactionShard:
         """Begin: what was decided before is brought to its end."""
         for metadata in list(self.transactions.values()):
             if metadata.state.is_prepared:
-                self.completion.begin(metadata.transactional_id)
+                self._begin_completion(metadata.transactional_id)
 
     def unloaded(self) -> None:
         """End: nobody waits here."""
+
+
+def _marker_timer(transactional_id: str) -> str:
+    return f"markers of {transactional_id}"
 
 
 def _is_known(metadata: TransactionMetadata, expected: Identity) -> bool:

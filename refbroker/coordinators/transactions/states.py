@@ -1,4 +1,4 @@
-"""The states of a transactional id, and from which one may come into which.
+"""The states of a transactional id, and what leads from one to the next.
 
 EMPTY                   it has a producer id; nothing has been written with it
 ONGOING                 a transaction is open: it has partitions, or a group's offsets
@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import enum
 
-from kclient.errors import IllegalStateError
+from kclient.state_machine import StateTable
 
 
 class TransactionState(enum.IntEnum):
@@ -56,33 +56,46 @@ class TransactionState(enum.IntEnum):
     @property
     def may_expire(self) -> bool:
         """Whether an id that is not used goes after a time."""
-        return TransactionState.DEAD in TRANSITIONS[self]
+        return STATES.allows(self, TransactionEvent.EXPIRE)
 
 
-_S = TransactionState
+class TransactionEvent(enum.Enum):
+    """What changes the state of a transactional id."""
 
-TRANSITIONS: dict[TransactionState, frozenset[TransactionState]] = {
-    _S.EMPTY: frozenset({_S.EMPTY, _S.ONGOING, _S.PREPARE_ABORT, _S.DEAD}),
-    _S.ONGOING: frozenset({_S.ONGOING, _S.PREPARE_COMMIT, _S.PREPARE_ABORT, _S.PREPARE_EPOCH_FENCE}),
-    _S.PREPARE_COMMIT: frozenset({_S.COMPLETE_COMMIT}),
-    _S.PREPARE_ABORT: frozenset({_S.COMPLETE_ABORT}),
-    _S.COMPLETE_COMMIT: frozenset({_S.EMPTY, _S.ONGOING, _S.PREPARE_ABORT, _S.DEAD}),
-    _S.COMPLETE_ABORT: frozenset({_S.EMPTY, _S.ONGOING, _S.PREPARE_ABORT, _S.DEAD}),
-    _S.DEAD: frozenset(),
-    _S.PREPARE_EPOCH_FENCE: frozenset({_S.PREPARE_ABORT}),
+    INITIALIZE = "InitProducerId"
+    ADD_PARTITIONS = "partitions added"
+    COMMIT = "commit"
+    ABORT = "abort"
+    FENCE = "fence"
+    COMPLETE = "all markers written"
+    EXPIRE = "expire"
+
+
+_S, _E = TransactionState, TransactionEvent
+_NOTHING_OPEN = {
+    _E.INITIALIZE: _S.EMPTY,
+    _E.ADD_PARTITIONS: _S.ONGOING,
+    _E.ABORT: _S.PREPARE_ABORT,
+    _E.EXPIRE: _S.DEAD,
 }
-"""The states that may follow each state."""
+
+STATES = StateTable(
+    "transactional id",
+    {
+        _S.EMPTY: _NOTHING_OPEN,
+        _S.ONGOING: {
+            _E.ADD_PARTITIONS: _S.ONGOING,
+            _E.COMMIT: _S.PREPARE_COMMIT,
+            _E.ABORT: _S.PREPARE_ABORT,
+            _E.FENCE: _S.PREPARE_EPOCH_FENCE,
+        },
+        _S.PREPARE_COMMIT: {_E.COMPLETE: _S.COMPLETE_COMMIT},
+        _S.PREPARE_ABORT: {_E.COMPLETE: _S.COMPLETE_ABORT},
+        _S.COMPLETE_COMMIT: _NOTHING_OPEN,
+        _S.COMPLETE_ABORT: _NOTHING_OPEN,
+        _S.DEAD: {},
+        _S.PREPARE_EPOCH_FENCE: {_E.ABORT: _S.PREPARE_ABORT},
+    },
+)
 
 BY_TITLE = {state.title: state for state in TransactionState}
-
-
-def check_transition(transactional_id: str, state: TransactionState, following: TransactionState) -> None:
-    """See that a transactional id may go from one state to another.
-
-    Raises:
-        IllegalStateError: it may not.
-    """
-    if following not in TRANSITIONS[state]:
-        raise IllegalStateError(
-            f"the transactional id {transactional_id} cannot go from {state.title} to {following.title}"
-        )

@@ -1,27 +1,27 @@
-"""Asks a transaction's coordinator whether partitions are part of it, before anything is appended to them (KIP-890).
+"""The check that partitions belong to a transaction before records are appended to them (KIP-890).
 
-Without it a batch that is late could begin a transaction in a partition after its coordinator has ended it everywhere
-it knew of; readers of committed records would wait for the end of that one for ever. Clients with transactions of
-version 2 do not name the partitions beforehand: asking adds them. How much a client understands follows from the
-version of its request, since the error that only asks it to abort is newer than the APIs.
-`refbroker.log.verification` has what a log remembers meanwhile.
+Without this check, a delayed batch could reopen a transaction after its markers were written, and READ_COMMITTED
+readers would wait forever. For transactions version 2 the check adds the partitions, since those clients do not name
+them beforehand. The version of a request tells whether its client knows TRANSACTION_ABORTABLE, which is newer than the
+APIs.
+
+Elsewhere: what a log remembers of a check (`refbroker.log.verification`).
 """
 
 from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from kclient.errors import (
     InvalidTxnStateError,
     KafkaError,
     TransactionAbortableError,
 )
+from refbroker.config import BrokerConfig
+from refbroker.coordinators.transactions.coordinator import TransactionCoordinator
 from refbroker.log.checkpoints import TopicPartitionKey
-
-if TYPE_CHECKING:
-    from refbroker.broker import Broker
+from refbroker.metadata.partitions import Partitions
 
 
 class ClientSupport(enum.Enum):
@@ -32,43 +32,57 @@ class ClientSupport(enum.Enum):
     TRANSACTIONS_V2 = "transactions of version 2"
 
 
-def verify_partitions(
-    broker: Broker,
-    transactional_id: str,
-    producer_id: int,
-    producer_epoch: int,
-    sequences: Mapping[TopicPartitionKey, int],
-    support: ClientSupport,
-) -> dict[TopicPartitionKey, KafkaError]:
-    """Confirm that partitions are part of a transaction, and add them to one of version 2.
-
-    A partition that has records of the transaction already needs no confirmation. To those without an error batches may
-    be appended until the event loop goes on.
+class PartitionVerifier:
+    """Asks for the partitions of a broker.
 
     Parameters:
-        sequences: the first sequence of what is to be appended to each; NO_SEQUENCE for a coordinator's batches, whose
-            order is not checked.
-        support: what the client knows.
-
-    Returns:
-        What is wrong, for those that may not be appended to.
+        config: the broker's settings.
+        partitions: the broker's.
+        transactions: the coordinator, which is the broker itself.
     """
-    adds = support is ClientSupport.TRANSACTIONS_V2
-    if not adds and not broker.config.boolean("transaction.partition.verification.enable"):
-        return {}
-    errors: dict[TopicPartitionKey, KafkaError] = {}
-    asked: list[TopicPartitionKey] = []
-    for (topic, number), sequence in sequences.items():
-        try:
-            log = broker.partitions.find(topic, number).log
-            if log.begin_verification(producer_id, producer_epoch, sequence, supports_epoch_bump=adds):
-                asked.append((topic, number))
-        except KafkaError as error:
-            errors[topic, number] = error
-    if asked:
-        answers = broker.transactions.verify(transactional_id, producer_id, producer_epoch, asked, add=adds)
-        errors.update((key, _as_understood(error, support)) for key, error in answers.items() if error is not None)
-    return errors
+
+    def __init__(self, config: BrokerConfig, partitions: Partitions, transactions: TransactionCoordinator) -> None:
+        self._config = config
+        self._partitions = partitions
+        self._transactions = transactions
+
+    def verify(
+        self,
+        transactional_id: str,
+        producer_id: int,
+        producer_epoch: int,
+        sequences: Mapping[TopicPartitionKey, int],
+        support: ClientSupport,
+    ) -> dict[TopicPartitionKey, KafkaError]:
+        """Confirm that partitions are part of a transaction, and add them to one of version 2.
+
+        A partition that has records of the transaction already needs no confirmation. To those without an error batches
+        may be appended until the event loop goes on.
+
+        Parameters:
+            sequences: the first sequence of what is to be appended to each; NO_SEQUENCE for a coordinator's batches,
+                whose order is not checked.
+            support: what the client knows.
+
+        Returns:
+            What is wrong, for those that may not be appended to.
+        """
+        adds = support is ClientSupport.TRANSACTIONS_V2
+        if not adds and not self._config.boolean("transaction.partition.verification.enable"):
+            return {}
+        errors: dict[TopicPartitionKey, KafkaError] = {}
+        asked: list[TopicPartitionKey] = []
+        for (topic, number), sequence in sequences.items():
+            try:
+                log = self._partitions.find(topic, number).log
+                if log.begin_verification(producer_id, producer_epoch, sequence, supports_epoch_bump=adds):
+                    asked.append((topic, number))
+            except KafkaError as error:
+                errors[topic, number] = error
+        if asked:
+            answers = self._transactions.verify(transactional_id, producer_id, producer_epoch, asked, add=adds)
+            errors.update((key, _as_understood(error, support)) for key, error in answers.items() if error is not None)
+        return errors
 
 
 def _as_understood(error: KafkaError, support: ClientSupport) -> KafkaError:

@@ -17,7 +17,7 @@ How a group is replaced, so that a crash at any point loses nothing (`swap_recov
     4. worker   the directory is flushed: no old segment can come back beside the new one
     5. loop     .swap is taken away; and the directory is flushed once more
 
-Left out: splitting a segment whose offsets do not fit its index, as very old versions of Kafka could write them.
+Not implemented: splitting a segment whose offsets do not fit its index, as very old versions of Kafka could write them.
 """
 
 from __future__ import annotations

@@ -123,7 +123,7 @@ class LogCleaner:
         """Undo one `pause`.
 
         Raises:
-            RuntimeError: it is not paused.
+            IllegalStateError: it is not paused.
         """
         self._states.change((topic, partition), Event.RESUME)
 

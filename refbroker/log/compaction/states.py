@@ -12,6 +12,8 @@ from __future__ import annotations
 import enum
 from collections.abc import Hashable
 
+from kclient.state_machine import StateTable
+
 
 class CleaningState(enum.Enum):
     """Of one log; a log that is in none of these can be cleaned."""
@@ -31,19 +33,19 @@ class Event(enum.Enum):
     LAST_RESUME = "last resume"
 
 
-_State = CleaningState | None
-
-TRANSITIONS: dict[tuple[_State, Event], _State] = {
-    (None, Event.BEGIN): CleaningState.IN_PROGRESS,
-    (None, Event.PAUSE): CleaningState.PAUSED,
-    (CleaningState.IN_PROGRESS, Event.FINISH): None,
-    (CleaningState.IN_PROGRESS, Event.PAUSE): CleaningState.ABORTED,
-    (CleaningState.ABORTED, Event.FINISH): CleaningState.PAUSED,
-    (CleaningState.ABORTED, Event.PAUSE): CleaningState.ABORTED,
-    (CleaningState.PAUSED, Event.PAUSE): CleaningState.PAUSED,
-    (CleaningState.PAUSED, Event.RESUME): CleaningState.PAUSED,
-    (CleaningState.PAUSED, Event.LAST_RESUME): None,
-}
+STATES: StateTable[CleaningState | None, Event] = StateTable(
+    "cleaning",
+    {
+        None: {Event.BEGIN: CleaningState.IN_PROGRESS, Event.PAUSE: CleaningState.PAUSED},
+        CleaningState.IN_PROGRESS: {Event.FINISH: None, Event.PAUSE: CleaningState.ABORTED},
+        CleaningState.ABORTED: {Event.FINISH: CleaningState.PAUSED, Event.PAUSE: CleaningState.ABORTED},
+        CleaningState.PAUSED: {
+            Event.PAUSE: CleaningState.PAUSED,
+            Event.RESUME: CleaningState.PAUSED,
+            Event.LAST_RESUME: None,
+        },
+    },
+)
 
 
 class CleaningStates:
@@ -60,14 +62,12 @@ class CleaningStates:
         """Let something happen to a log, and give the state that it is in then.
 
         Raises:
-            RuntimeError: this cannot happen in its state.
+            IllegalStateError: the event is not possible in its state.
         """
         state = self._states.get(log)
         pauses = self._pauses.get(log, 0)
         happened = Event.LAST_RESUME if event is Event.RESUME and pauses == 1 else event
-        if (state, happened) not in TRANSITIONS:
-            raise RuntimeError(f"a log whose cleaning is {state and state.value} cannot {event.value}: {log}")
-        changed = TRANSITIONS[state, happened]
+        changed = STATES.next_state(state, happened, f"of {log}")
         if event is Event.PAUSE:
             self._pauses[log] = pauses + 1
         elif event is Event.RESUME:

@@ -50,12 +50,16 @@ class Throttle:
 
 
 class GiveWay:
-    """Lets other threads run, at most a millisecond after they could have; for one worker thread."""
+    """Lets the event loop run, at most a millisecond after it could have; for one worker thread.
+
+    It is made in the event loop's thread, where calls do nothing: a pause there would keep the loop itself waiting.
+    """
 
     def __init__(self) -> None:
         self._turn_began = time.perf_counter()
+        self._loop_thread = threading.get_ident()
 
     def __call__(self) -> None:
-        if time.perf_counter() - self._turn_began > _TURN_SECONDS:
+        if time.perf_counter() - self._turn_began > _TURN_SECONDS and threading.get_ident() != self._loop_thread:
             time.sleep(_PAUSE_SECONDS)
             self._turn_began = time.perf_counter()

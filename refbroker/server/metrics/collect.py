@@ -7,33 +7,35 @@ delay; its numbers are then not all of the same moment.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
 
 from kclient.errors import BrokerError
-from refbroker.log.compaction.manager import uncleanable_bytes
+from refbroker.handlers.services import BrokerServices
+from refbroker.log.compaction.manager import LogCleaner, uncleanable_bytes
 from refbroker.metrics import table
 from refbroker.metrics.counters import Closed
 from refbroker.metrics.histogram import Histogram
 from refbroker.metrics.samples import Samples
 from refbroker.server.metrics import groups, process, transactions
 
-if TYPE_CHECKING:
-    from refbroker.broker import Broker
-
 PARTITIONS_PER_TURN = 200
 LATE_AFTER_MS = 300_000
 """How long after its longest timeout a transaction counts as late, as in Kafka."""
 
 
-async def collect(broker: Broker) -> Samples:
-    """The metrics of a broker that runs."""
+async def collect(broker: BrokerServices, cleaner: LogCleaner, connections: int) -> Samples:
+    """Return the metrics of a broker that runs.
+
+    Parameters:
+        cleaner: the broker's.
+        connections: how many are open.
+    """
     samples = Samples()
-    _requests(broker, samples)
+    _requests(broker, connections, samples)
     _topics(broker, samples)
     await asyncio.sleep(0)
     await _logs(broker, samples)
     _directories(broker, samples)
-    _cleaner(broker, samples)
+    _cleaner(broker, cleaner, samples)
     groups.collect(broker.groups, broker.metrics.groups, samples)
     transactions.collect(broker.transactions, broker.clock(), samples)
     _rest(broker, samples)
@@ -41,7 +43,7 @@ async def collect(broker: Broker) -> Samples:
     return samples
 
 
-def _requests(broker: Broker, samples: Samples) -> None:
+def _requests(broker: BrokerServices, connections: int, samples: Samples) -> None:
     bytes_in = bytes_out = 0
     for stats in [stats for _, stats in sorted(broker.metrics.requests.items())]:
         samples.add(table.REQUESTS, stats.count, stats.name)
@@ -59,13 +61,13 @@ def _requests(broker: Broker, samples: Samples) -> None:
     samples.add(table.INCOMING_BYTES, bytes_in)
     samples.add(table.OUTGOING_BYTES, bytes_out)
     opened, closed = broker.metrics.connections_opened, broker.metrics.connections_closed
-    samples.add(table.CONNECTIONS, len(broker.server.connections))
+    samples.add(table.CONNECTIONS, connections)
     samples.add(table.CONNECTIONS_OPENED, opened)
     for reason in Closed:
         samples.add(table.CONNECTIONS_CLOSED, closed[reason], reason.value)
 
 
-def _topics(broker: Broker, samples: Samples) -> None:
+def _topics(broker: BrokerServices, samples: Samples) -> None:
     topics = broker.metrics.topics
     for name, stats in [("", topics.total()), *sorted(topics.all().items())]:
         samples.add(table.RECORDS_IN, stats.records_in, name)
@@ -76,7 +78,7 @@ def _topics(broker: Broker, samples: Samples) -> None:
         samples.add(table.FAILED_FETCH, stats.failed_fetch, name)
 
 
-async def _logs(broker: Broker, samples: Samples) -> None:
+async def _logs(broker: BrokerServices, samples: Samples) -> None:
     logs = broker.logs.logs()
     topics = broker.metadata.image.topics
     partitions = producers = late = 0
@@ -104,7 +106,7 @@ async def _logs(broker: Broker, samples: Samples) -> None:
     samples.add(table.SEGMENTS_DELETED, broker.logs.segments_deleted)
 
 
-def _directories(broker: Broker, samples: Samples) -> None:
+def _directories(broker: BrokerServices, samples: Samples) -> None:
     offline = 0
     flushes = Histogram()
     for directory in broker.logs.directories:
@@ -120,8 +122,8 @@ def _directories(broker: Broker, samples: Samples) -> None:
     samples.add(table.FLUSHES, flushes.snapshot())
 
 
-def _cleaner(broker: Broker, samples: Samples) -> None:
-    stats = broker.cleaner.stats
+def _cleaner(broker: BrokerServices, cleaner: LogCleaner, samples: Samples) -> None:
+    stats = cleaner.stats
     samples.add(table.CLEANER_PASSES, stats.passes)
     samples.add(table.CLEANER_READ, stats.bytes_read)
     samples.add(table.CLEANER_WRITTEN, stats.bytes_written)
@@ -138,7 +140,7 @@ def _cleaner(broker: Broker, samples: Samples) -> None:
         samples.add(table.UNCLEANABLE_BYTES, sum(map(uncleanable_bytes, logs)), directory)
 
 
-def _rest(broker: Broker, samples: Samples) -> None:
+def _rest(broker: BrokerServices, samples: Samples) -> None:
     image = broker.metadata.image
     samples.add(table.SESSIONS, len(broker.sessions))
     samples.add(table.DELAYED, len(broker.delayed_fetches), "Fetch")

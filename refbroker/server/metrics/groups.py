@@ -25,7 +25,7 @@ _BY_STATE = {
 
 def collect(coordinator: GroupCoordinator, stats: GroupStats, samples: Samples) -> None:
     """The numbers of the groups of a broker; those in partitions that are being loaded are left out."""
-    shards = coordinator.runtime.machines(complete=False)
+    shards = coordinator.runtime.shards(complete=False)
     states = Counter(group.state for shard in shards for group in shard.groups.values())
     samples.add(table.GROUPS, states.total())
     for state, metric in _BY_STATE.items():

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+from collections.abc import Callable, Coroutine
 from http import HTTPStatus
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import Any, Self
 
 import anyio.to_thread
 
 from refbroker.metrics.exposition import CONTENT_TYPE, as_text
+from refbroker.metrics.samples import Samples
 from refbroker.server.http import HttpError, HttpRequest, HttpResponse, HttpServer
-from refbroker.server.metrics.collect import collect
-
-if TYPE_CHECKING:
-    from refbroker.broker import Broker
 
 PATH = "/metrics"
 COLLECT_SECONDS = 10.0
@@ -28,7 +26,7 @@ class MetricsPage:
     The numbers are read on the loop; text is made of them in the thread of the request.
 
     Parameters:
-        broker: whose metrics.
+        collect: reads the metrics of the broker.
         host: the address to listen on.
         port: 0 picks a free one.
 
@@ -36,9 +34,9 @@ class MetricsPage:
         url: of the page, once it serves.
     """
 
-    def __init__(self, broker: Broker, host: str, port: int) -> None:
+    def __init__(self, collect: Callable[[], Coroutine[Any, Any, Samples]], host: str, port: int) -> None:
         self.url = ""
-        self._broker = broker
+        self._collect = collect
         self._server = HttpServer(host, port, {("GET", PATH): self._page})
         self._loop = asyncio.get_running_loop()
 
@@ -54,7 +52,7 @@ class MetricsPage:
         await anyio.to_thread.run_sync(self._server.close)
 
     def _page(self, request: HttpRequest) -> HttpResponse:
-        collecting = asyncio.run_coroutine_threadsafe(collect(self._broker), self._loop)
+        collecting = asyncio.run_coroutine_threadsafe(self._collect(), self._loop)
         try:
             samples = collecting.result(COLLECT_SECONDS)
         except (TimeoutError, concurrent.futures.CancelledError) as error:

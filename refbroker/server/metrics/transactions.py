@@ -18,7 +18,7 @@ AGES_MS = (0, 1_000, 10_000, 60_000, 300_000, 900_000)
 
 def collect(coordinator: TransactionCoordinator, now_ms: int, samples: Samples) -> None:
     """The numbers of the transactions of a broker; those in partitions that are being loaded are left out."""
-    shards = coordinator.runtime.machines(complete=False)
+    shards = coordinator.runtime.shards(complete=False)
     known = [metadata for shard in shards for metadata in shard.transactions.values()]
     states = Counter(metadata.state for metadata in known)
     for state in TransactionState:

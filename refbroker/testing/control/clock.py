@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Coroutine
+from typing import Any, Protocol, TypeVar
 
 from kclient.errors import ConfigError, IllegalStateError
+from refbroker.broker import Broker
 from refbroker.runtime.clock import Clock
 
-if TYPE_CHECKING:
-    from refbroker.broker import Broker
-    from refbroker.testing import RefBroker
+T = TypeVar("T")
 
 LATEST_MS = 253_402_300_799_999
 """The end of the year 9999."""
@@ -65,6 +64,20 @@ class ClockMethods(ABC):
         """Whether it stands still."""
 
 
+class BrokerThread(Protocol):
+    """What the clock needs of a broker in this process; `RefBroker` has it."""
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it serves."""
+
+    def call(self, function: Callable[[Broker], T]) -> T:
+        """Run a function on the broker's event loop; raises IllegalStateError if it does not run."""
+
+    def wait_for(self, steps: Callable[[Broker], Coroutine[Any, Any, T]], timeout: float | None = None) -> T:
+        """Run a coroutine function on the broker's event loop, for at most `timeout` seconds."""
+
+
 class LocalClock(ClockMethods):
     """The clock of a broker in this process.
 
@@ -73,7 +86,7 @@ class LocalClock(ClockMethods):
         kafka: the broker.
     """
 
-    def __init__(self, clock: Clock, kafka: RefBroker) -> None:
+    def __init__(self, clock: Clock, kafka: BrokerThread) -> None:
         self._clock = clock
         self._kafka = kafka
 
@@ -112,7 +125,7 @@ class LocalClock(ClockMethods):
 async def _settled(broker: Broker) -> None:
     """Wait until what is due has been done, or a disk that failed with that has ended the broker."""
     settled = asyncio.create_task(broker.background.settled())
-    ends: list[asyncio.Future[Any]] = [settled, broker.failed]
+    ends: list[asyncio.Future[Any]] = [settled, broker.parts.failed]
     try:
         await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
     finally:

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from kclient.errors import UnknownTopicOrPartitionError
 from kclient.protocol.messages.records.metadata_log import PartitionChangeRecord
-
-if TYPE_CHECKING:
-    from refbroker.broker import Broker
+from refbroker.handlers.services import BrokerServices
 
 
-def elect(broker: Broker, topic: str, partition: int) -> int:
+def elect(broker: BrokerServices, topic: str, partition: int) -> int:
     """Elect the leader of a partition anew, and give the epoch of its term.
 
     On one node it is the same leader again; clients notice by the epoch, and have to ask for metadata. Fetches

@@ -31,13 +31,13 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
 from kclient.errors import ConfigError, IllegalStateError, KafkaError, UnknownTopicOrPartitionError
+from refbroker.broker import Broker
 from refbroker.server.http import HttpRequest, HttpResponse, HttpServer, json_response
 from refbroker.server.metrics.page import COLLECT_SECONDS, PATH
 from refbroker.testing.faults import Rule
 from refbroker.testing.faults.registry import ActiveFault
 
 if TYPE_CHECKING:
-    from refbroker.broker import Broker
     from refbroker.testing import RefBroker
 
 STATUS: tuple[tuple[type[Exception], int], ...] = (
@@ -114,7 +114,7 @@ class ControlServer:
                     "id": str(topic.topic_id),
                     "leader_epochs": [topic.partitions[number].leader_epoch for number in sorted(topic.partitions)],
                 }
-                for topic in broker.metadata.image.topics.values()
+                for topic in broker.parts.metadata.image.topics.values()
             }
 
         return {
@@ -200,11 +200,10 @@ class ControlServer:
 def metrics_page(kafka: RefBroker) -> Callable[[HttpRequest], HttpResponse]:
     """The handler of a page for Prometheus, which outlives restarts of the broker."""
     from refbroker.metrics.exposition import CONTENT_TYPE, as_text
-    from refbroker.server.metrics.collect import collect
 
     def page(request: HttpRequest) -> HttpResponse:
         try:
-            samples = kafka.wait_for(collect, COLLECT_SECONDS)
+            samples = kafka.wait_for(Broker.collect_metrics, COLLECT_SECONDS)
         except (IllegalStateError, TimeoutError) as error:
             return _failed(error)
         return HttpResponse(HTTPStatus.OK, CONTENT_TYPE, as_text(samples).encode())

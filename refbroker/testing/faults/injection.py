@@ -15,8 +15,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from typing import Any
 from uuid import UUID
 
 from kclient.errors import UnsupportedVersionError
@@ -25,7 +25,9 @@ from kclient.protocol.frames import API_VERSIONS, encode_response
 from kclient.protocol.messages.fetch import FetchRequest, FetchResponse
 from kclient.protocol.messages.metadata import MetadataRequest
 from kclient.protocol.messages.produce import ProduceRequest
-from refbroker.server.dispatch import Context, Waiting
+from refbroker.handlers.context import Context
+from refbroker.handlers.services import BrokerServices
+from refbroker.server.dispatch import Received, Waiting
 from refbroker.testing.faults import sessions
 from refbroker.testing.faults.damage import flip_bit, truncated
 from refbroker.testing.faults.error_answers import (
@@ -39,11 +41,8 @@ from refbroker.testing.faults.error_answers import (
     put_own_code,
 )
 from refbroker.testing.faults.naming import named, select
-from refbroker.testing.faults.registry import ActiveFault
+from refbroker.testing.faults.registry import ActiveFault, Faults
 from refbroker.testing.faults.rule import Action, Rule, When
-
-if TYPE_CHECKING:
-    from refbroker.broker import Broker
 
 logger = logging.getLogger(__name__)
 
@@ -52,11 +51,39 @@ Answered = tuple[Message, int]
 CarryOut = Callable[[Message], Awaitable[Message | None]]
 
 
-def matching(context: Context, request: Message) -> list[ActiveFault]:
+class FaultInjection:
+    """Intercepts the requests that faults are for.
+
+    Parameters:
+        faults: what is to go wrong.
+    """
+
+    def __init__(self, faults: Faults) -> None:
+        self._faults = faults
+
+    @property
+    def is_active(self) -> bool:
+        """Whether there are faults."""
+        return bool(self._faults.rules)
+
+    def intercept(self, received: Received, carry_out: CarryOut) -> StruckRequest | None:
+        """Inject the faults that match a request; None when there are none."""
+        context, request, body, correlation_id, stats = received
+        faults = matching(self._faults.rules, context, request)
+        if not faults:
+            return None
+        # The connection may use the memory of the request again before it is carried out.
+        own, _ = type(request).decode_prefix(bytearray(body), context.version)
+        exchange = Exchange(context, own, correlation_id, carry_out)
+        task: asyncio.Task[Any] = asyncio.get_running_loop().create_task(exchange.run(faults))
+        return StruckRequest(task, context.version, correlation_id, stats)
+
+
+def matching(rules: Iterable[ActiveFault], context: Context, request: Message) -> list[ActiveFault]:
     """The faults that are for a request; whether they strike is seen when it is their turn."""
     found = []
     subjects: set[tuple[str, int | None]] | None = None
-    for fault in context.broker.faults.rules:
+    for fault in rules:
         rule = fault.rule
         if rule.api_key not in (None, request.api_key) or rule.version not in (None, context.version):
             continue
@@ -73,14 +100,14 @@ def matching(context: Context, request: Message) -> list[ActiveFault]:
     return found
 
 
-def _subjects(broker: Broker, request: Message) -> Iterator[tuple[str, int | None]]:
+def _subjects(broker: BrokerServices, request: Message) -> Iterator[tuple[str, int | None]]:
     resolve = _resolver(broker)
     yield from named(request, resolve)
     if isinstance(request, FetchRequest):
         yield from sessions.remembered(broker.sessions, request, resolve)
 
 
-def _resolver(broker: Broker) -> Callable[[UUID], str | None]:
+def _resolver(broker: BrokerServices) -> Callable[[UUID], str | None]:
     topics = broker.metadata.image.topics_by_id
 
     def resolve(topic_id: UUID) -> str | None:

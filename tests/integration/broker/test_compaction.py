@@ -5,13 +5,13 @@ from __future__ import annotations
 import concurrent.futures
 import random
 import threading
-import time
 from typing import Any
 
 import pytest
 
 from kclient import Consumer, Producer, TopicPartition
 from refbroker.testing import RefBroker
+from tests.support.patience import ANSWER, CHANGE
 from tests.support.waiting import wait_until
 
 PLACE = TopicPartition("states", 0)
@@ -43,9 +43,10 @@ def read_all(kafka: RefBroker) -> dict[bytes, bytes | None]:
 
 
 def passes(kafka: RefBroker) -> int:
-    return kafka.call(lambda running: running.cleaner.stats.passes)
+    return kafka.call(lambda running: running.parts.cleaner.stats.passes)
 
 
+@pytest.mark.not_simulated("runs threads or processes")
 def test_a_producer_and_consumers_notice_nothing_but_that_older_records_are_gone(rng: random.Random) -> None:
     expected: dict[bytes, bytes] = {}
     seen: list[int] = []
@@ -84,12 +85,12 @@ def test_a_producer_and_consumers_notice_nothing_but_that_older_records_are_gone
                         producer.send("states", value, key=key, partition=0)
                         expected[key] = value
                         number += 1
-                    producer.flush(timeout=30)
+                    producer.flush(timeout=ANSWER)
                     # On a busy machine the producer would run away from the cleaner.
                     wait_until(lambda done=done: passes(kafka) > done)  # type: ignore[misc]
             stop.set()
             for follower in following:
-                follower.result(timeout=60)
+                follower.result(timeout=CHANGE)
             followers.shutdown()
         assert seen == sorted(set(seen))
         assert seen[-1] == number - 1
@@ -107,22 +108,23 @@ def test_tombstones_go_when_the_time_has_come() -> None:
 
         def write(key: bytes, value: bytes | None) -> None:
             with Producer(bootstrap_servers=kafka.bootstrap_servers) as producer:
-                producer.send("states", value, key=key, partition=0).result(timeout=10)
+                producer.send("states", value, key=key, partition=0).result(timeout=ANSWER)
 
         write(b"gone", b"1")
         write(b"gone", None)
         for hours in range(3):
             write(b"stays %d" % hours, b"1")
             before = passes(kafka)
-            kafka.call(lambda running: running.partitions.find("states", 0).log.roll())
+            kafka.call(lambda running: running.parts.partitions.find("states", 0).log.roll())
             kafka.clock.step(1)
             wait_until(lambda before=before: passes(kafka) > before)  # type: ignore[misc]
             assert (b"gone" in read_all(kafka)) is (hours < 2), hours
             kafka.clock.step(3600 * hours)
 
 
+@pytest.mark.not_simulated("is about volume: a million records take a simulation minutes")
 @pytest.mark.slow
-def test_a_million_writes_of_one_key_stay_a_small_topic_and_a_fast_start() -> None:
+def test_a_million_writes_of_one_key_stay_a_small_topic() -> None:
     with broker(log_segment_bytes=4 << 20, log_cleaner_backoff_ms=50) as kafka:
         kafka.create_topic("states")
         with Producer(bootstrap_servers=kafka.bootstrap_servers) as producer:
@@ -130,10 +132,8 @@ def test_a_million_writes_of_one_key_stay_a_small_topic_and_a_fast_start() -> No
                 producer.send("states", b"value %d" % number, key=b"the only key", partition=0)
         log = kafka.log("states")
         # What is left are the active segment, and the last record of what was cleaned.
-        wait_until(lambda: log.size_in_bytes() <= 5 << 20, seconds=60)
+        wait_until(lambda: log.size_in_bytes() <= 5 << 20, CHANGE)
         assert len(log.segments) < 20
-        began = time.monotonic()
         kafka.restart()
-        assert time.monotonic() - began < 2
         assert read_all(kafka) == {b"the only key": b"value 999999"}
         assert kafka.log("states").log_end_offset == 1_000_000

@@ -20,6 +20,8 @@ from refbroker.testing import RefBroker
 from tests.support.waiting import wait_until
 from tests.support.wire import Wire, fetch_request, frame, produce_request, values
 
+pytestmark = pytest.mark.not_simulated("talks over sockets of its own")
+
 
 def test_pipelined_requests_are_answered_in_order(kafka: RefBroker) -> None:
     kafka.create_topic("t")
@@ -44,7 +46,7 @@ def test_what_comes_behind_a_long_poll_waits_for_it(kafka: RefBroker) -> None:
             + frame(produce_request("t", b"second"), 9, 2)
             + frame(MetadataRequest(topics=None), 12, 3)
         )
-        wait_until(lambda: kafka.call(lambda broker: len(broker.delayed_fetches)))
+        wait_until(lambda: kafka.call(lambda broker: len(broker.parts.delayed_fetches)))
         assert other.ask(produce_request("t", b"first"), 9).responses[0].partition_responses[0].base_offset == 0
         correlation_id, body = decode_response_header(1, 11, waiting.read_frame())
         assert correlation_id == 1
@@ -56,9 +58,9 @@ def test_a_client_that_goes_while_it_waits_is_forgotten(kafka: RefBroker) -> Non
     kafka.create_topic("t")
     wire = Wire(kafka.bootstrap_servers)
     wire.send(fetch_request("t", wait_ms=60_000), 11)
-    wait_until(lambda: kafka.call(lambda broker: len(broker.delayed_fetches)))
+    wait_until(lambda: kafka.call(lambda broker: len(broker.parts.delayed_fetches)))
     wire.socket.close()
-    wait_until(lambda: not kafka.call(lambda broker: len(broker.delayed_fetches)))
+    wait_until(lambda: not kafka.call(lambda broker: len(broker.parts.delayed_fetches)))
 
 
 def test_acks_0_leaves_no_gap_among_the_answers(kafka: RefBroker) -> None:
@@ -174,7 +176,7 @@ def test_idle_connections_are_closed_and_busy_ones_are_not(kafka: RefBroker) -> 
     with Wire(kafka.bootstrap_servers) as idle, Wire(kafka.bootstrap_servers) as waiting:
         assert idle.ask(ApiVersionsRequest(), 0)
         waiting.send(fetch_request("t", wait_ms=60_000), 11)
-        wait_until(lambda: kafka.call(lambda broker: len(broker.delayed_fetches)))
+        wait_until(lambda: kafka.call(lambda broker: len(broker.parts.delayed_fetches)))
 
         def time_passes(broker: Broker) -> None:
             server = broker.server
@@ -231,7 +233,7 @@ def test_a_handler_that_fails_behind_a_long_poll_closes_its_connection_alone(
     monkeypatch.setattr(dispatcher, "handle", fail_for_metadata)
     with Wire(kafka.bootstrap_servers) as waiting, Wire(kafka.bootstrap_servers) as other:
         waiting.write(frame(fetch_request("t", wait_ms=20_000), 11, 1) + frame(MetadataRequest(topics=None), 12, 2))
-        wait_until(lambda: kafka.call(lambda broker: len(broker.delayed_fetches)))
+        wait_until(lambda: kafka.call(lambda broker: len(broker.parts.delayed_fetches)))
         other.ask(produce_request("t", b"v"), 9)
         assert peek_correlation_id(waiting.read_frame()) == 1
         assert waiting.is_closed()

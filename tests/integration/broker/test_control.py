@@ -22,7 +22,10 @@ from refbroker.testing.control.client import RemoteDisk
 from refbroker.testing.control.server import ControlServer
 from refbroker.testing.simulated_disk import SimulatedDisk
 from tests.support.broker_process import BrokerProcess
+from tests.support.patience import ANSWER
 from tests.support.wire import Wire, fetch_request, produce_request, values
+
+pytestmark = pytest.mark.not_simulated("controls a broker over HTTP")
 
 
 @pytest.fixture
@@ -53,7 +56,7 @@ def produce(bootstrap_servers: str, value: bytes = b"v") -> int:
 def ask(url: str, method: str = "GET", body: bytes | None = None) -> tuple[int, Any]:
     """The status and the decoded answer, as curl would have them."""
     try:
-        with urllib.request.urlopen(urllib.request.Request(url, data=body, method=method), timeout=20) as response:
+        with urllib.request.urlopen(urllib.request.Request(url, data=body, method=method), timeout=ANSWER) as response:
             return response.status, json.load(response)
     except urllib.error.HTTPError as error:
         with error:
@@ -153,7 +156,7 @@ def test_what_a_client_gets_wrong_is_said_to_it(server: ControlServer) -> None:
 
 
 def test_metrics_are_there_while_the_broker_runs(kafka: RefBroker, server: ControlServer) -> None:
-    with urllib.request.urlopen(server.url + "/metrics", timeout=20) as response:
+    with urllib.request.urlopen(server.url + "/metrics", timeout=ANSWER) as response:
         assert b"kafka_" in response.read()
     kafka.stop()
     assert ask(server.url + "/metrics") == (409, {"error": "the broker does not run", "name": "ILLEGAL_STATE"})
@@ -200,7 +203,7 @@ def test_a_process_is_controlled_from_outside(tmp_path: Path) -> None:
         control.start()
         with Wire(process.bootstrap_servers) as wire:
             assert values(wire.ask(fetch_request("orders"), 11)) == [b"flushed"]
-        with urllib.request.urlopen(page, timeout=20) as response:
+        with urllib.request.urlopen(page, timeout=ANSWER) as response:
             assert b"kafka_" in response.read()
         assert process.stop() == 0
     assert (tmp_path / "data" / ".kafka_cleanshutdown").exists()

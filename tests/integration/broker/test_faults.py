@@ -139,7 +139,7 @@ def test_a_long_poll_that_is_struck_still_waits_and_is_woken(orders: RefBroker) 
     fault = orders.faults.delay("Fetch", 0.0, when="after")
     with Wire(orders.bootstrap_servers) as waiting, Wire(orders.bootstrap_servers) as other:
         waiting.send(fetch_request("orders", wait_ms=20_000), 11)
-        wait_until(lambda: orders.call(lambda broker: len(broker.delayed_fetches)))
+        wait_until(lambda: orders.call(lambda broker: len(broker.parts.delayed_fetches)))
         assert fault.fired == 0
         other.ask(produce_request("orders", b"v"), 9)
         _, body = decode_response_header(1, 11, waiting.read_frame())

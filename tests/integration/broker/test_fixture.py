@@ -9,7 +9,6 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +18,11 @@ from kclient import errors
 from kclient.protocol.messages.metadata import MetadataRequest
 from refbroker.testing import RefBroker, SimulatedDisk
 from tests.support.broker_process import BrokerProcess
+from tests.support.patience import NEVER_MS, PROCESS
 from tests.support.waiting import wait_until
 from tests.support.wire import Wire, fetch_request, frame, produce_request, values
+
+pytestmark = pytest.mark.not_simulated("is about the threads of the fixture")
 
 
 def produce(kafka: RefBroker | BrokerProcess, value: bytes) -> int:
@@ -51,7 +53,7 @@ def test_a_restart_finds_everything_again_on_the_same_port() -> None:
             Wire(before)
         kafka.start()
         assert stored(kafka) == [b"a", b"b"]
-        assert kafka.call(lambda broker: broker.metadata.image.config(2, "t")) == {"retention.ms": "1000"}
+        assert kafka.call(lambda broker: broker.parts.metadata.image.config(2, "t")) == {"retention.ms": "1000"}
 
 
 def test_a_port_that_was_picked_stays_with_listeners_of_ones_own_too() -> None:
@@ -154,16 +156,6 @@ def test_fifty_at_once_do_not_mind_each_other_and_leave_nothing_behind() -> None
     wait_until(lambda: usage() <= before)
 
 
-def test_it_serves_within_150_ms() -> None:
-    def start() -> float:
-        began = time.perf_counter()
-        with RefBroker():
-            return time.perf_counter() - began
-
-    # The best of several: others use this machine too.
-    assert min(start() for _ in range(10)) < 0.15
-
-
 def test_closing_waits_for_nobody() -> None:
     kafka = RefBroker().start()
     kafka.create_topic("t", max_message_bytes=20_000_000)
@@ -171,11 +163,9 @@ def test_closing_waits_for_nobody() -> None:
         slow.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65536)
         slow.ask(produce_request("t", bytes(8_000_000)), 9)
         slow.write(frame(fetch_request("t"), 11, 1))
-        waiting.send(fetch_request("t", 1, wait_ms=60_000), 11)
-        wait_until(lambda: kafka.call(lambda broker: len(broker.delayed_fetches)))
-        began = time.monotonic()
+        waiting.send(fetch_request("t", 1, wait_ms=NEVER_MS), 11)
+        wait_until(lambda: kafka.call(lambda broker: len(broker.parts.delayed_fetches)))
         kafka.close()
-        assert time.monotonic() - began < 5
         kafka.close()
 
 
@@ -213,7 +203,7 @@ def test_the_process_stops_cleanly_and_survives_a_kill(tmp_path: Path) -> None:
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "refbroker", *arguments], capture_output=True, text=True, timeout=30, check=False
+        [sys.executable, "-m", "refbroker", *arguments], capture_output=True, text=True, timeout=PROCESS, check=False
     )
 
 
@@ -253,5 +243,5 @@ def test_dump_log_shows_every_kind_of_file(tmp_path: Path) -> None:
 def test_ctrl_c_stops_it_cleanly(tmp_path: Path) -> None:
     with BrokerProcess(tmp_path / "data") as process:
         os.kill(process.pid, signal.SIGINT)
-        assert process._process.wait(20) == 0
+        assert process._process.wait(PROCESS) == 0
     assert (tmp_path / "data" / ".kafka_cleanshutdown").exists()

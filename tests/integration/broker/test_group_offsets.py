@@ -19,6 +19,7 @@ from kclient.protocol.messages.offset_commit import OffsetCommitRequest
 from kclient.protocol.messages.offset_fetch import OffsetFetchRequest
 from refbroker.broker import Broker
 from refbroker.testing import RefBroker
+from tests.support.patience import ANSWER, PROCESS
 from tests.support.waiting import wait_until
 from tests.support.wire import Wire
 
@@ -59,9 +60,10 @@ def committed(wire: Wire, group: str = GROUP) -> set[int]:
 
 
 def size(broker: Broker) -> int:
-    return sum(log.size_in_bytes() for log in broker.logs.logs() if log.topic == "__consumer_offsets")
+    return sum(log.size_in_bytes() for log in broker.parts.logs.logs() if log.topic == "__consumer_offsets")
 
 
+@pytest.mark.not_simulated("talks over sockets of its own")
 def test_compaction_keeps_the_latest_of_each_partition(tmp_path: Path) -> None:
     partitions, rounds = 100, 700
     with RefBroker(data_dir=tmp_path, **SMALL) as kafka, Wire(kafka.bootstrap_servers) as wire:
@@ -71,14 +73,14 @@ def test_compaction_keeps_the_latest_of_each_partition(tmp_path: Path) -> None:
             wire.ask(commit(offset, partitions), 8)
         # What is left is the active segment, and one record for each partition and group.
         wait_until(lambda: kafka.call(size) < 1.1 * SEGMENT_BYTES)
-        assert kafka.call(lambda broker: broker.cleaner.stats.records_removed) > rounds * partitions // 2
+        assert kafka.call(lambda broker: broker.parts.cleaner.stats.records_removed) > rounds * partitions // 2
         assert (committed(wire), committed(wire, "quiet")) == ({rounds - 1}, {7})
     with RefBroker(data_dir=tmp_path, **SMALL) as kafka, Wire(kafka.bootstrap_servers) as wire:
         assert (committed(wire), committed(wire, "quiet")) == ({rounds - 1}, {7})
 
 
+@pytest.mark.not_simulated("talks over sockets of its own")
 @pytest.mark.slow
-@pytest.mark.timeout(240)
 def test_a_million_commits_stay_a_small_topic_that_is_loaded_at_once(tmp_path: Path) -> None:
     partitions, in_flight = 200, 20
     rounds = 1_000_000 // partitions
@@ -97,6 +99,7 @@ def test_a_million_commits_stay_a_small_topic_that_is_loaded_at_once(tmp_path: P
         assert committed(wire) == {rounds - 1}
 
 
+@pytest.mark.not_simulated("runs threads or processes")
 @pytest.mark.parametrize("after", [50, 400])
 def test_a_crash_loses_no_commit_that_was_answered(tmp_path: Path, after: int) -> None:
     """Offsets grow: what is there after the crash is the last answered one, or the one that was under way."""
@@ -111,14 +114,14 @@ def test_a_crash_loses_no_commit_that_was_answered(tmp_path: Path, after: int) -
 
     def end(process: subprocess.Popen[str]) -> None:
         process.kill()
-        process.wait(30)
+        process.wait(PROCESS)
         assert process.stdout is not None
         process.stdout.close()
 
     process, address = start()
     answered = -1
     enough = threading.Event()
-    killer = threading.Thread(target=lambda: (enough.wait(30), os.kill(process.pid, signal.SIGKILL)))
+    killer = threading.Thread(target=lambda: (enough.wait(ANSWER), os.kill(process.pid, signal.SIGKILL)))
     try:
         with Wire(address) as wire:
             prepare(wire)
@@ -130,7 +133,7 @@ def test_a_crash_loses_no_commit_that_was_answered(tmp_path: Path, after: int) -
                     if answered == after:
                         enough.set()
             except (EOFError, OSError):
-                killer.join(30)
+                killer.join(ANSWER)
     finally:
         end(process)
     assert answered >= after

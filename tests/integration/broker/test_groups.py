@@ -6,6 +6,8 @@ import errno
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from kclient.protocol.frames import decode_response_header
 from kclient.protocol.messages.find_coordinator import FindCoordinatorRequest
 from kclient.protocol.messages.heartbeat import HeartbeatRequest
@@ -13,7 +15,7 @@ from kclient.protocol.messages.join_group import JoinGroupRequest, JoinGroupResp
 from kclient.protocol.messages.leave_group import LeaveGroupRequest
 from kclient.protocol.messages.sync_group import SyncGroupRequest
 from refbroker.broker import Broker
-from refbroker.coordinators.groups.coordinator import OFFSETS_TOPIC
+from refbroker.coordinators.internal_topic import OFFSETS_TOPIC
 from refbroker.testing import RefBroker, SimulatedDisk
 from tests.support.waiting import wait_until
 from tests.support.wire import Wire
@@ -59,6 +61,7 @@ def _heartbeat(wire: Wire, member: Any, group: str = "g") -> int:
     return int(wire.ask(request, 4).error_code)
 
 
+@pytest.mark.not_simulated("talks over sockets of its own")
 def test_sessions_go_by_the_clock_of_the_broker(kafka: RefBroker) -> None:
     kafka.clock.hold()
     with Wire(kafka.bootstrap_servers) as wire:
@@ -71,6 +74,7 @@ def test_sessions_go_by_the_clock_of_the_broker(kafka: RefBroker) -> None:
         assert _heartbeat(wire, member) == UNKNOWN_MEMBER
 
 
+@pytest.mark.not_simulated("talks over sockets of its own")
 def test_members_go_on_after_a_kill(kafka: RefBroker) -> None:
     with Wire(kafka.bootstrap_servers) as wire:
         member = _join(wire)
@@ -80,6 +84,7 @@ def test_members_go_on_after_a_kill(kafka: RefBroker) -> None:
         assert _heartbeat(wire, member) == 0
 
 
+@pytest.mark.not_simulated("talks over sockets of its own")
 def test_a_member_that_waits_does_not_hold_up_the_end_of_the_broker(kafka: RefBroker) -> None:
     with Wire(kafka.bootstrap_servers) as wire, Wire(kafka.bootstrap_servers) as other:
         member = _join(wire)
@@ -92,18 +97,20 @@ def test_a_member_that_waits_does_not_hold_up_the_end_of_the_broker(kafka: RefBr
         assert _heartbeat(wire, member) == 0, "the rebalance has not got to its end"
 
 
+@pytest.mark.not_simulated("talks over sockets of its own")
 def test_an_election_has_members_look_for_their_coordinator(kafka: RefBroker) -> None:
     with Wire(kafka.bootstrap_servers) as wire, Wire(kafka.bootstrap_servers) as other:
         member = _join(wire)
         told = other.ask(_join_request(""), JOIN_VERSION)
         other.send(_join_request(told.member_id), JOIN_VERSION)
         wait_until(lambda: _heartbeat(wire, member) == REBALANCING)
-        kafka.elect(OFFSETS_TOPIC, kafka.call(lambda broker: broker.groups.topic.partition_for("g")))
+        kafka.elect(OFFSETS_TOPIC, kafka.call(lambda broker: broker.parts.groups.topic.partition_for("g")))
         _, body = decode_response_header(JoinGroupRequest.api_key, JOIN_VERSION, other.read_frame())
         assert JoinGroupResponse.decode(body, JOIN_VERSION).error_code == NOT_COORDINATOR
         wait_until(lambda: _heartbeat(wire, member) == 0)
 
 
+@pytest.mark.not_simulated("talks over sockets of its own")
 def test_a_disk_that_fails_takes_its_groups_and_no_others(tmp_path: Path) -> None:
     first, second = tmp_path / "first", tmp_path / "second"
     with (
@@ -115,7 +122,7 @@ def test_a_disk_that_fails_takes_its_groups_and_no_others(tmp_path: Path) -> Non
         def homes(broker: Broker) -> dict[Path, str]:
             found = {}
             for name in (f"g{number}" for number in range(100)):
-                directory = broker.logs.directory_of(OFFSETS_TOPIC, broker.groups.topic.partition_for(name))
+                directory = broker.parts.logs.directory_of(OFFSETS_TOPIC, broker.parts.groups.topic.partition_for(name))
                 assert directory is not None
                 found[directory.path] = name
             return found

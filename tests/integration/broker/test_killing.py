@@ -14,6 +14,8 @@ import pytest
 from kclient import Producer
 from tests.support.killing import KILLS, TIMEOUT, Load, kclient_load, kill_under_load
 
+pytestmark = pytest.mark.not_simulated("kills processes")
+
 
 @pytest.mark.slow
 @pytest.mark.timeout(TIMEOUT)

@@ -15,6 +15,8 @@ from tests.support.killing import KILLS, TIMEOUT
 from tests.support.transaction_driver import Driver
 from tests.support.wire import Wire
 
+pytestmark = pytest.mark.not_simulated("kills processes")
+
 SETTINGS = {"transaction.state.log.num.partitions": "2", "offsets.topic.num.partitions": "1"}
 
 

@@ -46,7 +46,7 @@ def move(broker: RefBroker, topic: str, partition: int, directory: Path) -> None
 
 def place(broker: RefBroker, topic: str, partition: int) -> Path:
     def find(running: Any) -> Path:
-        path: Path = running.logs.directory_of(topic, partition).path
+        path: Path = running.parts.logs.directory_of(topic, partition).path
         return path
 
     return broker.call(find)
@@ -117,6 +117,7 @@ def _wait_for(load: Load, records: int) -> None:
     wait_until(lambda: min(map(len, load.acknowledged)) >= records)
 
 
+@pytest.mark.not_simulated("runs threads or processes")
 def test_nothing_is_lost_when_partitions_move_under_a_producer_and_a_consumer(
     broker: RefBroker, directories: list[Path]
 ) -> None:
@@ -126,7 +127,7 @@ def test_nothing_is_lost_when_partitions_move_under_a_producer_and_a_consumer(
             _wait_for(load, 100 * (turn + 1))
             for partition in range(PARTITIONS):
                 move(broker, "moving", partition, directories[(turn + partition) % len(directories)])
-            wait_until(lambda: broker.call(lambda running: len(running.moves)) == 0)
+            wait_until(lambda: broker.call(lambda running: len(running.parts.moves)) == 0)
             for partition in range(PARTITIONS):
                 assert place(broker, "moving", partition) == directories[(turn + partition) % len(directories)]
     for acknowledged, consumed in zip(load.acknowledged, load.consumed, strict=True):
@@ -134,10 +135,11 @@ def test_nothing_is_lost_when_partitions_move_under_a_producer_and_a_consumer(
         assert consumed == list(range(len(consumed)))
         assert len(consumed) == len(acknowledged) > 100
     broker.restart()
-    sizes = broker.call(lambda running: [running.logs.get("moving", p).log_end_offset for p in range(PARTITIONS)])
+    sizes = broker.call(lambda running: [running.parts.logs.get("moving", p).log_end_offset for p in range(PARTITIONS)])
     assert sizes == [len(acknowledged) for acknowledged in load.acknowledged]
 
 
+@pytest.mark.not_simulated("talks over sockets of its own")
 def test_without_the_disk_of_the_metadata_the_broker_ends_and_comes_back_when_it_is_mended(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -147,7 +149,7 @@ def test_without_the_disk_of_the_metadata_the_broker_ends_and_comes_back_when_it
         broker.create_topic("kept", 2)
         with Producer(bootstrap_servers=broker.bootstrap_servers) as producer:
             producer.send("kept", b"value", partition=0).result(20)
-        ended = broker.call(lambda running: running.failed)
+        ended = broker.call(lambda running: running.parts.failed)
         disk.fail(path_prefix=paths[0])
         with Wire(broker.bootstrap_servers) as wire, caplog.at_level(logging.CRITICAL):
             with pytest.raises(KafkaStorageError):
@@ -165,6 +167,7 @@ def test_without_the_disk_of_the_metadata_the_broker_ends_and_comes_back_when_it
         assert found == [b"value"]
 
 
+@pytest.mark.not_simulated("runs threads or processes")
 def test_a_process_whose_data_directory_is_gone_says_so_and_ends(tmp_path: Path) -> None:
     settings = {"log.flush.offset.checkpoint.interval.ms": "50"}
     with BrokerProcess(tmp_path / "data", settings=settings) as process:

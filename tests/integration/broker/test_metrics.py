@@ -28,8 +28,11 @@ from refbroker.metrics.counters import Closed
 from refbroker.metrics.exposition import CONTENT_TYPE
 from refbroker.server.metrics.page import MetricsPage
 from refbroker.testing import RefBroker
+from tests.support.patience import ANSWER, PROCESS
 from tests.support.waiting import wait_until
 from tests.support.wire import Wire, fetch_request, frame, produce_request
+
+pytestmark = pytest.mark.not_simulated("reads pages over HTTP")
 
 REQUESTS = "kafka_network_requestmetrics_requests_total"
 CLOSED = "kafka_server_socket_server_metrics_connection_close_total"
@@ -38,7 +41,7 @@ CLOSED = "kafka_server_socket_server_metrics_connection_close_total"
 @pytest.fixture
 def page(kafka: RefBroker) -> Iterator[MetricsPage]:
     """The page of a running broker."""
-    page = kafka.call(lambda broker: MetricsPage(broker, "127.0.0.1", 0))
+    page = kafka.call(lambda broker: MetricsPage(broker.collect_metrics, "127.0.0.1", 0))
     kafka.wait_for(lambda _: page.__aenter__())
     yield page
     kafka.wait_for(lambda _: page.__aexit__(None, None, None))
@@ -46,7 +49,7 @@ def page(kafka: RefBroker) -> Iterator[MetricsPage]:
 
 def scrape(url: str) -> dict[str, Metric]:
     host, path = re.fullmatch(r"http://([^/]+)(/.*)", url).groups()  # type: ignore[union-attr]
-    with contextlib.closing(http.client.HTTPConnection(host, timeout=10)) as connection:
+    with contextlib.closing(http.client.HTTPConnection(host, timeout=ANSWER)) as connection:
         connection.request("GET", path)
         response = connection.getresponse()
         text = response.read().decode()
@@ -186,7 +189,7 @@ def test_flushes_and_what_retention_deletes_are_counted(kafka: RefBroker) -> Non
         wire.ask(produce_request("t", b"v"), 9)
     before = kafka.metrics()
     kafka.log("t").flush()
-    kafka.wait_for(lambda broker: broker.logs.apply_retention())
+    kafka.wait_for(lambda broker: broker.parts.logs.apply_retention())
     after = kafka.metrics()
 
     flushes = "kafka_log_logflushstats_logflushrateandtimems"
@@ -202,10 +205,11 @@ def test_the_progress_of_compaction_is_counted(kafka: RefBroker) -> None:
     for _ in range(3):
         builder.append(1_700_000_000_000, b"key", b"value")
     records = bytes(builder.build())
-    kafka.call(lambda broker: broker.logs.get("t", 0).append(records, leader_epoch=0, now_ms=broker.clock()))  # type: ignore[union-attr]
-    kafka.call(lambda broker: broker.logs.get("t", 0).roll())  # type: ignore[union-attr]
+    log = kafka.log("t")
+    kafka.call(lambda broker: log.append(records, leader_epoch=0, now_ms=broker.parts.clock()))
+    kafka.call(lambda broker: log.roll())
     before = kafka.metrics()
-    kafka.wait_for(lambda broker: broker.cleaner.clean_due())
+    kafka.wait_for(lambda broker: broker.parts.cleaner.clean_due())
     after = kafka.metrics()
 
     uncleaned = "refbroker_log_cleaner_uncleaned_bytes"
@@ -276,10 +280,10 @@ def test_the_page_is_answered_under_load(kafka: RefBroker, page: MetricsPage) ->
 
 
 def test_the_page_ends_with_the_broker_and_its_pending_requests(kafka: RefBroker) -> None:
-    page = kafka.call(lambda broker: MetricsPage(broker, "127.0.0.1", 0))
+    page = kafka.call(lambda broker: MetricsPage(broker.collect_metrics, "127.0.0.1", 0))
     kafka.wait_for(lambda _: page.__aenter__())
     host, port = re.fullmatch(r"http://([^:]+):(\d+)/metrics", page.url).groups()  # type: ignore[union-attr]
-    with socket.create_connection((host, int(port)), timeout=10) as silent:
+    with socket.create_connection((host, int(port)), timeout=ANSWER) as silent:
         kafka.wait_for(lambda _: page.__aexit__(None, None, None))
         assert silent.recv(1) == b""
 
@@ -307,7 +311,7 @@ def test_run_serves_the_page_and_says_where(tmp_path: Path) -> None:
             families = scrape(found[1])
         finally:
             process.send_signal(signal.SIGTERM)
-        _, errors = process.communicate(timeout=20)
+        _, errors = process.communicate(timeout=PROCESS)
 
     assert value(families, "kafka_server_replicamanager_partitioncount") == 0
     assert process.returncode == 0
@@ -319,7 +323,7 @@ def test_run_says_that_the_port_of_the_page_is_in_use(tmp_path: Path) -> None:
         port = str(taken.getsockname()[1])
         command = [sys.executable, "-m", "refbroker", "run", "--port", "0", "--data-dir", str(tmp_path)]
         done = subprocess.run(
-            [*command, "--metrics-port", port], capture_output=True, text=True, timeout=30, env=dict(os.environ)
+            [*command, "--metrics-port", port], capture_output=True, text=True, timeout=PROCESS, env=dict(os.environ)
         )
 
     assert done.returncode == 2

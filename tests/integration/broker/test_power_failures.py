@@ -15,10 +15,10 @@ import pytest
 
 from kclient import Consumer, Producer, RecordMetadata, TopicPartition
 from refbroker.testing import RefBroker, SimulatedDisk
+from tests.support.patience import CHANGE, GUARD
 
 FAILURES = int(os.environ.get("KCLIENT_POWER_FAILURES", "10"))
 PARTITIONS = 3
-SECONDS = 60.0
 SETTINGS = {
     "log.flush.interval.messages": "1",
     "log.segment.bytes": "1048576",
@@ -45,7 +45,7 @@ class Acknowledged:
 
     def wait_for(self, count: int) -> None:
         with self.changed:
-            assert self.changed.wait_for(lambda: self.count >= count, SECONDS), f"{self.count} of {count} were answered"
+            assert self.changed.wait_for(lambda: self.count >= count, CHANGE), f"{self.count} of {count} were answered"
 
 
 def send_while_the_power_fails(kafka: RefBroker, producer: Producer, rng: random.Random) -> Acknowledged:
@@ -71,13 +71,14 @@ def send_while_the_power_fails(kafka: RefBroker, producer: Producer, rng: random
             kafka.stop()
         kafka.lose_power(rng.randrange(1 << 30))
         kafka.start()
-    producer.flush(SECONDS)
+    producer.flush(CHANGE)
     told.wait_for(sent)
     assert sum(map(len, told.offsets.values())) == sent
     return told
 
 
-@pytest.mark.timeout(60 + FAILURES * 3)
+@pytest.mark.not_simulated("waits on a condition of threads")
+@pytest.mark.timeout(GUARD + 3 * FAILURES)
 def test_what_was_acknowledged_and_flushed_is_there_once_and_in_order(rng: random.Random) -> None:
     with RefBroker(disk=SimulatedDisk(), settings=SETTINGS) as kafka:
         kafka.create_topic("orders", PARTITIONS)

@@ -12,6 +12,7 @@ import pytest
 from kclient import Consumer, Producer, TopicPartition
 from kclient.errors import OffsetOutOfRangeError
 from refbroker.testing import RefBroker
+from tests.support.patience import ANSWER
 from tests.support.waiting import wait_until
 
 SEGMENT_BYTES = 1 << 20
@@ -33,6 +34,7 @@ def produce(kafka: RefBroker, count: int, first: int = 0) -> None:
             producer.send("orders", VALUE, key=str(number).encode(), partition=0)
 
 
+@pytest.mark.not_simulated("runs threads or processes")
 def test_a_consumer_that_keeps_up_misses_nothing_and_a_slow_one_goes_on_from_what_is_left() -> None:
     with broker(log_retention_bytes=2 * SEGMENT_BYTES, log_segment_delete_delay_ms=50) as kafka:
         kafka.create_topic("orders")
@@ -57,7 +59,7 @@ def test_a_consumer_that_keeps_up_misses_nothing_and_a_slow_one_goes_on_from_wha
                 wait_until(lambda reached=first + 500: len(seen) >= reached)  # type: ignore[misc]
                 if first == 0:
                     assert next(iter(slow.poll(timeout=5.0))).offset == 0
-            follower.join(30)
+            follower.join(ANSWER)
             assert seen == list(range(RECORDS))
             wait_until(lambda: log_start(kafka) > 0)
             wait_until(lambda: kafka.log("orders").size_in_bytes() <= 3 * SEGMENT_BYTES)
@@ -91,7 +93,7 @@ def test_time_moves_on_and_the_log_is_emptied_under_a_consumer(tmp_path: Path) -
 
 def step(kafka: RefBroker, ms: int) -> None:
     """Move the broker's clock, as time would."""
-    kafka.call(lambda running: running.clock.step(ms))
+    kafka.call(lambda running: running.parts.clock.step(ms))
 
 
 def poll_until(consumer: Consumer[Any, Any], done: Callable[[], bool]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
@@ -33,7 +34,7 @@ from refbroker.coordinators.runtime import (
     coordinator_error,
 )
 from refbroker.coordinators.timers import ClockTimers
-from refbroker.log import Origin
+from refbroker.log import FileRange, Origin
 from refbroker.metadata.image import TOPIC_RESOURCE
 from refbroker.runtime.clock import Clock
 from refbroker.testing.control.elections import elect
@@ -85,16 +86,17 @@ class Runtime(CoordinatorRuntime[Numbers]):
     """A runtime that a test waits for."""
 
     def __init__(self, harness: Harness, **options: Any) -> None:
-        super().__init__(harness.broker, TOPIC, Numbers, load_buffer_bytes=options.pop("load_buffer_bytes", 1 << 20))
+        broker, load_buffer_bytes = harness.broker, options.pop("load_buffer_bytes", 1 << 20)
+        super().__init__(broker.partitions, broker.clock, TOPIC, Numbers, load_buffer_bytes=load_buffer_bytes)
         harness.broker.metadata.listeners.append(self.follow)
         self.catch_up()
 
     async def loaded(self, partition: int = 0) -> Numbers:
         """The state, once it is loaded."""
-        shard = self._shards[partition]
-        if shard.loading is not None:
-            await shard.loading
-        return self.machine(partition)
+        owned = self._owned[partition]
+        if owned.loading is not None:
+            await owned.loading
+        return self.shard(partition)
 
     def set(self, partition: int = 0, **numbers: int | None) -> str:
         """Write numbers; the answer is theirs."""
@@ -149,9 +151,9 @@ async def test_what_is_written_is_replayed_and_then_answered(harness: Harness, r
     assert runtime.partitions() == [0, 1]
     assert runtime.set(a=1, b=2) == "0 before"
     assert runtime.set(a=None, c=3) == "2 before"
-    machine = runtime.machine(0)
+    machine = runtime.shard(0)
     assert (machine.numbers, machine.offsets, machine.heard) == ({"b": 2, "c": 3}, [0, 1, 2, 3], ["loaded"])
-    assert runtime.machine(1).numbers == {}
+    assert runtime.shard(1).numbers == {}
     assert _log(harness).log_end_offset == 4
 
 
@@ -174,7 +176,7 @@ async def test_an_operation_that_is_refused_changes_nothing(harness: Harness, ru
 async def test_records_that_the_state_has_already_are_not_replayed(runtime: Runtime) -> None:
     told: list[KafkaError | None] = []
     runtime.write(0, lambda machine: CoordinatorResult([record("a", 1)], None, told.append, replayed=False))
-    assert (runtime.machine(0).numbers, told) == ({}, [None])
+    assert (runtime.shard(0).numbers, told) == ({}, [None])
 
 
 async def test_a_failed_append_is_answered_as_coordinators_do_and_changes_nothing(
@@ -187,7 +189,7 @@ async def test_a_failed_append_is_answered_as_coordinators_do_and_changes_nothin
         with pytest.raises(expected):
             runtime.write(0, lambda machine: CoordinatorResult([value], None, told.append))
         assert type(told.pop()) is expected
-        assert runtime.machine(0).numbers == {"a": 1}
+        assert runtime.shard(0).numbers == {"a": 1}
 
     harness.assign(TOPIC, 7)
     configure(harness, min_insync_replicas="2")
@@ -204,13 +206,13 @@ async def test_a_long_list_of_independent_records_goes_in_several_batches(harnes
     with pytest.raises(UnknownServerError):
         runtime.write(0, lambda machine: CoordinatorResult(records, None))
     runtime.write(0, lambda machine: CoordinatorResult(records, None, atomic=False))
-    assert len(runtime.machine(0).numbers) == 100
+    assert len(runtime.shard(0).numbers) == 100
     assert _log(harness).log_end_offset == 100
 
 
 async def test_what_a_transaction_writes_counts_when_it_is_committed(harness: Harness, runtime: Runtime) -> None:
     runtime.write(0, lambda machine: CoordinatorResult([record("a", 1)], None), producer_id=7, producer_epoch=0)
-    assert runtime.machine(0).numbers == {}
+    assert runtime.shard(0).numbers == {}
     marker = control_batch(COMMIT, producer_id=7, producer_epoch=0, coordinator_epoch=0, timestamp=START_MS)
     _log(harness).append(marker, leader_epoch=0, origin=Origin.COORDINATOR, now_ms=START_MS)
     runtime.close()
@@ -231,10 +233,10 @@ async def test_the_state_comes_back_from_the_log_and_until_then_it_is_loading(
     again = Runtime(harness)
     for _ in range(2):
         with pytest.raises(CoordinatorLoadInProgressError):
-            again.machine(0)
+            again.shard(0)
         with pytest.raises(CoordinatorLoadInProgressError):
             again.set(c=3)
-    assert again.machine(1).heard == ["loaded"], "which has nothing to load"
+    assert again.shard(1).heard == ["loaded"], "which has nothing to load"
     machine = await again.loaded()
     assert (machine.numbers, machine.offsets, machine.heard) == ({"b": 2}, [0, 1, 2], ["loaded"])
     assert again.set(c=3) == "1 before"
@@ -248,11 +250,11 @@ async def test_loading_lets_others_have_the_loop_between_its_pieces(harness: Har
     runtime.close()
     again = Runtime(harness)
     seen: set[int] = set()
-    shard = again._shards[0]
-    while shard.state is ShardState.LOADING:
-        seen.add(len(shard.machine.numbers) // RECORDS_IN_A_PIECE)
+    owned = again._owned[0]
+    while owned.state is ShardState.LOADING:
+        seen.add(len(owned.shard.numbers) // RECORDS_IN_A_PIECE)
         await asyncio.sleep(0)
-    assert len(again.machine(0).numbers) == pieces * RECORDS_IN_A_PIECE
+    assert len(again.shard(0).numbers) == pieces * RECORDS_IN_A_PIECE
     assert len(seen) >= pieces - 1
     again.close()
 
@@ -299,37 +301,63 @@ async def test_a_partition_that_cannot_be_loaded_is_nobodys_and_the_others_are_s
 
 async def test_a_new_epoch_of_the_leader_unloads_and_loads_anew(harness: Harness, runtime: Runtime) -> None:
     runtime.set(a=1)
-    before = runtime.machine(0)
+    before = runtime.shard(0)
     elect(harness.broker, TOPIC, 0)
     assert before.heard == ["loaded", "unloaded"]
     after = await runtime.loaded()
     assert after is not before
     assert after.numbers == {"a": 1}
-    assert runtime.machine(1).heard == ["loaded"]
+    assert runtime.shard(1).heard == ["loaded"]
 
 
 async def test_a_topic_that_is_deleted_has_no_coordinators(harness: Harness, runtime: Runtime) -> None:
     runtime.set(a=1)
-    before = runtime.machine(0)
+    before = runtime.shard(0)
     topics = [DeleteTopicsRequest.DeleteTopicState(name=TOPIC)]
     harness.send(DeleteTopicsRequest(topics=topics, timeout_ms=1000), 6)
     assert before.heard == ["loaded", "unloaded"]
     with pytest.raises(NotCoordinatorError):
-        runtime.machine(0)
+        runtime.shard(0)
     harness.create(TOPIC, 1)
-    assert runtime.machine(0).numbers == {}
+    assert runtime.shard(0).numbers == {}
+
+
+async def test_a_load_that_is_given_up_ends_after_its_read(
+    harness: Harness, runtime: Runtime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runtime.set(a=1)
+    runtime.close()
+    begun, go_on, read = threading.Event(), threading.Event(), FileRange.read
+
+    def slow_read(records: FileRange) -> bytes:
+        begun.set()
+        assert go_on.wait(20)
+        return read(records)
+
+    monkeypatch.setattr(FileRange, "read", slow_read)
+    again = Runtime(harness)
+    loading = again._owned[0].loading
+    assert loading is not None
+    assert await asyncio.to_thread(begun.wait, 20)
+    again.close()
+    for _ in range(3):
+        await asyncio.sleep(0)
+    assert not loading.done()
+    go_on.set()
+    with pytest.raises(asyncio.CancelledError):
+        await loading
 
 
 async def test_loading_ends_when_the_broker_gives_up_the_partition(harness: Harness, runtime: Runtime) -> None:
     runtime.set(a=1)
     runtime.close()
     again = Runtime(harness)
-    shard = again._shards[0]
+    owned = again._owned[0]
     again.close()
-    assert shard.loading is not None
+    assert owned.loading is not None
     with pytest.raises(asyncio.CancelledError):
-        await shard.loading
-    assert (shard.state, shard.machine.heard) == (ShardState.CLOSED, [])
+        await owned.loading
+    assert (owned.state, owned.shard.heard) == (ShardState.CLOSED, [])
 
 
 # Timers
@@ -350,15 +378,15 @@ async def test_timers_of_a_state_machine_write_when_their_time_has_come(harness:
     runtime.write(0, later)
     harness.clock.step(999)
     await _turns()
-    assert runtime.machine(0).numbers == {}
+    assert runtime.shard(0).numbers == {}
     harness.clock.step(1)
     await _turns()
-    assert runtime.machine(0).numbers == {"late": 1}
+    assert runtime.shard(0).numbers == {"late": 1}
     assert _log(harness).log_end_offset == 1
 
 
 async def test_a_timer_that_cannot_write_tries_again_if_it_is_told_to(harness: Harness, runtime: Runtime) -> None:
-    context = runtime.machine(0).context
+    context = runtime.shard(0).context
     harness.assign(TOPIC, 7)
     configure(harness, min_insync_replicas="2")
     context.schedule("once", 10, lambda: CoordinatorResult([record("once", 1)], None))
@@ -368,7 +396,7 @@ async def test_a_timer_that_cannot_write_tries_again_if_it_is_told_to(harness: H
     configure(harness, min_insync_replicas="1")
     harness.clock.step(500)
     await _turns()
-    assert runtime.machine(0).numbers == {"again": 1}
+    assert runtime.shard(0).numbers == {"again": 1}
 
 
 async def test_timers_end_with_the_shard(harness: Harness, runtime: Runtime) -> None:
@@ -378,7 +406,7 @@ async def test_timers_end_with_the_shard(harness: Harness, runtime: Runtime) -> 
         done.append("done")
         return CoordinatorResult((), None)
 
-    runtime.machine(0).context.schedule("t", 10, note)
+    runtime.shard(0).context.schedule("t", 10, note)
     elect(harness.broker, TOPIC, 0)
     harness.clock.step(10)
     await _turns()

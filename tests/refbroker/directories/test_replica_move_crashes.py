@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 
 from refbroker.directories import moves as replica_moves
-from refbroker.server.server import Server
 from refbroker.testing.simulated_disk import SimulatedDisk
 from tests.refbroker.directories.directories import ask, entries, log_of, moved, values
 from tests.support.broker_harness import Harness
@@ -35,12 +34,6 @@ class Case:
         self.acknowledged: list[bytes] = []
         self._paths = paths
         self._unsure: list[bytes] = []
-        self._serve()
-
-    def _serve(self) -> None:
-        # One that listens nowhere: the broker closes it when it has lost its metadata.
-        broker = self.harness.broker
-        broker.server = Server(broker.config, self.harness.dispatcher, broker.metrics)
 
     async def work(self) -> None:
         """Write, move and let time pass in some order, on disks of which one may fail from some point on."""
@@ -74,7 +67,6 @@ class Case:
         self.harness.close()
         self.disk.lose_unflushed(self.rng.randrange(1 << 30))
         self.harness.open()
-        self._serve()
 
     def check(self) -> None:
         found = [value for _, value in values(self.harness)]

@@ -21,7 +21,7 @@ from kclient.errors import (
 )
 from kclient.protocol.messages.produce import ProduceRequest
 from kclient.records import BatchBuilder
-from refbroker.server.dispatch import CloseConnectionError
+from refbroker.handlers.context import CloseConnectionError
 from tests.support.broker_harness import Harness, batch, produce_request
 
 

@@ -15,9 +15,9 @@ from kclient.protocol.messages.incremental_alter_configs import IncrementalAlter
 from kclient.protocol.messages.list_offsets import ListOffsetsRequest
 from kclient.protocol.messages.produce import ProduceRequest
 from kclient.records import COMMIT, control_batch, read_batches
+from refbroker.handlers.context import CloseConnectionError
 from refbroker.metrics import table
 from refbroker.metrics.exposition import as_dict
-from refbroker.server.dispatch import CloseConnectionError
 from refbroker.server.metrics.collect import collect
 from tests.refbroker.committing import GroupHarness
 from tests.support.broker_harness import Harness, turns
@@ -336,7 +336,7 @@ async def test_a_producer_whose_batches_were_all_compacted_away_goes_on_after_a_
 
 async def test_what_is_counted_of_open_transactions(harness: Harness) -> None:
     async def values() -> tuple[Any, ...]:
-        found = as_dict(await collect(harness.broker))
+        found = as_dict(await collect(harness.broker, harness.broker.cleaner, 0))
         of_partition = (table.LAST_STABLE, table.LAST_STABLE_LAG, table.LAST_STABLE_AGE)
         return (
             *(found[metric.name]["t"]["0"] for metric in of_partition),

@@ -8,6 +8,8 @@ import pytest
 
 from kclient.protocol.messages.describe_configs import DescribeConfigsRequest
 from kclient.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
+from refbroker.broker import plan_background
+from refbroker.runtime.background import Background
 from tests.support.broker_harness import Harness, turns
 from tests.support.raw_producer import RawProducer
 
@@ -74,12 +76,13 @@ async def test_how_often_producers_are_looked_at_is_a_setting_that_is_shown_only
     producer = RawProducer(harness.send, None)
     producer.init()
     producer.send("t", timestamp=harness.clock())
-    harness.broker._plan_background()
-    harness.broker.background.start()
+    background = Background(harness.clock)
+    plan_background(background, harness.broker)
+    background.start()
     for passed_ms, left in ((4_999, 1), (1_000, 0)):
         await turns()
         harness.clock.step(passed_ms)
         await turns()
         assert remembered(harness) == left
-    await harness.broker.background.stop()
+    await background.stop()
     harness.close()

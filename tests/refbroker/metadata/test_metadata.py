@@ -179,6 +179,6 @@ async def test_producer_ids_are_never_given_twice(harness: Harness) -> None:
 async def test_a_name_that_is_there_in_other_letters_for_the_metrics_is_refused(harness: Harness) -> None:
     harness.create("a.b")
     with pytest.raises(InvalidTopicError, match=r"collides with existing topic: a\.b"):
-        plan_topic(harness.broker, NewTopic("a_b"))
+        plan_topic(harness.broker.controller, NewTopic("a_b"))
     with pytest.raises(TopicExistsError):
-        plan_topic(harness.broker, NewTopic("a.b"))
+        plan_topic(harness.broker.controller, NewTopic("a.b"))

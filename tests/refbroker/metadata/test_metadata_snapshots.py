@@ -48,7 +48,6 @@ from refbroker.metadata.snapshot_file import (
 )
 from refbroker.metadata.versions import LATEST
 from refbroker.runtime.clock import Clock
-from refbroker.server.server import Server
 from refbroker.testing.simulated_disk import SimulatedDisk
 from tests.support.broker_harness import START_MS, Harness
 
@@ -302,8 +301,6 @@ async def test_changes_while_one_is_written_are_not_in_it(harness: Harness, monk
 async def test_there_is_none_of_what_is_not_in_the_log_for_good(tmp_path: Path) -> None:
     disk = SimulatedDisk()
     harness = Harness(tmp_path / "data", files=disk)
-    # The broker ends by itself when it has lost its metadata, and closes the server it has.
-    harness.broker.server = Server(harness.broker.config, harness.dispatcher, harness.broker.metrics)
     disk.fail(operation="fsync")
     with pytest.raises(KafkaStorageError):
         harness.create("a")
@@ -458,9 +455,11 @@ async def test_the_background_takes_and_removes_snapshots(tmp_path: Path) -> Non
     def count() -> int:
         return len(list((tmp_path / "data" / "__cluster_metadata-0").glob("*.checkpoint")))
 
-    async with Broker(BrokerConfig(settings), clock=clock, files=Files(durable=False)) as broker, asyncio.timeout(10):
+    started = await Broker.start(BrokerConfig(settings), clock=clock, files=Files(durable=False))
+    async with started as broker, asyncio.timeout(10):
+        metadata = broker.parts.metadata
         for expected in (1, 2):
-            broker.metadata.append([ConfigRecord(resource_type=4, resource_name="", name="a", value=f"{expected}")])
+            metadata.append([ConfigRecord(resource_type=4, resource_name="", name="a", value=f"{expected}")])
             while count() < expected:
                 clock.step(TAKE_SNAPSHOT_MS)
                 await asyncio.sleep(0)

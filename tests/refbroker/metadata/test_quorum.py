@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -21,6 +22,7 @@ from kclient.protocol.messages.records.metadata_log import (
 )
 from kclient.records import read_batches
 from refbroker.broker import Broker
+from refbroker.building import BrokerParts, build
 from refbroker.config import BrokerConfig
 from refbroker.log import Files
 from refbroker.metadata.bootstrap import bootstrap_records, write_bootstrap
@@ -239,12 +241,12 @@ async def test_a_clean_stop_leaves_the_broker_fenced_and_its_partitions_without_
     harness = Harness(tmp_path / "data")
     harness.create("a")
     harness.broker.logs.close()
-    async with Broker(BrokerConfig(settings), clock=Clock(), files=FILES) as broker:
-        epoch = broker.broker_epoch
-        assert broker.metadata.image.topics["a"].partitions[0].leader == 1
-    [registration] = broker.metadata.image.brokers.values()
+    async with await Broker.start(BrokerConfig(settings), files=FILES) as broker:
+        epoch, image = broker.parts.broker_epoch, broker.parts.metadata.image
+        assert image.topics["a"].partitions[0].leader == 1
+    [registration] = image.brokers.values()
     assert (registration.fenced, registration.in_controlled_shutdown) == (True, True)
-    partition = broker.metadata.image.topics["a"].partitions[0]
+    partition = image.topics["a"].partitions[0]
     assert (partition.leader, partition.isr) == (-1, [1])
     mark = json.loads((tmp_path / "data" / ".kafka_cleanshutdown").read_text())
     assert mark == {"version": 0, "brokerEpoch": epoch}
@@ -285,11 +287,8 @@ async def test_the_metadata_log_is_where_it_is_told_to_be(tmp_path: Path, among:
         "listeners": "PLAINTEXT://127.0.0.1:9092",
     }
 
-    def start() -> Broker:
-        broker = Broker(BrokerConfig(settings), clock=Clock(), files=FILES)
-        broker.port = 9092
-        broker.open()
-        return broker
+    def start() -> BrokerParts:
+        return build(BrokerConfig(settings), Clock(), FILES, random.SystemRandom(), 9092)
 
     broker = start()
     assert (other / "__cluster_metadata-0" / "quorum-state").exists()

@@ -15,6 +15,7 @@ import pytest
 from kclient.errors import IllegalStateError
 from refbroker.server import http as refbroker_http
 from refbroker.server.http import BODY_LIMIT, HttpError, HttpRequest, HttpResponse, HttpServer, json_response
+from tests.support.waiting import wait_until
 
 LOOPBACK = "127.0.0.1"
 
@@ -118,6 +119,20 @@ def test_a_body_at_the_limit_is_taken_and_one_byte_more_is_not(server: HttpServe
         (b"BREW /echo HTTP/1.1\r\n\r\n", b"501"),
         (b"\x00\x00\x00\x10 not HTTP at all\r\n\r\n", b"400"),
     ],
+    ids=[
+        "length that is not a number",
+        "negative length",
+        "length of 5000 digits",
+        "body that ends early",
+        "chunked body",
+        "address that cannot be parsed",
+        "too many query fields",
+        "line that is too long",
+        "too many headers",
+        "unknown version",
+        "unknown method",
+        "not HTTP",
+    ],
 )
 def test_bad_input_is_answered_with_an_error_in_json(server: HttpServer, head: bytes, status: bytes) -> None:
     answer = send_raw(server, head)
@@ -184,25 +199,28 @@ def test_close_cuts_connections_that_have_sent_nothing() -> None:
 
 
 def test_close_waits_for_a_request_that_is_being_handled() -> None:
-    entered, leave = threading.Event(), threading.Event()
+    entered, closed = threading.Event(), threading.Event()
     answers: list[tuple[int, dict[str, object]]] = []
+
+    def refuses_connections() -> bool:
+        with socket.socket() as other:
+            return other.connect_ex((LOOPBACK, server.port)) != 0
 
     def slow(request: HttpRequest) -> HttpResponse:
         entered.set()
-        leave.wait(10)
-        return json_response({"done": True})
+        wait_until(refuses_connections)
+        # A close that does not wait for this request returns within this time; one that waits never does.
+        return json_response({"closed": closed.wait(0.3)})
 
     server = HttpServer(LOOPBACK, 0, {("GET", "/slow"): slow})
     server.start()
     client = threading.Thread(target=lambda: answers.append(ask(server, "GET", "/slow")))
     client.start()
     assert entered.wait(10)
-    closing = threading.Thread(target=server.close)
-    closing.start()
-    leave.set()
-    closing.join(10)
+    server.close()
+    closed.set()
     client.join(10)
-    assert answers == [(200, {"done": True})]
+    assert answers == [(200, {"closed": False})]
 
 
 def test_close_gives_up_on_a_handler_that_does_not_end(

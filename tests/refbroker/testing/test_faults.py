@@ -22,6 +22,7 @@ from kclient.protocol.messages.metadata import MetadataRequest
 from kclient.protocol.messages.produce import ProduceRequest
 from kclient.records import read_batches
 from refbroker.handlers.registry import APIS
+from refbroker.server.dispatch import Waiting
 from refbroker.testing.faults import Faults, Rule
 from refbroker.testing.faults.error_answers import has_codes, has_codes_of_topics, merge, outline, places_of, put_code
 from refbroker.testing.faults.injection import Exchange
@@ -159,7 +160,7 @@ def test_errors_of_a_topic_and_the_answer_to_the_rest_make_a_whole_answer(api: s
 
 async def test_a_topic_is_told_from_other_config_resources(harness: Harness) -> None:
     harness.create("orders")
-    fault = harness.broker.faults.fail("IncrementalAlterConfigs", "POLICY_VIOLATION", topic="orders")
+    fault = harness.faults.fail("IncrementalAlterConfigs", "POLICY_VIOLATION", topic="orders")
     config = IncrementalAlterConfigsRequest.AlterableConfig
     resource = IncrementalAlterConfigsRequest.AlterConfigsResource
     request = IncrementalAlterConfigsRequest(
@@ -296,7 +297,7 @@ def stored(harness: Harness, topic: str, partition: int = 0) -> int:
 async def test_other_partitions_of_the_same_request_go_through_untouched(harness: Harness) -> None:
     harness.create("orders", 2)
     harness.create("bills")
-    faults = harness.broker.faults
+    faults = harness.faults
     everything = (("orders", 0), ("orders", 1), ("bills", 0))
     one = faults.fail("Produce", "NOT_LEADER_OR_FOLLOWER", topic="orders", partition=1)
     answer = await ask(harness, produce_to(*everything), 9)
@@ -311,7 +312,7 @@ async def test_other_partitions_of_the_same_request_go_through_untouched(harness
 
 async def test_an_error_after_the_effect_only_says_so(harness: Harness) -> None:
     harness.create("orders", 2)
-    faults = harness.broker.faults
+    faults = harness.faults
     faults.fail("Produce", "REQUEST_TIMED_OUT", when="after", topic="orders", partition=0)
     answer = await ask(harness, produce_to(("orders", 0), ("orders", 1)), 9)
     assert results(answer) == {("orders", 0): 7, ("orders", 1): 0}
@@ -323,7 +324,7 @@ async def test_an_error_after_the_effect_only_says_so(harness: Harness) -> None:
 
 async def test_requests_that_do_not_match_are_left_alone(harness: Harness) -> None:
     harness.create("orders")
-    faults = harness.broker.faults
+    faults = harness.faults
     others = [
         faults.fail("Fetch", 6),
         faults.fail("Produce", 6, topic="bills"),
@@ -340,7 +341,7 @@ async def test_requests_that_do_not_match_are_left_alone(harness: Harness) -> No
 
 async def test_topics_are_known_by_their_ids_too(harness: Harness) -> None:
     topic_id = harness.create("orders")
-    fault = harness.broker.faults.fail("Produce", 6, topic="orders")
+    fault = harness.faults.fail("Produce", 6, topic="orders")
     data = ProduceRequest.PartitionProduceData(index=0, records=batch(b"v"))
     topic = ProduceRequest.TopicProduceData(topic_id=topic_id, partition_data=[data])
     answer = await ask(harness, ProduceRequest(acks=-1, topic_data=[topic]), 13)
@@ -350,7 +351,7 @@ async def test_topics_are_known_by_their_ids_too(harness: Harness) -> None:
 
 async def test_metadata_keeps_its_brokers_and_creates_no_topic_that_is_to_fail(harness: Harness) -> None:
     harness.create("bills")
-    faults = harness.broker.faults
+    faults = harness.faults
     names = [MetadataRequest.MetadataRequestTopic(name=name) for name in ("orders", "bills")]
     faults.fail("Metadata", "LEADER_NOT_AVAILABLE", topic="orders")
     answer = await ask(harness, MetadataRequest(topics=names), 12)
@@ -397,7 +398,7 @@ async def test_a_fetch_session_is_told_an_error_of_a_partition_it_does_not_name(
     harness.produce("orders", b"v", partition=1)
     first = await ask(harness, fetch_request(0, 0, 0, 1), 11)
     assert fetched(first) == {0: (0, 0), 1: (0, 1)}
-    fault = harness.broker.faults.fail("Fetch", 6, topic="orders", partition=0, count=2)
+    fault = harness.faults.fail("Fetch", 6, topic="orders", partition=0, count=2)
     # Nothing is named: the session knows. An error does not wait for records.
     answer = await asyncio.wait_for(ask(harness, fetch_request(first.session_id, 1, wait_ms=60_000), 11), 10)
     assert (answer.session_id, fetched(answer)) == (first.session_id, {0: (6, 0), 1: (0, 1)})
@@ -411,17 +412,18 @@ async def test_a_fetch_session_is_told_an_error_of_a_partition_it_does_not_name(
 async def test_an_error_of_a_whole_fetch_leaves_its_session_where_it_was(harness: Harness) -> None:
     harness.create("orders")
     first = await ask(harness, fetch_request(0, 0, 0), 11)
-    harness.broker.faults.fail("Fetch", "FETCH_SESSION_ID_NOT_FOUND")
+    harness.faults.fail("Fetch", "FETCH_SESSION_ID_NOT_FOUND")
     answer = await ask(harness, fetch_request(first.session_id, 1), 11)
     assert (answer.error_code, answer.responses) == (70, [])
     assert (await ask(harness, fetch_request(first.session_id, 1), 11)).error_code == 0
 
 
 async def test_an_unsupported_version_is_told_in_the_oldest_form(harness: Harness) -> None:
-    harness.broker.faults.fail("ApiVersions", "UNSUPPORTED_VERSION")
+    harness.faults.fail("ApiVersions", "UNSUPPORTED_VERSION")
     request = ApiVersionsRequest(client_software_name="n", client_software_version="1")
     frame = b"".join(encode_request(request, 4, 7, "c"))
-    waiting: Any = harness.dispatcher.handle(harness.connection, memoryview(frame)[4:])
+    _, waiting = harness.dispatcher.handle(harness.connection, memoryview(frame)[4:])
+    assert isinstance(waiting, Waiting)
     await asyncio.wait([waiting.future])
     answer = ApiVersionsResponse.decode(b"".join(waiting.encode())[8:], 0)
     assert (answer.error_code, [one.api_key for one in answer.api_keys]) == (35, [18])
@@ -429,7 +431,7 @@ async def test_an_unsupported_version_is_told_in_the_oldest_form(harness: Harnes
 
 async def test_a_flipped_bit_is_noticed_by_the_checksum_alone(harness: Harness) -> None:
     harness.create("orders")
-    faults = harness.broker.faults
+    faults = harness.faults
     empty = faults.corrupt("Fetch", topic="orders")
     assert fetched(await ask(harness, fetch_request(0, -1, 0), 11)) == {0: (0, 0)}
     assert empty.fired == 0
@@ -444,8 +446,8 @@ async def test_a_flipped_bit_is_noticed_by_the_checksum_alone(harness: Harness) 
 
 async def test_a_delay_ends_when_its_fault_is_removed(harness: Harness) -> None:
     harness.create("orders")
-    fault = harness.broker.faults.delay("Produce")
-    after = harness.broker.faults.delay("Produce", 0.0, when="after")
+    fault = harness.faults.delay("Produce")
+    after = harness.faults.delay("Produce", 0.0, when="after")
     answer = asyncio.ensure_future(ask(harness, produce_to(("orders", 0)), 9))
     await asyncio.to_thread(fault.wait)
     assert stored(harness, "orders") == 0
@@ -456,7 +458,7 @@ async def test_a_delay_ends_when_its_fault_is_removed(harness: Harness) -> None:
 
 async def test_faults_strike_in_the_order_they_were_asked_for_until_one_ends_the_exchange(harness: Harness) -> None:
     harness.create("orders")
-    faults = harness.broker.faults
+    faults = harness.faults
     delay = faults.delay("Produce", 0.0)
     error = faults.fail("Produce", 6)
     behind = [faults.delay("Produce", 0.0), faults.fail("Produce", 7), faults.delay("Produce", 0.0, when="after")]
@@ -467,16 +469,16 @@ async def test_faults_strike_in_the_order_they_were_asked_for_until_one_ends_the
 async def test_without_rules_nothing_of_faults_is_made(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
     harness.create("orders")
     monkeypatch.setattr(Exchange, "__init__", None)
-    spent = harness.broker.faults.fail("Heartbeat", 15)
+    spent = harness.faults.fail("Heartbeat", 15)
     assert not isinstance(harness.send(produce_to(("orders", 0)), 9), asyncio.Future)
     spent.remove()
-    assert harness.broker.faults.rules == ()
+    assert harness.faults.rules == ()
 
 
 async def test_whatever_is_to_fail_every_request_is_answered(harness: Harness, rng: random.Random) -> None:
     harness.create("orders", 4)
     harness.create("bills", 4)
-    faults = harness.broker.faults
+    faults = harness.faults
     fired = 0
     for _ in range(300):
         key = rng.choice(sorted(APIS))

@@ -33,7 +33,7 @@ from kclient.protocol.messages.records.consumer_offsets import GroupMetadataValu
 from kclient.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from kclient.types import TopicPartition
 from refbroker.coordinators.groups.classic.group import ClassicGroup
-from refbroker.coordinators.groups.classic.machine import ClassicProtocol
+from refbroker.coordinators.groups.classic.machine import ClassicGroups
 from refbroker.coordinators.groups.classic.rebalancing import GroupSettings
 from refbroker.coordinators.groups.classic.requests import Caller
 from refbroker.metrics.counters import GroupStats
@@ -54,12 +54,14 @@ class Coordinating:
         self.over = False
         numbers = cluster.numbers
         settings = GroupSettings(initial_rebalance_delay_ms=1_000)
-        self.classic = ClassicProtocol(self.groups, self, settings, lambda: str(next(numbers)), GroupStats())
+        self.classic = ClassicGroups(self.groups, self, settings, lambda: str(next(numbers)), GroupStats())
 
     def now(self) -> int:
         return int(self._cluster.simulation.now * 1000)
 
-    def schedule(self, name: str, delay_ms: int, operation: Callable[[], Any]) -> None:
+    def schedule(
+        self, name: str, delay_ms: int, operation: Callable[[], Any], retry_after_ms: int | None = None
+    ) -> None:
         token = self._timers[name] = object()
 
         def due() -> None:
@@ -104,13 +106,13 @@ class GroupCluster:
         """Another broker coordinates from now on, with what was stored."""
         before, self.turn = self.turn, Coordinating(self)
         for group in before.groups.values():
-            before.classic.unloaded(group)
+            before.classic.on_unloaded(group)
         before.over = True
         self.coordinator = node
         if self.stored is not None:
             group = ClassicGroup.from_record(GROUP, self.stored, self.turn.now)
             self.turn.groups[GROUP] = group
-            self.turn.classic.loaded(group)
+            self.turn.classic.on_loaded(group)
 
     def accepts(self, owner: Owner) -> bool:
         """Whether the coordinator would take offsets of a member."""
@@ -132,17 +134,17 @@ class GroupCluster:
             return self._declined(request)
         turn, later = self.turn, Later()
         if isinstance(request, JoinGroupRequest):
-            turn.carry_out(lambda: turn.classic.join(Caller(version, "c", "/h"), request, later.give))
+            turn.carry_out(lambda: turn.classic.on_join_group(Caller(version, "c", "/h"), request, later.give))
             return later
         if isinstance(request, SyncGroupRequest):
-            turn.carry_out(lambda: turn.classic.sync(request, later.give))
+            turn.carry_out(lambda: turn.classic.on_sync_group(request, later.give))
             return later
         try:
             if isinstance(request, HeartbeatRequest):
-                answer: Message = turn.carry_out(lambda: turn.classic.heartbeat(request))
+                answer: Message = turn.carry_out(lambda: turn.classic.on_heartbeat(request))
             else:
                 assert isinstance(request, LeaveGroupRequest)
-                answer = turn.carry_out(lambda: turn.classic.leave(request))
+                answer = turn.carry_out(lambda: turn.classic.on_leave_group(request))
         except KafkaError as error:
             kind = HeartbeatResponse if isinstance(request, HeartbeatRequest) else LeaveGroupResponse
             return kind(error_code=error.code or -1)

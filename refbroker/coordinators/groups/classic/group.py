@@ -1,7 +1,7 @@
 """A classic group: its members, its generation and its state, and the rules that hold for them.
 
-It does nothing by itself: requests and timers are in `requests`, `rebalancing` and `machine`. Members are kept in
-the order in which they joined, so that the first one leads, and the next one when it goes.
+It does nothing by itself: `machine` handles requests and timers. Members are kept in the
+order in which they joined, so that the first one leads, and the next one when it goes.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from kclient.protocol.messages.join_group import JoinGroupResponse
 from kclient.protocol.messages.records.consumer_offsets import GroupMetadataKey, GroupMetadataValue
 from kclient.protocol.messages.sync_group import SyncGroupResponse
 from refbroker.coordinators.groups.classic.member import AnswerJoin, ClassicMember, GroupProtocol
-from refbroker.coordinators.groups.classic.states import GroupState, check_transition
+from refbroker.coordinators.groups.classic.states import STATES, GroupEvent, GroupState
 from refbroker.coordinators.records import CoordinatorRecord
 
 CONSUMER = "consumer"
@@ -69,14 +69,13 @@ class ClassicGroup:
 
     # State
 
-    def become(self, state: GroupState) -> None:
-        """Go into another state.
+    def apply(self, event: GroupEvent) -> None:
+        """Go into the state that an event leads to.
 
         Raises:
-            IllegalStateError: the table does not have that.
+            IllegalStateError: the event is not possible in this state.
         """
-        check_transition(self.group_id, self.state, state)
-        self.previous_state, self.state = self.state, state
+        self.previous_state, self.state = self.state, STATES.next_state(self.state, event, self.group_id)
         self.state_timestamp_ms = self._clock()
 
     @property
@@ -92,6 +91,11 @@ class ClassicGroup:
     def uses_consumer_protocol(self) -> bool:
         """Whether its members are consumers, whose subscriptions can be read."""
         return self.protocol_type == CONSUMER
+
+    @property
+    def assignments(self) -> dict[str, bytes]:
+        """What each member was assigned, by member id."""
+        return {member_id: member.assignment for member_id, member in self.members.items()}
 
     @property
     def awaiting_join(self) -> int:
@@ -118,7 +122,7 @@ class ClassicGroup:
         self.generation += 1
         self.protocol = self.select_protocol() if self.members else None
         self.subscribed_topics = self.read_subscriptions()
-        self.become(GroupState.COMPLETING_REBALANCE if self.members else GroupState.EMPTY)
+        self.apply(GroupEvent.MEMBERS_JOINED if self.members else GroupEvent.NO_MEMBERS_LEFT)
         self.pending_sync.clear()
 
     # Members

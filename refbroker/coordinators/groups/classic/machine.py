@@ -1,8 +1,14 @@
-"""The classic group protocol: JoinGroup, SyncGroup, Heartbeat and LeaveGroup, as Kafka's coordinator carries them out.
+"""The classic groups of one partition: a method for each request of their members and for each timer.
 
-Sans I/O: time and timers come in from outside, and answers go to callbacks, at once or when a rebalance ends. A group
-changes at once, except that a generation counts once its record is written: after SyncGroup of the leader. Between
-them nobody has an assignment, so that a broker that starts anew has the last generation that anybody could work in.
+    requests    on_join_group, on_sync_group, on_heartbeat, on_leave_group
+    timers      on_initial_delay_end, on_rebalance_timeout, on_sync_timeout, on_session_timeout
+    partition   on_loaded, on_unloaded; adopt and release when a group changes its protocol
+
+Each decides by the group's state (`states`) and the rules (`group`, `requests`) and takes a step of a rebalance
+(`rebalancing`); nothing calls back into it but timers. Sans I/O: time and timers come in from outside, and answers go
+to callbacks, at once or when a rebalance ends. A group changes at once, except that a generation counts once its
+record is written: after SyncGroup of the leader. Between them nobody has an assignment, so that a broker that starts
+again has the last generation that anybody could work in.
 """
 
 from __future__ import annotations
@@ -13,9 +19,10 @@ from collections.abc import Callable, MutableMapping
 from kclient.errors import (
     CoordinatorNotAvailableError,
     FencedInstanceIdError,
+    GroupMaxSizeReachedError,
     IllegalGenerationError,
-    InconsistentGroupProtocolError,
     KafkaError,
+    MemberIdRequiredError,
     NotCoordinatorError,
     RebalanceInProgressError,
     UnknownMemberIdError,
@@ -26,28 +33,33 @@ from kclient.protocol.messages.join_group import JoinGroupRequest, JoinGroupResp
 from kclient.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
 from kclient.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from refbroker.coordinators.groups.classic.group import ClassicGroup
-from refbroker.coordinators.groups.classic.member import AnswerJoin, AnswerSync, GroupProtocol
-from refbroker.coordinators.groups.classic.rebalancing import (
-    NOTHING,
+from refbroker.coordinators.groups.classic.member import AnswerJoin, AnswerSync, log_leave
+from refbroker.coordinators.groups.classic.rebalancing import GroupSettings, Rebalancing, join_response, sync_response
+from refbroker.coordinators.groups.classic.requests import (
+    FIRST_WITH_MEMBER_ID_REQUIRED,
     UNKNOWN_MEMBER,
-    GroupSettings,
-    Rebalances,
-    Result,
-    Surroundings,
-    sync_response,
+    Caller,
+    Join,
+    admission_error,
+    rebalance_trigger,
+    sync_error,
 )
-from refbroker.coordinators.groups.classic.requests import Caller, Join, Joining
-from refbroker.coordinators.groups.classic.states import GroupState
+from refbroker.coordinators.groups.classic.states import GroupEvent, GroupState
+from refbroker.coordinators.groups.classic.static_members import StaticReturn
+from refbroker.coordinators.groups.classic.timers import GroupTimers
+from refbroker.coordinators.groups.surroundings import NOTHING, Result, Surroundings
 from refbroker.coordinators.runtime import CoordinatorResult
 from refbroker.metrics.counters import GroupStats
 
 logger = logging.getLogger(__name__)
 
+NEW_MEMBER_JOIN_TIMEOUT_MS = 300_000
+
 MemberResponse = LeaveGroupResponse.MemberResponse
 
 
-class ClassicProtocol:
-    """Carries out the requests of the classic protocol on the groups of a partition.
+class ClassicGroups:
+    """The classic groups of a partition.
 
     Parameters:
         groups: of the partition, by id.
@@ -66,74 +78,147 @@ class ClassicProtocol:
         stats: GroupStats,
     ) -> None:
         self._groups = groups
-        self._stats = stats
-        self._surroundings = surroundings
+        self._now = surroundings.now
         self._settings = settings
-        self._rebalances = Rebalances(groups.get, surroundings, settings)
-        self._joining = Joining(self._rebalances, settings, new_uuid)
+        self._new_uuid = new_uuid
+        self._stats = stats
+        self._timers = GroupTimers(surroundings, self)
+        self._rebalancing = Rebalancing(self._timers, settings)
 
     # JoinGroup
 
-    def join(self, caller: Caller, request: JoinGroupRequest, answer: AnswerJoin) -> Result:
-        """Make a client a member; the answer may come much later."""
-        protocols = [GroupProtocol(each.name, each.metadata) for each in request.protocols]
-        join = Join(caller, request, protocols, answer)
+    def on_join_group(self, caller: Caller, request: JoinGroupRequest, answer: AnswerJoin) -> Result:
+        """Make a client a member; the answer may come much later.
+
+        Raises:
+            UnknownServerError: a static member joins under the id that a dynamic member was given.
+        """
+        join = Join.of(caller, request, answer)
         group = self._groups.get(request.group_id)
         if group is not None:
-            return self._joining.join(group, join)
+            return self._join(group, join)
         if request.member_id != UNKNOWN_MEMBER:
             return join.refuse(UnknownMemberIdError, request.member_id)
-        group = self._groups[request.group_id] = ClassicGroup(request.group_id, self._surroundings.now)
-        result = self._joining.join(group, join)
+        group = self._groups[request.group_id] = ClassicGroup(request.group_id, self._now)
+        result = self._join(group, join)
         if result.records:
             return result
 
         def written(error: KafkaError | None) -> None:
             if error is not None:
                 del self._groups[request.group_id]
-                code = UnknownServerError.code if error.code is None else error.code
-                answer(JoinGroupResponse(error_code=code))
+                answer(JoinGroupResponse(error_code=_code_of(error)))
 
         return CoordinatorResult([group.empty_record()], None, written, replayed=False)
 
+    def _join(self, group: ClassicGroup, join: Join) -> Result:
+        member_id = join.request.member_id
+        error = admission_error(group, join, self._settings.max_size)
+        if error is GroupMaxSizeReachedError:
+            group.remove(member_id)
+            return join.refuse(error)
+        if error is not None:
+            return join.refuse(error, member_id)
+        return self._join_new(group, join) if member_id == UNKNOWN_MEMBER else self._join_known(group, join)
+
+    def _join_new(self, group: ClassicGroup, join: Join) -> Result:
+        request = join.request
+        prefix = join.caller.client_id if request.group_instance_id is None else request.group_instance_id
+        member_id = f"{prefix}-{self._new_uuid()}"
+        if request.group_instance_id is not None:
+            if request.group_instance_id in group.static_members:
+                return self._return_static(group, join, member_id)
+            return self._add(group, join, member_id)
+        if join.caller.version < FIRST_WITH_MEMBER_ID_REQUIRED:
+            return self._add(group, join, member_id)
+        group.pending_members.add(member_id)
+        self._timers.start_session(group, member_id, request.session_timeout_ms)
+        return join.refuse(MemberIdRequiredError, member_id)
+
+    def _add(self, group: ClassicGroup, join: Join, member_id: str) -> Result:
+        member = join.new_member(member_id)
+        if group.state is GroupState.PREPARING_REBALANCE and group.previous_state is GroupState.EMPTY:
+            group.new_member_added = True
+        group.add(member, join.answer)
+        # A member that waits sends no heartbeats, so a client that has gone away is not noticed. This session removes a
+        # new member that waits for too long; a client that is still there joins again.
+        self._timers.start_session(group, member_id, NEW_MEMBER_JOIN_TIMEOUT_MS)
+        return self._rebalancing.rebalance(
+            group, f"Adding new member {member_id} with group instance id {member.instance_id}; {join.reason}"
+        )
+
+    def _return_static(self, group: ClassicGroup, join: Join, member_id: str) -> Result:
+        back = StaticReturn(group, join, member_id)
+        member = back.replace_former()
+        self._timers.restart_session(group, member)
+        group.update(member, join.protocols, join.rebalance_timeout_ms, join.request.session_timeout_ms, join.answer)
+        if group.state is GroupState.COMPLETING_REBALANCE:
+            # The leader may be assigning to the former id already.
+            return self._rebalancing.prepare(
+                group,
+                f"Updating metadata for static member {member_id} with instance id {back.instance_id}; {join.reason}",
+            )
+        if group.state is not GroupState.STABLE:
+            return self._rebalancing.complete_if_joined(group)
+        if group.protocol != group.select_protocol():
+            return self._rebalancing.rebalance(
+                group,
+                f"Group's selectedProtocol will change because static member {member_id} with instance id "
+                f"{back.instance_id} joined with change of protocol; {join.reason}",
+            )
+
+        def written(error: KafkaError | None) -> None:
+            if error is None:
+                back.answer()
+            else:
+                self._timers.restart_session(group, back.restore_former())
+                back.answer_error(_code_of(error))
+
+        return CoordinatorResult([group.record(group.assignments)], None, written, replayed=False)
+
+    def _join_known(self, group: ClassicGroup, join: Join) -> Result:
+        member_id, instance_id = join.request.member_id, join.request.group_instance_id
+        if member_id in group.pending_members:
+            if instance_id is not None:
+                raise UnknownServerError(
+                    f"{instance_id} joins under the id {member_id}, which a dynamic member was given"
+                )
+            return self._add(group, join, member_id)
+        try:
+            group.check_member(member_id, instance_id)
+        except (UnknownMemberIdError, FencedInstanceIdError) as error:
+            join.answer(JoinGroupResponse(member_id=member_id, protocol_name=None, error_code=error.code or -1))
+            return NOTHING
+        if group.is_empty:
+            return join.refuse(UnknownMemberIdError, member_id)
+        member = group.members[member_id]
+        trigger = rebalance_trigger(group, member, join)
+        if trigger is None:
+            join.answer(join_response(group, member_id))
+            return NOTHING
+        group.update(member, join.protocols, join.rebalance_timeout_ms, join.request.session_timeout_ms, join.answer)
+        return self._rebalancing.rebalance(group, f"{trigger}; {join.reason}")
+
     # SyncGroup
 
-    def sync(self, request: SyncGroupRequest, answer: AnswerSync) -> Result:
+    def on_sync_group(self, request: SyncGroupRequest, answer: AnswerSync) -> Result:
         """Give a member its assignment; the answer may have to wait for the leader's."""
         group = self._groups.get(request.group_id)
-        error = UnknownMemberIdError if group is None or group.is_empty else self._sync_error(group, request)
+        error = UnknownMemberIdError if group is None or group.is_empty else sync_error(group, request)
         if error is not None or group is None:
             answer(SyncGroupResponse(error_code=(error or UnknownMemberIdError).code or -1))
             return NOTHING
         member = group.members[request.member_id]
-        self._rebalances.has_synced(group, request.member_id)
+        self._rebalancing.has_synced(group, request.member_id)
         if group.state is GroupState.STABLE:
             answer(sync_response(group, member))
             return NOTHING
         member.answer_sync = answer
         if group.leader != request.member_id:
             return NOTHING
-        return self._assign(group, request)
+        return self._store_assignments(group, request)
 
-    def _sync_error(self, group: ClassicGroup, request: SyncGroupRequest) -> type[KafkaError] | None:
-        """Why a member cannot have its assignment."""
-        if group.state is GroupState.DEAD:
-            return CoordinatorNotAvailableError
-        try:
-            group.check_member(request.member_id, request.group_instance_id)
-        except (UnknownMemberIdError, FencedInstanceIdError) as error:
-            return type(error)
-        if request.generation_id != group.generation:
-            return IllegalGenerationError
-        # Versions before 5 do not say what the member takes the protocol to be.
-        if request.protocol_type not in (None, group.protocol_type) or request.protocol_name not in (
-            None,
-            group.protocol,
-        ):
-            return InconsistentGroupProtocolError
-        return RebalanceInProgressError if group.state is GroupState.PREPARING_REBALANCE else None
-
-    def _assign(self, group: ClassicGroup, request: SyncGroupRequest) -> Result:
+    def _store_assignments(self, group: ClassicGroup, request: SyncGroupRequest) -> Result:
         """Store what the leader assigns, and hand it out when it is stored."""
         given = {each.member_id: each.assignment for each in request.assignments}
         assignments = {member_id: given.get(member_id, b"") for member_id in group.members}
@@ -147,19 +232,17 @@ class ClassicProtocol:
 
         def written(error: KafkaError | None) -> None:
             if error is None:
-                group.become(GroupState.STABLE)
                 self._stats.rebalances += 1
-                self._rebalances.propagate(group, assignments)
+                self._rebalancing.assign(group, assignments)
                 return
-            code = UnknownServerError.code if error.code is None else error.code
-            self._rebalances.propagate_error(group, code or -1)
-            self._rebalances.rebalance(group, f"error when storing group assignment during SyncGroup: {error}")
+            self._rebalancing.discard_assignments(group, _code_of(error))
+            self._rebalancing.rebalance(group, f"error when storing group assignment during SyncGroup: {error}")
 
         return CoordinatorResult([group.record(assignments)], None, written, replayed=False)
 
     # Heartbeat
 
-    def heartbeat(self, request: HeartbeatRequest) -> CoordinatorResult[HeartbeatResponse]:
+    def on_heartbeat(self, request: HeartbeatRequest) -> CoordinatorResult[HeartbeatResponse]:
         """Keep a member in its group, and tell it when the group rebalances.
 
         Raises:
@@ -174,17 +257,17 @@ class ClassicProtocol:
         group.check_member(request.member_id, request.group_instance_id)
         if request.generation_id != group.generation:
             raise IllegalGenerationError
-        self._rebalances.keep_alive(group, group.members[request.member_id])
+        self.keep_alive(group, request.member_id)
         rebalances = group.state is GroupState.PREPARING_REBALANCE
         return CoordinatorResult((), HeartbeatResponse(error_code=RebalanceInProgressError.code if rebalances else 0))
 
     def keep_alive(self, group: ClassicGroup, member_id: str) -> None:
-        """Take a request of a member for a sign that it is there."""
-        self._rebalances.keep_alive(group, group.members[member_id])
+        """Begin a member's session again, since it has sent a request of any kind."""
+        self._timers.restart_session(group, group.members[member_id])
 
     # LeaveGroup
 
-    def leave(self, request: LeaveGroupRequest) -> CoordinatorResult[LeaveGroupResponse]:
+    def on_leave_group(self, request: LeaveGroupRequest) -> CoordinatorResult[LeaveGroupResponse]:
         """Take members out of their group.
 
         Raises:
@@ -195,23 +278,22 @@ class ClassicProtocol:
             raise UnknownMemberIdError(f"Group {request.group_id} not found.")
         if group.state is GroupState.DEAD:
             return CoordinatorResult((), LeaveGroupResponse(error_code=CoordinatorNotAvailableError.code))
-        responses = [self._leave_one(group, member) for member in request.members]
+        responses = [self._leave(group, member) for member in request.members]
         left = [response.member_id for response in responses if not response.error_code]
         result = NOTHING
         if left and not group.is_empty:
-            result = self._rebalances.rebalance(
+            result = self._rebalancing.rebalance(
                 group, f"explicit `LeaveGroup` request for ({', '.join(left)}) members."
             )
         return CoordinatorResult(
             result.records, LeaveGroupResponse(members=responses), result.written, replayed=result.replayed
         )
 
-    def _leave_one(self, group: ClassicGroup, identity: LeaveGroupRequest.MemberIdentity) -> MemberResponse:
+    def _leave(self, group: ClassicGroup, identity: LeaveGroupRequest.MemberIdentity) -> MemberResponse:
         member_id, instance_id = identity.member_id, identity.group_instance_id
         response = MemberResponse(member_id=member_id, group_instance_id=instance_id)
         if member_id in group.pending_members:
-            group.remove(member_id)
-            self._rebalances.forget_session(group, member_id)
+            self._rebalancing.remove(group, member_id)
             return response
         if member_id == UNKNOWN_MEMBER:
             # An administrator removes static members by the id they are known by outside.
@@ -221,55 +303,96 @@ class ClassicProtocol:
         except (UnknownMemberIdError, FencedInstanceIdError) as error:
             response.error_code = error.code or -1
             return response
-        logger.info(
-            "[Group %s] Member %s has left group through explicit `LeaveGroup` request; client reason: %s",
-            group.group_id,
-            member_id,
-            identity.reason or "not provided",
-        )
-        self._rebalances.forget_session(group, member_id)
-        self._rebalances.dismiss(group, group.members[member_id])
+        log_leave(group.group_id, member_id, identity)
+        self._rebalancing.dismiss(group, group.members[member_id])
         return response
 
-    # Other protocols
+    # Timers
+
+    def on_initial_delay_end(self, group_id: str, delay_ms: int, remaining_ms: int) -> Result:
+        """End the initial delay, or extend it if new members have come."""
+        group = self._groups.get(group_id)
+        if group is None:
+            return NOTHING
+        if group.new_member_added and remaining_ms:
+            self._rebalancing.extend_initial_delay(group, delay_ms, remaining_ms)
+            return NOTHING
+        return self._rebalancing.complete_join(group)
+
+    def on_rebalance_timeout(self, group_id: str) -> Result:
+        """End the wait for members to join: the next generation is made of those who have."""
+        group = self._groups.get(group_id)
+        return NOTHING if group is None else self._rebalancing.complete_join(group)
+
+    def on_sync_timeout(self, group_id: str, generation: int) -> Result:
+        """Remove the members that have not asked for their assignment, and rebalance."""
+        group = self._groups.get(group_id)
+        if group is None or group.generation != generation or not group.pending_sync:
+            return NOTHING
+        if group.state not in (GroupState.COMPLETING_REBALANCE, GroupState.STABLE):
+            return NOTHING
+        late = sorted(group.pending_sync)
+        for member_id in late:
+            self._rebalancing.remove(group, member_id)
+        return self._rebalancing.prepare(group, f"Removing {late} on pending sync request expiration")
+
+    def on_session_timeout(self, group_id: str, member_id: str) -> Result:
+        """Remove a member that was silent for too long, or an id whose member never joined."""
+        group = self._groups.get(group_id)
+        if group is None or group.state is GroupState.DEAD:
+            return NOTHING
+        if member_id in group.pending_members:
+            self._rebalancing.remove(group, member_id)
+            return self._rebalancing.complete_after_removal(group)
+        member = group.members.get(member_id)
+        if member is None or member.has_satisfied_heartbeat:
+            return NOTHING
+        logger.info("Member %s in group %s has failed, removing it from the group", member_id, group_id)
+        self._rebalancing.dismiss(group, member)
+        if group.state is GroupState.PREPARING_REBALANCE:
+            return self._rebalancing.complete_after_removal(group)
+        if group.is_empty:
+            return NOTHING
+        return self._rebalancing.prepare(group, f"removing member {member_id} on heartbeat expiration")
+
+    # The other protocol
 
     def adopt(self, group: ClassicGroup, rebalance_because: str | None) -> None:
-        """Take over a stable group of classic members, which was one of another protocol until now.
+        """Take over a stable group of classic members, which was a consumer group until now.
 
         Parameters:
             rebalance_because: why it has to begin with a rebalance, None when it has not.
         """
         self._groups[group.group_id] = group
         for member in group.members.values():
-            self._rebalances.keep_alive(group, member)
+            self._timers.restart_session(group, member)
         if rebalance_because is not None:
-            self._rebalances.prepare(group, rebalance_because)
+            self._rebalancing.prepare(group, rebalance_because)
 
     def release(self, group: ClassicGroup) -> None:
-        """Let go of a group that is one of another protocol now: have those who wait for an answer join again."""
-        code = RebalanceInProgressError.code
-        for member in group.members.values():
-            group.complete_join(member, JoinGroupResponse(member_id=member.member_id, error_code=code))
-            group.complete_sync(member, SyncGroupResponse(error_code=code))
-            self._rebalances.forget_session(group, member.member_id)
+        """Let go of a group that is a consumer group now: those who wait for an answer have to join again."""
+        self._rebalancing.release(group, RebalanceInProgressError.code)
+        for member_id in group.members:
+            self._timers.stop_session(group, member_id)
 
     # The partition
 
-    def loaded(self, group: ClassicGroup) -> None:
-        """Begin with a group that was found in the log: its members have a session's time to be heard of."""
+    def on_loaded(self, group: ClassicGroup) -> None:
+        """Begin the sessions of a group that was found in the log."""
         for member in group.members.values():
-            self._rebalances.keep_alive(group, member)
+            self._timers.restart_session(group, member)
         if len(group.members) > self._settings.max_size:
-            self._rebalances.prepare(
+            self._rebalancing.prepare(
                 group,
                 f"Freshly-loaded group {group.group_id} (size {len(group.members)}) is over capacity "
                 f"{self._settings.max_size}. Rebalancing in order to give a chance for consumers to commit offsets",
             )
 
-    def unloaded(self, group: ClassicGroup) -> None:
+    def on_unloaded(self, group: ClassicGroup) -> None:
         """End with a group that another broker coordinates from now on."""
-        group.become(GroupState.DEAD)
-        code = NotCoordinatorError.code
-        for member in group.members.values():
-            group.complete_join(member, JoinGroupResponse(member_id=member.member_id, error_code=code))
-            group.complete_sync(member, SyncGroupResponse(error_code=code))
+        group.apply(GroupEvent.UNLOAD)
+        self._rebalancing.release(group, NotCoordinatorError.code)
+
+
+def _code_of(error: KafkaError) -> int:
+    return UnknownServerError.code if error.code is None else error.code

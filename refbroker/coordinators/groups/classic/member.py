@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from kclient.protocol.messages.join_group import JoinGroupResponse
+from kclient.protocol.messages.leave_group import LeaveGroupRequest
 from kclient.protocol.messages.sync_group import SyncGroupResponse
+
+logger = logging.getLogger(__name__)
 
 AnswerJoin = Callable[[JoinGroupResponse], None]
 AnswerSync = Callable[[SyncGroupResponse], None]
@@ -82,3 +86,13 @@ class ClassicMember:
     def vote(self, candidates: Iterable[str]) -> str:
         """The candidate it prefers; one of them at least is its own."""
         return next(known.name for known in self.protocols if known.name in candidates)
+
+
+def log_leave(group_id: str, member_id: str, identity: LeaveGroupRequest.MemberIdentity) -> None:
+    """Log that a member has left, with its reason."""
+    logger.info(
+        "[Group %s] Member %s has left group through explicit `LeaveGroup` request; client reason: %s",
+        group_id,
+        member_id,
+        identity.reason or "not provided",
+    )

@@ -1,4 +1,4 @@
-"""The states of a classic group, and from which one may come into which.
+"""The states of a classic group, and what leads from one to the next.
 
 EMPTY                   no members; there may be offsets
 PREPARING_REBALANCE     waits for its members to join
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import enum
 
-from kclient.errors import IllegalStateError
+from kclient.state_machine import StateTable
 
 
 class GroupState(enum.Enum):
@@ -24,23 +24,33 @@ class GroupState(enum.Enum):
     DEAD = "Dead"
 
 
-_S = GroupState
+class GroupEvent(enum.Enum):
+    """What changes the state of a classic group."""
 
-TRANSITIONS: dict[GroupState, frozenset[GroupState]] = {
-    _S.EMPTY: frozenset({_S.PREPARING_REBALANCE, _S.DEAD}),
-    _S.PREPARING_REBALANCE: frozenset({_S.EMPTY, _S.COMPLETING_REBALANCE, _S.DEAD}),
-    _S.COMPLETING_REBALANCE: frozenset({_S.STABLE, _S.PREPARING_REBALANCE, _S.DEAD}),
-    _S.STABLE: frozenset({_S.PREPARING_REBALANCE, _S.DEAD}),
-    _S.DEAD: frozenset({_S.DEAD}),
-}
-"""The states that may follow each state."""
+    REBALANCE = "rebalance"
+    MEMBERS_JOINED = "members joined"
+    NO_MEMBERS_LEFT = "no members left"
+    ASSIGNMENT_STORED = "assignment stored"
+    UNLOAD = "unload"
 
 
-def check_transition(group_id: str, state: GroupState, following: GroupState) -> None:
-    """See that a group may go from one state to another.
+_S, _E = GroupState, GroupEvent
 
-    Raises:
-        IllegalStateError: it may not.
-    """
-    if following not in TRANSITIONS[state]:
-        raise IllegalStateError(f"the group {group_id} cannot go from {state.value} to {following.value}")
+STATES = StateTable(
+    "classic group",
+    {
+        _S.EMPTY: {_E.REBALANCE: _S.PREPARING_REBALANCE, _E.UNLOAD: _S.DEAD},
+        _S.PREPARING_REBALANCE: {
+            _E.MEMBERS_JOINED: _S.COMPLETING_REBALANCE,
+            _E.NO_MEMBERS_LEFT: _S.EMPTY,
+            _E.UNLOAD: _S.DEAD,
+        },
+        _S.COMPLETING_REBALANCE: {
+            _E.ASSIGNMENT_STORED: _S.STABLE,
+            _E.REBALANCE: _S.PREPARING_REBALANCE,
+            _E.UNLOAD: _S.DEAD,
+        },
+        _S.STABLE: {_E.REBALANCE: _S.PREPARING_REBALANCE, _E.UNLOAD: _S.DEAD},
+        _S.DEAD: {_E.UNLOAD: _S.DEAD},
+    },
+)

@@ -8,8 +8,6 @@ moved on, when it has to give up partitions, or when those it waits for are free
 
 from __future__ import annotations
 
-import logging
-
 from kclient.errors import (
     FencedInstanceIdError,
     GroupMaxSizeReachedError,
@@ -27,10 +25,13 @@ from kclient.protocol.messages.join_group import JoinGroupResponse
 from kclient.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
 from kclient.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from refbroker.coordinators.groups.classic.group import CONSUMER
-from refbroker.coordinators.groups.classic.machine import ClassicProtocol
-from refbroker.coordinators.groups.classic.member import AnswerSync
-from refbroker.coordinators.groups.classic.rebalancing import UNKNOWN_MEMBER
-from refbroker.coordinators.groups.classic.requests import FIRST_WITH_MEMBER_ID_REQUIRED, Join
+from refbroker.coordinators.groups.classic.machine import ClassicGroups
+from refbroker.coordinators.groups.classic.member import AnswerSync, log_leave
+from refbroker.coordinators.groups.classic.requests import (
+    FIRST_WITH_MEMBER_ID_REQUIRED,
+    UNKNOWN_MEMBER,
+    Join,
+)
 from refbroker.coordinators.groups.consumer.group import ConsumerGroup, partitions_of
 from refbroker.coordinators.groups.consumer.heartbeats import known_static_member, replace_member
 from refbroker.coordinators.groups.consumer.member import ClassicMetadata, ConsumerMember
@@ -48,8 +49,6 @@ from refbroker.coordinators.groups.surroundings import NOTHING, Result
 from refbroker.coordinators.records import CoordinatorRecord
 from refbroker.coordinators.runtime import CoordinatorResult
 
-logger = logging.getLogger(__name__)
-
 MemberResponse = LeaveGroupResponse.MemberResponse
 
 
@@ -61,13 +60,13 @@ class ClassicMembers:
         classic: takes over what becomes a classic group.
     """
 
-    def __init__(self, environment: Environment, classic: ClassicProtocol) -> None:
+    def __init__(self, environment: Environment, classic: ClassicGroups) -> None:
         self._environment = environment
         self._classic = classic
 
     # JoinGroup
 
-    def join(self, group: ConsumerGroup, join: Join) -> Result:
+    def on_join_group(self, group: ConsumerGroup, join: Join) -> Result:
         """Make a client a member, or bring a member one step further.
 
         Raises:
@@ -188,7 +187,7 @@ class ClassicMembers:
 
     # SyncGroup
 
-    def sync(self, group: ConsumerGroup, request: SyncGroupRequest, answer: AnswerSync) -> Result:
+    def on_sync_group(self, group: ConsumerGroup, request: SyncGroupRequest, answer: AnswerSync) -> Result:
         """Give a member what it has.
 
         Raises:
@@ -218,7 +217,7 @@ class ClassicMembers:
 
     # Heartbeat
 
-    def heartbeat(self, group: ConsumerGroup, request: HeartbeatRequest) -> CoordinatorResult[HeartbeatResponse]:
+    def on_heartbeat(self, group: ConsumerGroup, request: HeartbeatRequest) -> CoordinatorResult[HeartbeatResponse]:
         """Keep a member in its group, and tell it when it has to join again.
 
         Raises:
@@ -233,7 +232,7 @@ class ClassicMembers:
 
     # LeaveGroup
 
-    def leave(self, group: ConsumerGroup, request: LeaveGroupRequest) -> CoordinatorResult[LeaveGroupResponse]:
+    def on_leave_group(self, group: ConsumerGroup, request: LeaveGroupRequest) -> CoordinatorResult[LeaveGroupResponse]:
         """Take members out of their group, whatever their protocol."""
         left: dict[str, ConsumerMember] = {}
         responses = []
@@ -245,12 +244,7 @@ class ClassicMembers:
             except (UnknownMemberIdError, FencedInstanceIdError) as error:
                 response.error_code = error.code or -1
                 continue
-            logger.info(
-                "[Group %s] Member %s has left group through explicit `LeaveGroup` request; client reason: %s",
-                group.group_id,
-                member.member_id,
-                identity.reason or "not provided",
-            )
+            log_leave(group.group_id, member.member_id, identity)
             left[member.member_id] = member
         return self._environment.sessions.remove(group, list(left.values()), LeaveGroupResponse(members=responses))
 

@@ -100,7 +100,7 @@ class Heartbeats:
     def __init__(self, environment: Environment) -> None:
         self._environment = environment
 
-    def heartbeat(
+    def on_heartbeat(
         self,
         group: ConsumerGroup,
         caller: Caller,
@@ -141,7 +141,7 @@ class Heartbeats:
             response.assignment = _assignment(updated.assigned)
         return CoordinatorResult(records, response)
 
-    def leave(self, group: ConsumerGroup, request: ConsumerGroupHeartbeatRequest) -> Result:
+    def on_leave(self, group: ConsumerGroup, request: ConsumerGroupHeartbeatRequest) -> Result:
         """Let a member go, for good or for a while.
 
         Raises:

@@ -23,7 +23,7 @@ from kclient.protocol.consumer_protocol import (
 from kclient.protocol.log_records import encode_versioned
 from refbroker.coordinators.groups.assignors.spec import Assignment
 from refbroker.coordinators.groups.classic.group import CONSUMER, ClassicGroup, tombstone
-from refbroker.coordinators.groups.classic.machine import ClassicProtocol
+from refbroker.coordinators.groups.classic.machine import ClassicGroups
 from refbroker.coordinators.groups.classic.member import ClassicMember, GroupProtocol
 from refbroker.coordinators.groups.classic.states import GroupState
 from refbroker.coordinators.groups.consumer.group import ConsumerGroup
@@ -192,7 +192,7 @@ class Downgrade:
         self,
         response: T,
         groups: dict[str, ConsumerGroup],
-        protocol: ClassicProtocol,
+        protocol: ClassicGroups,
         *,
         rebalance_because: str | None,
         before: list[CoordinatorRecord] | None = None,
@@ -207,8 +207,11 @@ class Downgrade:
             before: records that come first.
             then: called when all is done, or with the error.
         """
-        assignments = {one.member_id: one.assignment for one in self.classic.members.values()}
-        records = [*(before or ()), *group_tombstones(self._group, self._stored), self.classic.record(assignments)]
+        records = [
+            *(before or ()),
+            *group_tombstones(self._group, self._stored),
+            self.classic.record(self.classic.assignments),
+        ]
 
         def written(error: KafkaError | None) -> None:
             if error is None:

@@ -26,7 +26,7 @@ from uuid import UUID
 from kclient.errors import FencedMemberEpochError
 from refbroker.coordinators.groups.assignors.spec import Assignment
 from refbroker.coordinators.groups.consumer.member import ConsumerMember, PartitionEpochs
-from refbroker.coordinators.groups.consumer.states import MemberState, check_transition
+from refbroker.coordinators.groups.consumer.states import STATES, MemberEvent, MemberState
 
 Owned = Mapping[UUID, Set[int]]
 """What a member says it has."""
@@ -97,7 +97,7 @@ def _leave_topics(member: ConsumerMember, goal: Goal) -> ConsumerMember:
     for topic, partitions in left.items():
         revoking.setdefault(topic, {}).update(partitions)
     if goal.still_owned(revoking):
-        return _moved(member, MemberState.UNREVOKED_PARTITIONS, member.epoch, assigned, revoking)
+        return _moved(member, MemberEvent.MUST_REVOKE, member.epoch, assigned, revoking)
     return member.with_(previous_epoch=member.epoch, assigned=assigned)
 
 
@@ -124,18 +124,18 @@ def _advance(member: ConsumerMember, goal: Goal) -> ConsumerMember:
             if found:
                 where[topic] = found
     if revoking and goal.still_owned(revoking):
-        return _moved(member, MemberState.UNREVOKED_PARTITIONS, member.epoch, assigned, revoking)
+        return _moved(member, MemberEvent.MUST_REVOKE, member.epoch, assigned, revoking)
     for topic, partitions in taking.items():
         assigned.setdefault(topic, {}).update(partitions)
-    state = MemberState.UNRELEASED_PARTITIONS if waits else MemberState.STABLE
-    return _moved(member, state, goal.epoch, assigned, {})
+    event = MemberEvent.MUST_WAIT if waits else MemberEvent.HAS_TARGET
+    return _moved(member, event, goal.epoch, assigned, {})
 
 
 def _moved(
-    member: ConsumerMember, state: MemberState, epoch: int, assigned: PartitionEpochs, revoking: PartitionEpochs
+    member: ConsumerMember, event: MemberEvent, epoch: int, assigned: PartitionEpochs, revoking: PartitionEpochs
 ) -> ConsumerMember:
     return member.with_(
-        state=check_transition(member.member_id, member.state, state),
+        state=STATES.next_state(member.state, event, member.member_id),
         epoch=epoch,
         previous_epoch=member.epoch,
         assigned=assigned,

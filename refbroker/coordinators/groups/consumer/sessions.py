@@ -17,7 +17,7 @@ import logging
 from collections.abc import Callable, Collection
 from typing import TypeVar
 
-from refbroker.coordinators.groups.classic.machine import ClassicProtocol
+from refbroker.coordinators.groups.classic.machine import ClassicGroups
 from refbroker.coordinators.groups.consumer.group import ConsumerGroup
 from refbroker.coordinators.groups.consumer.member import ConsumerMember
 from refbroker.coordinators.groups.consumer.migration import Downgrade, may_downgrade
@@ -47,7 +47,7 @@ class Sessions:
     def __init__(
         self,
         groups: dict[str, ConsumerGroup],
-        classic: ClassicProtocol,
+        classic: ClassicGroups,
         surroundings: Surroundings,
         topics: GroupTopics,
         settings: Callable[[str], ConsumerSettings],

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from refbroker.config import BrokerConfig
 from refbroker.coordinators.groups.assignors import ASSIGNORS
 from refbroker.metadata.features import GROUP_VERSION
-from refbroker.metadata.image import GROUP_RESOURCE
+from refbroker.metadata.image import GROUP_RESOURCE, ClusterImage
 from refbroker.settings.group_table import GROUP_BOUNDS, GROUP_SYNONYMS
 from refbroker.settings.values import parse_list
-
-if TYPE_CHECKING:
-    from refbroker.broker import Broker
 
 DISABLED, UPGRADE, DOWNGRADE, BIDIRECTIONAL = "disabled", "upgrade", "downgrade", "bidirectional"
 
@@ -48,38 +46,37 @@ class ConsumerSettings(NamedTuple):
         return self.migration_policy in (DOWNGRADE, BIDIRECTIONAL)
 
 
-def settings_of(broker: Broker, group_id: str) -> ConsumerSettings:
+def settings_of(config: BrokerConfig, image: ClusterImage, group_id: str) -> ConsumerSettings:
     """The settings of a group."""
-    config = broker.config
-    own = broker.metadata.image.config(GROUP_RESOURCE, group_id)
+    own = image.config(GROUP_RESOURCE, group_id)
     return ConsumerSettings(
-        session_timeout_ms=_effective(broker, own, "consumer.session.timeout.ms"),
-        heartbeat_interval_ms=_effective(broker, own, "consumer.heartbeat.interval.ms"),
-        assignment_interval_ms=_effective(broker, own, "consumer.assignment.interval.ms"),
+        session_timeout_ms=_effective(config, own, "consumer.session.timeout.ms"),
+        heartbeat_interval_ms=_effective(config, own, "consumer.heartbeat.interval.ms"),
+        assignment_interval_ms=_effective(config, own, "consumer.assignment.interval.ms"),
         max_size=config.integer("group.consumer.max.size"),
         classic_max_size=config.integer("group.max.size"),
-        assignors=assignor_names(broker),
+        assignors=assignor_names(config),
         migration_policy=(config.text("group.consumer.migration.policy") or DISABLED).lower(),
     )
 
 
-def is_enabled(broker: Broker) -> bool:
+def is_enabled(config: BrokerConfig, image: ClusterImage) -> bool:
     """Whether clients may use the consumer protocol."""
-    protocols = parse_list(broker.config.text("group.coordinator.rebalance.protocols") or "")
-    return "consumer" in protocols and broker.metadata.image.features.get(GROUP_VERSION, 0) >= 1
+    protocols = parse_list(config.text("group.coordinator.rebalance.protocols") or "")
+    return "consumer" in protocols and image.features.get(GROUP_VERSION, 0) >= 1
 
 
-def assignor_names(broker: Broker) -> tuple[str, ...]:
+def assignor_names(config: BrokerConfig) -> tuple[str, ...]:
     """The assignors that members can ask for; the first one is the default. Java classes are none here."""
-    wanted = parse_list(broker.config.text("group.consumer.assignors") or "")
+    wanted = parse_list(config.text("group.consumer.assignors") or "")
     return tuple(name for name in wanted if name in ASSIGNORS) or tuple(ASSIGNORS)
 
 
-def _effective(broker: Broker, own: Mapping[str, str], name: str) -> int:
+def _effective(config: BrokerConfig, own: Mapping[str, str], name: str) -> int:
     if name not in own:
-        return broker.config.integer(GROUP_SYNONYMS[name])
+        return config.integer(GROUP_SYNONYMS[name])
     # The bounds may have changed since the group's setting was made.
     value, bounds = int(own[name]), GROUP_BOUNDS[name]
     if bounds.least is not None:
-        value = max(value, broker.config.integer(bounds.least))
-    return value if bounds.most is None else min(value, broker.config.integer(bounds.most))
+        value = max(value, config.integer(bounds.least))
+    return value if bounds.most is None else min(value, config.integer(bounds.most))

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import enum
 
-from kclient.errors import IllegalStateError
+from kclient.state_machine import StateTable
 
 
 class ConsumerGroupState(enum.Enum):
@@ -45,24 +45,24 @@ class MemberState(enum.IntEnum):
         return cls.UNKNOWN
 
 
-_S = MemberState
-_KNOWN = frozenset({_S.STABLE, _S.UNREVOKED_PARTITIONS, _S.UNRELEASED_PARTITIONS})
+class MemberEvent(enum.Enum):
+    """What a member's heartbeat brings it to, on its way to the target assignment."""
 
-TRANSITIONS: dict[MemberState, frozenset[MemberState]] = {
-    _S.STABLE: _KNOWN,
-    _S.UNREVOKED_PARTITIONS: _KNOWN,
-    _S.UNRELEASED_PARTITIONS: _KNOWN,
-    _S.UNKNOWN: _KNOWN,
-}
-"""The states that may follow each state; nobody goes to UNKNOWN."""
+    MUST_REVOKE = "must revoke"
+    MUST_WAIT = "must wait"
+    HAS_TARGET = "has target"
 
 
-def check_transition(member_id: str, state: MemberState, following: MemberState) -> MemberState:
-    """See that a member may go from one state to another, and give the latter.
+_S, _E = MemberState, MemberEvent
+_AT_TARGET = {_E.HAS_TARGET: _S.STABLE, _E.MUST_WAIT: _S.UNRELEASED_PARTITIONS}
 
-    Raises:
-        IllegalStateError: it may not.
-    """
-    if following not in TRANSITIONS[state]:
-        raise IllegalStateError(f"the member {member_id} cannot go from {state.name} to {following.name}")
-    return following
+STATES = StateTable(
+    "consumer group member",
+    {
+        _S.STABLE: {**_AT_TARGET, _E.MUST_REVOKE: _S.UNREVOKED_PARTITIONS},
+        _S.UNREVOKED_PARTITIONS: {**_AT_TARGET, _E.MUST_REVOKE: _S.UNREVOKED_PARTITIONS},
+        _S.UNRELEASED_PARTITIONS: {**_AT_TARGET, _E.MUST_REVOKE: _S.UNREVOKED_PARTITIONS},
+        # Nobody knows what such a member has, so that it cannot be asked for a part of it: it goes on with nothing.
+        _S.UNKNOWN: _AT_TARGET,
+    },
+)

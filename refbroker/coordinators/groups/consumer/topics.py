@@ -11,6 +11,8 @@ import struct
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from uuid import UUID
 
+import xxhash
+
 from kclient.protocol import Message
 from kclient.protocol.messages.records.metadata_log import (
     PartitionChangeRecord,
@@ -18,7 +20,6 @@ from kclient.protocol.messages.records.metadata_log import (
     RemoveTopicRecord,
     TopicRecord,
 )
-from refbroker.coordinators.groups.consumer.xxh3 import xxh3_64
 from refbroker.metadata.image import ClusterImage, TopicState
 
 _MAGIC = b"\0"
@@ -77,7 +78,7 @@ class GroupTopics:
     def hash_of(self, names: Iterable[str]) -> int:
         """The hash of the topics among these that exist, as a signed number; 0 without any."""
         hashes = [self._hash(topic) for topic in map(self.named, sorted(names)) if topic is not None]
-        return 0 if not hashes else _signed(xxh3_64(struct.pack(f"<{len(hashes)}q", *hashes)))
+        return 0 if not hashes else _hash(struct.pack(f"<{len(hashes)}q", *hashes))
 
     def _hash(self, topic: TopicState) -> int:
         known = self._hashes.get(topic.name)
@@ -105,7 +106,7 @@ def topic_hash(topic: TopicState, racks: Callable[[TopicState, int], list[str]])
         for rack in sorted(racks(topic, partition)):
             encoded = _text(rack)
             data += encoded[-4:] + encoded
-    return _signed(xxh3_64(bytes(data)))
+    return _hash(bytes(data))
 
 
 def _text(text: str) -> bytes:
@@ -114,5 +115,7 @@ def _text(text: str) -> bytes:
     return encoded + struct.pack("<i", len(encoded) // 2)
 
 
-def _signed(value: int) -> int:
+def _hash(data: bytes) -> int:
+    """Return the XXH3 hash of 64 bits as a signed number, which is what Kafka writes to the log."""
+    value = xxhash.xxh3_64_intdigest(data)
     return value - (1 << 64) if value >> 63 else value

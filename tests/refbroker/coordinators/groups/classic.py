@@ -12,9 +12,10 @@ from kclient.protocol.messages.join_group import JoinGroupRequest, JoinGroupResp
 from kclient.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
 from kclient.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from refbroker.coordinators.groups.classic.group import ClassicGroup
-from refbroker.coordinators.groups.classic.machine import ClassicProtocol
-from refbroker.coordinators.groups.classic.rebalancing import GroupSettings, Result
+from refbroker.coordinators.groups.classic.machine import ClassicGroups
+from refbroker.coordinators.groups.classic.rebalancing import GroupSettings
 from refbroker.coordinators.groups.classic.requests import Caller
+from refbroker.coordinators.groups.surroundings import Result
 from refbroker.coordinators.records import CoordinatorRecord
 from refbroker.metrics.counters import GroupStats
 
@@ -42,7 +43,7 @@ class Groups:
         self.failure: KafkaError | None = None
         self.groups: dict[str, ClassicGroup] = {}
         numbers = itertools.count(1)
-        self.classic = ClassicProtocol(
+        self.classic = ClassicGroups(
             self.groups, self, GroupSettings(**settings), lambda: str(next(numbers)), GroupStats()
         )
 
@@ -55,7 +56,9 @@ class Groups:
     def now(self) -> int:
         return self.now_ms
 
-    def schedule(self, name: str, delay_ms: int, operation: Callable[[], Result]) -> None:
+    def schedule(
+        self, name: str, delay_ms: int, operation: Callable[[], Result], retry_after_ms: int | None = None
+    ) -> None:
         self.timers[name] = self.now_ms + delay_ms, operation
 
     def cancel(self, name: str) -> None:
@@ -103,7 +106,9 @@ class Groups:
             **fields,
         )
         answers: list[JoinGroupResponse] = []
-        self.carry_out(lambda: self.classic.join(Caller(version, client, "/127.0.0.1"), request, answers.append))
+        self.carry_out(
+            lambda: self.classic.on_join_group(Caller(version, client, "/127.0.0.1"), request, answers.append)
+        )
         return answers
 
     def join_new(self, **fields: Any) -> tuple[str, Answers]:
@@ -126,7 +131,7 @@ class Groups:
             **fields,
         )
         answers: list[SyncGroupResponse] = []
-        self.carry_out(lambda: self.classic.sync(request, answers.append))
+        self.carry_out(lambda: self.classic.on_sync_group(request, answers.append))
         return answers
 
     def heartbeat(self, member_id: str, generation: int, instance_id: str | None = None) -> int:
@@ -135,7 +140,7 @@ class Groups:
             group_id=GROUP, generation_id=generation, member_id=member_id, group_instance_id=instance_id
         )
         try:
-            return int(self.carry_out(lambda: self.classic.heartbeat(request)).error_code)
+            return int(self.carry_out(lambda: self.classic.on_heartbeat(request)).error_code)
         except KafkaError as error:
             return error.code or 0
 
@@ -144,7 +149,7 @@ class Groups:
             group_id=GROUP,
             members=[LeaveGroupRequest.MemberIdentity(member_id=one, group_instance_id=two) for one, two in members],
         )
-        response = self.carry_out(lambda: self.classic.leave(request))
+        response = self.carry_out(lambda: self.classic.on_leave_group(request))
         assert isinstance(response, LeaveGroupResponse)
         return response
 

@@ -23,7 +23,7 @@ from kclient.protocol.messages.records.consumer_offsets import GroupMetadataKey,
 from kclient.protocol.messages.records.metadata_log import PartitionRecord, RemoveTopicRecord, TopicRecord
 from kclient.protocol.messages.sync_group import SyncGroupRequest
 from refbroker.coordinators.groups.classic.group import ClassicGroup
-from refbroker.coordinators.groups.classic.machine import ClassicProtocol
+from refbroker.coordinators.groups.classic.machine import ClassicGroups
 from refbroker.coordinators.groups.classic.rebalancing import GroupSettings
 from refbroker.coordinators.groups.classic.requests import Caller
 from refbroker.coordinators.groups.consumer.group import ConsumerGroup
@@ -74,7 +74,7 @@ class Consumers:
         def new_uuid() -> str:
             return f"new-{next(self._numbers)}"
 
-        self.classic = ClassicProtocol(
+        self.classic = ClassicGroups(
             self.classic_groups, self, GroupSettings(initial_rebalance_delay_ms=0), new_uuid, self.stats
         )
         self.sessions = Sessions(self.groups, self.classic, self, self.topics, lambda _: self.settings)
@@ -177,7 +177,7 @@ class Consumers:
             group_id=GROUP, member_id=member_id, member_epoch=epoch, topic_partitions=partitions, **fields
         )
         caller = Caller(version, "client", "/127.0.0.1")
-        return self.carry_out(lambda: self.protocols.consumer_heartbeat(caller, request))
+        return self.carry_out(lambda: self.protocols.on_consumer_group_heartbeat(caller, request))
 
     def join(self, member_id: str, *topics: str, **fields: Any) -> Any:
         """The answer to a member that joins."""
@@ -247,7 +247,7 @@ class Consumers:
         )
         answers: list[Any] = []
         version = fields.pop("version", 9)
-        self.carry_out(lambda: self.protocols.join(Caller(version, "c", "/h"), request, answers.append))
+        self.carry_out(lambda: self.protocols.on_join_group(Caller(version, "c", "/h"), request, answers.append))
         return answers[0] if answers else None
 
     def classic_sync(self, member_id: str, generation: int, instance_id: str | None = None) -> dict[str, list[int]]:
@@ -257,18 +257,18 @@ class Consumers:
             protocol_type="consumer", protocol_name="range",
         )  # fmt: skip
         answers: list[Any] = []
-        self.carry_out(lambda: self.protocols.sync(request, answers.append))
+        self.carry_out(lambda: self.protocols.on_sync_group(request, answers.append))
         [answer] = answers
         assignment = decode_any_version(ConsumerProtocolAssignment, answer.assignment)
         return {one.topic: one.partitions for one in assignment.assigned_partitions}
 
     def classic_beat(self, member_id: str, generation: int) -> int:
         request = HeartbeatRequest(group_id=GROUP, generation_id=generation, member_id=member_id)
-        return int(self.carry_out(lambda: self.protocols.heartbeat(request)).error_code)
+        return int(self.carry_out(lambda: self.protocols.on_heartbeat(request)).error_code)
 
     def classic_leave(self, *members: tuple[str, str | None]) -> list[int]:
         request = LeaveGroupRequest(
             group_id=GROUP,
             members=[LeaveGroupRequest.MemberIdentity(member_id=one, group_instance_id=two) for one, two in members],
         )
-        return [each.error_code for each in self.carry_out(lambda: self.protocols.leave(request)).members]
+        return [each.error_code for each in self.carry_out(lambda: self.protocols.on_leave_group(request)).members]

@@ -12,8 +12,16 @@ from kclient.protocol.consumer_protocol import ConsumerProtocolSubscription
 from kclient.protocol.log_records import encode_versioned
 from kclient.protocol.messages.records.consumer_offsets import GroupMetadataKey, GroupMetadataValue
 from refbroker.coordinators.groups.classic.group import ClassicGroup
-from refbroker.coordinators.groups.classic.states import TRANSITIONS, GroupState
-from tests.refbroker.coordinators.groups.classic import DELAY_MS, GROUP, REBALANCE_MS, SESSION_MS, Groups, stable
+from refbroker.coordinators.groups.classic.states import STATES as GROUP_STATES
+from refbroker.coordinators.groups.classic.states import GroupEvent, GroupState
+from tests.refbroker.coordinators.groups.classic import (
+    DELAY_MS,
+    GROUP,
+    REBALANCE_MS,
+    SESSION_MS,
+    Groups,
+    stable,
+)
 
 UNKNOWN_MEMBER, ILLEGAL_GENERATION, INCONSISTENT_PROTOCOL, REBALANCING = 25, 22, 23, 27
 NOT_COORDINATOR, NOT_AVAILABLE, MEMBER_ID_REQUIRED, FENCED, FULL = 16, 15, 79, 82, 81
@@ -56,7 +64,7 @@ def _stable() -> State:
 
 def _dead() -> State:
     groups, (leader, follower) = stable()
-    groups.classic.unloaded(groups.group)
+    groups.classic.on_unloaded(groups.group)
     return groups, leader, follower
 
 
@@ -140,17 +148,34 @@ def test_each_request_in_each_state(state: str, request_name: str) -> None:
     assert REQUESTS[request_name](groups, leader, follower) == EXPECTED[request_name][list(STATES).index(state)]
 
 
-def test_transitions_that_the_table_does_not_have_are_errors() -> None:
-    for state in GroupState:
-        for following in GroupState:
-            group = ClassicGroup(GROUP, lambda: 1)
-            group.state = state
-            if following in TRANSITIONS[state]:
-                group.become(following)
-                assert (group.previous_state, group.state, group.state_timestamp_ms) == (state, following, 1)
-            else:
-                with pytest.raises(IllegalStateError, match=f"from {state.value} to {following.value}"):
-                    group.become(following)
+# The valid previous states of each state, as Kafka's ClassicGroupState has them.
+BEFORE = {
+    GroupState.EMPTY: {GroupState.PREPARING_REBALANCE},
+    GroupState.PREPARING_REBALANCE: {GroupState.STABLE, GroupState.COMPLETING_REBALANCE, GroupState.EMPTY},
+    GroupState.COMPLETING_REBALANCE: {GroupState.PREPARING_REBALANCE},
+    GroupState.STABLE: {GroupState.COMPLETING_REBALANCE},
+    GroupState.DEAD: set(GroupState),
+}
+
+
+@pytest.mark.parametrize("state", GroupState)
+@pytest.mark.parametrize("event", GroupEvent)
+def test_an_event_that_the_table_does_not_have_is_an_error(state: GroupState, event: GroupEvent) -> None:
+    group = ClassicGroup(GROUP, lambda: 1)
+    group.state = state
+    if GROUP_STATES.allows(state, event):
+        group.apply(event)
+        assert (group.previous_state, group.state_timestamp_ms) == (state, 1)
+        assert state in BEFORE[group.state]
+    else:
+        with pytest.raises(IllegalStateError, match="classic group g"):
+            group.apply(event)
+        assert group.state is state
+
+
+def test_the_table_has_every_transition_of_kafka() -> None:
+    for state, before in BEFORE.items():
+        assert {each for each in GroupState if state in GROUP_STATES.followers(each)} == before
 
 
 # Rebalances
@@ -310,7 +335,7 @@ def test_after_the_limit_was_lowered_the_last_to_join_again_are_out() -> None:
     assert isinstance(record, GroupMetadataValue)
     again = Groups(max_size=2)
     again.groups[GROUP] = ClassicGroup.from_record(GROUP, record, again.now)
-    again.classic.loaded(again.group)
+    again.classic.on_loaded(again.group)
     assert again.group.state is GroupState.PREPARING_REBALANCE
     answers = [again.join(member) for member in members]
     again.pass_time(REBALANCE_MS)
@@ -489,7 +514,7 @@ def test_a_generation_is_written_with_its_assignment_and_comes_back_from_the_rec
     restored = Groups()
     value = GroupMetadataValue.decode(record.value.encode(record.version), record.version)
     group = restored.groups[GROUP] = ClassicGroup.from_record(GROUP, value, restored.now)
-    restored.classic.loaded(group)
+    restored.classic.on_loaded(group)
     assert (group.state, group.generation, group.leader, group.protocol) == (GroupState.STABLE, 1, leader, "range")
     assert restored.heartbeat(follower, 1) == 0
     assert restored.sync(follower, 1)[0].assignment == follower.encode()
@@ -529,11 +554,11 @@ def test_a_group_whose_end_cannot_be_written_is_empty_all_the_same() -> None:
 def test_who_waits_is_told_when_another_broker_takes_over() -> None:
     groups, _, _ = _preparing()
     new, answers = groups.join_new()
-    groups.classic.unloaded(groups.group)
+    groups.classic.on_unloaded(groups.group)
     assert (answers[0].error_code, answers[0].member_id) == (NOT_COORDINATOR, new)
     groups, _, follower = _completing()
     waiting = groups.sync(follower, 2)
-    groups.classic.unloaded(groups.group)
+    groups.classic.on_unloaded(groups.group)
     assert waiting[0].error_code == NOT_COORDINATOR
 
 

@@ -26,10 +26,10 @@ from refbroker.coordinators.groups.consumer.heartbeats import check_request
 from refbroker.coordinators.groups.consumer.member import ConsumerMember
 from refbroker.coordinators.groups.consumer.records import group_tombstones, replay
 from refbroker.coordinators.groups.consumer.states import (
-    TRANSITIONS,
+    STATES,
     ConsumerGroupState,
+    MemberEvent,
     MemberState,
-    check_transition,
 )
 from tests.refbroker.coordinators.groups.consumers import GROUP, INTERVAL_MS, REBALANCE_MS, SESSION_MS, Consumers
 
@@ -411,11 +411,14 @@ def test_tombstones_of_what_is_not_there_make_no_group() -> None:
 
 
 def test_no_member_goes_to_a_state_that_is_not_known() -> None:
-    for state, following in TRANSITIONS.items():
-        assert MemberState.UNKNOWN not in following
-        with pytest.raises(IllegalStateError):
-            check_transition("m", state, MemberState.UNKNOWN)
+    assert set(STATES.states) == set(MemberState)
+    assert all(MemberState.UNKNOWN not in STATES.followers(state) for state in MemberState)
     assert MemberState(77) is MemberState.UNKNOWN
+
+
+def test_a_member_in_an_unknown_state_cannot_be_asked_for_a_part_of_what_it_has() -> None:
+    with pytest.raises(IllegalStateError, match="consumer group member m"):
+        STATES.next_state(MemberState.UNKNOWN, MemberEvent.MUST_REVOKE, "m")
 
 
 def test_a_member_in_a_state_of_a_newer_broker_joins_anew() -> None:

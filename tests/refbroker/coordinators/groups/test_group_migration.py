@@ -35,7 +35,7 @@ def classic_group(partitions: int = 4, user_data: bytes | None = None, **setting
             SyncGroupRequest.SyncGroupRequestAssignment(member_id="c-new-1", assignment=encode_versioned(assignment, 1))
         ],
     )
-    groups.carry_out(lambda: groups.protocols.sync(request, lambda answer: None))
+    groups.carry_out(lambda: groups.protocols.on_sync_group(request, lambda answer: None))
     assert groups.classic_groups[GROUP].state is GroupState.STABLE
     return groups
 

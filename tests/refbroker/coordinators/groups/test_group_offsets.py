@@ -237,7 +237,7 @@ async def test_offsets_of_an_open_transaction_are_unstable_before_and_after_a_re
             assert groups.fetch(topics, require_stable=True) == {("t", 0): unstable, ("t", 1): (2, -1, "", 0)}
             assert groups.fetch(topics) == {("t", 0): (1, -1, "", 0), ("t", 1): (2, -1, "", 0)}
         await groups.restarted(clean=False)
-    [shard] = groups.broker.groups.runtime.machines()
+    [shard] = groups.broker.groups.runtime.shards()
     shard.end_transaction(7, committed=True)
     assert groups.fetch({"t": [0]}, require_stable=True) == {("t", 0): (5, -1, "", 0)}
 
@@ -251,6 +251,6 @@ async def test_what_an_open_transaction_is_to_change_does_not_expire_and_can_be_
     assert groups.delete_offsets({"t": [1]}) == {("t", 1): NONE}
     assert groups.stored()[-1] == (OffsetCommitKey("g", "t", 1), None)
     assert groups.delete_groups("g") == {"g": NONE}
-    [shard] = groups.broker.groups.runtime.machines()
+    [shard] = groups.broker.groups.runtime.shards()
     shard.end_transaction(7, committed=True)
     assert groups.committed() == {}

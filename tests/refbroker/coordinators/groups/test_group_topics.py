@@ -5,10 +5,10 @@ from __future__ import annotations
 from uuid import UUID
 
 import pytest
+import xxhash
 
 from kclient.protocol.messages.records.metadata_log import PartitionRecord, TopicRecord
 from refbroker.coordinators.groups.consumer.topics import GroupTopics, topic_hash
-from refbroker.coordinators.groups.consumer.xxh3 import xxh3_64
 from refbroker.metadata.image import ClusterImage, PartitionState, TopicState
 
 TOPIC_ID = UUID(int=0x0123456789ABCDEFFEDCBA9876543210)
@@ -50,8 +50,8 @@ HASHES = {
 
 
 @pytest.mark.parametrize(("length", "expected"), HASHES.items())
-def test_xxh3(length: int, expected: int) -> None:
-    assert xxh3_64(bytes((number * 7 + 3) & 0xFF for number in range(length))) == expected
+def test_xxhash_gives_the_numbers_of_hash4j(length: int, expected: int) -> None:
+    assert xxhash.xxh3_64_intdigest(bytes((number * 7 + 3) & 0xFF for number in range(length))) == expected
 
 
 @pytest.mark.parametrize(

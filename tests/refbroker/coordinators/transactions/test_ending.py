@@ -1,9 +1,8 @@
-"""What becomes of a wish to end a transaction, for each state, outcome, epoch and version."""
+"""The answer to EndTxn by state, producer id, epoch and version of transactions."""
 
 from __future__ import annotations
 
 import dataclasses
-import itertools
 
 import pytest
 
@@ -15,29 +14,63 @@ from refbroker.coordinators.transactions.states import TransactionState as S
 ENDS, DONE = Outcome.ENDS.name, Outcome.DONE.name
 INVALID, FENCED, CONCURRENT = "INVALID_TXN_STATE", "PRODUCER_FENCED", "CONCURRENT_TRANSACTIONS"
 OTHER_ID = "INVALID_PRODUCER_ID_MAPPING"
-STATES = (S.EMPTY, S.ONGOING, S.PREPARE_COMMIT, S.PREPARE_ABORT, S.COMPLETE_COMMIT, S.COMPLETE_ABORT)
 
-# Kafka's tables, from the comments of TransactionCoordinator.scala and what it does: commit, abort.
-EPOCH_OF_NOW = {
-    1: {
-        S.EMPTY: (INVALID, INVALID),
-        S.ONGOING: (ENDS, ENDS),
-        S.COMPLETE_COMMIT: (DONE, INVALID),
-        S.COMPLETE_ABORT: (INVALID, DONE),
-    },
-    2: {
-        S.EMPTY: (INVALID, ENDS),
-        S.ONGOING: (ENDS, ENDS),
-        S.COMPLETE_COMMIT: (INVALID, ENDS),
-        S.COMPLETE_ABORT: (INVALID, ENDS),
-    },
-}
-EPOCH_BEFORE = {
-    S.EMPTY: (FENCED, FENCED),
-    S.ONGOING: (FENCED, FENCED),
+Answers = dict[S, tuple[str, str]]
+"""By state, the answer to a commit and the answer to an abort."""
+
+CURRENT_EPOCH_V1: Answers = {
+    S.EMPTY: (INVALID, INVALID),
+    S.ONGOING: (ENDS, ENDS),
+    S.PREPARE_COMMIT: (CONCURRENT, CONCURRENT),
+    S.PREPARE_ABORT: (CONCURRENT, CONCURRENT),
     S.COMPLETE_COMMIT: (DONE, INVALID),
     S.COMPLETE_ABORT: (INVALID, DONE),
 }
+CURRENT_EPOCH_V2: Answers = {
+    S.EMPTY: (INVALID, ENDS),
+    S.ONGOING: (ENDS, ENDS),
+    S.PREPARE_COMMIT: (CONCURRENT, CONCURRENT),
+    S.PREPARE_ABORT: (CONCURRENT, CONCURRENT),
+    S.COMPLETE_COMMIT: (INVALID, ENDS),
+    S.COMPLETE_ABORT: (INVALID, ENDS),
+}
+PREVIOUS_EPOCH_V2: Answers = {
+    S.EMPTY: (FENCED, FENCED),
+    S.ONGOING: (FENCED, FENCED),
+    S.PREPARE_COMMIT: (CONCURRENT, CONCURRENT),
+    S.PREPARE_ABORT: (CONCURRENT, CONCURRENT),
+    S.COMPLETE_COMMIT: (DONE, INVALID),
+    S.COMPLETE_ABORT: (INVALID, DONE),
+}
+OTHER_EPOCH_V2: Answers = {
+    S.EMPTY: (FENCED, FENCED),
+    S.ONGOING: (FENCED, FENCED),
+    S.PREPARE_COMMIT: (CONCURRENT, CONCURRENT),
+    S.PREPARE_ABORT: (CONCURRENT, CONCURRENT),
+    S.COMPLETE_COMMIT: (FENCED, FENCED),
+    S.COMPLETE_ABORT: (FENCED, FENCED),
+}
+OTHER_ID_V2: Answers = {
+    S.EMPTY: (OTHER_ID, OTHER_ID),
+    S.ONGOING: (OTHER_ID, OTHER_ID),
+    S.PREPARE_COMMIT: (CONCURRENT, CONCURRENT),
+    S.PREPARE_ABORT: (CONCURRENT, CONCURRENT),
+    S.COMPLETE_COMMIT: (OTHER_ID, OTHER_ID),
+    S.COMPLETE_ABORT: (OTHER_ID, OTHER_ID),
+}
+FENCED_V1: Answers = dict.fromkeys(CURRENT_EPOCH_V1, (FENCED, FENCED))
+OTHER_ID_V1: Answers = dict.fromkeys(CURRENT_EPOCH_V1, (OTHER_ID, OTHER_ID))
+
+# Read from TransactionCoordinator.scala of Kafka 4.3.1. The transactional id has the producer id 7 at epoch 5.
+PRODUCERS: dict[str, tuple[int, int, Answers, Answers]] = {
+    "current epoch": (7, 5, CURRENT_EPOCH_V1, CURRENT_EPOCH_V2),
+    "previous epoch": (7, 4, FENCED_V1, PREVIOUS_EPOCH_V2),
+    "epoch before the previous one": (7, 3, FENCED_V1, OTHER_EPOCH_V2),
+    "next epoch": (7, 6, FENCED_V1, OTHER_EPOCH_V2),
+    "other producer id": (8, 5, OTHER_ID_V1, OTHER_ID_V2),
+    "other producer id, previous epoch": (8, 4, OTHER_ID_V1, OTHER_ID_V2),
+}
+"""The producer's id and epoch, and the answers with transactions version 0 or 1 and with version 2."""
 
 
 def outcome(metadata: TransactionMetadata, who: tuple[int, int], commit: bool, version: int) -> str:
@@ -47,30 +80,16 @@ def outcome(metadata: TransactionMetadata, who: tuple[int, int], commit: bool, v
         return error.name
 
 
-@pytest.mark.parametrize(
-    ("version", "state", "commit"),
-    list(itertools.product((0, 1, 2), STATES, (True, False))),
-    ids=lambda value: value.title if isinstance(value, S) else str(value),
-)
-@pytest.mark.parametrize("behind", [-1, 0, 1, 2], ids="{} epochs behind".format)
-@pytest.mark.parametrize("same_id", [True, False], ids=["same id", "other id"])
-def test_a_wish_to_end(version: int, state: S, commit: bool, behind: int, same_id: bool) -> None:
-    metadata = TransactionMetadata("id", 7, 60_000, 1, producer_epoch=5, state=state, previous_producer_id=7)
-    found = outcome(metadata, (7 if same_id else 8, 5 - behind), commit, version)
-    column = 0 if commit else 1
-    if version < 2:
-        if not same_id or behind:
-            expected = FENCED if same_id else OTHER_ID
-        else:
-            expected = CONCURRENT if state.is_prepared else EPOCH_OF_NOW[1][state][column]
-    elif state.is_prepared:
-        expected = CONCURRENT
-    elif not same_id:
-        expected = OTHER_ID
-    else:
-        table = {0: EPOCH_OF_NOW[2], 1: EPOCH_BEFORE}.get(behind)
-        expected = FENCED if table is None else table[state][column]
-    assert found == expected
+@pytest.mark.parametrize("version", [0, 1, 2], ids="version {}".format)
+@pytest.mark.parametrize("producer", PRODUCERS)
+def test_end_txn_is_answered_as_by_kafka(producer: str, version: int) -> None:
+    producer_id, epoch, before_v2, v2 = PRODUCERS[producer]
+    answers: Answers = {}
+    for state in CURRENT_EPOCH_V1:
+        metadata = TransactionMetadata("id", 7, 60_000, 1, producer_epoch=5, state=state, previous_producer_id=7)
+        commit, abort = (outcome(metadata, (producer_id, epoch), commit, version) for commit in (True, False))
+        answers[state] = (commit, abort)
+    assert answers == (v2 if version == 2 else before_v2)
 
 
 @pytest.mark.parametrize("state", [S.COMPLETE_COMMIT, S.COMPLETE_ABORT])

@@ -21,7 +21,6 @@ from kclient.errors import (
 from kclient.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
 from kclient.protocol.messages.delete_topics import DeleteTopicsRequest
 from kclient.records import read_batches
-from refbroker.coordinators.transactions.markers import write_markers
 from refbroker.log import TransactionMarker
 from tests.support.transaction_harness import DATA, ID, TOPIC, Identity, TransactionHarness
 
@@ -339,7 +338,7 @@ async def test_a_marker_that_is_another_coordinators_ends_the_work_until_the_nex
     who = broker.identity()
     broker.begin(who)
     marker = TransactionMarker(who[0], who[1] + 5, 99, commit=False, transaction_version=0)
-    later = write_markers(broker.broker, marker, [(DATA, 0)])
+    later = broker.broker.markers.write(marker, [(DATA, 0)])
     assert later == {(DATA, 0): None}
     broker.end(who, commit=True)
     assert broker.state().state.title == "PrepareCommit"

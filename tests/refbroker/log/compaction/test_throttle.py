@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from refbroker.log.compaction.throttle import GiveWay, Throttle
 from refbroker.runtime.clock import Clock
+from tests.support.patience import ANSWER
 
 
 def held_clock() -> Clock:
@@ -61,8 +63,17 @@ def test_who_computes_for_long_sleeps_after_each_millisecond(monkeypatch: pytest
     monkeypatch.setattr(time, "perf_counter", lambda: now)
     monkeypatch.setattr(time, "sleep", lambda seconds: sleeps.append((round(now, 4), seconds > 0)))
     give_way = GiveWay()
-    for _ in range(50):
-        now += 0.0003
-        give_way()
+
+    def compute() -> None:
+        nonlocal now
+        for _ in range(50):
+            now += 0.0003
+            give_way()
+
+    compute()
+    assert not sleeps, "the event loop's own thread has nobody to give way to"
+    with ThreadPoolExecutor(1) as worker:
+        now = 0.0
+        worker.submit(compute).result(ANSWER)
     assert sleeps[:3] == [(0.0012, True), (0.0024, True), (0.0036, True)]
     assert len(sleeps) == 12

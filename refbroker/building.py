@@ -1,0 +1,204 @@
+"""Puts the parts of a broker together: opens the data directories, recovers, and registers with the cluster.
+
+`build` gives complete parts, which nobody serves yet (`refbroker.broker`). Its steps, in their order:
+
+    open        the data directories and the logs in them
+    assemble    every part, from those that it uses
+    load        the metadata log into the image, and the logs in line with it; the first start writes what a cluster
+                begins with
+    register    this start of the broker, and where its partitions are
+    begin       coordinators load their logs, and moves between data directories go on
+
+If a step fails, everything opened so far is abandoned without flushing, as in a crash.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from contextlib import ExitStack
+from dataclasses import dataclass
+
+from kclient.errors import KafkaStorageError
+from refbroker.config import BrokerConfig
+from refbroker.coordinators.groups.coordinator import GroupCoordinator
+from refbroker.coordinators.transactions.coordinator import TransactionCoordinator
+from refbroker.coordinators.transactions.markers import MarkerWriter
+from refbroker.coordinators.transactions.verification import PartitionVerifier
+from refbroker.directories.events import DirectoryEvents
+from refbroker.directories.moves import ReplicaMoves
+from refbroker.fetch.delayed_fetch import DelayedFetches
+from refbroker.fetch.sessions import FetchSessions
+from refbroker.handlers.services import BrokerServices
+from refbroker.log import Files, LogManager, PartitionLog
+from refbroker.log.compaction.manager import CleanerConfig, LogCleaner
+from refbroker.metadata.bootstrap import activation_records, bootstrap_records
+from refbroker.metadata.controller import Controller
+from refbroker.metadata.log import MetadataLog
+from refbroker.metadata.partitions import Partitions
+from refbroker.metadata.producer_ids import ProducerIds
+from refbroker.metadata.publisher import Publisher
+from refbroker.metadata.registration import registration_records
+from refbroker.metrics.counters import BrokerMetrics
+from refbroker.runtime.clock import Clock
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class BrokerParts(BrokerServices):
+    """All parts of a broker but its server.
+
+    Attributes:
+        cleaner: compacts logs.
+        directory_events: keeps the metadata true about the data directories.
+        failed: done, with the reason, once the broker has lost a disk that it cannot go on without.
+    """
+
+    cleaner: LogCleaner
+    directory_events: DirectoryEvents
+    failed: asyncio.Future[KafkaStorageError]
+
+    @property
+    def broker_epoch(self) -> int:
+        """The epoch of this start of the broker."""
+        return self.metadata.image.brokers[self.node_id].broker_epoch
+
+    def close_coordinators(self) -> None:
+        """Let go of the coordinators' state; requests that wait for it are answered."""
+        self.transactions.runtime.close()
+        self.groups.runtime.close()
+
+
+def build(config: BrokerConfig, clock: Clock, files: Files, rng: random.Random, port: int) -> BrokerParts:
+    """Open the data directories, recover and register, within the event loop that the broker is to run in.
+
+    Parameters:
+        config: the broker's settings.
+        clock: what it goes by.
+        files: the disk.
+        rng: for ids.
+        port: what it listens on, to be advertised.
+
+    Raises:
+        ConfigError: the settings contradict each other.
+        KafkaStorageError: a data directory is in use, or a disk fails.
+        InconsistentClusterIdError: a data directory is another cluster's or node's.
+    """
+    with ExitStack() as undo:
+        logs = _open(config, clock, files, rng)
+        undo.callback(logs.abandon)
+        parts = _assemble(config, clock, files, rng, logs)
+        _load(parts, files)
+        _register(parts, port)
+        undo.callback(parts.close_coordinators)
+        _begin(parts)
+        undo.pop_all()
+    return parts
+
+
+def _open(config: BrokerConfig, clock: Clock, files: Files, rng: random.Random) -> LogManager:
+    return LogManager.open(
+        config.data_directories,
+        None,
+        config.node_id,
+        config.log_defaults,
+        clock=clock,
+        files=files,
+        rng=rng,
+        producer_expiration_ms=lambda: config.integer("producer.id.expiration.ms"),
+        recovery_threads=config.integer("num.recovery.threads.per.data.dir"),
+        metadata_path=config.metadata_directory,
+    )
+
+
+def _assemble(config: BrokerConfig, clock: Clock, files: Files, rng: random.Random, logs: LogManager) -> BrokerParts:
+    loop = asyncio.get_running_loop()
+    failed: asyncio.Future[KafkaStorageError] = loop.create_future()
+
+    def fail(error: KafkaStorageError) -> None:
+        if not failed.done():
+            failed.set_result(error)
+
+    metrics = BrokerMetrics()
+    cleaner = LogCleaner(logs, CleanerConfig(config.text), clock, files)
+    metadata = MetadataLog(logs, files, config, clock)
+    controller = Controller(metadata, config, files, rng)
+    partitions = Partitions(metadata.image, logs, config)
+    producer_ids = ProducerIds(metadata, config.node_id)
+    delayed_fetches = DelayedFetches(loop)
+    directory_events = DirectoryEvents(logs, controller, delayed_fetches.wake, fail)
+    moves = ReplicaMoves(
+        logs,
+        cleaner,
+        clock,
+        config.replica_move_threads,
+        lambda: config.replica_move_bytes_per_second,
+        directory_events.assign,
+        delayed_fetches.wake,
+    )
+    groups = GroupCoordinator(controller, partitions, clock, metrics.groups)
+    markers = MarkerWriter(partitions, clock, groups.runtime.end_transaction)
+    transactions = TransactionCoordinator(controller, partitions, producer_ids, markers, clock)
+    return BrokerParts(
+        node_id=config.node_id,
+        config=config,
+        clock=clock,
+        metrics=metrics,
+        logs=logs,
+        cleaner=cleaner,
+        moves=moves,
+        metadata=metadata,
+        controller=controller,
+        partitions=partitions,
+        producer_ids=producer_ids,
+        sessions=FetchSessions(config.integer("max.incremental.fetch.session.cache.slots"), rng),
+        delayed_fetches=delayed_fetches,
+        directory_events=directory_events,
+        groups=groups,
+        transactions=transactions,
+        markers=markers,
+        verifier=PartitionVerifier(config, partitions, transactions),
+        failed=failed,
+    )
+
+
+def _load(parts: BrokerParts, files: Files) -> None:
+    metadata, image = parts.metadata, parts.metadata.image
+
+    def log_deleted(log: PartitionLog) -> None:
+        parts.moves.cancel(log.topic, log.partition)
+        parts.delayed_fetches.wake(log)
+        parts.metrics.topics.remove(log.topic)
+
+    publisher = Publisher(image, parts.logs, parts.config, log_deleted)
+    metadata.load()
+    publisher.catch_up()
+    metadata.listeners.append(publisher.publish)
+    metadata.begin_epoch()
+    if not image.features:
+        first = bootstrap_records(files, parts.logs.metadata_directory.path, parts.clock())
+        metadata.append(activation_records(first, parts.config.min_insync_replicas))
+
+
+def _register(parts: BrokerParts, port: int) -> None:
+    metadata, events = parts.metadata, parts.directory_events
+    for records in registration_records(
+        metadata.image,
+        parts.config,
+        parts.config.advertised(port),
+        metadata.end_offset,
+        parts.controller.new_uuid(),
+        [directory.directory_id for directory in parts.logs.online],
+        events.find,
+    ):
+        metadata.append(records)
+    metadata.listeners.append(events.follow)
+    events.inform()
+
+
+def _begin(parts: BrokerParts) -> None:
+    groups, transactions = parts.groups, parts.transactions
+    parts.metadata.listeners.append(groups.follow)
+    groups.runtime.catch_up()
+    parts.metadata.listeners.append(transactions.runtime.follow)
+    transactions.runtime.catch_up()
+    parts.moves.resume()

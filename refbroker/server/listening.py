@@ -1,0 +1,105 @@
+"""Where a broker's connections come from: a listening socket, or the network that a test provides.
+
+Not implemented: TLS and several listeners.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+_BUFFERS = ((socket.SO_SNDBUF, "socket.send.buffer.bytes"), (socket.SO_RCVBUF, "socket.receive.buffer.bytes"))
+
+
+class Listener(Protocol):
+    """A port that was taken.
+
+    Attributes:
+        port: which one.
+    """
+
+    port: int
+
+    async def start(self, make_protocol: Callable[[], asyncio.BaseProtocol], backlog: int) -> None:
+        """Accept connections; each gets a protocol of its own."""
+
+    async def stop_accepting(self) -> None:
+        """Stop accepting. Connections that were accepted have reached their protocols when this returns."""
+
+    def close(self) -> None:
+        """Give the port back."""
+
+
+class ListenerFactory(Protocol):
+    """What a broker gets its listener from."""
+
+    def bind(self, host: str, port: int, settings: Mapping[str, str]) -> Listener:
+        """Take a port, without accepting yet; 0 picks a free one.
+
+        Parameters:
+            settings: the broker's own, of which the sizes of buffers are used.
+
+        Raises:
+            OSError: the port is in use, or the address is not this machine's.
+        """
+
+
+class SocketListeners:
+    """TCP."""
+
+    def bind(self, host: str, port: int, settings: Mapping[str, str]) -> Listener:
+        """See ListenerFactory."""
+        infos = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        family, kind, proto, _, address = infos[0]
+        listening = socket.socket(family, kind, proto)
+        try:
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            for option, name in _BUFFERS:
+                # Only what was set: the system's own choice grows with the connection's speed.
+                size = settings.get(name)
+                if size is not None and int(size) >= 0:
+                    listening.setsockopt(socket.SOL_SOCKET, option, int(size))
+            listening.bind(address)
+        except OSError as error:
+            listening.close()
+            raise OSError(error.errno, f"could not listen on {host}:{port}: {error.strerror}") from error
+        return SocketListener(listening)
+
+
+class SocketListener:
+    """A listening socket of the running event loop."""
+
+    def __init__(self, listening: socket.socket) -> None:
+        self.port: int = listening.getsockname()[1]
+        self._loop = asyncio.get_running_loop()
+        self._socket: socket.socket | None = listening
+        self._server: asyncio.Server | None = None
+
+    async def start(self, make_protocol: Callable[[], asyncio.BaseProtocol], backlog: int) -> None:
+        """See Listener."""
+        assert self._socket is not None
+        # Two steps: the first does not wait, so a start that is cancelled has a server to close.
+        self._server = await self._loop.create_server(
+            make_protocol, sock=self._socket, backlog=backlog, start_serving=False
+        )
+        self._socket = None
+        await self._server.start_serving()
+
+    async def stop_accepting(self) -> None:
+        """See Listener."""
+        for listening in self._server.sockets if self._server is not None else ():
+            self._loop.remove_reader(listening.fileno())
+        # asyncio makes their transports in a task each, which fails and leaks the socket once the server is closed.
+        await asyncio.sleep(0)
+        self.close()
+
+    def close(self) -> None:
+        """See Listener."""
+        if self._server is not None:
+            self._server.close()
+            self._server = None
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None

@@ -7,23 +7,26 @@ Kafka node, started for the run), ``kafka3`` (a cluster of three), or the ``host
 from __future__ import annotations
 
 import inspect
-import itertools
 import os
 import random
 import re
 import signal
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Generator, Iterator
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import hypothesis
 import pytest
 
 from tests.support.command_line import Cli
 from tests.support.kafka.cluster import KafkaCluster, unavailable_reason
+from tests.support.names import unique
+from tests.support.patience import GUARD
 
 if TYPE_CHECKING:
     from kclient.admin import Admin
     from tests.support.raw_transactions import RawTransactions
+
+Report = TypeVar("Report", pytest.TestReport, pytest.CollectReport)
 
 _SEED = pytest.StashKey[int]()
 SETTINGS = {
@@ -37,12 +40,15 @@ SETTINGS = {
     "log.cleaner.backoff.ms": "200",
 }
 """What brokers under test are started with. With the consumer protocol a member has no say in its heartbeats."""
-_topic_numbers = itertools.count(1)
 
 hypothesis.settings.register_profile("default", deadline=None, max_examples=100)
 hypothesis.settings.register_profile("ci", deadline=None, max_examples=100, derandomize=True)
 hypothesis.settings.register_profile("long", deadline=None, max_examples=20_000)
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+
+
+MISSING = re.compile(r"not (?:on this machine|installed|built)|could not (?:fetch|import)|did not fetch")
+"""Reasons to skip a test that are a lack of tools, and no property of the broker or the platform."""
 
 
 class Broker(Protocol):
@@ -68,6 +74,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="broker under test: refbroker (default), kafka, kafka3, or HOST:PORT[,HOST:PORT...]",
     )
     group.addoption("--soak", action="store_true", help="run the soak tests (minutes at full rate)")
+    group.addoption("--nightly", action="store_true", help="run what takes too long for landing as well")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -124,12 +131,38 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         "kafka3": which != "kafka3" and "needs three brokers: --broker=kafka3",
         "refbroker_only": which != "refbroker" and "uses what only refbroker has",
         "soak": not config.getoption("--soak") and "minutes at full rate: --soak",
+        "nightly": not config.getoption("--nightly") and "takes too long for landing: --nightly",
     }
     for item in items:
+        # One that is named on the command line is for what runs for longer than any test elsewhere.
+        if item.get_closest_marker("timeout") is None and config.getoption("timeout") is None:
+            item.add_marker(pytest.mark.timeout(GUARD))
         for mark, reason in unsuitable.items():
             # A test that starts a cluster of its own does not depend on --broker.
             if reason and item.get_closest_marker(mark) and not (mark == "kafka3" and _starts_own_cluster(item)):
                 item.add_marker(pytest.mark.skip(reason=reason))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Where every tool is there, as CI says by KCLIENT_TOOLS_REQUIRED, a test that misses one fails instead."""
+    report = yield
+    return _failed_if_skipped(report)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    """The same for modules that skip as a whole."""
+    report = yield
+    return _failed_if_skipped(report)
+
+
+def _failed_if_skipped(report: Report) -> Report:
+    if report.skipped and "KCLIENT_TOOLS_REQUIRED" in os.environ and isinstance(report.longrepr, tuple):
+        reason = report.longrepr[2]
+        if MISSING.search(reason):
+            report.outcome, report.longrepr = "failed", f"nothing may be missing here: {reason}"
+    return report
 
 
 def _starts_own_cluster(item: pytest.Item) -> bool:
@@ -208,8 +241,7 @@ def raw(bootstrap_servers: str) -> Iterator[RawTransactions]:
 @pytest.fixture
 def topic(request: pytest.FixtureRequest) -> str:
     """A topic name nobody used before; the broker creates it when it is first asked for it."""
-    readable = re.sub(r"[^A-Za-z0-9._-]+", "-", request.node.name).strip("-.")[:80]
-    return f"{readable}-{next(_topic_numbers)}-{random.SystemRandom().randrange(16**8):08x}"
+    return unique(request.node.name)
 
 
 @pytest.fixture

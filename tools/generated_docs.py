@@ -162,19 +162,6 @@ def _state_name(state: object) -> str:
     return name.lower().replace(" ", "_")
 
 
-def _diagram(module: str, table: str = "TRANSITIONS") -> str:
-    """A mermaid state diagram of a table: state -> the states that may follow."""
-    transitions = getattr(importlib.import_module(module), table)
-    # Sets have no order of their own; the declaration order of the states is the readable one.
-    order = {state: position for position, state in enumerate(transitions)}
-    lines = [
-        f"    {_state_name(state)} --> {_state_name(following)}"
-        for state, allowed in transitions.items()
-        for following in sorted(allowed, key=lambda state: order.get(state, len(order)))
-    ]
-    return "\n".join(["```mermaid", "stateDiagram-v2", *lines, "```", ""])
-
-
 def _state_table(module: str) -> str:
     """The state diagram of a module's `STATES`."""
     states: StateTable[Any, Any] = importlib.import_module(module).STATES
@@ -182,11 +169,13 @@ def _state_table(module: str) -> str:
 
 
 def _transactional_calls() -> str:
-    from kclient.producer.transactions.states import ALLOWED, TransactionState
+    from kclient.producer.transactions.states import STATES, TransactionCall, TransactionState
+
+    def allowed(call: TransactionCall) -> list[TransactionState]:
+        return [state for state in STATES.states if STATES.allows(state, call)]
 
     rows = [
-        (f"`{call.value}`", ", ".join(f"`{_state_name(state)}`" for state in TransactionState if state in states))
-        for call, states in ALLOWED.items()
+        (f"`{call.value}`", ", ".join(f"`{_state_name(state)}`" for state in allowed(call))) for call in TransactionCall
     ]
     return _table(("call", "allowed in"), rows)
 
@@ -204,8 +193,8 @@ PARTS: dict[str, Callable[[], str]] = {
     "producer methods": partial(_methods, "kclient", "Producer", "kclient.producer.accumulator:SendPath"),
     "consumer methods": partial(_methods, "kclient", "Consumer"),
     "admin methods": partial(_methods, "kclient", "Admin"),
-    "connection states": partial(_diagram, "kclient.net.connection"),
-    "link states": partial(_diagram, "kclient.net.link"),
+    "connection states": partial(_state_table, "kclient.net.connection"),
+    "link states": partial(_state_table, "kclient.net.link"),
     "RefBroker methods": partial(_methods, "refbroker.testing", "RefBroker"),
     "fault methods": partial(_methods, "refbroker.testing.faults", "FaultMethods"),
     "fault handle": partial(_methods, "refbroker.testing.faults", "Fault"),
@@ -217,11 +206,10 @@ PARTS: dict[str, Callable[[], str]] = {
     "group states": partial(_state_table, "refbroker.coordinators.groups.classic.states"),
     "consumer group member states": partial(_state_table, "refbroker.coordinators.groups.consumer.states"),
     "transaction coordinator states": partial(_state_table, "refbroker.coordinators.transactions.states"),
-    "group member states": partial(_diagram, "kclient.consumer.group.classic.states"),
-    "consumer protocol member states": partial(
-        _diagram, "kclient.consumer.group.consumer_protocol.states", "CONSUMER_TRANSITIONS"
-    ),
-    "transaction states": partial(_diagram, "kclient.producer.transactions.states"),
+    "group member states": partial(_state_table, "kclient.consumer.group.classic.states"),
+    "rebalance phases": partial(_state_table, "kclient.consumer.group.classic.phases"),
+    "consumer protocol member states": partial(_state_table, "kclient.consumer.group.consumer_protocol.states"),
+    "transaction states": partial(_state_table, "kclient.producer.transactions.states"),
     "transactional calls": _transactional_calls,
-    "consumer partition states": partial(_diagram, "kclient.consumer.assignment.partition_state"),
+    "consumer partition states": partial(_state_table, "kclient.consumer.assignment.partition_state"),
 }

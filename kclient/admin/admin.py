@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping
 from types import TracebackType
-from typing import Any, Self, Unpack
+from typing import Any, Self, TypeVar, Unpack
 
 from kclient.admin import (
     cluster,
@@ -43,9 +43,11 @@ from kclient.admin.transactions import (
     TransactionState,
 )
 from kclient.config import AdminConfig
-from kclient.net.operation import run
+from kclient.net.operation import Operation, ThreadWaiter, run
 from kclient.options import AdminOptions
 from kclient.types import OffsetAndMetadata, OffsetAndTimestamp, PreparedTransaction, TopicPartition
+
+T = TypeVar("T")
 
 CLOSE_SECONDS = 30.0
 
@@ -84,29 +86,29 @@ class Admin:
         InvalidPartitionsError, InvalidConfigurationError, PolicyViolationError and others.
         """
         deadline = self._core.deadline("create_topics", timeout)
-        return run(topics.create_topics(self._core, new_topics, validate_only, deadline))
+        return self._run(topics.create_topics(self._core, new_topics, validate_only, deadline))
 
     def delete_topics(self, names: Iterable[str], *, timeout: float | None = None) -> dict[str, None]:
         """Delete topics with all their records. Errors by topic: UnknownTopicOrPartitionError and others."""
         deadline = self._core.deadline("delete_topics", timeout)
-        return run(topics.delete_topics(self._core, names, deadline))
+        return self._run(topics.delete_topics(self._core, names, deadline))
 
     def list_topics(self, *, include_internal: bool = False, timeout: float | None = None) -> dict[str, TopicListing]:
         """All topics by name."""
         deadline = self._core.deadline("list_topics", timeout)
-        return run(topics.list_topics(self._core, include_internal, deadline))
+        return self._run(topics.list_topics(self._core, include_internal, deadline))
 
     def describe_topics(self, names: Iterable[str], *, timeout: float | None = None) -> dict[str, TopicDescription]:
         """Topics with their partitions, leaders and replicas. Errors by topic: UnknownTopicOrPartitionError."""
         deadline = self._core.deadline("describe_topics", timeout)
-        return run(topics.describe_topics(self._core, names, deadline))
+        return self._run(topics.describe_topics(self._core, names, deadline))
 
     def create_partitions(
         self, new: Mapping[str, NewPartitions], *, validate_only: bool = False, timeout: float | None = None
     ) -> dict[str, None]:
         """Add partitions to topics. Errors by topic: InvalidPartitionsError, UnknownTopicOrPartitionError."""
         deadline = self._core.deadline("create_partitions", timeout)
-        return run(topics.create_partitions(self._core, new, validate_only, deadline))
+        return self._run(topics.create_partitions(self._core, new, validate_only, deadline))
 
     def describe_configs(
         self,
@@ -117,7 +119,7 @@ class Admin:
     ) -> dict[ConfigResource, dict[str, ConfigEntry]]:
         """The settings of each resource by name, with their sources."""
         deadline = self._core.deadline("describe_configs", timeout)
-        return run(configs.describe_configs(self._core, resources, include_documentation, deadline))
+        return self._run(configs.describe_configs(self._core, resources, include_documentation, deadline))
 
     def incremental_alter_configs(
         self,
@@ -128,7 +130,7 @@ class Admin:
     ) -> dict[ConfigResource, None]:
         """Change settings one by one (KIP-339). Errors by resource: InvalidConfigurationError and others."""
         deadline = self._core.deadline("incremental_alter_configs", timeout)
-        return run(configs.incremental_alter_configs(self._core, changes, validate_only, deadline))
+        return self._run(configs.incremental_alter_configs(self._core, changes, validate_only, deadline))
 
     def list_offsets(
         self,
@@ -142,7 +144,7 @@ class Admin:
         An offset of -1 says that no record is that young. `timestamp` is -1 for EARLIEST and LATEST.
         """
         deadline = self._core.deadline("list_offsets", timeout)
-        return run(offsets.list_offsets(self._core, wanted, isolation_level, deadline))
+        return self._run(offsets.list_offsets(self._core, wanted, isolation_level, deadline))
 
     def delete_records(
         self, before: Mapping[TopicPartition, int], *, timeout: float | None = None
@@ -152,7 +154,7 @@ class Admin:
         Errors by partition: OffsetOutOfRangeError, PolicyViolationError for compacted topics.
         """
         deadline = self._core.deadline("delete_records", timeout)
-        return run(offsets.delete_records(self._core, before, deadline))
+        return self._run(offsets.delete_records(self._core, before, deadline))
 
     def list_groups(
         self,
@@ -166,7 +168,7 @@ class Admin:
         Errors by broker, as CoordinatorLoadInProgressError of one that does not know its groups yet.
         """
         deadline = self._core.deadline("list_groups", timeout)
-        return run(groups.list_groups(self._core, states, types, deadline))
+        return self._run(groups.list_groups(self._core, states, types, deadline))
 
     def describe_groups(
         self, names: str | Iterable[str], *, timeout: float | None = None
@@ -176,12 +178,12 @@ class Admin:
         Errors by group: GroupIdNotFoundError, GroupAuthorizationError.
         """
         deadline = self._core.deadline("describe_groups", timeout)
-        return run(groups.describe_groups(self._core, names, deadline))
+        return self._run(groups.describe_groups(self._core, names, deadline))
 
     def delete_groups(self, names: str | Iterable[str], *, timeout: float | None = None) -> dict[str, None]:
         """Delete groups with all they committed. Errors by group: GroupNotEmptyError, GroupIdNotFoundError."""
         deadline = self._core.deadline("delete_groups", timeout)
-        return run(groups.delete_groups(self._core, names, deadline))
+        return self._run(groups.delete_groups(self._core, names, deadline))
 
     def remove_group_members(
         self,
@@ -198,7 +200,9 @@ class Admin:
         A member that still runs joins again. Errors by member: UnknownMemberIdError, FencedInstanceIdError.
         """
         deadline = self._core.deadline("remove_group_members", timeout)
-        return run(groups.remove_group_members(self._core, group, member_ids, instance_ids, everyone, reason, deadline))
+        return self._run(
+            groups.remove_group_members(self._core, group, member_ids, instance_ids, everyone, reason, deadline)
+        )
 
     def list_group_offsets(
         self,
@@ -214,7 +218,7 @@ class Admin:
         committed nothing. Errors by group: GroupAuthorizationError and others.
         """
         deadline = self._core.deadline("list_group_offsets", timeout)
-        return run(group_offsets.list_group_offsets(self._core, wanted, require_stable, deadline))
+        return self._run(group_offsets.list_group_offsets(self._core, wanted, require_stable, deadline))
 
     def alter_group_offsets(
         self,
@@ -228,7 +232,7 @@ class Admin:
         Errors by partition: UnknownMemberIdError if it has members, UnknownTopicOrPartitionError and others.
         """
         deadline = self._core.deadline("alter_group_offsets", timeout)
-        return run(group_offsets.alter_group_offsets(self._core, group, offsets, deadline))
+        return self._run(group_offsets.alter_group_offsets(self._core, group, offsets, deadline))
 
     def reset_group_offsets(
         self,
@@ -249,7 +253,7 @@ class Admin:
             GroupNotEmptyError: the group has members; nothing was changed.
         """
         deadline = self._core.deadline("reset_group_offsets", timeout)
-        return run(offset_resets.reset_group_offsets(self._core, group, to, partitions, dry_run, deadline))
+        return self._run(offset_resets.reset_group_offsets(self._core, group, to, partitions, dry_run, deadline))
 
     def delete_group_offsets(
         self, group: str, partitions: Iterable[TopicPartition], *, timeout: float | None = None
@@ -259,7 +263,7 @@ class Admin:
         Errors by partition: GroupSubscribedToTopicError, GroupIdNotFoundError, UnknownTopicOrPartitionError.
         """
         deadline = self._core.deadline("delete_group_offsets", timeout)
-        return run(group_offsets.delete_group_offsets(self._core, group, partitions, deadline))
+        return self._run(group_offsets.delete_group_offsets(self._core, group, partitions, deadline))
 
     def group_lag(
         self, names: str | Iterable[str], *, isolation_level: str = "read_uncommitted", timeout: float | None = None
@@ -270,7 +274,7 @@ class Admin:
         GroupIdNotFoundError and others.
         """
         deadline = self._core.deadline("group_lag", timeout)
-        return run(group_lag.group_lag(self._core, names, isolation_level, deadline))
+        return self._run(group_lag.group_lag(self._core, names, isolation_level, deadline))
 
     def list_transactions(
         self,
@@ -288,7 +292,7 @@ class Admin:
         Errors by broker, as CoordinatorLoadInProgressError of one that does not know its transactional ids yet.
         """
         deadline = self._core.deadline("list_transactions", timeout)
-        return run(
+        return self._run(
             transactions.list_transactions(
                 self._core, states, producer_ids, min_duration, transactional_id_pattern, deadline
             )
@@ -302,7 +306,7 @@ class Admin:
         Errors by transactional id: TransactionalIdNotFoundError, TransactionalIdAuthorizationError.
         """
         deadline = self._core.deadline("describe_transactions", timeout)
-        return run(transactions.describe_transactions(self._core, transactional_ids, deadline))
+        return self._run(transactions.describe_transactions(self._core, transactional_ids, deadline))
 
     def complete_transaction(
         self, prepared: PreparedTransaction, *, commit: bool = True, timeout: float | None = None
@@ -319,7 +323,7 @@ class Admin:
             InvalidPidMappingError: its transactional id has expired.
         """
         deadline = self._core.deadline("complete_transaction", timeout)
-        return run(prepared_transactions.complete_transaction(self._core, prepared, commit, deadline))
+        return self._run(prepared_transactions.complete_transaction(self._core, prepared, commit, deadline))
 
     def fence_producers(
         self, transactional_ids: str | Iterable[str], *, timeout: float | None = None
@@ -329,7 +333,7 @@ class Admin:
         Their next call raises ProducerFencedError; one that starts anew works. An id that nobody used is made known.
         """
         deadline = self._core.deadline("fence_producers", timeout)
-        return run(transactions.fence_producers(self._core, transactional_ids, deadline))
+        return self._run(transactions.fence_producers(self._core, transactional_ids, deadline))
 
     def describe_producers(
         self, partitions: Iterable[TopicPartition], *, broker_id: int | None = None, timeout: float | None = None
@@ -339,7 +343,7 @@ class Admin:
         Errors by partition: UnknownTopicOrPartitionError, NotLeaderOrFollowerError of a broker without the replica.
         """
         deadline = self._core.deadline("describe_producers", timeout)
-        return run(producers.describe_producers(self._core, partitions, broker_id, deadline))
+        return self._run(producers.describe_producers(self._core, partitions, broker_id, deadline))
 
     def find_hanging_transactions(
         self,
@@ -355,7 +359,7 @@ class Admin:
         of the cluster may stay open, in seconds: the brokers' transaction.max.timeout.ms.
         """
         deadline = self._core.deadline("find_hanging_transactions", timeout)
-        return run(
+        return self._run(
             producers.find_hanging_transactions(self._core, topics, broker_id, max_transaction_timeout, deadline)
         )
 
@@ -380,7 +384,7 @@ class Admin:
             ClusterAuthorizationError: it takes permission to alter the cluster.
         """
         deadline = self._core.deadline("abort_transaction", timeout)
-        return run(
+        return self._run(
             producers.abort_transaction(
                 self._core, partition, start_offset, producer_id, producer_epoch, coordinator_epoch, deadline
             )
@@ -389,7 +393,7 @@ class Admin:
     def describe_cluster(self, *, timeout: float | None = None) -> ClusterDescription:
         """The cluster's id, controller and brokers."""
         deadline = self._core.deadline("describe_cluster", timeout)
-        return run(cluster.describe_cluster(self._core, deadline))
+        return self._run(cluster.describe_cluster(self._core, deadline))
 
     def metrics(self) -> dict[str, Any]:
         """What the client counted so far, by Kafka's names."""
@@ -411,3 +415,6 @@ class Admin:
         core = getattr(self, "_core", None)
         if core is not None:
             core.drop("Admin")
+
+    def _run(self, operation: Operation[T]) -> T:
+        return run(operation, ThreadWaiter())

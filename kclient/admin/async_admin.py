@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping
 from types import TracebackType
-from typing import Any, Self, Unpack
+from typing import Any, Self, TypeVar, Unpack
 
 import anyio
 import anyio.to_thread
@@ -47,10 +47,12 @@ from kclient.admin.transactions import (
     TransactionState,
 )
 from kclient.config import AdminConfig
-from kclient.net.operation import run_async
+from kclient.net.operation import Operation, TaskWaiter, run_async
 from kclient.net.waiting import LoopBridge
 from kclient.options import AdminOptions
 from kclient.types import OffsetAndMetadata, OffsetAndTimestamp, PreparedTransaction, TopicPartition
+
+T = TypeVar("T")
 
 CLOSE_SECONDS = 30.0
 
@@ -76,29 +78,29 @@ class AsyncAdmin:
         self, new_topics: Iterable[NewTopic], *, validate_only: bool = False, timeout: float | None = None
     ) -> dict[str, CreatedTopic]:
         deadline = self._core.deadline("create_topics", timeout)
-        return await run_async(topics.create_topics(self._core, new_topics, validate_only, deadline), self._bridge)
+        return await self._run(topics.create_topics(self._core, new_topics, validate_only, deadline))
 
     async def delete_topics(self, names: Iterable[str], *, timeout: float | None = None) -> dict[str, None]:
         deadline = self._core.deadline("delete_topics", timeout)
-        return await run_async(topics.delete_topics(self._core, names, deadline), self._bridge)
+        return await self._run(topics.delete_topics(self._core, names, deadline))
 
     async def list_topics(
         self, *, include_internal: bool = False, timeout: float | None = None
     ) -> dict[str, TopicListing]:
         deadline = self._core.deadline("list_topics", timeout)
-        return await run_async(topics.list_topics(self._core, include_internal, deadline), self._bridge)
+        return await self._run(topics.list_topics(self._core, include_internal, deadline))
 
     async def describe_topics(
         self, names: Iterable[str], *, timeout: float | None = None
     ) -> dict[str, TopicDescription]:
         deadline = self._core.deadline("describe_topics", timeout)
-        return await run_async(topics.describe_topics(self._core, names, deadline), self._bridge)
+        return await self._run(topics.describe_topics(self._core, names, deadline))
 
     async def create_partitions(
         self, new: Mapping[str, NewPartitions], *, validate_only: bool = False, timeout: float | None = None
     ) -> dict[str, None]:
         deadline = self._core.deadline("create_partitions", timeout)
-        return await run_async(topics.create_partitions(self._core, new, validate_only, deadline), self._bridge)
+        return await self._run(topics.create_partitions(self._core, new, validate_only, deadline))
 
     async def describe_configs(
         self,
@@ -108,9 +110,7 @@ class AsyncAdmin:
         timeout: float | None = None,
     ) -> dict[ConfigResource, dict[str, ConfigEntry]]:
         deadline = self._core.deadline("describe_configs", timeout)
-        return await run_async(
-            configs.describe_configs(self._core, resources, include_documentation, deadline), self._bridge
-        )
+        return await self._run(configs.describe_configs(self._core, resources, include_documentation, deadline))
 
     async def incremental_alter_configs(
         self,
@@ -120,9 +120,7 @@ class AsyncAdmin:
         timeout: float | None = None,
     ) -> dict[ConfigResource, None]:
         deadline = self._core.deadline("incremental_alter_configs", timeout)
-        return await run_async(
-            configs.incremental_alter_configs(self._core, changes, validate_only, deadline), self._bridge
-        )
+        return await self._run(configs.incremental_alter_configs(self._core, changes, validate_only, deadline))
 
     async def list_offsets(
         self,
@@ -132,13 +130,13 @@ class AsyncAdmin:
         timeout: float | None = None,
     ) -> dict[TopicPartition, OffsetAndTimestamp]:
         deadline = self._core.deadline("list_offsets", timeout)
-        return await run_async(offsets.list_offsets(self._core, wanted, isolation_level, deadline), self._bridge)
+        return await self._run(offsets.list_offsets(self._core, wanted, isolation_level, deadline))
 
     async def delete_records(
         self, before: Mapping[TopicPartition, int], *, timeout: float | None = None
     ) -> dict[TopicPartition, int]:
         deadline = self._core.deadline("delete_records", timeout)
-        return await run_async(offsets.delete_records(self._core, before, deadline), self._bridge)
+        return await self._run(offsets.delete_records(self._core, before, deadline))
 
     async def list_groups(
         self,
@@ -148,17 +146,17 @@ class AsyncAdmin:
         timeout: float | None = None,
     ) -> dict[str, GroupListing]:
         deadline = self._core.deadline("list_groups", timeout)
-        return await run_async(groups.list_groups(self._core, states, types, deadline), self._bridge)
+        return await self._run(groups.list_groups(self._core, states, types, deadline))
 
     async def describe_groups(
         self, names: str | Iterable[str], *, timeout: float | None = None
     ) -> dict[str, GroupDescription]:
         deadline = self._core.deadline("describe_groups", timeout)
-        return await run_async(groups.describe_groups(self._core, names, deadline), self._bridge)
+        return await self._run(groups.describe_groups(self._core, names, deadline))
 
     async def delete_groups(self, names: str | Iterable[str], *, timeout: float | None = None) -> dict[str, None]:
         deadline = self._core.deadline("delete_groups", timeout)
-        return await run_async(groups.delete_groups(self._core, names, deadline), self._bridge)
+        return await self._run(groups.delete_groups(self._core, names, deadline))
 
     async def remove_group_members(
         self,
@@ -171,9 +169,8 @@ class AsyncAdmin:
         timeout: float | None = None,
     ) -> dict[MemberIdentity, None]:
         deadline = self._core.deadline("remove_group_members", timeout)
-        return await run_async(
+        return await self._run(
             groups.remove_group_members(self._core, group, member_ids, instance_ids, everyone, reason, deadline),
-            self._bridge,
         )
 
     async def list_group_offsets(
@@ -184,9 +181,7 @@ class AsyncAdmin:
         timeout: float | None = None,
     ) -> dict[str, dict[TopicPartition, OffsetAndMetadata | None]]:
         deadline = self._core.deadline("list_group_offsets", timeout)
-        return await run_async(
-            group_offsets.list_group_offsets(self._core, wanted, require_stable, deadline), self._bridge
-        )
+        return await self._run(group_offsets.list_group_offsets(self._core, wanted, require_stable, deadline))
 
     async def alter_group_offsets(
         self,
@@ -196,7 +191,7 @@ class AsyncAdmin:
         timeout: float | None = None,
     ) -> dict[TopicPartition, None]:
         deadline = self._core.deadline("alter_group_offsets", timeout)
-        return await run_async(group_offsets.alter_group_offsets(self._core, group, offsets, deadline), self._bridge)
+        return await self._run(group_offsets.alter_group_offsets(self._core, group, offsets, deadline))
 
     async def reset_group_offsets(
         self,
@@ -208,23 +203,19 @@ class AsyncAdmin:
         timeout: float | None = None,
     ) -> dict[TopicPartition, OffsetChange]:
         deadline = self._core.deadline("reset_group_offsets", timeout)
-        return await run_async(
-            offset_resets.reset_group_offsets(self._core, group, to, partitions, dry_run, deadline), self._bridge
-        )
+        return await self._run(offset_resets.reset_group_offsets(self._core, group, to, partitions, dry_run, deadline))
 
     async def delete_group_offsets(
         self, group: str, partitions: Iterable[TopicPartition], *, timeout: float | None = None
     ) -> dict[TopicPartition, None]:
         deadline = self._core.deadline("delete_group_offsets", timeout)
-        return await run_async(
-            group_offsets.delete_group_offsets(self._core, group, partitions, deadline), self._bridge
-        )
+        return await self._run(group_offsets.delete_group_offsets(self._core, group, partitions, deadline))
 
     async def group_lag(
         self, names: str | Iterable[str], *, isolation_level: str = "read_uncommitted", timeout: float | None = None
     ) -> dict[str, dict[TopicPartition, PartitionLag]]:
         deadline = self._core.deadline("group_lag", timeout)
-        return await run_async(group_lag.group_lag(self._core, names, isolation_level, deadline), self._bridge)
+        return await self._run(group_lag.group_lag(self._core, names, isolation_level, deadline))
 
     async def list_transactions(
         self,
@@ -236,40 +227,35 @@ class AsyncAdmin:
         timeout: float | None = None,
     ) -> dict[str, TransactionListing]:
         deadline = self._core.deadline("list_transactions", timeout)
-        return await run_async(
+        return await self._run(
             transactions.list_transactions(
                 self._core, states, producer_ids, min_duration, transactional_id_pattern, deadline
             ),
-            self._bridge,
         )
 
     async def describe_transactions(
         self, transactional_ids: str | Iterable[str], *, timeout: float | None = None
     ) -> dict[str, TransactionDescription]:
         deadline = self._core.deadline("describe_transactions", timeout)
-        return await run_async(
-            transactions.describe_transactions(self._core, transactional_ids, deadline), self._bridge
-        )
+        return await self._run(transactions.describe_transactions(self._core, transactional_ids, deadline))
 
     async def complete_transaction(
         self, prepared: PreparedTransaction, *, commit: bool = True, timeout: float | None = None
     ) -> None:
         deadline = self._core.deadline("complete_transaction", timeout)
-        return await run_async(
-            prepared_transactions.complete_transaction(self._core, prepared, commit, deadline), self._bridge
-        )
+        return await self._run(prepared_transactions.complete_transaction(self._core, prepared, commit, deadline))
 
     async def fence_producers(
         self, transactional_ids: str | Iterable[str], *, timeout: float | None = None
     ) -> dict[str, FencedProducer]:
         deadline = self._core.deadline("fence_producers", timeout)
-        return await run_async(transactions.fence_producers(self._core, transactional_ids, deadline), self._bridge)
+        return await self._run(transactions.fence_producers(self._core, transactional_ids, deadline))
 
     async def describe_producers(
         self, partitions: Iterable[TopicPartition], *, broker_id: int | None = None, timeout: float | None = None
     ) -> dict[TopicPartition, tuple[ProducerState, ...]]:
         deadline = self._core.deadline("describe_producers", timeout)
-        return await run_async(producers.describe_producers(self._core, partitions, broker_id, deadline), self._bridge)
+        return await self._run(producers.describe_producers(self._core, partitions, broker_id, deadline))
 
     async def find_hanging_transactions(
         self,
@@ -280,9 +266,8 @@ class AsyncAdmin:
         timeout: float | None = None,
     ) -> list[HangingTransaction]:
         deadline = self._core.deadline("find_hanging_transactions", timeout)
-        return await run_async(
+        return await self._run(
             producers.find_hanging_transactions(self._core, topics, broker_id, max_transaction_timeout, deadline),
-            self._bridge,
         )
 
     async def abort_transaction(
@@ -296,16 +281,15 @@ class AsyncAdmin:
         timeout: float | None = None,
     ) -> None:
         deadline = self._core.deadline("abort_transaction", timeout)
-        return await run_async(
+        return await self._run(
             producers.abort_transaction(
                 self._core, partition, start_offset, producer_id, producer_epoch, coordinator_epoch, deadline
             ),
-            self._bridge,
         )
 
     async def describe_cluster(self, *, timeout: float | None = None) -> ClusterDescription:
         deadline = self._core.deadline("describe_cluster", timeout)
-        return await run_async(cluster.describe_cluster(self._core, deadline), self._bridge)
+        return await self._run(cluster.describe_cluster(self._core, deadline))
 
     def metrics(self) -> dict[str, Any]:
         return self._core.engine.metrics.snapshot()
@@ -325,6 +309,9 @@ class AsyncAdmin:
         core = getattr(self, "_core", None)
         if core is not None:
             core.drop("AsyncAdmin")
+
+    async def _run(self, operation: Operation[T]) -> T:
+        return await run_async(operation, TaskWaiter(self._bridge))
 
 
 def _adopt_descriptions() -> None:

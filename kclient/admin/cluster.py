@@ -26,11 +26,11 @@ class ClusterDescription(msgspec.Struct, frozen=True):
 def describe_cluster(core: AdminCore, deadline: Deadline) -> Operation[ClusterDescription]:
     """DescribeCluster (KIP-700) where the broker has it, else Metadata."""
     try:
-        answer: DescribeClusterResponse = yield from core.ask(
+        answer: DescribeClusterResponse = yield from core.request_until_answered(
             ANY_NODE, DescribeClusterRequest, lambda version: DescribeClusterRequest(), deadline
         )
     except UnsupportedVersionError:
-        metadata = yield from core.metadata([], deadline)
+        metadata = yield from core.ask_metadata([], deadline)
         brokers = {node.node_id: Node(node.node_id, node.host, node.port, node.rack) for node in metadata.brokers}
         return _described(metadata.cluster_id, metadata.controller_id, brokers)
     raise_for_code(answer.error_code, answer.error_message)

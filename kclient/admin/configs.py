@@ -187,7 +187,9 @@ def describe_configs(
             request.include_documentation = include_documentation and version >= 3
             return request
 
-        answer: DescribeConfigsResponse = yield from core.ask(node, DescribeConfigsRequest, build, deadline)
+        answer: DescribeConfigsResponse = yield from core.request_until_answered(
+            node, DescribeConfigsRequest, build, deadline
+        )
         return {_resource(result.resource_type, result.resource_name): _entries(result) for result in answer.results}
 
     def attempt(pending: list[ConfigResource]) -> Operation[Outcomes[ConfigResource, dict[str, ConfigEntry]]]:
@@ -229,7 +231,7 @@ def incremental_alter_configs(
             ],
             validate_only=validate_only,
         )
-        answer: IncrementalAlterConfigsResponse = yield from core.ask(
+        answer: IncrementalAlterConfigsResponse = yield from core.request_until_answered(
             node, IncrementalAlterConfigsRequest, lambda version: request, deadline
         )
         return {

@@ -88,7 +88,9 @@ def _coordinators(
                 return FindCoordinatorRequest(key=left[0], key_type=key_type)
             return FindCoordinatorRequest(coordinator_keys=left, key_type=key_type)
 
-        answer: FindCoordinatorResponse = yield from core.ask(ANY_NODE, FindCoordinatorRequest, build, deadline)
+        answer: FindCoordinatorResponse = yield from core.request_until_answered(
+            ANY_NODE, FindCoordinatorRequest, build, deadline
+        )
         if answer.coordinators:
             return {one.key: _node(one) for one in answer.coordinators}
         found[left[0]] = _node(answer)

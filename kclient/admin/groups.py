@@ -175,7 +175,7 @@ def list_groups(
     def attempt(pending: list[int]) -> Operation[Outcomes[int, list[GroupListing]]]:
         return (yield from core.gather({node: ask(node) for node in pending}, {node: [node] for node in pending}))
 
-    metadata = yield from core.metadata([], deadline)
+    metadata = yield from core.ask_metadata([], deadline)
     try:
         found = yield from core.keyed((broker.node_id for broker in metadata.brokers), attempt, deadline)
     except AdminError as error:

@@ -7,7 +7,6 @@ from outside of a group.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Mapping
 from enum import Enum
 from typing import NamedTuple
@@ -23,6 +22,7 @@ from kclient.admin.topics import describe_topics
 from kclient.errors import AdminError, ConfigError, GroupIdNotFoundError, GroupNotEmptyError, IllegalStateError
 from kclient.net.deadline import Deadline
 from kclient.net.operation import Operation
+from kclient.net.runtime import current
 from kclient.types import TopicPartition
 
 READ_UNCOMMITTED = "read_uncommitted"
@@ -65,7 +65,7 @@ class OffsetReset(NamedTuple):
     @classmethod
     def by_duration(cls, seconds: float) -> OffsetReset:
         """At the first record of so many seconds ago or later."""
-        return cls.to_time(round((time.time() - duration(seconds, "OffsetReset.by_duration")) * 1000))
+        return cls.to_time(current().time_ms() - round(duration(seconds, "OffsetReset.by_duration") * 1000))
 
     @classmethod
     def shift_by(cls, count: int) -> OffsetReset:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from enum import Enum
 
-from kclient import __version__
+from kclient._version import __version__
 from kclient.admin.arguments import instance
 from kclient.admin.coordinators import at_coordinators
 from kclient.admin.core import AdminCore, Outcomes

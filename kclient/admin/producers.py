@@ -7,7 +7,6 @@ the marker with `abort_transaction` (KIP-664). Leaves out transactional ids (`tr
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable
 
 import msgspec
@@ -31,6 +30,7 @@ from kclient.errors import (
 )
 from kclient.net.deadline import Deadline
 from kclient.net.operation import Operation
+from kclient.net.runtime import current
 from kclient.protocol.messages.describe_producers import DescribeProducersRequest, DescribeProducersResponse
 from kclient.protocol.messages.write_txn_markers import WriteTxnMarkersRequest, WriteTxnMarkersResponse
 from kclient.types import TopicPartition
@@ -117,7 +117,8 @@ def find_hanging_transactions(
     """Open for longer than any transaction may be, in a partition that no coordinator has in a transaction."""
     names = None if topics is None else several(topics, str, f"{deadline.name}(topics=)")
     optional(broker_id, int, f"{deadline.name}(broker_id=)")
-    oldest = (time.time() - duration(max_transaction_timeout, f"{deadline.name}(max_transaction_timeout=)")) * 1000
+    longest = duration(max_transaction_timeout, f"{deadline.name}(max_transaction_timeout=)")
+    oldest = current().time_ms() - longest * 1000
     everywhere = yield from _partitions(core, names, broker_id, deadline)
     candidates: list[tuple[TopicPartition, int, ProducerState]] = []
     for first in range(0, len(everywhere), _AT_ONCE):

@@ -128,7 +128,7 @@ def create_topics(
 
         minimum = _DEFAULTS_FROM if any(_takes_defaults(wanted[name]) for name in names) else None
         try:
-            answer: CreateTopicsResponse = yield from core.ask(
+            answer: CreateTopicsResponse = yield from core.request_until_answered(
                 core.controller(), CreateTopicsRequest, build, deadline, minimum
             )
         except UnsupportedVersionError as error:
@@ -160,7 +160,9 @@ def delete_topics(core: AdminCore, topics: Iterable[str], deadline: Deadline) ->
             states = [DeleteTopicsRequest.DeleteTopicState(name=name) for name in names]
             return DeleteTopicsRequest(topics=states, timeout_ms=timeout_ms)
 
-        answer: DeleteTopicsResponse = yield from core.ask(core.controller(), DeleteTopicsRequest, build, deadline)
+        answer: DeleteTopicsResponse = yield from core.request_until_answered(
+            core.controller(), DeleteTopicsRequest, build, deadline
+        )
         return {
             topic.name or "": error_from_code(topic.error_code, topic.error_message, topic=topic.name)
             if topic.error_code
@@ -186,7 +188,7 @@ def create_partitions(
                 validate_only=validate_only,
             )
 
-        answer: CreatePartitionsResponse = yield from core.ask(
+        answer: CreatePartitionsResponse = yield from core.request_until_answered(
             core.controller(), CreatePartitionsRequest, build, deadline
         )
         return {
@@ -208,7 +210,7 @@ def create_partitions(
 
 
 def list_topics(core: AdminCore, include_internal: bool, deadline: Deadline) -> Operation[dict[str, TopicListing]]:
-    answer = yield from core.metadata(None, deadline)
+    answer = yield from core.ask_metadata(None, deadline)
     return {
         topic.name: TopicListing(topic.name, topic.topic_id, topic.is_internal)
         for topic in sorted(answer.topics, key=lambda topic: topic.name or "")
@@ -225,7 +227,7 @@ def describe_topics(
         try:
             return (yield from _describe_by_pages(core, names, deadline))
         except UnsupportedVersionError:
-            answer = yield from core.metadata(names, deadline)
+            answer = yield from core.ask_metadata(names, deadline)
             return {topic.name or "": _described(topic, topic.partitions) for topic in answer.topics}
 
     return (yield from core.keyed(several(topics, str, deadline.name), attempt, deadline))
@@ -261,7 +263,7 @@ def _describe_page(
         response_partition_limit=PARTITIONS_PER_PAGE,
         cursor=cursor,
     )
-    answer: DescribeTopicPartitionsResponse = yield from core.ask(
+    answer: DescribeTopicPartitionsResponse = yield from core.request_until_answered(
         ANY_NODE, DescribeTopicPartitionsRequest, lambda version: request, deadline
     )
     return answer
@@ -281,7 +283,7 @@ def _until(
     """
 
     def behind(node: int) -> Operation[Outcomes[int, bool]]:
-        answer = yield from core.metadata_of(node, names, deadline)
+        answer = yield from core.metadata(node, names, deadline)
         return {node: not all(satisfied(topic) for topic in answer.topics)}
 
     lost: Counter[int] = Counter()

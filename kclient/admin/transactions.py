@@ -114,7 +114,7 @@ def list_transactions(
     def attempt(pending: list[int]) -> Operation[Outcomes[int, list[TransactionListing]]]:
         return (yield from core.gather({node: ask(node) for node in pending}, {node: [node] for node in pending}))
 
-    metadata = yield from core.metadata([], deadline)
+    metadata = yield from core.ask_metadata([], deadline)
     try:
         found = yield from core.keyed((broker.node_id for broker in metadata.brokers), attempt, deadline)
     except AdminError as error:

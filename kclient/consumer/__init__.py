@@ -8,7 +8,7 @@ from __future__ import annotations
 from kclient.consumer.async_consumer import AsyncConsumer
 from kclient.consumer.consumer import Consumer
 from kclient.consumer.group.listener import RebalanceListener
-from kclient.consumer.health.snapshot import ConsumerHealth, PartitionHealth, Waiting
+from kclient.consumer.health.report import ConsumerHealth, PartitionHealth, Waiting
 from kclient.consumer.records import Records
 
 __all__ = ["AsyncConsumer", "Consumer", "ConsumerHealth", "PartitionHealth", "RebalanceListener", "Records", "Waiting"]

@@ -7,7 +7,6 @@ not the loop's: a loop that is blocked delays records, never the connection or a
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack
@@ -20,14 +19,16 @@ from kclient._offsets import GivenTimes, checked_times
 from kclient.config import ConsumerConfig
 from kclient.consumer.assignment.reset import EARLIEST, LATEST
 from kclient.consumer.assignment.topics import Topic, choose
-from kclient.consumer.committed.group_offsets import CommitCallback, ToCommit
+from kclient.consumer.committed.group_offsets import CommitCallback
+from kclient.consumer.committed.selection import ToCommit
 from kclient.consumer.core import ConsumerCore, config_from_properties
 from kclient.consumer.group.listener import RebalanceListener
-from kclient.consumer.health.snapshot import ConsumerHealth
+from kclient.consumer.health.report import ConsumerHealth
 from kclient.consumer.iteration.implementation import AsyncRecordIterator
 from kclient.consumer.records import Records
+from kclient.consumer.wiring import wire_consumer
 from kclient.errors import ConcurrentUseError
-from kclient.net.operation import Operation, run_async
+from kclient.net.operation import Operation, TaskWaiter, run_async
 from kclient.net.waiting import LoopBridge, LoopSignal
 from kclient.options import ConsumerOptions
 from kclient.records import ConsumerRecord
@@ -73,8 +74,8 @@ class AsyncConsumer:
         self._bridge = LoopBridge()
         self._signal = LoopSignal(self._bridge)
         self._owner: int | None = None
-        self._core = ConsumerCore(config, self._signal, self._bridge.post)
-        self._iterator = AsyncRecordIterator(self._refill, self._core.leave_iteration)
+        self._core = ConsumerCore(wire_consumer(config, self._signal, self._bridge.post))
+        self._iterator = AsyncRecordIterator(self._refill, self._core.app_thread.leave_iteration)
         self._core.iteration.use(self._iterator)
         if topics:
             self._core.subscribe(topics)
@@ -229,7 +230,7 @@ class AsyncConsumer:
 
     def health(self) -> ConsumerHealth:
         """How each partition does: see `Consumer.health`."""
-        return self._core.monitor.health()
+        return self._core.health()
 
     @property
     def config(self) -> ConsumerConfig:
@@ -250,7 +251,8 @@ class AsyncConsumer:
         See `Consumer.close`. A listener is given as long, and is cancelled then.
         """
         core = self._core
-        deadline = time.monotonic() + timeout
+        clock = core.engine.clock
+        deadline = clock() + timeout
         with anyio.CancelScope(shield=True):
             try:
                 if core.group is not None:
@@ -259,10 +261,10 @@ class AsyncConsumer:
             except ConcurrentUseError:
                 raise
             except BaseException:
-                await anyio.to_thread.run_sync(core.close, max(0.0, deadline - time.monotonic()))
+                await anyio.to_thread.run_sync(core.close, max(0.0, deadline - clock()))
                 raise
             # Joining the network thread blocks.
-            await anyio.to_thread.run_sync(core.close, max(0.0, deadline - time.monotonic()))
+            await anyio.to_thread.run_sync(core.close, max(0.0, deadline - clock()))
 
     async def __aenter__(self) -> Self:
         return self
@@ -300,6 +302,6 @@ class AsyncConsumer:
             raise ConcurrentUseError
         self._owner = task
         try:
-            return await run_async(operation, self._bridge, self._signal)
+            return await run_async(operation, TaskWaiter(self._bridge, self._signal))
         finally:
             self._owner = outer

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import threading
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack
@@ -16,15 +15,17 @@ from kclient._offsets import GivenTimes, checked_times
 from kclient.config import ConsumerConfig
 from kclient.consumer.assignment.reset import EARLIEST, LATEST
 from kclient.consumer.assignment.topics import Topic, choose
-from kclient.consumer.committed.group_offsets import CommitCallback, ToCommit
+from kclient.consumer.committed.group_offsets import CommitCallback
+from kclient.consumer.committed.selection import ToCommit
 from kclient.consumer.core import ConsumerCore, config_from_properties
 from kclient.consumer.group.listener import RebalanceListener
-from kclient.consumer.health.snapshot import ConsumerHealth
+from kclient.consumer.health.report import ConsumerHealth
 from kclient.consumer.iteration.implementation import RecordIterator
 from kclient.consumer.records import Records
+from kclient.consumer.wiring import wire_consumer
 from kclient.errors import ConcurrentUseError
-from kclient.net.operation import Operation, run
-from kclient.net.waiting import ThreadSignal
+from kclient.net.operation import Operation, ThreadWaiter, run
+from kclient.net.runtime import current
 from kclient.options import ConsumerOptions
 from kclient.records import ConsumerRecord
 from kclient.types import ConsumerGroupMetadata, OffsetAndMetadata, OffsetAndTimestamp, PartitionInfo, TopicPartition
@@ -74,10 +75,10 @@ class Consumer:
 
     def _open(self, config: ConsumerConfig, topics: tuple[Topic, ...]) -> None:
         choose(topics, brokers_match=config.uses_consumer_protocol)  # raises before there is something to close
-        self._signal = ThreadSignal()
+        self._signal = current().signal()
         self._owner = threading.RLock()
-        self._core = ConsumerCore(config, self._signal)
-        self._iterator = RecordIterator(self._refill, self._core.leave_iteration)
+        self._core = ConsumerCore(wire_consumer(config, self._signal))
+        self._iterator = RecordIterator(self._refill, self._core.app_thread.leave_iteration)
         self._core.iteration.use(self._iterator)
         if topics:
             self._core.subscribe(topics)
@@ -349,7 +350,7 @@ class Consumer:
 
         From any thread; asks no broker.
         """
-        return self._core.monitor.health()
+        return self._core.health()
 
     @property
     def config(self) -> ConsumerConfig:
@@ -392,14 +393,15 @@ class Consumer:
         if core.group is None:
             core.close(timeout)
             return
-        deadline = time.monotonic() + timeout
+        clock = core.engine.clock
+        deadline = clock() + timeout
         if not self._owner.acquire(blocking=False):
             raise ConcurrentUseError
         try:
-            run(core.leave(deadline, leave_group), self._signal)
+            run(core.leave(deadline, leave_group), ThreadWaiter(self._signal))
         finally:
             self._owner.release()
-            core.close(max(0.0, deadline - time.monotonic()))
+            core.close(max(0.0, deadline - clock()))
 
     def __enter__(self) -> Self:
         return self
@@ -437,6 +439,6 @@ class Consumer:
         if not self._owner.acquire(blocking=False):
             raise ConcurrentUseError
         try:
-            return run(operation, self._signal)
+            return run(operation, ThreadWaiter(self._signal))
         finally:
             self._owner.release()

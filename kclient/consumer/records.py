@@ -1,6 +1,6 @@
 """What `poll` returns: records of several partitions, decoded as they are read.
 
-Leaves out how records are decoded (`kclient.records`).
+Elsewhere: how records are decoded (`kclient.records`).
 """
 
 from __future__ import annotations

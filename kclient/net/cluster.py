@@ -2,7 +2,7 @@
 
 A snapshot may be read from any thread. The rules that keep it from going back in time stand here:
 a leader epoch never decreases while the topic is the same one (KIP-320), and a topic that was
-deleted and created again, which its id tells (KIP-516), starts afresh. Left out: when to ask.
+deleted and created again, which its id tells (KIP-516), starts afresh. Elsewhere: when to ask.
 """
 
 from __future__ import annotations

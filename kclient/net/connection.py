@@ -1,7 +1,7 @@
 """One connection to one broker: set up step by step, then requests out and answers in, in order.
 
 Answers come in the order of the requests; anything else, or a request that is not answered in
-time, ends the connection, and everything under way on it fails. Left out: reconnecting, choosing a
+time, ends the connection, and everything under way on it fails. Elsewhere: reconnecting, choosing a
 broker (`nodes`), sockets (`transport`).
 """
 
@@ -35,6 +35,7 @@ from kclient.protocol.frames import (
     peek_correlation_id,
     response_header_version,
 )
+from kclient.state_machine import StateTable
 
 _log = logging.getLogger(__name__)
 
@@ -55,13 +56,25 @@ class State(enum.Enum):
     CLOSED = "closed"
 
 
-TRANSITIONS: dict[State, frozenset[State]] = {
-    State.NEW: frozenset({State.CONNECTING, State.CLOSED}),
-    State.CONNECTING: frozenset({State.SETTING_UP, State.CLOSED}),
-    State.SETTING_UP: frozenset({State.READY, State.CLOSED}),
-    State.READY: frozenset({State.CLOSED}),
-    State.CLOSED: frozenset(),
-}
+class Event(enum.Enum):
+    """What changes the state of a connection."""
+
+    CONNECT = "connect"
+    CONNECTED = "connected"
+    SET_UP = "set up"
+    CLOSE = "close"
+
+
+STATES = StateTable(
+    "connection",
+    {
+        State.NEW: {Event.CONNECT: State.CONNECTING, Event.CLOSE: State.CLOSED},
+        State.CONNECTING: {Event.CONNECTED: State.SETTING_UP, Event.CLOSE: State.CLOSED},
+        State.SETTING_UP: {Event.SET_UP: State.READY, Event.CLOSE: State.CLOSED},
+        State.READY: {Event.CLOSE: State.CLOSED},
+        State.CLOSED: {},
+    },
+)
 
 
 class Peer(NamedTuple):
@@ -167,11 +180,11 @@ class Connection:
         self._setup_timeout = timeout
         self.deadline = now + timeout
         self.last_used = now
-        self._move_to(State.CONNECTING)
+        self._change(Event.CONNECT)
         try:
             self._channel = connect(address, self)
         except OSError:
-            self._move_to(State.CLOSED)
+            self._change(Event.CLOSE)
             raise
         self._channel.frame_limit = SETUP_FRAME_LIMIT
 
@@ -245,7 +258,7 @@ class Connection:
         if self.state is State.CLOSED:
             return
         error.broker = error.broker or self.peer.name
-        self._move_to(State.CLOSED)
+        self._change(Event.CLOSE)
         if self._channel is not None:
             self._channel.close()
         pending = [entry.request for entry in (*self.in_flight, *self.unsent)]
@@ -277,7 +290,7 @@ class Connection:
             for entry in sent:
                 entry.request.on_response(None, now)
         elif event == CONNECTED:
-            self._move_to(State.SETTING_UP)
+            self._change(Event.CONNECTED)
             self._next_step(now)
         elif event == CLOSED:
             self.close(self._why_closed(value), now)
@@ -327,7 +340,7 @@ class Connection:
     def _next_step(self, now: float) -> None:
         step = next(self._steps, None)
         if step is None:
-            self._move_to(State.READY)
+            self._change(Event.SET_UP)
             self.deadline = NEVER
             if self._channel is not None:
                 self._channel.frame_limit = FRAME_LIMIT
@@ -417,10 +430,8 @@ class Connection:
         text = f"{reason}" if isinstance(reason, PeerClosed) else f"the connection was lost: {reason}"
         return DisconnectedError(text, broker=self.peer.name)
 
-    def _move_to(self, state: State) -> None:
-        if state not in TRANSITIONS[self.state]:
-            raise IllegalStateError(f"a connection cannot go from {self.state.value} to {state.value}")
-        self.state = state
+    def _change(self, event: Event) -> None:
+        self.state = STATES.next_state(self.state, event, f"to {self.peer.name}")
 
 
 def describe_stranger(head: bytes) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 
 from kclient.errors import KafkaError, KafkaTimeoutError
@@ -14,20 +13,28 @@ class Deadline:
     Parameters:
         timeout: seconds from now.
         last_error: tells what went wrong with connections lately, for the error when time is up.
+        clock: seconds; that of the client.
 
     Attributes:
-        at: when it is, on the clock of `time.monotonic`.
+        at: when it is, on the client's clock.
     """
 
-    def __init__(self, name: str, timeout: float, last_error: Callable[[], KafkaError | None]) -> None:
+    def __init__(
+        self,
+        name: str,
+        timeout: float,
+        last_error: Callable[[], KafkaError | None],
+        clock: Callable[[], float],
+    ) -> None:
         self.name = name
         self.timeout = timeout
-        self.at = time.monotonic() + timeout
+        self.at = clock() + timeout
+        self._clock = clock
         self._last_error = last_error
 
     def remaining(self) -> float:
         """Seconds left, never below 0."""
-        return max(0.0, self.at - time.monotonic())
+        return max(0.0, self.at - self._clock())
 
     @property
     def passed(self) -> bool:

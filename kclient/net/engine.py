@@ -3,7 +3,7 @@
 The thread is a daemon, so that it never keeps the interpreter from ending; an engine that is still
 open then is closed by an `atexit` handler, which waits for it for at most a second (those of clients,
 registered later, run before it and may still flush). In a forked child every engine is
-unusable and says so. Left out: what is sent (managers), and how (`driver`, `nodes`).
+unusable and says so. Elsewhere: what is sent (managers), and how (`driver`, `nodes`).
 """
 
 from __future__ import annotations
@@ -12,9 +12,7 @@ import atexit
 import logging
 import os
 import random
-import signal
 import threading
-import time
 import weakref
 from collections.abc import Callable
 from concurrent.futures import Future, InvalidStateError
@@ -25,10 +23,11 @@ from kclient.errors import ClosedError, ForkError, KafkaError
 from kclient.metrics import Metrics
 from kclient.net.bootstrap import parse_servers
 from kclient.net.driver import Driver
-from kclient.net.manager import Manager, Request
+from kclient.net.manager import NEVER, Manager, Request
 from kclient.net.metadata import MetadataManager
 from kclient.net.nodes import ClusterNodes
-from kclient.net.transport import SocketTransport, Transport
+from kclient.net.runtime import Thread, current
+from kclient.net.transport import Transport
 from kclient.protocol import Message
 
 _log = logging.getLogger(__name__)
@@ -43,10 +42,15 @@ class Engine:
     Parameters:
         config: the client's options.
         metrics: where to count; by default metrics of its own.
-        clock: seconds.
-        random: for jitter and choices.
-        transport: the network; by default TCP.
+        clock: seconds; by default that of the runtime.
+        random: for jitter and choices; by default the runtime's.
+        transport: the network; by default the runtime's.
         name: how the thread is called.
+
+    Attributes:
+        runtime: the one that was current when the engine was made.
+        clock: seconds; what everything in the client goes by.
+        transport: the network.
 
     Raises:
         ConfigError: `bootstrap_servers` is malformed.
@@ -57,24 +61,23 @@ class Engine:
         config: ClientConfig,
         *,
         metrics: Metrics | None = None,
-        clock: Callable[[], float] = time.monotonic,
+        clock: Callable[[], float] | None = None,
         random: random.Random | None = None,
         transport: Transport | None = None,
         name: str = "kclient",
     ) -> None:
         servers = parse_servers(config.bootstrap_servers)
         self.name = name
-        self.metrics = metrics if metrics is not None else Metrics(config.client_id)
-        self._clock = clock
-        self._random = random if random is not None else _new_random()
-        self._transport = transport or SocketTransport(
-            send_buffer=config.send_buffer_bytes, receive_buffer=config.receive_buffer_bytes
-        )
-        self._driver = Driver(self._transport, clock)
+        self.runtime = runtime = current()
+        self.clock = clock = clock or runtime.monotonic
+        self.metrics = metrics if metrics is not None else Metrics(config.client_id, clock=clock)
+        self._random = random if random is not None else runtime.random()
+        self.transport = transport or runtime.transport(config)
+        self._driver = Driver(self.transport, clock)
         self.nodes = self._driver.nodes = ClusterNodes(
             config,
             servers,
-            self._transport,
+            self.transport,
             metrics=self.metrics,
             clock=clock,
             random=self._random,
@@ -90,7 +93,7 @@ class Engine:
         self.nodes.on_unreachable = self.metadata.request_update
         self._driver.add(self.metadata)
         self.wakeup = self._driver.wakeup
-        self._thread: threading.Thread | None = None
+        self._thread: Thread | None = None
         self._stopping = False
         self._finished = False
         self._unusable: Callable[[], KafkaError] | None = None
@@ -177,8 +180,7 @@ class Engine:
     def start(self) -> None:
         """Start the network thread."""
         self.check_usable()
-        self._thread = threading.Thread(target=self._run, name=f"{self.name}-network", daemon=True)
-        self._thread.start()
+        self._thread = self.runtime.start(self, f"{self.name}-network")
 
     def check_usable(self) -> None:
         """Raise what keeps the client from working.
@@ -212,7 +214,7 @@ class Engine:
                 self._finish(self._closed_error())
             return
         self.wakeup()
-        if thread is threading.current_thread():
+        if thread.is_current:
             return
         thread.join(max(0.0, timeout))
         if timeout > 0 and thread.is_alive():
@@ -230,20 +232,21 @@ class Engine:
             longest: seconds to wait at most.
 
         Returns:
-            Seconds until the next turn is wanted, if nothing happens before.
+            Seconds until the next turn is due, if nothing happens before.
         """
         return self._driver.turn(longest)
 
-    def _run(self) -> None:
-        _block_signals()
-        error: KafkaError = self._closed_error()
-        try:
-            turn = self._driver.turn
-            while not self._stopping:
-                turn()
-        except BaseException as failure:  # noqa: BLE001 - raised from the client's next call
-            error = self._fatal(failure)
-        self._finish(error)
+    def step(self, longest: float = NEVER) -> float | None:
+        """See `runtime.Steps`; the last step ends the engine."""
+        failure: BaseException | None = None
+        if not self._stopping:
+            try:
+                return self._driver.turn(longest)
+            except BaseException as raised:  # noqa: BLE001 - raised from the client's next call
+                failure = raised
+        if not self._finished:
+            self._finish(self._closed_error() if failure is None else self._fatal(failure))
+        return None
 
     def _fatal(self, failure: BaseException) -> KafkaError:
         """Make the client unusable, since something on the network thread failed that must not."""
@@ -264,8 +267,8 @@ class Engine:
         steps: list[Callable[[], None]] = []
         if not isinstance(error, ClosedError):
             steps += [lambda callback=callback: callback(error) for callback in self._on_failure]  # type: ignore[misc]
-        steps += [self._driver.run_submitted, lambda: self.nodes.close(error, self._clock())]
-        steps += [self._transport.close, self.metrics.close]
+        steps += [self._driver.run_submitted, lambda: self.nodes.close(error, self.clock())]
+        steps += [self.transport.close, self.metrics.close]
         for step in steps:
             try:
                 step()
@@ -289,7 +292,7 @@ class Engine:
         )
 
     def _count_gil_waits(self) -> None:
-        poller = getattr(self._transport, "poller", None)
+        poller = getattr(self.transport, "poller", None)
         if poller is not None:
             self.metrics.gauge("network_thread_gil_waits_total", lambda: poller.gil_waits)
             self.metrics.gauge("network_thread_gil_wait_seconds_total", lambda: poller.gil_wait_seconds)
@@ -315,10 +318,6 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_mark_forked)
 
 
-def _new_random() -> random.Random:
-    return random.Random()
-
-
 def _may_create_topics(config: ClientConfig) -> bool:
     """Whether asking for a topic may create it: for producers always (the broker decides), for admins never."""
     if isinstance(config, ConsumerConfig):
@@ -331,10 +330,3 @@ def _settle(settle: Callable[[], None]) -> None:
         settle()
     except InvalidStateError:  # its owner cancelled it in between
         return
-
-
-def _block_signals() -> None:
-    """Leave signals to the main thread, whose waits they are to interrupt."""
-    if hasattr(signal, "pthread_sigmask"):
-        own = {signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGABRT, signal.SIGTRAP}
-        signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals() - own)

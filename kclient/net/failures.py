@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kclient.errors import KafkaError
+from kclient.errors import DisconnectedError, KafkaError
 from kclient.net.manager import Request
 
 
@@ -19,3 +19,8 @@ def error_for_request(error: KafkaError, request: Request, broker: str | None = 
     copied.api = error.api or api_name(request)
     copied.broker = error.broker or broker
     return copied
+
+
+def unknown_broker(node: int) -> KafkaError:
+    """Return the error of a request to a broker that the metadata does not name."""
+    return DisconnectedError(f"broker {node} is not in the metadata; it may have left the cluster", broker=node)

@@ -2,7 +2,7 @@
 
 A step yields requests and is sent the bodies of their answers; it knows no socket and never waits,
 so that TLS and SASL become two more steps. Today there is one, ApiVersions, which finds out what
-the broker speaks. Left out: the connection itself, and how long set-up may take.
+the broker speaks. Elsewhere: the connection itself, and how long set-up may take.
 """
 
 from __future__ import annotations

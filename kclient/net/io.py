@@ -176,20 +176,26 @@ class Channel:
 
 
 class Poller:
-    """Waits for channels, and for `wake` from other threads."""
+    """Waits for channels, and for `wake` from other threads.
 
-    def __init__(self) -> None:
+    Parameters:
+        selector: what to wait with; by default the system's, which `wake` interrupts. One of a simulation never waits.
+    """
+
+    def __init__(self, selector: Any = None) -> None:
         self.gil_waits = 0
         """How often the network thread came back from a system call and wanted the GIL; 0 in this twin."""
         self.gil_wait_seconds = 0.0
         self.gil_wait_max = 0.0
-        self._selector = selectors.DefaultSelector()
+        self._selector = selector or selectors.DefaultSelector()
         self._channels: set[Channel] = set()
         self._late_events: list[Event] = []
-        self._wake_reader, self._wake_writer = socket.socketpair()
-        self._wake_reader.setblocking(False)
-        self._wake_writer.setblocking(False)
-        self._selector.register(self._wake_reader, selectors.EVENT_READ, None)
+        self._waker: tuple[socket.socket, socket.socket] | None = None
+        if selector is None:
+            reader, writer = self._waker = socket.socketpair()
+            reader.setblocking(False)
+            writer.setblocking(False)
+            self._selector.register(reader, selectors.EVENT_READ, None)
 
     def register(self, sock: socket.socket, handler: Handler) -> Channel:
         """Watch a non-blocking socket whose `connect` was called; CONNECTED or CLOSED follows."""
@@ -217,7 +223,7 @@ class Poller:
             for key, mask in ready:
                 if key.data is None:
                     woken = True
-                    self._drain()
+                    self._drain(key.fileobj)
                 else:
                     key.data._ready(mask, events)
             if events or woken:
@@ -225,22 +231,23 @@ class Poller:
 
     def wake(self) -> None:
         """Make `wait` return. Any thread."""
-        try:
-            self._wake_writer.send(b"\0")
-        except OSError:
-            return  # it is full, and wakes in any case, or the poller is closed
+        if self._waker is not None:
+            try:
+                self._waker[1].send(b"\0")
+            except OSError:
+                return  # it is full, and wakes in any case, or the poller is closed
 
     def close(self) -> None:
         """Close all channels. `wake` stays harmless."""
         for channel in list(self._channels):
             channel.close()
         self._selector.close()
-        self._wake_reader.close()
-        self._wake_writer.close()
+        for sock in self._waker or ():
+            sock.close()
 
-    def _drain(self) -> None:
+    def _drain(self, reader: Any) -> None:
         try:
-            while self._wake_reader.recv(64):
+            while reader.recv(64):
                 pass
         except BlockingIOError:
             return

@@ -14,10 +14,10 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from kclient import __version__
 from kclient._text import address
+from kclient._version import __version__
 from kclient.config import ClientConfig
-from kclient.errors import BrokerConnectionError, DisconnectedError, IllegalStateError, KafkaError, KafkaTimeoutError
+from kclient.errors import BrokerConnectionError, DisconnectedError, KafkaError, KafkaTimeoutError
 from kclient.metrics import Metrics
 from kclient.net.backoff import Backoff
 from kclient.net.connection import SILENT_ADVICE, Connection, ConnectionMetrics, Peer, State
@@ -25,6 +25,7 @@ from kclient.net.failures import api_name, error_for_request
 from kclient.net.handshake import Step
 from kclient.net.manager import NEVER, Request
 from kclient.net.transport import Address, Transport
+from kclient.state_machine import StateTable
 from kclient.types import Node
 
 _log = logging.getLogger(__name__)
@@ -40,13 +41,32 @@ class LinkState(enum.Enum):
     BACKOFF = "waiting before the next attempt"
 
 
-TRANSITIONS: dict[LinkState, frozenset[LinkState]] = {
-    LinkState.IDLE: frozenset({LinkState.RESOLVING}),
-    LinkState.RESOLVING: frozenset({LinkState.CONNECTING, LinkState.BACKOFF, LinkState.IDLE}),
-    LinkState.CONNECTING: frozenset({LinkState.CONNECTING, LinkState.READY, LinkState.BACKOFF, LinkState.IDLE}),
-    LinkState.READY: frozenset({LinkState.BACKOFF, LinkState.IDLE}),
-    LinkState.BACKOFF: frozenset({LinkState.IDLE, LinkState.RESOLVING}),
-}
+class LinkEvent(enum.Enum):
+    """What changes the state of a link."""
+
+    RESOLVE = "resolve"
+    TRY_ADDRESS = "try an address"
+    CONNECTED = "connected"
+    FAIL = "fail"
+    DISCONNECT = "disconnect"
+
+
+_ENDS = {LinkEvent.FAIL: LinkState.BACKOFF, LinkEvent.DISCONNECT: LinkState.IDLE}
+
+STATES = StateTable(
+    "link",
+    {
+        LinkState.IDLE: {LinkEvent.RESOLVE: LinkState.RESOLVING},
+        LinkState.RESOLVING: {LinkEvent.TRY_ADDRESS: LinkState.CONNECTING} | _ENDS,
+        LinkState.CONNECTING: {
+            LinkEvent.TRY_ADDRESS: LinkState.CONNECTING,
+            LinkEvent.CONNECTED: LinkState.READY,
+        }
+        | _ENDS,
+        LinkState.READY: _ENDS,
+        LinkState.BACKOFF: {LinkEvent.RESOLVE: LinkState.RESOLVING, LinkEvent.DISCONNECT: LinkState.IDLE},
+    },
+)
 
 
 class Waiting(NamedTuple):
@@ -193,7 +213,7 @@ class Link:
         """Connect, unless that is under way or it is too early."""
         if not self.may_connect(now):
             return
-        self._move_to(LinkState.RESOLVING)
+        self._change(LinkEvent.RESOLVE)
         self.trying_since = now
         settings = self._settings
         self._lookup = _Lookup(self)
@@ -273,7 +293,7 @@ class Link:
 
     def connection_ready(self, connection: Connection, now: float) -> None:
         """See Owner."""
-        self._move_to(LinkState.READY)
+        self._change(LinkEvent.CONNECTED)
         self.failures = 0
         self.error = None
         self._addresses.clear()
@@ -304,7 +324,7 @@ class Link:
         settings = self._settings
         while self._addresses:
             address = self._addresses.popleft()
-            self._move_to(LinkState.CONNECTING)
+            self._change(LinkEvent.TRY_ADDRESS)
             connection = self._new_connection()
             timeout = settings.setup_timeout.seconds(self.failures + 1)
             try:
@@ -339,7 +359,7 @@ class Link:
     def _attempt_failed(self, error: KafkaError, now: float) -> None:
         first = self.error is None or self.error.message != error.message
         lost = self.state is LinkState.READY
-        self._move_to(LinkState.BACKOFF)
+        self._change(LinkEvent.FAIL)
         self.failures += 1
         self.retry_at = now + self._settings.reconnect.seconds(self.failures)
         self.error = error
@@ -358,7 +378,7 @@ class Link:
         connection, self.connection = self.connection, None
         self._addresses.clear()
         if self.state is not LinkState.IDLE:
-            self._move_to(LinkState.IDLE)
+            self._change(LinkEvent.DISCONNECT)
         if connection is not None:
             connection.close(error, now, tell_owner=False)
             self._settings.metrics.counter("connection_close_total").add()
@@ -381,7 +401,5 @@ class Link:
     def _unreachable(self, reason: object, **advice: Any) -> BrokerConnectionError:
         return BrokerConnectionError(self.node.host, self.node.port, reason, broker=self.name, **advice)
 
-    def _move_to(self, state: LinkState) -> None:
-        if state not in TRANSITIONS[self.state]:
-            raise IllegalStateError(f"a link cannot go from {self.state.value!r} to {state.value!r}")
-        self.state = state
+    def _change(self, event: LinkEvent) -> None:
+        self.state = STATES.next_state(self.state, event, f"to {self.name}")

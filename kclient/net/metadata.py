@@ -3,7 +3,7 @@
 One manager per client. It asks any broker for the topics of interest: when one is new, when
 somebody says that the view is out of date, and when it is old; with backoff, one request at a
 time. When no known broker can be reached, or one says so, it starts over from the bootstrap
-servers (KIP-899, KIP-1102). Left out: what the answer means for a topic (`cluster`), connections.
+servers (KIP-899, KIP-1102). Elsewhere: what the answer means for a topic (`cluster`), connections.
 """
 
 from __future__ import annotations

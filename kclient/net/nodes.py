@@ -1,7 +1,7 @@
 """All brokers of one client: who is known, who is connected, who gets a request that anybody can answer.
 
 Connections are made when they are wanted. Bootstrap servers have ids below ANY_NODE, and are let
-go once metadata names the brokers. Left out: one broker's connection attempts (`link`), and when
+go once metadata names the brokers. Elsewhere: one broker's connection attempts (`link`), and when
 to ask for metadata.
 """
 
@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from kclient.config import ClientConfig
 from kclient.errors import DisconnectedError, KafkaError, KafkaTimeoutError
 from kclient.metrics import Metrics
-from kclient.net.failures import api_name, error_for_request
+from kclient.net.failures import api_name, error_for_request, unknown_broker
 from kclient.net.handshake import PLAINTEXT_STEPS, ApiRanges, Step
 from kclient.net.link import Link, LinkSettings, LinkState, Waiting
 from kclient.net.manager import ANY_NODE, NEVER, Nodes, Request
@@ -104,7 +104,7 @@ class ClusterNodes(Nodes):
         """See Nodes."""
         link = self._links.get(node)
         if link is None:
-            return _unknown(node)
+            return unknown_broker(node)
         return None if link.state is LinkState.READY else link.error
 
     def api_version(self, node: int, request_type: type[Message]) -> int | None:
@@ -193,7 +193,7 @@ class ClusterNodes(Nodes):
             return
         link = self._links.get(request.node)
         if link is None:
-            self._refuse(request, _unknown(request.node), now)
+            self._refuse(request, unknown_broker(request.node), now)
             return
         link.send(waiting, now)
 
@@ -308,7 +308,3 @@ class ClusterNodes(Nodes):
 
     def _all_links(self) -> Iterable[Link]:
         return (*self._links.values(), *self._retired)
-
-
-def _unknown(node: int) -> KafkaError:
-    return DisconnectedError(f"broker {node} is not in the metadata; it may have left the cluster", broker=node)

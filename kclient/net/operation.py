@@ -1,38 +1,48 @@
-"""How a call that may have to wait runs: its logic once, as a generator, and two drivers that do the waiting.
+"""How a call that may have to wait runs: its logic once, as a generator, and one driver for all callers.
 
-An operation yields what it waits for (a `Pause`, a `Result`, or a `Call` of the application's code) and is
-given the outcome; it never blocks and knows no event loop. `run` waits in the calling thread, `run_async` in
-asyncio or trio. Leaves out what the operations do: that stands with each client.
+An operation yields what it waits for (a `Pause`, a `Result`, or a `Call` of the application's code) and receives the
+outcome; it never blocks and knows no event loop. `run` and `run_async` drive it; a `Waiter` decides how to wait: in
+the calling thread (`ThreadWaiter`) or in a task of asyncio or trio (`TaskWaiter`). What a `ThreadWaiter` waits on comes
+from the runtime, so that a blocking call in a simulation runs the simulation instead of blocking.
+
+An interruption (Ctrl-C, a cancelled task) is raised inside the operation at the step it waits for. An operation that
+has to leave things in order may wait again before it lets the interruption through.
+
+Elsewhere: the operations themselves, which are each client's.
 """
 
 from __future__ import annotations
 
 import inspect
-import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from concurrent.futures import Future
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
-from kclient.net.waiting import LoopBridge, LoopSignal, ThreadSignal, await_future, wait_future
+import anyio
 
+from kclient.errors import KafkaError
+from kclient.net.runtime import current
+from kclient.net.waiting import LoopBridge, LoopSignal, Signal, WaiterSet, await_future, wait_future
+
+K = TypeVar("K")
 T = TypeVar("T")
 
 
 class Pause(NamedTuple):
-    """Wait for news, so many seconds at most; None is for ever."""
+    """Wait for a notification, so many seconds at most; None waits forever."""
 
     seconds: float | None
 
 
 class Result(NamedTuple):
-    """Wait for the result of a future, until this time (of `time.monotonic`) at most."""
+    """Wait for the result of a future, until this time (on the client's clock) at most."""
 
     future: Future[Any]
     deadline: float
 
 
 class Call:
-    """Call a function of the application's, in the thread or task of the caller; a coroutine function is awaited.
+    """Call a function of the application's, in the thread or task of the caller; an awaitable result is awaited.
 
     Parameters:
         function: what to call; its result is the outcome.
@@ -46,75 +56,200 @@ class Call:
         self.arguments = arguments
 
 
-Operation = Generator[Pause | Result | Call, Any, T]
+Step = Pause | Result | Call
+Operation = Generator[Step, Any, T]
 """The logic of one call, whose result is T."""
 
 
-def run(operation: Operation[T], signal: ThreadSignal | None = None) -> T:
-    """Drive an operation by blocking the thread; Ctrl-C interrupts it.
+class Waiter(Protocol):
+    """The way in which one call waits.
+
+    The methods are coroutines for the sake of `run_async`; those of a waiter for `run` block and never suspend.
+    """
+
+    async def wait(self, step: Step) -> Any:
+        """Wait as the step says, and return its outcome."""
+
+    def on_interrupt(self) -> None:
+        """The call was interrupted; what it still waits for is waited for all the same."""
+
+    def end(self) -> None:
+        """The call has ended."""
+
+
+class ThreadWaiter:
+    """A waiter that blocks the calling thread; Ctrl-C interrupts it.
 
     Parameters:
-        signal: what brings news; without one a pause takes its whole time.
+        signal: what a pause waits on; made when it is first needed if None.
+        waiters: where to register a signal that is made, so that it is notified.
     """
-    outcome: Any = None
-    failure: Exception | None = None
+
+    def __init__(self, signal: Signal | None = None, *, waiters: WaiterSet | None = None) -> None:
+        self._runtime = current()
+        self._signal = signal
+        self._waiters = waiters
+        self._registered: Signal | None = None
+
+    async def wait(self, step: Step) -> Any:
+        """See Waiter."""
+        if isinstance(step, Pause):
+            self._pause(step.seconds)
+            return None
+        if isinstance(step, Result):
+            left = max(0.0, step.deadline - self._runtime.monotonic())
+            return wait_future(step.future, left, self._runtime.signal())
+        outcome = step.function(*step.arguments)
+        if inspect.iscoroutine(outcome):
+            outcome.close()
+            name = getattr(step.function, "__qualname__", repr(step.function))
+            raise TypeError(f"{name} is a coroutine function, which only the async client awaits; make it a plain one")
+        return outcome
+
+    def _pause(self, seconds: float | None) -> None:
+        if self._signal is None:
+            self._signal = self._runtime.signal()
+            if self._waiters is not None:
+                self._registered = self._signal
+                self._waiters.add(self._signal)
+                return  # a notification may have come before the signal was registered
+        self._signal.wait(seconds)
+
+    def on_interrupt(self) -> None:
+        """See Waiter."""
+
+    def end(self) -> None:
+        """See Waiter."""
+        if self._registered is not None and self._waiters is not None:
+            self._waiters.remove(self._registered)
+            self._registered = self._signal = None
+
+
+class TaskWaiter:
+    """A waiter that suspends a task of asyncio or trio; after a cancellation it waits shielded.
+
+    Parameters:
+        bridge: into the loop of the task.
+        signal, waiters: see ThreadWaiter.
+    """
+
+    def __init__(
+        self, bridge: LoopBridge, signal: LoopSignal | None = None, *, waiters: WaiterSet | None = None
+    ) -> None:
+        self._bridge = bridge
+        self._signal = signal
+        self._waiters = waiters
+        self._clock = current().monotonic
+        self._registered: LoopSignal | None = None
+        self._interrupted = False
+
+    async def wait(self, step: Step) -> Any:
+        """See Waiter."""
+        if self._interrupted:
+            with anyio.CancelScope(shield=True):
+                return await self._wait(step)
+        return await self._wait(step)
+
+    async def _wait(self, step: Step) -> Any:
+        if isinstance(step, Pause):
+            await self._pause(step.seconds)
+            return None
+        if isinstance(step, Result):
+            return await await_future(step.future, max(0.0, step.deadline - self._clock()), self._bridge)
+        outcome = step.function(*step.arguments)
+        return await outcome if inspect.isawaitable(outcome) else outcome
+
+    async def _pause(self, seconds: float | None) -> None:
+        if self._signal is None:
+            self._signal = LoopSignal(self._bridge)
+            if self._waiters is not None:
+                self._registered = self._signal
+                self._waiters.add(self._signal)
+                return
+        await self._signal.wait(seconds)
+
+    def on_interrupt(self) -> None:
+        """See Waiter."""
+        self._interrupted = True
+
+    def end(self) -> None:
+        """See Waiter."""
+        self._interrupted = False
+        if self._registered is not None and self._waiters is not None:
+            self._waiters.remove(self._registered)
+            self._registered = self._signal = None
+
+
+def run(operation: Operation[T], waiter: Waiter) -> T:
+    """Drive an operation to its end in the calling thread, with a waiter that blocks."""
+    current().checkpoint()
+    driving = run_async(operation, waiter)
     try:
-        while True:
-            step = operation.send(outcome) if failure is None else operation.throw(failure)
-            outcome = failure = None
-            if isinstance(step, Pause):
-                signal = signal or ThreadSignal()
-                signal.wait(step.seconds)
-                continue
-            try:
-                if isinstance(step, Call):
-                    outcome = _call(step)
-                else:
-                    outcome = wait_future(step.future, max(0.0, step.deadline - time.monotonic()))
-            except Exception as error:  # noqa: BLE001 - the operation decides what to do with it
-                failure = error
+        driving.send(None)
     except StopIteration as stop:
         result: T = stop.value
         return result
+    finally:
+        driving.close()
+    raise RuntimeError(f"{type(waiter).__name__} suspended a call that has no event loop; use run_async")
+
+
+async def run_async(operation: Operation[T], waiter: Waiter) -> T:
+    """Drive an operation to its end, waiting as the waiter does."""
+    outcome: Any = None
+    failure: BaseException | None = None
+    try:
+        while True:
+            try:
+                step = operation.send(outcome) if failure is None else operation.throw(failure)
+                outcome = failure = None
+            except StopIteration as stop:
+                result: T = stop.value
+                return result
+            except BaseException as error:
+                if inspect.getgeneratorstate(operation) == inspect.GEN_CLOSED:
+                    raise
+                outcome, failure = None, error  # Ctrl-C came between two steps
+                continue
+            try:
+                outcome = await waiter.wait(step)
+            except BaseException as error:  # noqa: BLE001 - the operation decides what to do with it
+                failure = error
+                if not isinstance(error, Exception):
+                    waiter.on_interrupt()
     finally:
         # An error that keeps the frame that keeps the error is garbage only the collector finds.
         failure = None
         operation.close()
+        waiter.end()
 
 
-async def run_async(operation: Operation[T], bridge: LoopBridge, signal: LoopSignal | None = None) -> T:
-    """Drive an operation by awaiting, on asyncio or trio; parameters as for `run`, and the way into the loop."""
-    outcome: Any = None
-    failure: Exception | None = None
-    try:
-        while True:
-            step = operation.send(outcome) if failure is None else operation.throw(failure)
-            outcome = failure = None
-            if isinstance(step, Pause):
-                signal = signal or LoopSignal(bridge)
-                await signal.wait(step.seconds)
-                continue
+def gather(operations: Mapping[K, Operation[T]]) -> Operation[dict[K, T | KafkaError]]:
+    """Run several operations at once; the outcome of each is its result, or the KafkaError that it raised.
+
+    Every operation makes its first step, as sending a request, before the first of them is waited for.
+    """
+    begun = {key: (operation, _advance(operation, None)) for key, operation in operations.items()}
+    outcomes: dict[K, T | KafkaError] = {}
+    for key, (operation, step) in begun.items():
+        while not isinstance(step, _Finished):
             try:
-                if isinstance(step, Call):
-                    outcome = step.function(*step.arguments)
-                    if inspect.isawaitable(outcome):
-                        outcome = await outcome
-                else:
-                    outcome = await await_future(step.future, max(0.0, step.deadline - time.monotonic()), bridge)
-            except Exception as error:  # noqa: BLE001 - the operation decides what to do with it
-                failure = error
+                outcome = yield step
+            except KafkaError as error:
+                outcome = error
+            step = _advance(operation, outcome)
+        outcomes[key] = step.outcome
+    return outcomes
+
+
+class _Finished(NamedTuple):
+    outcome: Any
+
+
+def _advance(operation: Operation[Any], outcome: Any) -> Step | _Finished:
+    try:
+        return operation.throw(outcome) if isinstance(outcome, KafkaError) else operation.send(outcome)
     except StopIteration as stop:
-        result: T = stop.value
-        return result
-    finally:
-        failure = None
-        operation.close()
-
-
-def _call(step: Call) -> Any:
-    outcome = step.function(*step.arguments)
-    if inspect.iscoroutine(outcome):
-        outcome.close()
-        name = getattr(step.function, "__qualname__", repr(step.function))
-        raise TypeError(f"{name} is a coroutine function, which only the async client awaits; make it a plain one")
-    return outcome
+        return _Finished(stop.value)
+    except KafkaError as error:
+        return _Finished(error)

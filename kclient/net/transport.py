@@ -1,7 +1,7 @@
 """What the driver needs of the network, and the real one: sockets, and name lookups that never block it.
 
 The interface is small so that a simulation can stand in: look up a name, connect to an address,
-send the parts of a frame, wait for events. Left out: what the frames mean.
+send the parts of a frame, wait for events. Elsewhere: what the frames mean.
 """
 
 from __future__ import annotations

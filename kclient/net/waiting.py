@@ -2,7 +2,7 @@
 
 Blocking callers wait on a `ThreadSignal` or with `wait_future`; async callers, on asyncio or trio,
 on a `LoopSignal` or with `await_future`, which the network thread wakes through a `LoopBridge`. A
-wait in the main thread is interrupted by Ctrl-C. Left out: what is waited for, and for how long.
+wait in the main thread is interrupted by Ctrl-C. Elsewhere: what is waited for, and for how long.
 """
 
 from __future__ import annotations
@@ -34,8 +34,39 @@ class Notifier(Protocol):
     def notify(self) -> None: ...
 
 
+class Signal(Notifier, Protocol):
+    """What a blocking caller waits on: a notification before the wait is not lost, several count once."""
+
+    def wait(self, timeout: float | None) -> bool:
+        """Wait for a notification and consume it; return False if `timeout` seconds passed without one."""
+
+
+class WaiterSet:
+    """The signals of the calls that wait; notifies all of them, from any thread, and costs nothing while none waits."""
+
+    def __init__(self) -> None:
+        self._waiting: set[Notifier] = set()
+
+    def add(self, notifier: Notifier) -> None:
+        """Notify it from now on."""
+        self._waiting.add(notifier)
+
+    def remove(self, notifier: Notifier) -> None:
+        """Notify it no longer."""
+        self._waiting.discard(notifier)
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def notify(self) -> None:
+        """Wake every call that waits."""
+        if self._waiting:
+            for notifier in tuple(self._waiting):
+                notifier.notify()
+
+
 class ThreadSignal:
-    """A binary semaphore for one waiting thread: a notification before the wait is not lost, several count once."""
+    """A `Signal` for one waiting thread: a binary semaphore."""
 
     def __init__(self) -> None:
         # Held while there is no news. A lock is the cheapest thing that waits with a timeout in C.
@@ -180,26 +211,27 @@ class LoopSignal:
             wake()
 
 
-def wait_future(future: Future[T], timeout: float | None) -> T:
+def wait_future(future: Future[T], timeout: float | None, signal: Signal | None = None) -> T:
     """Wait in a thread for the result of a future.
 
     Parameters:
         timeout: seconds; None waits forever.
+        signal: what to wait on; by default a ThreadSignal.
 
     Raises:
         KafkaTimeoutError: the time passed; the future is cancelled, what it stands for may still happen.
         Exception: the future's own.
     """
     try:
-        return future.result(timeout)
-    except TimeoutError:
-        if future.done():
-            return future.result()
-        future.cancel()
-        raise _late(timeout) from None
-    except BaseException:
-        future.cancel()
-        raise
+        if not future.done():
+            waiter = signal or ThreadSignal()
+            future.add_done_callback(lambda _: waiter.notify())
+            waiter.wait(timeout)
+    finally:
+        is_late = not future.done() and future.cancel()
+    if is_late:
+        raise _late(timeout)
+    return future.result()
 
 
 async def await_future(future: Future[T], timeout: float | None, bridge: LoopBridge) -> T:
@@ -217,9 +249,8 @@ async def await_future(future: Future[T], timeout: float | None, bridge: LoopBri
     try:
         await bridge.wait_until(announce, timeout)
     finally:
-        if not future.done():
-            future.cancel()
-    if future.cancelled():
+        is_late = not future.done() and future.cancel()
+    if is_late:
         raise _late(timeout)
     return future.result()
 

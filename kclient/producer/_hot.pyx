@@ -16,8 +16,9 @@ from cpython.object cimport PyCallable_Check
 from cpython.ref cimport PyObject
 from cpython.tuple cimport PyTuple_CheckExact, PyTuple_GET_ITEM, PyTuple_GET_SIZE
 from cpython.unicode cimport PyUnicode_CheckExact
-from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t, uintptr_t
+from libc.stdint cimport int32_t, int64_t, uint32_t, uintptr_t
 
+from kclient.producer._clock cimport kclient_clock, kclient_recent_ms
 from kclient.records._builder cimport BatchBuilder, murmur2_c
 from kclient.records._handover cimport step_aside
 from kclient.records._rows cimport ArrowRows, binary, number32, number64
@@ -28,42 +29,8 @@ from collections import deque
 
 from kclient.producer import accumulator as _pure
 from kclient.producer import future as _future
-
-cdef extern from *:
-    """
-    #if defined(_MSC_VER)
-      #include <windows.h>
-      static __inline long long kclient_epoch_ms(void) {
-          FILETIME t;
-          GetSystemTimePreciseAsFileTime(&t);
-          return (((long long)t.dwHighDateTime << 32 | t.dwLowDateTime) - 116444736000000000LL) / 10000;
-      }
-    #else
-      #include <time.h>
-      static inline long long kclient_epoch_ms(void) {
-          struct timespec t;
-          clock_gettime(CLOCK_REALTIME, &t);
-          return (long long)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-      }
-    #endif
-      /* Asking for the time is the largest part of a send; the processor's own counter tells whether it
-         was asked less than 100,000 cycles (20 to 100 microseconds) ago. */
-    #if defined(__x86_64__) && defined(__GNUC__)
-      static inline long long kclient_recent_ms(void) {
-          static unsigned long long asked_at = 0;
-          static long long answer = 0;
-          unsigned long long now = __builtin_ia32_rdtsc();
-          if (now - asked_at > 100000ULL) {
-              answer = kclient_epoch_ms();
-              asked_at = now;
-          }
-          return answer;
-      }
-    #else
-      #define kclient_recent_ms kclient_epoch_ms
-    #endif
-    """
-    long long kclient_recent_ms() noexcept
+from kclient.net.runtime import system_time_ms
+from kclient.records import batch as _batch
 
 cdef extern from "Python.h":
     int PyGC_Disable()
@@ -72,9 +39,6 @@ cdef extern from "Python.h":
     void PyErr_Clear()
 
 cdef enum:
-    BATCH_OVERHEAD = 61
-    RECORD_OVERHEAD = 97
-    HEADER_OVERHEAD = 10
     HANDOVER_BYTES = 65536
 
 # A record on its way into a batch: what it consists of (-1 is the size of null, and a partition that the queue chooses;
@@ -93,6 +57,9 @@ cdef struct Draft:
     Py_ssize_t grown
     bint rolled
 
+cdef Py_ssize_t BATCH_OVERHEAD = _batch.BATCH_OVERHEAD
+cdef Py_ssize_t RECORD_OVERHEAD = _batch.RECORD_OVERHEAD
+cdef Py_ssize_t HEADER_OVERHEAD = _batch.HEADER_OVERHEAD
 cdef int STICKY_BYTES = _pure.STICKY_BYTES
 cdef Py_ssize_t REQUEST = _pure.REQUEST
 cdef object NO_TOPIC = object()
@@ -105,14 +72,14 @@ cdef class RecordFuture:
     """See `kclient.producer.future.RecordFuture`."""
 
     # Not tracked by the garbage collector: a batch lets go of its callbacks, and so of futures, when it settles.
-    cdef readonly object batch
+    cdef readonly object _result
     cdef readonly int64_t timestamp
     cdef readonly int32_t index
     cdef readonly int32_t key_size
     cdef readonly int32_t value_size
 
-    def __init__(self, batch, int32_t index, int64_t timestamp, int32_t key_size, int32_t value_size):
-        self.batch = batch
+    def __init__(self, result, int32_t index, int64_t timestamp, int32_t key_size, int32_t value_size):
+        self._result = result
         self.index = index
         self.timestamp = timestamp
         self.key_size = key_size
@@ -121,12 +88,12 @@ cdef class RecordFuture:
     @property
     def topic(self):
         """The topic the record goes to."""
-        return self.batch.topic
+        return self._result.topic
 
     @property
     def partition(self):
         """The partition the record goes to."""
-        return self.batch.partition
+        return self._result.partition
 
     def done(self):
         """Whether the record was delivered or failed."""
@@ -139,7 +106,7 @@ cdef class RecordFuture:
         return _future.exception(self, timeout)
 
     def add_done_callback(self, callback):
-        self.batch.add_callback(self, callback)
+        self._result.add_callback(self, callback)
 
     def __await__(self):
         return _future.await_result(self).__await__()
@@ -194,6 +161,7 @@ cdef class PartitionQueue:
     cdef readonly str topic
     cdef readonly int32_t partition
     cdef readonly object batch
+    cdef object result
     cdef readonly BatchBuilder builder
     cdef readonly object ready
     cdef readonly bint active
@@ -231,6 +199,7 @@ cdef class PartitionQueue:
     cdef int roll(self) except -1:
         self.ready.append(self.batch)
         self.batch = None
+        self.result = None
         self.builder = None
         self.ticket = 0
         return 0
@@ -253,16 +222,17 @@ cdef class TopicQueue:
     cdef public double used_at
     cdef int64_t sticky_bytes
     cdef int64_t sticky_limit
-    cdef uint64_t random_state
+    # A method in C: no other thread comes in between while it runs.
+    cdef object random
     cdef object choices
     cdef object weights
 
-    def __init__(self, str topic, int64_t sticky_bytes, uint64_t seed):
+    def __init__(self, str topic, int64_t sticky_bytes, seed):
         self.topic = topic
         self.partitions = []
         self.sticky = -1
         self.sticky_limit = sticky_bytes
-        self.random_state = seed * 2 + 1
+        self.random = random.Random(seed).random
         self.choices = ()
 
     def offer(self, choices, weights=None):
@@ -270,22 +240,18 @@ cdef class TopicQueue:
         self.choices = tuple(choices)
         self.weights = None if weights is None else tuple(weights)
 
-    cdef uint64_t random_below(self, uint64_t limit) noexcept:
-        # xorshift64*: good enough to spread batches.
-        self.random_state ^= self.random_state >> 12
-        self.random_state ^= self.random_state << 25
-        self.random_state ^= self.random_state >> 27
-        return ((self.random_state * <uint64_t>2685821657736338717) >> 11) % limit
+    cdef int64_t below(self, int64_t limit) except -1:
+        return <int64_t>(<double>self.random() * limit)
 
     cpdef int32_t next_partition(self) except -2:
         cdef tuple choices = self.choices
         cdef object weights = self.weights
         if len(choices) == 0:
-            self.sticky = <int32_t>self.random_below(len(self.partitions))
+            self.sticky = self.below(len(self.partitions))
         elif weights is not None and len(weights) == len(choices):
-            self.sticky = choices[bisect_right(weights, self.random_below(weights[len(choices) - 1]))]
+            self.sticky = choices[bisect_right(weights, self.below(weights[len(choices) - 1]))]
         else:
-            self.sticky = choices[self.random_below(len(choices))]
+            self.sticky = choices[self.below(len(choices))]
         self.sticky_bytes = 0
         return self.sticky
 
@@ -321,13 +287,16 @@ cdef class Accumulator:
     cdef object random
     cdef list fresh
     cdef int64_t since_handover
+    # None for the system's clock, which is read here; a simulation's clock is called.
+    cdef object time_ms
+    cdef kclient_clock clock
     # The str object of the last record and its queue: most loops send to one topic.
     cdef object last_topic
     cdef TopicQueue last_queue
 
     def __init__(
         self, new_batch, wake, *, int64_t buffer_memory, int64_t batch_size, int64_t max_request_size, double linger,
-        bint ignore_keys=False, bint plain=True, seed=0,
+        time_ms, bint ignore_keys=False, bint plain=True, seed=0,
     ):
         self.topics = {}
         self.usable = True
@@ -340,6 +309,7 @@ cdef class Accumulator:
         self.batch_size = batch_size
         self.largest = min(max_request_size, buffer_memory) - RECORD_OVERHEAD
         self.linger = linger
+        self.time_ms = None if time_ms is system_time_ms else time_ms
         self.ignore_keys = ignore_keys
         self.random = random.Random(seed)
         self.fresh = []
@@ -394,7 +364,7 @@ cdef class Accumulator:
         if on_delivery is not None and not PyCallable_Check(on_delivery):
             return None
         if timestamp is None:
-            draft.when = kclient_recent_ms()
+            draft.when = self.now_ms()
         elif PyLong_CheckExact(timestamp):
             draft.when = timestamp
             if draft.when < 0:
@@ -411,6 +381,11 @@ cdef class Accumulator:
             self.choose_by_key(queue, &draft)
         return self.put(queue, &draft, headers if with_headers else None, on_delivery)
 
+    cdef inline int64_t now_ms(self) except? -1:
+        if self.time_ms is None:
+            return kclient_recent_ms(&self.clock)
+        return self.time_ms()
+
     cdef inline void choose_by_key(self, TopicQueue queue, Draft* draft) noexcept:
         if draft.key_size >= 0 and not self.ignore_keys:
             draft.partition = (murmur2_c(draft.key, draft.key_size) & 0x7FFFFFFF) % <uint32_t>PyList_GET_SIZE(
@@ -424,17 +399,17 @@ cdef class Accumulator:
         if target is None:
             return None
         future = RecordFuture.__new__(RecordFuture)
-        future.batch = target.batch
+        future._result = target.result
         future.index = draft.index
         future.timestamp = draft.when
         future.key_size = <int32_t>draft.key_size
         future.value_size = <int32_t>draft.value_size
         if on_delivery is not None:
             # Two items rather than a tuple of them: see the module on what may be allocated here.
-            deliveries = future.batch.deliveries
+            deliveries = future._result.deliveries
             deliveries.append(future)
             deliveries.append(on_delivery)
-        self.follow(future.batch, draft)
+        self.follow(target.batch, draft)
         return future
 
     cdef PartitionQueue place(self, TopicQueue queue, Draft* draft, object headers):
@@ -460,6 +435,7 @@ cdef class Accumulator:
                     spare = self.new_batch(target)
                     continue
                 target.builder = spare.builder
+                target.result = spare.result
                 target.batch = spare
                 self.used += BATCH_OVERHEAD
             before = target.builder.size
@@ -504,11 +480,10 @@ cdef class Accumulator:
         cdef int64_t ticket = placement.ticket
         cdef uintptr_t address = placement.runs.buffer_info()[0]
         cdef int32_t* runs = <int32_t*>address + rows.first
-        cdef list batches = placement.batches
+        cdef list results = placement.results
         cdef list firsts = placement.firsts
         cdef list queues = [self.topics.get(name) for name in rows.names]
         cdef Py_ssize_t row
-        cdef object batch
         cdef TopicQueue queue
         cdef PartitionQueue target
         cdef Draft draft
@@ -524,22 +499,21 @@ cdef class Accumulator:
                 return row
             draft.when = number64(&rows.timestamps, row)
             if draft.when < 0:
-                draft.when = kclient_recent_ms()
+                draft.when = self.now_ms()
             draft.partition = number32(&rows.partitions, row)
             if draft.partition < 0:
                 self.choose_by_key(queue, &draft)
             target = self.place(queue, &draft, None)
             if target is None:
                 return row
-            batch = target.batch
             if target.ticket != ticket or target.next_index != draft.index:
                 target.ticket = ticket
-                target.run = <int32_t>PyList_GET_SIZE(batches)
-                batches.append(batch)
+                target.run = <int32_t>PyList_GET_SIZE(results)
+                results.append(target.result)
                 firsts.append(draft.index)
             target.next_index = draft.index + 1
             runs[row] = target.run
-            self.follow(batch, &draft)
+            self.follow(target.batch, &draft)
         return stop
 
     def add_topic(self, str topic, partitions):
@@ -575,15 +549,15 @@ cdef class Accumulator:
 cdef class SendPath:
     """See `kclient.producer.accumulator.SendPath`."""
 
-    cdef readonly Accumulator accumulator
+    cdef readonly Accumulator _accumulator
 
     def _set_accumulator(self, Accumulator accumulator):
-        self.accumulator = accumulator
+        self._accumulator = accumulator
 
     def send(self, topic, value=None, key=None, headers=(), partition=None, timestamp=None, on_delivery=None):
         cdef RecordFuture future
-        if self.accumulator.plain:
-            future = self.accumulator.attempt(topic, value, key, headers, partition, timestamp, on_delivery)
+        if self._accumulator.plain:
+            future = self._accumulator.attempt(topic, value, key, headers, partition, timestamp, on_delivery)
             if future is not None:
                 return future
         return self._send_slowly(topic, value, key, headers, partition, timestamp, on_delivery)

@@ -10,33 +10,23 @@ from __future__ import annotations
 
 import random
 import threading
-import time
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kclient.producer.batch import ProducerBatch
 from kclient.producer.future import RecordFuture
+from kclient.producer.rows_future import Placement
 from kclient.producer.sizing import REQUEST
-from kclient.records import murmur2
-from kclient.records.batch import HEADER_OVERHEAD
-
-if TYPE_CHECKING:
-    from kclient.producer.rows_future import Placement
-    from kclient.records import ArrowRows
+from kclient.records import ArrowRows, murmur2
+from kclient.records.batch import BATCH_OVERHEAD, HEADER_OVERHEAD, RECORD_OVERHEAD
 
 OnDelivery = Callable[..., None]
 """Called with (RecordMetadata, None) or (None, error)."""
 
 STICKY_BYTES = 65_536
 """Records without a key stay on a partition for so many bytes at least, and while its batch is open."""
-
-BATCH_OVERHEAD = 61
-"""What a batch takes before its first record."""
-
-RECORD_OVERHEAD = 97
-"""The most that a record without headers, alone in its batch, takes beyond its key and value."""
 
 
 def plain_headers_size(headers: Any) -> int:
@@ -138,7 +128,7 @@ class TopicQueue:
         self.used_at = 0.0
         self._sticky_bytes = 0
         self._sticky_limit = sticky_bytes
-        self._random = random.Random(seed)
+        self._random = random.Random(seed).random
         self._choices: Sequence[int] = ()
         self._weights: Sequence[int] | None = None
 
@@ -157,13 +147,17 @@ class TopicQueue:
         """Make another choice."""
         choices, weights = self._choices, self._weights
         if not choices:
-            self.sticky = self._random.randrange(len(self.partitions))
+            self.sticky = self._below(len(self.partitions))
         elif weights is not None and len(weights) == len(choices):
-            self.sticky = choices[bisect_right(weights, self._random.randrange(weights[-1]))]
+            self.sticky = choices[bisect_right(weights, self._below(weights[-1]))]
         else:
-            self.sticky = choices[self._random.randrange(len(choices))]
+            self.sticky = choices[self._below(len(choices))]
         self._sticky_bytes = 0
         return self.sticky
+
+    def _below(self, limit: int) -> int:
+        # As the compiled twin does it, so that both make the same choices from the same seed.
+        return int(self._random() * limit)
 
     def current_partition(self) -> int:
         """The partition for the next record without a key."""
@@ -188,6 +182,7 @@ class Accumulator:
         wake: wakes the network thread.
         buffer_memory, batch_size, max_request_size: bytes, as configured.
         linger: seconds that a batch waits for company.
+        time_ms: milliseconds since the epoch, of records without a timestamp.
         ignore_keys: choose partitions as if records had no keys.
         seed: of the choices.
 
@@ -208,6 +203,7 @@ class Accumulator:
         batch_size: int,
         max_request_size: int,
         linger: float,
+        time_ms: Callable[[], int],
         ignore_keys: bool = False,
         plain: bool = True,
         seed: int = 0,
@@ -225,6 +221,7 @@ class Accumulator:
         self._batch_size = batch_size
         self._largest = min(max_request_size, buffer_memory) - RECORD_OVERHEAD
         self._linger = linger
+        self._time_ms = time_ms
         self._ignore_keys = ignore_keys
         self._random = random.Random(seed)
         self._fresh: list[PartitionQueue] = []
@@ -266,7 +263,7 @@ class Accumulator:
         if size > self._largest or not (on_delivery is None or callable(on_delivery)):
             return None
         if timestamp is None:
-            timestamp = time.time_ns() // 1_000_000
+            timestamp = self._time_ms()
         elif timestamp < 0:
             return None
         if partition is None and key is not None and not self._ignore_keys:
@@ -287,9 +284,9 @@ class Accumulator:
                     index = target.builder.append(timestamp, key, value, headers)
                     if index >= 0:
                         self._count(queue, target, target.builder.size_in_bytes - before, partition is None)
-                        future = RecordFuture(batch, index, timestamp, key_size, value_size)
+                        future = RecordFuture(batch.result, index, timestamp, key_size, value_size)
                         if on_delivery is not None:
-                            batch.deliveries += (future, on_delivery)
+                            batch.result.deliveries += (future, on_delivery)
                         break
                     target._roll()
                     rolled = True
@@ -329,7 +326,7 @@ class Accumulator:
             future = self.try_append(topic, value, key, headers, partition, timestamp)
             if future is None:
                 return row
-            placement.add(rows.first + row, future.batch, future.index)
+            placement.add(rows.first + row, future._result, future.index)
         return stop
 
     # -- the sender's side
@@ -374,10 +371,10 @@ class Accumulator:
 class SendPath:
     """What the blocking producer derives from, so that `send` is one call into the accumulator."""
 
-    accumulator: Accumulator
+    _accumulator: Accumulator
 
     def _set_accumulator(self, accumulator: Accumulator) -> None:
-        self.accumulator = accumulator
+        self._accumulator = accumulator
 
     def send(
         self,
@@ -405,8 +402,8 @@ class SendPath:
 
         Raises:
             SerializationError: a serializer failed; nothing was sent.
-            TypeError: a key, value or header that is not bytes-like, without a serializer; an on_delivery that cannot
-                be called.
+            TypeError: a key, value or header that is not bytes-like, without a serializer; an on_delivery that
+                cannot be called.
             RecordTooLargeError: the record is larger than max_request_size or buffer_memory.
             BufferExhaustedError: buffer_memory stayed full for max_block_ms.
             KafkaTimeoutError: the topic's metadata did not come within max_block_ms.
@@ -414,8 +411,8 @@ class SendPath:
             IllegalStateError: the producer has a transactional_id, and no open transaction.
             ClosedError, ForkError, or what made the producer or its transaction fail.
         """
-        if self.accumulator.plain:
-            future = self.accumulator.try_append(topic, value, key, headers, partition, timestamp, on_delivery)
+        if self._accumulator.plain:
+            future = self._accumulator.try_append(topic, value, key, headers, partition, timestamp, on_delivery)
             if future is not None:
                 return future
         return self._send_slowly(topic, value, key, headers, partition, timestamp, on_delivery)

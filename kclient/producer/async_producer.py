@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import threading
-import time
 from collections.abc import Iterable, Mapping
 from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack
@@ -16,19 +15,17 @@ import anyio.to_thread
 from kclient._offsets import GivenOffsets
 from kclient.config import ProducerConfig
 from kclient.errors import ConcurrentUseError, DeliveryError
-from kclient.net.operation import Operation
+from kclient.net.operation import Operation, TaskWaiter, run_async
 from kclient.net.waiting import LoopBridge
 from kclient.options import ProducerOptions
 from kclient.producer.accumulator import OnDelivery
 from kclient.producer.callbacks import LoopDispatcher
 from kclient.producer.core import EXIT_SECONDS, ProducerCore
 from kclient.producer.future import RecordFuture
-from kclient.producer.producer import closing_seconds
 from kclient.producer.record import ProducerRecord
 from kclient.producer.rows import RowsCall
 from kclient.producer.rows_future import RowsFuture
 from kclient.producer.transactions.context import AsyncTransaction
-from kclient.producer.waiting import run_async
 from kclient.records import RowColumns
 from kclient.types import ConsumerGroupMetadata, PartitionInfo, PreparedTransaction
 
@@ -88,12 +85,12 @@ class AsyncProducer:
             future = core.accumulator.try_append(topic, value, key, headers, partition, timestamp, on_delivery)
             if future is not None:
                 return future
-        told = core.preparation.on_delivery(on_delivery)
+        callback = core.preparation.on_delivery(on_delivery)
         record = core.prepare(topic, value, key, headers, partition, timestamp)
-        future = core.try_append(record, told)
+        future = core.try_append(record, callback)
         if future is not None:
             return future
-        return await run_async(core.append_in_time(record, told), core.news, self._bridge)
+        return await run_async(core.append_in_time(record, callback), self._waiter())
 
     async def send_many(
         self, topic: str | None, values: Iterable[Any], *, on_delivery: OnDelivery | None = None
@@ -176,9 +173,12 @@ class AsyncProducer:
         """`async with`: begins a transaction, and commits or aborts it. See `Producer.transaction`."""
         return AsyncTransaction(self, self._core.transaction_state, timeout)
 
+    def _waiter(self) -> TaskWaiter:
+        return TaskWaiter(self._bridge, waiters=self._core.waiters)
+
     async def _run(self, steps: Operation[T]) -> T:
         self._check_loop()
-        return await run_async(steps, self._core.news, self._bridge)
+        return await run_async(steps, self._waiter())
 
     async def partitions_for(self, topic: str, timeout: float | None = None) -> list[PartitionInfo]:
         """The partitions of a topic. See `Producer.partitions_for`."""
@@ -199,12 +199,12 @@ class AsyncProducer:
         if core.closed:
             return
         self._check_loop()
-        deadline = None if timeout is None else time.monotonic() + timeout
+        deadline = None if timeout is None else core.engine.clock() + timeout
         try:
-            await run_async(core.begin_close(timeout), core.news, self._bridge)
+            await run_async(core.begin_close(timeout), self._waiter())
         finally:
             with anyio.CancelScope(shield=True):
-                await anyio.to_thread.run_sync(core.end_close, closing_seconds(deadline))
+                await anyio.to_thread.run_sync(core.end_close, core.closing_seconds(deadline))
         core.raise_failures()
 
     async def __aenter__(self) -> Self:

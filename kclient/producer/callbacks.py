@@ -11,20 +11,18 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Callable
-from queue import SimpleQueue
-from typing import TYPE_CHECKING, Any, Protocol
+from functools import partial
+from typing import Any, Protocol
 
 from kclient.errors import DeliveryError
+from kclient.net.runtime import Worker
 from kclient.net.waiting import LoopBridge
-from kclient.producer.batch import Callback, ProducerBatch
-from kclient.producer.future import outcome_of
-
-if TYPE_CHECKING:
-    from kclient.producer.future import RecordFuture
+from kclient.producer.future import RecordFuture, outcome_of
+from kclient.producer.result import BatchResult, Callback
 
 _log = logging.getLogger(__name__)
 
-Job = tuple["RecordFuture | None", Callable[[Any], None]]
+Job = tuple[RecordFuture | None, Callable[[Any], None]]
 
 
 class Dispatcher(Protocol):
@@ -43,44 +41,32 @@ class Dispatcher(Protocol):
         """Run what is left, for so many seconds at most."""
 
 
-class ThreadDispatcher:
-    """One thread for callbacks, started when there is a first one."""
+class WorkerDispatcher:
+    """Callbacks in a thread of their own.
 
-    def __init__(self, name: str) -> None:
-        self._name = name
-        self._jobs: SimpleQueue[list[Job] | None] = SimpleQueue()
-        self._lock = threading.Lock()
-        self._thread: threading.Thread | None = None
+    Parameters:
+        worker: the thread.
+    """
+
+    def __init__(self, worker: Worker) -> None:
+        self._worker = worker
 
     @property
     def busy(self) -> bool:
-        """Whether callbacks may still be waiting to run; never for the one that asks."""
-        return self._thread is not None and self._thread is not threading.current_thread()
+        """Whether callbacks may still be waiting to run; False for a callback that asks."""
+        return self._worker.is_started and not self._worker.is_current
 
     def barrier(self, function: Callable[[], None]) -> None:
         """Run a function after all callbacks so far."""
-        self.dispatch([(None, lambda _: function())])
+        self._worker.submit(function)
 
     def dispatch(self, jobs: list[Job]) -> None:
         """Run these callbacks after those before them."""
-        self._jobs.put(jobs)
-        if self._thread is None:
-            with self._lock:
-                if self._thread is None:
-                    self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
-                    self._thread.start()
+        self._worker.submit(partial(_run_all, jobs))
 
     def close(self, timeout: float) -> None:
         """Run what is left; a callback may close its own producer."""
-        thread = self._thread
-        if thread is not None:
-            self._jobs.put(None)
-            if thread is not threading.current_thread():
-                thread.join(timeout)
-
-    def _run(self) -> None:
-        while (jobs := self._jobs.get()) is not None:
-            _run_all(jobs)
+        self._worker.close(timeout)
 
 
 class LoopDispatcher:
@@ -111,13 +97,13 @@ def _run_all(jobs: list[Job]) -> None:
             _log.exception("a delivery callback failed")
 
 
-def deliver(batch: ProducerBatch) -> None:
+def deliver(result: BatchResult) -> None:
     """Call every `on_delivery` of a settled batch."""
-    pairs = iter(batch.deliveries)
+    pairs = iter(result.deliveries)
     for future, on_delivery in zip(pairs, pairs, strict=True):
-        result, error = outcome_of(future)
+        metadata, error = outcome_of(future)
         try:
-            on_delivery(result, error)
+            on_delivery(metadata, error)
         except Exception:  # noqa: BLE001 - user code; the other callbacks have to run
             _log.exception("a delivery callback failed")
 
@@ -125,33 +111,33 @@ def deliver(batch: ProducerBatch) -> None:
 class Failures:
     """Batches that failed and whose results nobody has looked at, until somebody is told of them."""
 
-    KEPT_BATCHES = 1000
+    KEPT_RESULTS = 1000
     KEPT_ERRORS = 10
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._batches: deque[ProducerBatch] = deque()
+        self._results: deque[BatchResult] = deque()
         self._count = 0
         self._errors: list[BaseException] = []
 
-    def add(self, batch: ProducerBatch) -> None:
+    def add(self, result: BatchResult) -> None:
         """A batch failed, or some of its records."""
         with self._lock:
-            self._batches.append(batch)
-            if len(self._batches) > self.KEPT_BATCHES:
-                self._fold(self._batches.popleft())
+            self._results.append(result)
+            if len(self._results) > self.KEPT_RESULTS:
+                self._fold(self._results.popleft())
 
     def take(self) -> DeliveryError | None:
         """What to raise about failures nobody saw; they are forgotten then."""
         with self._lock:
-            while self._batches:
-                self._fold(self._batches.popleft())
+            while self._results:
+                self._fold(self._results.popleft())
             count, errors = self._count, self._errors
             self._count, self._errors = 0, []
         return DeliveryError(count, errors) if count else None
 
-    def _fold(self, batch: ProducerBatch) -> None:
-        unseen = batch.unseen_failures()
+    def _fold(self, result: BatchResult) -> None:
+        unseen = result.unseen_failures()
         self._count += len(unseen)
         for error in unseen:
             if len(self._errors) >= self.KEPT_ERRORS:
@@ -161,7 +147,7 @@ class Failures:
 
 
 class Deliveries:
-    """The outlet of all batches of a producer (see `batch.Outlet`).
+    """The outlet of all batches of a producer (see `result.Outlet`).
 
     Parameters:
         dispatcher: runs callbacks.
@@ -178,14 +164,14 @@ class Deliveries:
         self._check_usable = check_usable
         self._on_settled = on_settled
 
-    def settled(self, batch: ProducerBatch, callbacks: list[tuple[RecordFuture, Callback]]) -> None:
+    def settled(self, result: BatchResult, callbacks: list[tuple[RecordFuture, Callback]]) -> None:
         """A batch was delivered, failed or was replaced (network thread)."""
-        if batch.error is not None or batch.errors:
-            self.failures.add(batch)
+        if result.error is not None or result.errors:
+            self.failures.add(result)
         if callbacks:
             self.dispatcher.dispatch([*callbacks])
-        if batch.deliveries:
-            self.dispatcher.dispatch([(None, lambda _: deliver(batch))])
+        if result.deliveries:
+            self.dispatcher.dispatch([(None, lambda _: deliver(result))])
         self._on_settled()
 
     def call_back(self, future: RecordFuture, callback: Callback) -> None:

@@ -1,4 +1,4 @@
-"""Which batches travel together: the next one of each partition, as far as they fit into one request."""
+"""Which batches are due, and travel together: the next one of each partition, as far as they fit into one request."""
 
 from __future__ import annotations
 
@@ -7,16 +7,17 @@ from typing import Protocol
 
 from kclient.config import ProducerConfig
 from kclient.net.cluster import Cluster
-from kclient.producer.accumulator import Accumulator, PartitionQueue
-from kclient.producer.batch import ProducerBatch
+from kclient.producer.accumulator import Accumulator
+from kclient.producer.batch import ProducerBatch, Queue
 from kclient.producer.idempotence import Identity
+from kclient.types import PartitionInfo
 
 SMOOTHING = 0.3
 MARGIN = 1.05
 
 
 class Clusters(Protocol):
-    """Who knows the leaders."""
+    """The source of the partitions' leaders."""
 
     @property
     def cluster(self) -> Cluster: ...
@@ -40,7 +41,7 @@ class Collator:
         self._one_at_a_time = config.max_in_flight_requests_per_connection == 1
         self.compression = 1.0
 
-    def collate(self, queues: Iterable[PartitionQueue], now: float) -> list[ProducerBatch]:
+    def collate(self, queues: Iterable[Queue], now: float) -> list[ProducerBatch]:
         """Take the next batch of each of these partitions that may send one."""
         batches: list[ProducerBatch] = []
         room = self._max_request_size
@@ -54,27 +55,37 @@ class Collator:
             room -= size
         return batches
 
+    def lingers_until(self, opened: float) -> float:
+        """Return when a batch that was opened then is due; 0.0, at once, while calls wait for room."""
+        return 0.0 if self._accumulator.blocked else opened + self._linger
+
+    @staticmethod
+    def backs_off_until(batch: ProducerBatch, info: PartitionInfo | None) -> float:
+        """Return when a batch may be sent again; 0.0, at once, if the partition's leader has moved."""
+        attempts = batch.attempts
+        return 0.0 if info is not None and attempts.leader_moved(info) else attempts.retry_at
+
     def built(self, batch: ProducerBatch, size: int) -> None:
-        """A batch has become so many bytes."""
+        """Learn from the size that a batch has on the wire how well batches compress."""
         builder = batch.builder
-        if batch.attempts == 0 and builder is not None and builder.compression_type != "none":
+        if batch.attempts.made == 0 and builder is not None and builder.compression_type != "none":
             ratio = MARGIN * size / builder.size_in_bytes
             self.compression = min(1.0, (1 - SMOOTHING) * self.compression + SMOOTHING * ratio)
 
-    def _may_send(self, queue: PartitionQueue, now: float) -> bool:
+    def _may_send(self, queue: Queue, now: float) -> bool:
         if self._one_at_a_time and queue.muted:
             return False
         if queue.ready:
             head = queue.ready[0]
-            if head.retry_at > now:
+            if head.attempts.retry_at > now:
                 info = self._metadata.cluster.partition(head.topic, head.partition)
-                if info is None or not head.leader_moved(info):
+                if self.backs_off_until(head, info) > now:
                     return False
             return self._identity.may_send(queue, head)
         opened = queue.open_since()
         if opened < 0.0 or not self._identity.may_send(queue, None):
             return False
-        return (opened + self._linger <= now or bool(self._accumulator.blocked)) and queue.seal()
+        return self.lingers_until(opened) <= now and queue.seal()
 
     def _estimate(self, batch: ProducerBatch) -> int:
         if batch.wire is not None:

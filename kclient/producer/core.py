@@ -9,8 +9,6 @@ from __future__ import annotations
 import atexit
 import logging
 import os
-import random
-import time
 import warnings
 import weakref
 from typing import Any
@@ -28,21 +26,23 @@ from kclient.errors import (
 )
 from kclient.net.cluster import Cluster
 from kclient.net.engine import Engine
-from kclient.net.operation import Operation, Pause
-from kclient.producer.accumulator import RECORD_OVERHEAD, OnDelivery
-from kclient.producer.accumulator import PartitionQueue as PartitionQueueType
-from kclient.producer.batch import ProducerBatch, last_unsettled
+from kclient.net.operation import Operation, Pause, ThreadWaiter, run
+from kclient.net.runtime import current
+from kclient.net.waiting import WaiterSet
+from kclient.producer.accumulator import OnDelivery
+from kclient.producer.batch import ProducerBatch, Queue
 from kclient.producer.callbacks import Deliveries, Dispatcher
 from kclient.producer.future import RecordFuture
 from kclient.producer.implementation import Accumulator
 from kclient.producer.measures import Measures
 from kclient.producer.partitioners import make_partitioner
 from kclient.producer.preparing import Preparation, Prepared
+from kclient.producer.result import BatchResult, last_unsettled
 from kclient.producer.sender import Sender
 from kclient.producer.transactions import TransactionManager, TransactionState
 from kclient.producer.transactions.calls import TransactionCalls
-from kclient.producer.waiting import News
 from kclient.records import BatchBuilder
+from kclient.records.batch import RECORD_OVERHEAD
 from kclient.types import PartitionInfo
 
 EXIT_SECONDS = 5.0
@@ -50,6 +50,12 @@ EXIT_SECONDS = 5.0
 
 ROOM_PART = 4
 """A full buffer takes records again once this part of it is free; woken for every batch, callers would do no work."""
+
+CLOSE_SECONDS = 10.0
+"""How long an unlimited close() waits for the network thread once all records are settled."""
+
+LAST_SECONDS = 1.0
+"""How long a close() past its deadline still waits for the remaining records to fail and their callbacks to run."""
 
 LONGEST_PAUSE = 1.0
 """Waiting calls look this often whether the network thread is still there."""
@@ -67,7 +73,7 @@ class ProducerCore:
 
     def __init__(self, config: ProducerConfig, dispatcher: Dispatcher) -> None:
         self.config = config
-        self.news = News()
+        self.waiters = WaiterSet()
         self.fatal: KafkaError | None = None
         self.closed = False
         self._partitioner = make_partitioner(config.partitioner)
@@ -76,6 +82,8 @@ class ProducerCore:
         self._max_block = config.max_block_ms / 1000
         self._room_again = config.buffer_memory - config.buffer_memory // ROOM_PART
         self.engine = engine = Engine(config, name="kclient-producer")
+        self._clock = engine.clock
+        runtime = engine.runtime
         self.deliveries = Deliveries(dispatcher, engine.check_usable, self._on_settled)
         self.preparation = Preparation(config, self.deliveries)
         self.accumulator = Accumulator(
@@ -85,9 +93,10 @@ class ProducerCore:
             batch_size=config.batch_size,
             max_request_size=config.max_request_size,
             linger=config.linger_ms / 1000,
+            time_ms=runtime.time_ms,
             ignore_keys=config.partitioner_ignore_keys,
             plain=self._partitioner is None and self.preparation.is_plain,
-            seed=random.getrandbits(32),
+            seed=runtime.random().getrandbits(32),
         )
         self.transactions: TransactionManager | None = None
         if config.transactional_id is not None:
@@ -96,9 +105,9 @@ class ProducerCore:
             self.transactions = TransactionManager(
                 config,
                 engine.nodes,
-                on_change=self.news.announce,
+                on_change=self.waiters.notify,
                 on_open=self._on_open,
-                random=random.Random(),
+                random=runtime.random(),
             )
         self.calls = TransactionCalls(self, self.transactions, self._max_block)
         self.measures = Measures(engine.metrics)
@@ -113,7 +122,7 @@ class ProducerCore:
             new_batch=self._new_batch,
             on_fatal=self._on_fatal,
             measures=self.measures,
-            random=random.Random(),
+            random=runtime.random(),
             transactions=self.transactions,
         )
         engine.add(self.sender)
@@ -124,22 +133,26 @@ class ProducerCore:
 
     # -- batches
 
-    def _open_batch(self, queue: PartitionQueueType) -> ProducerBatch:
-        now = time.monotonic()
+    def _open_batch(self, queue: Queue) -> ProducerBatch:
+        now = self._clock()
         topic = self.accumulator.topics.get(queue.topic)
         if topic is not None:
             topic.used_at = now
         return self._new_batch(queue, now, now + self._delivery_timeout, min(queue.batch_limit, queue.target))
 
-    def _new_batch(self, queue: PartitionQueueType, created: float, deadline: float, limit: int) -> ProducerBatch:
+    def _new_batch(self, queue: Queue, created: float, deadline: float, limit: int) -> ProducerBatch:
         builder = BatchBuilder(self.config.compression_type, self._level, max_bytes=limit)
         return ProducerBatch(queue, builder, created, deadline, self.deliveries, self.transactions is not None)
 
     def _on_settled(self) -> None:
         accumulator = self.accumulator
-        for_room_only = len(accumulator.blocked) == len(self.news)
+        for_room_only = len(accumulator.blocked) == len(self.waiters)
         if not for_room_only or accumulator.used <= self._room_again:
-            self.news.announce()
+            self.waiters.notify()
+
+    def waiter(self) -> ThreadWaiter:
+        """Make what one blocking call waits with."""
+        return ThreadWaiter(waiters=self.waiters)
 
     # -- sending
 
@@ -172,7 +185,7 @@ class ProducerCore:
 
     def append_in_time(self, record: Prepared, on_delivery: OnDelivery | None) -> Operation[RecordFuture]:
         """Returns a RecordFuture, once there is room and the topic is known; see Producer.send."""
-        deadline = time.monotonic() + self._max_block
+        deadline = self._clock() + self._max_block
         version = self.engine.metadata.cluster.version
         try:
             while True:
@@ -181,7 +194,7 @@ class ProducerCore:
                     return future
                 self.check_send()
                 missing = self._what_is_missing(record, version)
-                now = time.monotonic()
+                now = self._clock()
                 if now >= deadline:
                     raise missing
                 if self.engine.metadata.fatal_error is not None:
@@ -260,7 +273,7 @@ class ProducerCore:
         if infos is not None:
             # It is known already, as from partitions_for, or was forgotten for a moment.
             self._add_topic(topic, infos)
-            self.news.announce()
+            self.waiters.notify()
         metadata.add_topic(topic)
         waited = f"within max_block_ms ({self.config.max_block_ms})"
         if error is not None:
@@ -271,7 +284,7 @@ class ProducerCore:
     # -- metadata (network thread)
 
     def _on_metadata(self, cluster: Cluster) -> None:
-        now = time.monotonic()
+        now = self._clock()
         idle = self.config.metadata_max_idle_ms / 1000
         for name, info in cluster.topics.items():
             if info.partitions:
@@ -281,7 +294,7 @@ class ProducerCore:
                 self.engine.metadata.remove_topics([name])
                 self.measures.forget(name)
                 self.sender.forget(queue)
-        self.news.announce()
+        self.waiters.notify()
 
     def _add_topic(self, name: str, partitions: tuple[PartitionInfo, ...]) -> None:
         queue = self.accumulator.add_topic(name, len(partitions))
@@ -293,7 +306,7 @@ class ProducerCore:
     def _on_fatal(self, error: KafkaError) -> None:
         self.fatal = error
         self.accumulator.usable = False
-        self.news.announce()
+        self.waiters.notify()
 
     # -- other calls
 
@@ -301,14 +314,14 @@ class ProducerCore:
         """Returns the topic's partitions; see Producer.partitions_for."""
         self.check()
         seconds = self._max_block if timeout is None else timeout
-        deadline = time.monotonic() + seconds
+        deadline = self._clock() + seconds
         while True:
             infos = self.engine.metadata.cluster.partitions(topic)
             if infos is not None and topic in self.accumulator.topics:
                 return list(infos)
             self.check()
             missing = self._missing_topic(topic)
-            now = time.monotonic()
+            now = self._clock()
             if now >= deadline:
                 raise missing
             if self.engine.metadata.fatal_error is not None:
@@ -332,14 +345,14 @@ class ProducerCore:
         self.deliveries.failures.take()
 
     def _until_settled(self, timeout: float | None) -> Operation[None]:
-        deadline = None if timeout is None else time.monotonic() + timeout
-        waiting_for: list[ProducerBatch] = []
+        deadline = None if timeout is None else self._clock() + timeout
+        waiting_for: list[BatchResult] = []
         taken: list[bool] = []
 
         def take() -> None:
-            waiting_for.extend(self.sender.take_all())
+            waiting_for.extend(batch.result for batch in self.sender.take_all())
             taken.append(True)
-            self.news.announce()
+            self.waiters.notify()
 
         self.engine.submit(take)
         callbacks_done: list[bool] = []
@@ -352,15 +365,15 @@ class ProducerCore:
                     barrier_set = True
                     self.deliveries.dispatcher.barrier(lambda: self._passed(callbacks_done))
             self.engine.check_usable()
-            left = LONGEST_PAUSE if deadline is None else deadline - time.monotonic()
+            left = LONGEST_PAUSE if deadline is None else deadline - self._clock()
             if left <= 0:
-                count = sum(batch.count for batch in waiting_for)
+                count = sum(result.count for result in waiting_for)
                 raise KafkaTimeoutError(f"{count} records were not delivered within {timeout:g} s; they still may be")
             yield Pause(min(LONGEST_PAUSE, left))
 
     def _passed(self, flag: list[bool]) -> None:
         flag.append(True)
-        self.news.announce()
+        self.waiters.notify()
 
     # -- the end
 
@@ -369,15 +382,15 @@ class ProducerCore:
 
         A transaction that is open is aborted, and one that is about to end is waited for.
         """
-        deadline = None if timeout is None else time.monotonic() + timeout
+        deadline = None if timeout is None else self._clock() + timeout
         self.closed = True
         self.accumulator.usable = False
-        self.news.announce()
+        self.waiters.notify()
         _open_producers.discard(self)
         if self.fatal is None and not self.engine.closed:
             try:
                 yield from self.calls.close(timeout)
-                yield from self._until_settled(None if deadline is None else max(0.0, deadline - time.monotonic()))
+                yield from self._until_settled(None if deadline is None else max(0.0, deadline - self._clock()))
             except KafkaError as error:
                 _log.debug("closing with records on their way: %s", error)
 
@@ -386,6 +399,10 @@ class ProducerCore:
         if not self.engine.closed:
             self.engine.submit(lambda: self.sender.fail_all(ClosedError("the producer was closed before delivery")))
         self.engine.close(timeout)
+
+    def closing_seconds(self, deadline: float | None) -> float:
+        """Return how long the end of a close() with this deadline may take."""
+        return CLOSE_SECONDS if deadline is None else max(LAST_SECONDS, deadline - self._clock())
 
     def metrics(self) -> dict[str, float]:
         """Everything the producer counts, by name."""
@@ -411,19 +428,19 @@ _open_producers: weakref.WeakSet[ProducerCore] = weakref.WeakSet()
 
 
 def _flush_at_exit() -> None:
-    deadline = time.monotonic() + EXIT_SECONDS
+    clock = current().monotonic
+    deadline = clock() + EXIT_SECONDS
     for core in list(_open_producers):
         warnings.warn("a producer was not closed before the interpreter ended", ResourceWarning, stacklevel=1)
-        close_core(core, max(0.0, deadline - time.monotonic()))
+        close_core(core, max(0.0, deadline - clock()))
 
 
 def close_core(core: ProducerCore, seconds: float) -> None:
     """Close without a face, giving up after so many seconds."""
-    from kclient.producer.waiting import run
-
-    deadline = time.monotonic() + seconds
-    run(core.begin_close(seconds), core.news)
-    core.end_close(max(0.5, deadline - time.monotonic()))
+    clock = core.engine.clock
+    deadline = clock() + seconds
+    run(core.begin_close(seconds), core.waiter())
+    core.end_close(max(0.5, deadline - clock()))
     failed = core.deliveries.failures.take()
     if failed is not None:
         _log.error("%s", failed)

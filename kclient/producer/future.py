@@ -1,19 +1,18 @@
 """What `send` returns: the future of one record, and how it is waited for.
 
-A future is a batch and an index. The functions here hold the logic for both twins of the class:
+A future is a batch's result and an index. The functions here hold the logic for both twins of the class:
 the one below and the compiled one in `_hot`, which is cheaper to make.
 """
 
 from __future__ import annotations
 
-import _thread
-import time
 from collections.abc import Callable, Generator
 from typing import Any
 
 from kclient.errors import KafkaTimeoutError
+from kclient.net.runtime import Runtime, current
 from kclient.net.waiting import LoopSignal
-from kclient.producer.batch import ProducerBatch
+from kclient.producer.result import BatchResult
 from kclient.types import RecordMetadata
 
 _LONGEST_WAIT = 1.0
@@ -30,10 +29,10 @@ class RecordFuture:
         timestamp: the record's own, in milliseconds since the epoch.
     """
 
-    __slots__ = ("batch", "index", "key_size", "timestamp", "value_size")
+    __slots__ = ("_result", "index", "key_size", "timestamp", "value_size")
 
-    def __init__(self, batch: ProducerBatch, index: int, timestamp: int, key_size: int, value_size: int) -> None:
-        self.batch = batch
+    def __init__(self, result: BatchResult, index: int, timestamp: int, key_size: int, value_size: int) -> None:
+        self._result = result
         self.index = index
         self.timestamp = timestamp
         self.key_size = key_size
@@ -42,12 +41,12 @@ class RecordFuture:
     @property
     def topic(self) -> str:
         """The topic the record goes to."""
-        return self.batch.topic
+        return self._result.topic
 
     @property
     def partition(self) -> int:
         """The partition the record goes to."""
-        return self.batch.partition
+        return self._result.partition
 
     def done(self) -> bool:
         """Whether the record was delivered or failed."""
@@ -72,7 +71,7 @@ class RecordFuture:
 
     def add_done_callback(self, callback: Callable[[RecordFuture], None]) -> None:
         """Call `callback(future)` once the result is there, in the producer's callback thread or event loop."""
-        self.batch.add_callback(self, callback)
+        self._result.add_callback(self, callback)
 
     def __await__(self) -> Generator[Any, Any, RecordMetadata]:
         return await_result(self).__await__()
@@ -83,83 +82,83 @@ class RecordFuture:
 
 def done(future: RecordFuture) -> bool:
     """See RecordFuture.done."""
-    return future.batch.locate(future.index)[0].settled
+    return future._result.locate(future.index)[0].settled
 
 
 def result(future: RecordFuture, timeout: float | None) -> RecordMetadata:
     """See RecordFuture.result."""
-    batch, index = wait(future, timeout)
-    return metadata(future, batch, index)
+    found, index = wait(future, timeout)
+    return metadata(future, found, index)
 
 
 def exception(future: RecordFuture, timeout: float | None) -> BaseException | None:
     """See RecordFuture.exception."""
-    batch, index = wait(future, timeout)
-    return batch.error_of(index)
+    found, index = wait(future, timeout)
+    return found.error_of(index)
 
 
-def wait(future: RecordFuture, timeout: float | None) -> tuple[ProducerBatch, int]:
+def wait(future: RecordFuture, timeout: float | None) -> tuple[BatchResult, int]:
     """Wait until the record's batch settled; returns it and the record's index in it."""
-    deadline = None if timeout is None else time.monotonic() + timeout
+    deadline = None if timeout is None else current().monotonic() + timeout
     while True:
-        batch, index = future.batch.locate(future.index)
-        if batch.settled:
-            if batch.error_of(index) is not None:
-                batch.see(index)
-            return batch, index
-        batch.see(index)
-        if not settle(batch, deadline):
+        found, index = future._result.locate(future.index)
+        if found.settled:
+            if found.error_of(index) is not None:
+                found.see(index)
+            return found, index
+        found.see(index)
+        if not settle(found, deadline):
             raise _too_late(future, timeout)
 
 
-def settle(batch: ProducerBatch, deadline: float | None) -> bool:
-    """Wait until a batch is settled; False if the time (of `time.monotonic`) came first."""
-    lock = _thread.allocate_lock()
-    lock.acquire()
-    if not batch.add_waiter(lock.release):
+def settle(found: BatchResult, deadline: float | None) -> bool:
+    """Wait until a batch is settled; False if the deadline (of the runtime's clock) came first."""
+    runtime = current()
+    signal = runtime.signal()
+    if not found.add_waiter(signal.notify):
         return True
     try:
-        while not lock.acquire(timeout=_slice(deadline)):
-            batch.outlet.check_usable()
-            if deadline is not None and time.monotonic() >= deadline:
+        while not signal.wait(_slice(deadline, runtime)):
+            found.outlet.check_usable()
+            if deadline is not None and runtime.monotonic() >= deadline:
                 return False
     finally:
-        batch.remove_waiter(lock.release)
+        found.remove_waiter(signal.notify)
     return True
 
 
 async def await_result(future: RecordFuture) -> RecordMetadata:
     """Wait in asyncio or trio; like `result` without a timeout."""
     while True:
-        batch, index = future.batch.locate(future.index)
-        batch.see(index)
-        if batch.settled:
-            return metadata(future, batch, index)
-        await settle_async(batch)
+        found, index = future._result.locate(future.index)
+        found.see(index)
+        if found.settled:
+            return metadata(future, found, index)
+        await settle_async(found)
 
 
-async def settle_async(batch: ProducerBatch) -> None:
+async def settle_async(found: BatchResult) -> None:
     """Wait in asyncio or trio until a batch is settled."""
     signal = LoopSignal()
-    if batch.add_waiter(signal.notify):
+    if found.add_waiter(signal.notify):
         try:
             while not await signal.wait(_LONGEST_WAIT):
-                batch.outlet.check_usable()
+                found.outlet.check_usable()
         finally:
-            batch.remove_waiter(signal.notify)
+            found.remove_waiter(signal.notify)
 
 
-def metadata(future: RecordFuture, batch: ProducerBatch, index: int) -> RecordMetadata:
+def metadata(future: RecordFuture, found: BatchResult, index: int) -> RecordMetadata:
     """What a record's settled batch says of it; raises its error."""
-    error = batch.error_of(index)
+    error = found.error_of(index)
     if error is not None:
         # Many records share one error: without this its traceback would grow with each of them.
         raise error.with_traceback(None)
     return RecordMetadata(
-        batch.topic,
-        batch.partition,
-        batch.base_offset + index if batch.base_offset >= 0 else -1,
-        batch.log_append_time if batch.log_append_time >= 0 else future.timestamp,
+        found.topic,
+        found.partition,
+        found.base_offset + index if found.base_offset >= 0 else -1,
+        found.log_append_time if found.log_append_time >= 0 else future.timestamp,
         future.key_size,
         future.value_size,
     )
@@ -167,23 +166,23 @@ def metadata(future: RecordFuture, batch: ProducerBatch, index: int) -> RecordMe
 
 def outcome_of(future: RecordFuture) -> tuple[RecordMetadata | None, BaseException | None]:
     """The RecordMetadata and None, or None and the error, of a record that is settled."""
-    batch, index = future.batch.locate(future.index)
-    error = batch.error_of(index)
-    return (None, error) if error is not None else (metadata(future, batch, index), None)
+    found, index = future._result.locate(future.index)
+    error = found.error_of(index)
+    return (None, error) if error is not None else (metadata(future, found, index), None)
 
 
 def describe(future: RecordFuture) -> str:
     """What a future looks like in a debugger."""
-    batch, index = future.batch.locate(future.index)
-    error = batch.error_of(index) if batch.settled else None
-    what = "pending" if not batch.settled else "delivered" if error is None else f"failed: {error}"
-    return f"<RecordFuture {batch.topic}-{batch.partition} {what}>"
+    found, index = future._result.locate(future.index)
+    error = found.error_of(index) if found.settled else None
+    what = "pending" if not found.settled else "delivered" if error is None else f"failed: {error}"
+    return f"<RecordFuture {found.topic}-{found.partition} {what}>"
 
 
-def _slice(deadline: float | None) -> float:
+def _slice(deadline: float | None, runtime: Runtime) -> float:
     if deadline is None:
         return _LONGEST_WAIT
-    return max(0.0, min(_LONGEST_WAIT, deadline - time.monotonic()))
+    return max(0.0, min(_LONGEST_WAIT, deadline - runtime.monotonic()))
 
 
 def _too_late(future: RecordFuture, timeout: float | None) -> KafkaTimeoutError:

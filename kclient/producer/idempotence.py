@@ -14,7 +14,7 @@ The rules for one partition, in the words of the fields of `PartitionSequence`:
     `unresolved` ends when nothing is left: well if the last number was acknowledged, else with a `gap`
 
 A transactional producer takes its id and epoch from the coordinator, and aborts where this one renumbers: a gap stays
-until the next epoch. Leaves out requests and responses, which are the sender's and those of `transactions`.
+until the next epoch. Elsewhere: requests and responses, which are the sender's and those of `transactions`.
 """
 
 from __future__ import annotations
@@ -22,9 +22,8 @@ from __future__ import annotations
 import enum
 from collections.abc import Sequence
 
-from kclient.errors import IllegalStateError
-from kclient.producer.accumulator import PartitionQueue
-from kclient.producer.batch import ProducerBatch
+from kclient.producer.batch import ProducerBatch, Queue
+from kclient.state_machine import StateTable
 
 LAST_SEQUENCE = 0x7FFFFFFF
 LAST_EPOCH = 0x7FFF
@@ -43,7 +42,7 @@ def comes_before(sequence: int, other: int) -> bool:
 
 
 class IdentityState(enum.Enum):
-    """See TRANSITIONS."""
+    """See STATES."""
 
     UNKNOWN = "unknown"
     ASKING = "asking"
@@ -51,13 +50,38 @@ class IdentityState(enum.Enum):
     FAILED = "failed"
 
 
-TRANSITIONS: dict[IdentityState, frozenset[IdentityState]] = {
-    IdentityState.UNKNOWN: frozenset({IdentityState.ASKING, IdentityState.FAILED}),
-    IdentityState.ASKING: frozenset({IdentityState.UNKNOWN, IdentityState.READY, IdentityState.FAILED}),
-    IdentityState.READY: frozenset({IdentityState.UNKNOWN, IdentityState.FAILED}),
-    IdentityState.FAILED: frozenset(),
-}
-"""READY goes back to UNKNOWN when the last epoch is used up."""
+class IdentityEvent(enum.Enum):
+    """What changes whether a producer has its id."""
+
+    ASK = "ask"
+    REFUSED = "refused"
+    RECEIVED = "received"
+    ASSIGNED = "assigned"
+    EPOCHS_EXHAUSTED = "epochs exhausted"
+    FAIL = "fail"
+
+
+STATES = StateTable(
+    "producer id",
+    {
+        IdentityState.UNKNOWN: {
+            IdentityEvent.ASK: IdentityState.ASKING,
+            IdentityEvent.ASSIGNED: IdentityState.READY,
+            IdentityEvent.FAIL: IdentityState.FAILED,
+        },
+        IdentityState.ASKING: {
+            IdentityEvent.REFUSED: IdentityState.UNKNOWN,
+            IdentityEvent.RECEIVED: IdentityState.READY,
+            IdentityEvent.FAIL: IdentityState.FAILED,
+        },
+        IdentityState.READY: {
+            IdentityEvent.EPOCHS_EXHAUSTED: IdentityState.UNKNOWN,
+            IdentityEvent.FAIL: IdentityState.FAILED,
+        },
+        IdentityState.FAILED: {},
+    },
+)
+"""ASSIGNED comes from the transaction coordinator, which is asked by the transactions and not here."""
 
 
 class PartitionSequence:
@@ -161,15 +185,13 @@ class Identity:
         self._entries: dict[tuple[str, int], PartitionSequence] = {}
         self._open: dict[PartitionSequence, None] = {}
 
-    def move_to(self, state: IdentityState) -> None:
+    def change(self, event: IdentityEvent) -> None:
         """Change the state.
 
         Raises:
-            IllegalStateError: the table does not have this transition.
+            IllegalStateError: the event is not possible in this state.
         """
-        if state not in TRANSITIONS[self.state]:
-            raise IllegalStateError(f"a producer id cannot go from {self.state.value} to {state.value}")
-        self.state = state
+        self.state = STATES.next_state(self.state, event)
 
     @property
     def wanted(self) -> bool:
@@ -178,15 +200,14 @@ class Identity:
 
     def received(self, producer_id: int, epoch: int) -> None:
         """The answer to the question for an id."""
-        self.move_to(IdentityState.READY)
+        self.change(IdentityEvent.RECEIVED)
         self.producer_id = producer_id
         self.epoch = epoch
 
     def assign(self, producer_id: int, epoch: int) -> None:
         """What the coordinator of the transactions gave, while no batch is unsettled."""
         if self.state is IdentityState.UNKNOWN:
-            self.move_to(IdentityState.ASKING)
-            self.move_to(IdentityState.READY)
+            self.change(IdentityEvent.ASSIGNED)
         self.producer_id = producer_id
         self.epoch = epoch
         # The others start anew with their next batch.
@@ -202,7 +223,7 @@ class Identity:
 
     # -- sending
 
-    def may_send(self, queue: PartitionQueue, batch: ProducerBatch | None) -> bool:
+    def may_send(self, queue: Queue, batch: ProducerBatch | None) -> bool:
         """Whether the first waiting batch of a partition (None: the one open for records) may be sent now."""
         if not self.enabled:
             return True
@@ -216,7 +237,7 @@ class Identity:
         if not entry.unsettled:
             return True
         # Counted from the oldest, not by how many there are: later ones may be settled before it.
-        if queue.drained - entry.unsettled[0].ordinal >= REMEMBERED:
+        if queue.drained - entry.unsettled[0].attempts.ordinal >= REMEMBERED:
             return False
         return (entry.producer_id, entry.epoch) == (self.producer_id, self.epoch)
 
@@ -231,7 +252,7 @@ class Identity:
             entry.append(batch)
         entry.under_way += 1
 
-    def entry(self, queue: PartitionQueue) -> PartitionSequence:
+    def entry(self, queue: Queue) -> PartitionSequence:
         """Where a partition stands."""
         found: PartitionSequence | None = queue.entry
         if found is None:
@@ -309,7 +330,7 @@ class Identity:
             return
         if any((entry.producer_id, entry.epoch) == (self.producer_id, self.epoch) for entry in due):
             if self.epoch == LAST_EPOCH:
-                self.move_to(IdentityState.UNKNOWN)
+                self.change(IdentityEvent.EPOCHS_EXHAUSTED)
                 return
             self.epoch += 1
         for entry in due:

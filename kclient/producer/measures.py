@@ -33,7 +33,7 @@ class Measures:
         assert builder is not None
         count = builder.count
         self._batch_size.record(size)
-        if batch.attempts == 1:
+        if batch.attempts.made == 1:
             self._queue_time.record((now - batch.created) * 1000)
             if builder.compression_type != "none":
                 self._compression.record(size / builder.size_in_bytes)

@@ -1,6 +1,6 @@
-"""What the sender does with each error code of a Produce response: a table.
+"""The outcome of each error code of a Produce response, as a table.
 
-Leaves out how it does it (`sender`, `replacing`).
+Elsewhere: acting on an outcome (`settlement`, `replacing`).
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ MAYBE_WRITTEN = (RequestTimedOutError.code, NotEnoughReplicasAfterAppendError.co
 
 
 def outcome(code: int) -> Outcome:
-    """What to do about an error code (0: none)."""
+    """Return what to do about an error code (0: none)."""
     known = OUTCOMES.get(code)
     if known is not None:
         return known

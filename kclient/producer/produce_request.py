@@ -17,7 +17,7 @@ LAST_VERSION_WITH_NAMES = 12
 FIRST_VERSION_OF_TRANSACTIONS_2 = 12
 
 
-class Attempt:
+class InFlightProduce:
     """Batches, one per partition, on their way to a broker.
 
     Attributes:

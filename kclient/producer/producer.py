@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Iterable, Mapping
 from types import TracebackType
-from typing import Any, Self, Unpack
+from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from kclient._offsets import GivenOffsets
 from kclient.config import ProducerConfig
 from kclient.errors import DeliveryError
+from kclient.net.operation import run
+from kclient.net.runtime import current
 from kclient.options import ProducerOptions
 from kclient.producer.accumulator import OnDelivery
-from kclient.producer.callbacks import ThreadDispatcher
+from kclient.producer.callbacks import WorkerDispatcher
 from kclient.producer.core import EXIT_SECONDS, ProducerCore
 from kclient.producer.future import RecordFuture
 from kclient.producer.implementation import SendPath
@@ -21,21 +22,12 @@ from kclient.producer.record import ProducerRecord
 from kclient.producer.rows import RowsCall
 from kclient.producer.rows_future import RowsFuture
 from kclient.producer.transactions.context import Transaction
-from kclient.producer.waiting import run
 from kclient.records import RowColumns
 from kclient.types import ConsumerGroupMetadata, PartitionInfo, PreparedTransaction
-
-CLOSE_SECONDS = 10.0
-"""How long an unlimited close() waits for the network thread once all records are settled."""
-LAST_SECONDS = 1.0
-"""How long a close() whose time is over still waits for the records left to fail, and their callbacks to run."""
 
 
 class Producer(SendPath):
     """Sends records to Kafka; may be used by many threads at once.
-
-    `send` comes from the base class, of which there is a compiled twin: appending a record and making its
-    future is one call, without a Python frame of its own.
 
         with Producer(bootstrap_servers="localhost:9092") as producer:
             future = producer.send("orders", b"value", key=b"k")
@@ -63,9 +55,48 @@ class Producer(SendPath):
         return made
 
     def _open(self, config: ProducerConfig) -> None:
-        self._dispatcher = ThreadDispatcher("kclient-producer-callbacks")
+        self._dispatcher = WorkerDispatcher(current().worker("kclient-producer-callbacks"))
         self._core = ProducerCore(config, self._dispatcher)
         self._set_accumulator(self._core.accumulator)
+
+    if TYPE_CHECKING:
+        # Comes from the base class, of which there is a compiled twin: appending a record and making its future is one
+        # call, without a Python frame of its own. A test keeps the two declarations the same.
+        def send(
+            self,
+            topic: str,
+            value: Any = None,
+            key: Any = None,
+            headers: Any = (),
+            partition: int | None = None,
+            timestamp: int | None = None,
+            on_delivery: OnDelivery | None = None,
+        ) -> RecordFuture:
+            """Send a record: it joins a batch, which travels when it is full or has waited for linger_ms.
+
+            Parameters:
+                topic: where to; looked up in the cluster on first use, which may take a moment.
+                value, key: what the serializers take; bytes (or None) without them.
+                headers: pairs of str and bytes or None.
+                partition: instead of the partitioner's choice.
+                timestamp: milliseconds since the epoch; the current time by default.
+                on_delivery: called with (RecordMetadata, None) or (None, error) in the producer's callback thread.
+
+            Returns:
+                A future; its `result()` is the record's RecordMetadata. It waits for room or for the topic's metadata
+                up to max_block_ms; delivery itself is never waited for here.
+
+            Raises:
+                SerializationError: a serializer failed; nothing was sent.
+                TypeError: a key, value or header that is not bytes-like, without a serializer; an on_delivery that
+                    cannot be called.
+                RecordTooLargeError: the record is larger than max_request_size or buffer_memory.
+                BufferExhaustedError: buffer_memory stayed full for max_block_ms.
+                KafkaTimeoutError: the topic's metadata did not come within max_block_ms.
+                UnknownTopicOrPartitionError, InvalidTopicError, TopicAuthorizationError: the topic's own error.
+                IllegalStateError: the producer has a transactional_id, and no open transaction.
+                ClosedError, ForkError, or what made the producer or its transaction fail.
+            """
 
     def _send_slowly(
         self,
@@ -78,11 +109,11 @@ class Producer(SendPath):
         on_delivery: OnDelivery | None,
     ) -> RecordFuture:
         core = self._core
-        told = core.preparation.on_delivery(on_delivery)
+        callback = core.preparation.on_delivery(on_delivery)
         record = core.prepare(topic, value, key, headers, partition, timestamp)
-        future = core.try_append(record, told)
+        future = core.try_append(record, callback)
         if future is None:
-            future = run(core.append_in_time(record, told), core.news)
+            future = run(core.append_in_time(record, callback), core.waiter())
         return future
 
     def send_many(
@@ -162,7 +193,7 @@ class Producer(SendPath):
         columns = RowColumns(value, key, headers, partition, timestamp, topic_column)
         call = RowsCall(core, topic, data, columns)
         for turn in call.turns:
-            run(call.append(*turn), core.news)
+            run(call.append(*turn), core.waiter())
         return call.future
 
     def flush(self, timeout: float | None = None) -> None:
@@ -175,7 +206,7 @@ class Producer(SendPath):
             DeliveryError: records failed whose result nobody looked at.
             KafkaTimeoutError: the time passed; delivery goes on.
         """
-        run(self._core.flush(timeout), self._core.news)
+        run(self._core.flush(timeout), self._core.waiter())
 
     # -- transactions
 
@@ -194,7 +225,7 @@ class Producer(SendPath):
             TransactionalIdAuthorizationError: the id may not be used; the call may be repeated.
             InvalidTxnTimeoutError: transaction_timeout_ms is more than the broker's transaction.max.timeout.ms.
         """
-        run(self._core.calls.init_transactions(timeout), self._core.news)
+        run(self._core.calls.init_transactions(timeout), self._core.waiter())
 
     def begin_transaction(self) -> None:
         """Begin a transaction: what is sent from now on counts when it is committed. Asks no broker.
@@ -221,7 +252,7 @@ class Producer(SendPath):
             KafkaTimeoutError: the coordinators did not answer in time.
             KafkaError: with `abortable`, as CommitFailedError of a consumer that is no member any more, or `fatal`.
         """
-        run(self._core.calls.send_offsets(offsets, group_metadata, timeout), self._core.news)
+        run(self._core.calls.send_offsets(offsets, group_metadata, timeout), self._core.waiter())
 
     def commit_transaction(self, timeout: float | None = None) -> None:
         """Deliver everything, and commit the transaction: its records and offsets count, all of them.
@@ -236,7 +267,7 @@ class Producer(SendPath):
             KafkaError: with `abortable`, the transaction is not committed, as when a record could not be delivered:
                 abort it. With `fatal`, as ProducerFencedError, the producer can only be closed.
         """
-        run(self._core.calls.commit_transaction(timeout), self._core.news)
+        run(self._core.calls.commit_transaction(timeout), self._core.waiter())
 
     def abort_transaction(self, timeout: float | None = None) -> None:
         """Abort the transaction: nothing of it counts. What was not sent yet fails with TransactionAbortedError.
@@ -249,7 +280,7 @@ class Producer(SendPath):
             KafkaTimeoutError: it did not end in time.
             KafkaError: a fatal one.
         """
-        run(self._core.calls.abort_transaction(timeout), self._core.news)
+        run(self._core.calls.abort_transaction(timeout), self._core.waiter())
 
     def prepare_transaction(self, timeout: float | None = None) -> PreparedTransaction:
         """Deliver everything, and let go of the transaction, for somebody else to end: `Admin.complete_transaction`.
@@ -265,7 +296,7 @@ class Producer(SendPath):
             KafkaTimeoutError: not everything was delivered in time.
             KafkaError: with `abortable`, as for commit_transaction, and when nothing was sent; or `fatal`.
         """
-        return run(self._core.calls.prepare_transaction(timeout), self._core.news)
+        return run(self._core.calls.prepare_transaction(timeout), self._core.waiter())
 
     def transaction(self, timeout: float | None = None) -> Transaction:
         """A context manager: begins a transaction, and commits it, or aborts it if the body raises.
@@ -291,7 +322,7 @@ class Producer(SendPath):
             KafkaTimeoutError: no metadata came.
             UnknownTopicOrPartitionError, InvalidTopicError, TopicAuthorizationError: the topic's own error.
         """
-        return run(self._core.partitions_for(topic, timeout), self._core.news)
+        return run(self._core.partitions_for(topic, timeout), self._core.waiter())
 
     @property
     def config(self) -> ProducerConfig:
@@ -319,12 +350,12 @@ class Producer(SendPath):
         core = self._core
         if core.closed:
             return
-        deadline = None if timeout is None else time.monotonic() + timeout
+        deadline = None if timeout is None else core.engine.clock() + timeout
         try:
-            run(core.begin_close(timeout), core.news)
+            run(core.begin_close(timeout), core.waiter())
         finally:
-            core.end_close(closing_seconds(deadline))
-            self._dispatcher.close(closing_seconds(deadline))
+            core.end_close(core.closing_seconds(deadline))
+            self._dispatcher.close(core.closing_seconds(deadline))
         core.raise_failures()
 
     def __enter__(self) -> Self:
@@ -350,8 +381,3 @@ class Producer(SendPath):
         core = getattr(self, "_core", None)
         if core is not None:
             core.warn_unclosed(self)
-
-
-def closing_seconds(deadline: float | None) -> float:
-    """How long the end of a close() may take whose time is over at the deadline, on the monotonic clock."""
-    return CLOSE_SECONDS if deadline is None else max(LAST_SECONDS, deadline - time.monotonic())

@@ -1,6 +1,6 @@
 """Asks for the producer's id and epoch, until some broker gives them.
 
-Leaves out what they are for (`idempotence`).
+Elsewhere: what they are for (`idempotence`).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Callable
 from kclient.errors import ClosedError, KafkaError, error_from_code
 from kclient.net.backoff import Backoff
 from kclient.net.manager import ANY_NODE, NEVER, Request
-from kclient.producer.idempotence import Identity, IdentityState
+from kclient.producer.idempotence import Identity, IdentityEvent, IdentityState
 from kclient.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
 NO_TRANSACTION_TIMEOUT = 0x7FFFFFFF
@@ -36,7 +36,7 @@ class IdQuestion:
             return NEVER
         if self._retry_at > now:
             return self._retry_at
-        self._identity.move_to(IdentityState.ASKING)
+        self._identity.change(IdentityEvent.ASK)
         requests.append(Request(ANY_NODE, InitProducerIdRequest, self._build, self._answered, self._failed))
         return NEVER
 
@@ -59,4 +59,4 @@ class IdQuestion:
             return
         self._failures += 1
         self._retry_at = now + self._backoff.seconds(self._failures)
-        self._identity.move_to(IdentityState.UNKNOWN)
+        self._identity.change(IdentityEvent.REFUSED)

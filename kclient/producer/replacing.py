@@ -1,18 +1,19 @@
 """Other batches in the place of one: smaller ones, or one without the records that the broker refused.
 
 The records are read back from the batch as it was sent; a piece says where each run of them went, so
-that their futures follow. Leaves out sequence numbers (`idempotence`) and queues (`sender`).
+that their futures follow. Elsewhere: sequence numbers (`idempotence`) and queues (`sender`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Sequence
 
-from kclient.producer.accumulator import BATCH_OVERHEAD, PartitionQueue
-from kclient.producer.batch import Piece, ProducerBatch
+from kclient.producer.batch import ProducerBatch, Queue
+from kclient.producer.result import Piece
 from kclient.records import ConsumerRecord, read_batches
+from kclient.records.batch import BATCH_OVERHEAD
 
-NewBatch = Callable[[PartitionQueue, float, float, int], ProducerBatch]
+NewBatch = Callable[[Queue, float, float, int], ProducerBatch]
 """Makes an empty batch: for a queue, with its creation and deadline, of at most so many bytes."""
 
 
@@ -68,6 +69,6 @@ def _fill(
                 part = None
         assert part is not None
         last = pieces[-1] if pieces else None
-        follows = last is not None and last.batch is part and place - last.start == index - last.first
+        follows = last is not None and last.result is part.result and place - last.start == index - last.first
         if not follows:
-            pieces.append(Piece(index, part, place))
+            pieces.append(Piece(index, part.result, place))

@@ -2,7 +2,7 @@
 
 Rows go straight from Arrow's buffers into batches. The one that cannot, since the topic is not known yet or the buffer
 is full, becomes a record like any other and waits as `send` does; what comes after it is tried at once again. So there
-is one way to wait and to fail. Leaves out how rows are read (`kclient.records`) and waited for (`rows_future`).
+is one way to wait and to fail. Elsewhere: how rows are read (`kclient.records`) and waited for (`rows_future`).
 """
 
 from __future__ import annotations
@@ -74,5 +74,5 @@ class RowsCall:
                 if not getattr(error, "__notes__", None):
                     error.add_note(f"this was row {rows.first + row} of {len(self.future)}; those before it are sent")
                 raise
-            self._placement.add(rows.first + row, future.batch, future.index)
+            self._placement.add(rows.first + row, future._result, future.index)
             row += 1

@@ -7,14 +7,14 @@ and a row keeps the number of its run only; its index is counted when somebody a
 from __future__ import annotations
 
 import itertools
-import time
 from array import array
 from collections.abc import Generator
 from typing import Any
 
 from kclient.errors import KafkaTimeoutError, RowsDeliveryError
-from kclient.producer.batch import ProducerBatch, last_unsettled
+from kclient.net.runtime import current
 from kclient.producer.future import settle, settle_async
+from kclient.producer.result import BatchResult, last_unsettled
 
 _tickets = itertools.count(1)
 
@@ -28,26 +28,26 @@ class Placement:
     Attributes:
         ticket: a number that no other placement has; by it a queue knows whose row it took last.
         runs: for each row the number of its run, -1 as long as it was not appended.
-        batches, firsts: for each run its batch, and the index of its first row there.
+        results, firsts: for each run the result of its batch, and the index of its first row there.
     """
 
-    __slots__ = ("_next", "batches", "firsts", "runs", "ticket")
+    __slots__ = ("_next", "firsts", "results", "runs", "ticket")
 
     def __init__(self, length: int) -> None:
         self.ticket = next(_tickets)
         self.runs = array("i", [-1]) * length
-        self.batches: list[ProducerBatch] = []
+        self.results: list[BatchResult] = []
         self.firsts: list[int] = []
-        self._next: dict[ProducerBatch, tuple[int, int]] = {}
+        self._next: dict[BatchResult, tuple[int, int]] = {}
 
-    def add(self, row: int, batch: ProducerBatch, index: int) -> None:
+    def add(self, row: int, result: BatchResult, index: int) -> None:
         """A row was appended."""
-        run, expected = self._next.get(batch, (-1, -1))
+        run, expected = self._next.get(result, (-1, -1))
         if expected != index:
-            run = len(self.batches)
-            self.batches.append(batch)
+            run = len(self.results)
+            self.results.append(result)
             self.firsts.append(index)
-        self._next[batch] = run, index + 1
+        self._next[result] = run, index + 1
         self.runs[row] = run
 
 
@@ -62,7 +62,7 @@ class RowsFuture:
 
     def __init__(self, placement: Placement) -> None:
         self._placement = placement
-        self._unsettled: list[ProducerBatch] | None = None
+        self._unsettled: list[BatchResult] | None = None
 
     def __len__(self) -> int:
         return len(self._placement.runs)
@@ -90,13 +90,13 @@ class RowsFuture:
         Raises:
             KafkaTimeoutError: not all were delivered or failed in this time.
         """
-        deadline = None if timeout is None else time.monotonic() + timeout
-        while (batch := self._last_unsettled()) is not None:
-            if not settle(batch, deadline):
+        deadline = None if timeout is None else current().monotonic() + timeout
+        while (pending := self._last_unsettled()) is not None:
+            if not settle(pending, deadline):
                 raise KafkaTimeoutError(
                     f"not all of {len(self)} rows were delivered within {timeout:g} s; they may still be",
-                    topic=batch.topic,
-                    partition=batch.partition,
+                    topic=pending.topic,
+                    partition=pending.partition,
                 )
         return self._failures()
 
@@ -104,22 +104,22 @@ class RowsFuture:
         return self._wait().__await__()
 
     async def _wait(self) -> None:
-        while (batch := self._last_unsettled()) is not None:
-            await settle_async(batch)
+        while (pending := self._last_unsettled()) is not None:
+            await settle_async(pending)
         _raise(self._failures(), len(self))
 
-    def _last_unsettled(self) -> ProducerBatch | None:
+    def _last_unsettled(self) -> BatchResult | None:
         if self._unsettled is None:
             # The ones that settle last come last: those after them are settled when they are.
-            self._unsettled = list(dict.fromkeys(self._placement.batches))
+            self._unsettled = list(dict.fromkeys(self._placement.results))
         return last_unsettled(self._unsettled)
 
     def _failures(self) -> dict[int, BaseException]:
         placement = self._placement
         failed: dict[int, int] = {
             run: placement.firsts[run]
-            for run, batch in enumerate(placement.batches)
-            if batch.error is not None or batch.errors or batch.pieces
+            for run, result in enumerate(placement.results)
+            if result.error is not None or result.errors or result.pieces
         }
         failures: dict[int, BaseException] = {}
         if not failed:
@@ -127,11 +127,11 @@ class RowsFuture:
         for row, run in enumerate(placement.runs):
             if run not in failed:
                 continue
-            batch, index = placement.batches[run].locate(failed[run])
+            result, index = placement.results[run].locate(failed[run])
             failed[run] += 1
-            error = batch.error_of(index)
+            error = result.error_of(index)
             if error is not None:
-                batch.see(index)
+                result.see(index)
                 failures[row] = error
         return failures
 

@@ -7,22 +7,20 @@ that failed had delivered stays, so that the next one delivers it again. Leaves 
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
-from kclient.errors import DeliveryError, KafkaTimeoutError
-from kclient.spark.errors import SourceError, as_in_spark, told_shortly
+from kclient.errors import KafkaTimeoutError
+from kclient.spark.errors import told_shortly
 from kclient.spark.options import WriteOptions
 from kclient.spark.producers import borrow
 from kclient.spark.record_columns import RecordColumns
+from kclient.spark.sending import send_batches
 
 if TYPE_CHECKING:
     import pyarrow
-
-    from kclient import Producer, RowsFuture
 
 
 class Delivery(Protocol):
@@ -50,7 +48,7 @@ def choose_delivery(options: WriteOptions, columns: RecordColumns, *, is_stream:
     """
     if options.delivery == "at_least_once":
         return AtLeastOnce(options=options, columns=columns)
-    # It is made on this module.
+    # Spark imports its writers in each of many processes: an admin client and the rest of that package take 50 ms.
     from kclient.spark.exactly_once.delivery import ExactlyOnce
 
     made = ExactlyOnce.of_stream if is_stream else ExactlyOnce.of_write
@@ -99,39 +97,3 @@ class AtLeastOnce(msgspec.Struct, frozen=True, kw_only=True):
 
     def abort(self, written: Sequence[Any], batch_id: int) -> None:
         """What is delivered stays."""
-
-
-def send_batches(producer: Producer, batches: Iterator[pyarrow.RecordBatch], columns: RecordColumns) -> int:
-    """Send the rows of a task, and wait until all are delivered.
-
-    Returns:
-        How many there are.
-
-    Raises:
-        SourceError: a row cannot be a record, or was not delivered.
-        KafkaError: what `send_arrow` raises.
-    """
-    under_way: deque[RowsFuture] = deque()
-    rows = 0
-    for batch in batches:
-        under_way.append(columns.send(producer, batch))
-        rows += batch.num_rows
-        while under_way and under_way[0].done():
-            _check(under_way.popleft())
-    try:
-        # Nothing else comes, so that waiting for company is in vain.
-        producer.flush()
-    except DeliveryError:
-        # The rows themselves tell more.
-        pass
-    for future in under_way:
-        _check(future)
-    return rows
-
-
-def _check(future: RowsFuture) -> None:
-    """Wait for the rows of a batch."""
-    failures = future.failures()
-    if failures:
-        error = next(iter(failures.values()))
-        raise SourceError(f"{len(failures)} of {len(future)} rows were not delivered: {as_in_spark(error)}")

@@ -2,7 +2,7 @@
 
 `topic` (string), `key` and `value` (string or binary), `headers` and `partition` (int) are taken by their names, other
 columns are not written: what was read from Kafka can be written to it as it is. The option `topic` goes before the
-column. Leaves out who waits for their delivery (`delivery`), and PySpark.
+column. Elsewhere: waiting for their delivery (`sending`), and PySpark.
 """
 
 from __future__ import annotations

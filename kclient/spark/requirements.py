@@ -1,7 +1,7 @@
 """What the data source needs of the machine it runs on: a PySpark that is new enough, pyarrow, and workers that run a
 Python with kclient.
 
-Left out: Java, which PySpark itself asks for.
+Not checked: Java, which PySpark itself asks for.
 """
 
 from __future__ import annotations

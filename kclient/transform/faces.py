@@ -5,16 +5,18 @@ Everything is decided in `loop`; here is only how it is run.
 
 from __future__ import annotations
 
-import time
-
-import anyio
+from typing import TypeVar
 
 from kclient.consumer import AsyncConsumer, Consumer
+from kclient.net.operation import Operation, TaskWaiter, ThreadWaiter, run, run_async
+from kclient.net.runtime import current
+from kclient.net.waiting import LoopBridge
 from kclient.producer import AsyncProducer, Producer
 from kclient.transform.checks import check_clients, check_faces, check_functions, check_limits
-from kclient.transform.driving import drive, drive_async, then, then_async
 from kclient.transform.functions import AsyncFunction, AsyncOnError, Function, OnError
 from kclient.transform.loop import Loop
+
+T = TypeVar("T")
 
 MAX_RECORDS = 1000
 MAX_SECONDS = 0.1
@@ -71,8 +73,8 @@ class Transform:
             max_records,
             max_seconds,
             awaits=False,
-            sleep=time.sleep,
-            then=then,
+            drive=_drive,
+            clock=current().monotonic,
         )
 
     def run(self) -> None:
@@ -89,7 +91,7 @@ class Transform:
                 was read before is committed.
             KafkaTimeoutError: brokers could not be reached, at the beginning or while it was to stop.
         """
-        drive(self._loop.run())
+        _drive(self._loop.run())
 
     def stop(self) -> None:
         """Have `run` commit what is transformed, and return; from any thread or signal handler, or from the function.
@@ -134,13 +136,13 @@ class AsyncTransform:
             max_records,
             max_seconds,
             awaits=True,
-            sleep=anyio.sleep,
-            then=then_async,
+            drive=_drive_async,
+            clock=current().monotonic,
         )
 
     async def run(self) -> None:
         """Run until `stop`. See `Transform.run`."""
-        await drive_async(self._loop.run())
+        await _drive_async(self._loop.run())
 
     def stop(self) -> None:
         """Have `run` commit what is transformed, and return. See `Transform.stop`."""
@@ -193,3 +195,11 @@ async def transform_async(
         max_seconds=max_seconds,
         allow_read_uncommitted=allow_read_uncommitted,
     ).run()
+
+
+def _drive(operation: Operation[T]) -> T:
+    return run(operation, ThreadWaiter())
+
+
+async def _drive_async(operation: Operation[T]) -> T:
+    return await run_async(operation, TaskWaiter(LoopBridge()))

@@ -9,8 +9,8 @@ import inspect
 from collections.abc import AsyncIterable, Awaitable, Callable, Iterable
 from typing import Any
 
+from kclient.net.operation import Call, Operation
 from kclient.producer import ProducerRecord
-from kclient.transform.driving import Steps
 from kclient.types import ConsumerRecord
 
 Output = ProducerRecord | Iterable[ProducerRecord] | None
@@ -26,7 +26,7 @@ AsyncFunction = Callable[[ConsumerRecord], Output | Awaitable[Output] | AsyncIte
 AsyncOnError = Callable[[ConsumerRecord, Exception], Output | Awaitable[Output] | AsyncIterable[ProducerRecord]]
 
 
-def results(returned: Any, *, awaits: bool) -> Steps[tuple[ProducerRecord, ...]]:
+def results(returned: Any, *, awaits: bool) -> Operation[tuple[ProducerRecord, ...]]:
     """The results of a record, once there are all of them: of a function that fails half-way nothing is sent.
 
     Parameters:
@@ -38,9 +38,9 @@ def results(returned: Any, *, awaits: bool) -> Steps[tuple[ProducerRecord, ...]]
         Exception: what a generator or coroutine raised.
     """
     if awaits and inspect.isawaitable(returned):
-        returned = yield returned
+        returned = yield Call(_itself, returned)
     if awaits and isinstance(returned, AsyncIterable):
-        returned = yield _collect(returned)
+        returned = yield Call(_collect, returned)
     if returned is None:
         return ()
     if isinstance(returned, ProducerRecord):
@@ -55,6 +55,10 @@ def results(returned: Any, *, awaits: bool) -> Steps[tuple[ProducerRecord, ...]]
         if not isinstance(one, ProducerRecord):
             raise TypeError(f"the function returns ProducerRecords, and there is {one!r} among them")
     return several
+
+
+def _itself(returned: Awaitable[Any]) -> Awaitable[Any]:
+    return returned
 
 
 async def _collect(several: AsyncIterable[Any]) -> list[Any]:

@@ -6,13 +6,13 @@ from collections.abc import Awaitable, Callable, Collection
 from typing import Any
 
 from kclient.consumer import RebalanceListener
-from kclient.transform.driving import Steps
+from kclient.net.operation import Call, Operation
 from kclient.types import TopicPartition
 
-Then = Callable[[Steps[None], Callable[[], Any]], Any]
-"""Runs steps, and then a function; awaitable on the async face."""
-Before = Callable[[Collection[TopicPartition]], Steps[None]]
-"""What is done before the application hears of it."""
+Drive = Callable[[Operation[None]], Any]
+"""Drives an operation to its end; awaitable on the async face."""
+Before = Callable[[Collection[TopicPartition]], Operation[None]]
+"""What is done before the application's listener is called."""
 
 
 class Guard(RebalanceListener):
@@ -20,13 +20,13 @@ class Guard(RebalanceListener):
 
     Parameters:
         listener: the application's.
-        then: how steps run.
+        drive: how operations are driven.
         before_revoked, before_lost: what comes first.
     """
 
-    def __init__(self, listener: RebalanceListener, then: Then, before_revoked: Before, before_lost: Before) -> None:
+    def __init__(self, listener: RebalanceListener, drive: Drive, before_revoked: Before, before_lost: Before) -> None:
         self._listener = listener
-        self._then = then
+        self._drive = drive
         self._before_revoked = before_revoked
         self._before_lost = before_lost
 
@@ -34,13 +34,16 @@ class Guard(RebalanceListener):
         return self._listener.on_assigned(partitions)
 
     def on_revoked(self, partitions: Collection[TopicPartition]) -> Awaitable[None] | None:
-        told: Awaitable[None] | None = self._then(
-            self._before_revoked(partitions), lambda: self._listener.on_revoked(partitions)
-        )
-        return told
+        return self._after(self._before_revoked(partitions), Call(self._listener.on_revoked, partitions))
 
     def on_lost(self, partitions: Collection[TopicPartition]) -> Awaitable[None] | None:
-        told: Awaitable[None] | None = self._then(
-            self._before_lost(partitions), lambda: self._listener.on_lost(partitions)
-        )
-        return told
+        return self._after(self._before_lost(partitions), Call(self._listener.on_lost, partitions))
+
+    def _after(self, before: Operation[None], call: Call) -> Awaitable[None] | None:
+        driven: Awaitable[None] | None = self._drive(_in_turn(before, call))
+        return driven
+
+
+def _in_turn(before: Operation[None], call: Call) -> Operation[None]:
+    yield from before
+    yield call

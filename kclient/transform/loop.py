@@ -16,14 +16,13 @@ have read meanwhile.
 A kill at any moment leaves a transaction that is aborted (by its timeout, or by the next `init_transactions`) or, once
 the coordinator has written that it is to be committed, is committed whoever lives; the group's offsets go with it.
 
-Leaves out waiting (`driving`), and what the calls do in the clients.
+Elsewhere: waiting (`kclient.net.operation`), and what the calls do in the clients.
 """
 
 from __future__ import annotations
 
 import enum
 import logging
-import time
 from collections.abc import Callable, Collection
 from functools import partial
 from typing import Any
@@ -49,11 +48,12 @@ from kclient.errors import (
     UnknownMemberIdError,
     UnknownProducerIdError,
 )
+from kclient.net.operation import Call, Operation, Pause
 from kclient.producer import AsyncProducer, Producer, ProducerRecord
+from kclient.state_machine import StateTable
 from kclient.transform.batch import Batch
-from kclient.transform.driving import Steps
 from kclient.transform.functions import AsyncFunction, AsyncOnError, results
-from kclient.transform.guard import Guard, Then
+from kclient.transform.guard import Drive, Guard
 from kclient.transform.measures import Measures
 from kclient.types import ConsumerRecord, TopicPartition
 
@@ -94,12 +94,28 @@ class Phase(enum.Enum):
     ABORTING = "its abort was asked for"
 
 
-TRANSITIONS: dict[Phase, frozenset[Phase]] = {
-    Phase.NONE: frozenset({Phase.OPEN}),
-    Phase.OPEN: frozenset({Phase.COMMITTING, Phase.ABORTING}),
-    Phase.COMMITTING: frozenset({Phase.NONE, Phase.COMMITTING, Phase.ABORTING}),
-    Phase.ABORTING: frozenset({Phase.NONE, Phase.ABORTING}),
-}
+class Event(enum.Enum):
+    """What changes the phase."""
+
+    BEGIN = "begin"
+    COMMIT = "commit"
+    ABORT = "abort"
+    END = "end"
+
+
+STATES = StateTable(
+    "transform's transaction",
+    {
+        Phase.NONE: {Event.BEGIN: Phase.OPEN},
+        Phase.OPEN: {Event.COMMIT: Phase.COMMITTING, Event.ABORT: Phase.ABORTING},
+        Phase.COMMITTING: {
+            Event.COMMIT: Phase.COMMITTING,
+            Event.ABORT: Phase.ABORTING,
+            Event.END: Phase.NONE,
+        },
+        Phase.ABORTING: {Event.ABORT: Phase.ABORTING, Event.END: Phase.NONE},
+    },
+)
 """An end that did not come about may be asked for again, and a commit that failed is followed by an abort."""
 
 
@@ -112,8 +128,7 @@ class Loop:
         on_error: decides about a record on which the function failed.
         max_records, max_seconds: when a batch is committed.
         awaits: whether calls are awaited.
-        sleep: waits so many seconds.
-        then: runs steps, and then a function, in the middle of a `poll`.
+        drive: drives an operation in the middle of a `poll`.
         clock: seconds.
 
     Attributes:
@@ -130,9 +145,8 @@ class Loop:
         max_seconds: float,
         *,
         awaits: bool,
-        sleep: Callable[[float], Any],
-        then: Then,
-        clock: Callable[[], float] = time.monotonic,
+        drive: Drive,
+        clock: Callable[[], float],
     ) -> None:
         self.measures = Measures()
         # Both faces have the same calls, and whether they are awaited is left to the driver.
@@ -142,8 +156,7 @@ class Loop:
         self._on_error = on_error
         self._new_batch = partial(Batch, max_records, max_seconds)
         self._awaits = awaits
-        self._sleep = sleep
-        self._then = then
+        self._drive = drive
         self._clock = clock
         self._running = self._stopping = self._ending = False
         self._phase = Phase.NONE
@@ -161,14 +174,14 @@ class Loop:
         """End after the record that is being transformed; from any thread, task or signal handler."""
         self._stopping = True
 
-    def run(self) -> Steps[None]:
+    def run(self) -> Operation[None]:
         """See `Transform.run`."""
         if self._running:
             raise ConcurrentUseError("this transform runs already")
         self._running, self._ending, self._timeout = True, False, None
         consumer = self._consumer
         before = consumer.listener
-        consumer.listener = Guard(before, self._then, self._before_revoked, self._before_lost)
+        consumer.listener = Guard(before, self._drive, self._before_revoked, self._before_lost)
         try:
             yield from self._begin()
             while not self._stopping or self._batch.records_in:
@@ -184,9 +197,9 @@ class Loop:
             consumer.listener = before
             self._running = False
 
-    def _begin(self) -> Steps[None]:
+    def _begin(self) -> Operation[None]:
         try:
-            yield self._producer.init_transactions()
+            yield Call(self._producer.init_transactions)
         except IllegalStateError as error:
             if error.fatal:
                 raise
@@ -195,7 +208,7 @@ class Loop:
 
     # -- one turn
 
-    def _turn(self) -> Steps[None]:
+    def _turn(self) -> Operation[None]:
         """Read what there is and transform it; commit when it is time."""
         try:
             if not self._stopping:
@@ -208,12 +221,12 @@ class Loop:
                 raise
             yield from self._start_over(error)
 
-    def _read(self) -> Steps[Records]:
+    def _read(self) -> Operation[Records]:
         batch = self._batch
         seconds = min(LOOK, batch.seconds_left(self._clock())) if batch.records_in else LOOK
         room = min(batch.room, self._consumer.config.max_poll_records)
         try:
-            records: Records = yield self._consumer.poll(seconds, room)
+            records: Records = yield Call(self._consumer.poll, seconds, room)
         except PASSING:
             raise
         except KafkaError:
@@ -225,7 +238,7 @@ class Loop:
             raise self._broken
         return records
 
-    def _transform(self, records: Records) -> Steps[None]:
+    def _transform(self, records: Records) -> Operation[None]:
         by_partition = records.by_partition()
         for tp, chunk in by_partition.items():
             if tp not in self._places:
@@ -238,14 +251,14 @@ class Loop:
                 if not self._batch.seconds_left(self._clock()) and self._batch.records_in:
                     yield from self._commit()
                 if self._phase is Phase.NONE:
-                    yield self._producer.begin_transaction()
-                    self._move_to(Phase.OPEN)
+                    yield Call(self._producer.begin_transaction)
+                    self._change(Event.BEGIN)
                     self._batch.started = self._clock()
                 made = yield from self._apply(record)
                 yield from self._send(record, made)
                 self._batch.add(tp, record, len(made))
 
-    def _apply(self, record: ConsumerRecord) -> Steps[tuple[ProducerRecord, ...]]:
+    def _apply(self, record: ConsumerRecord) -> Operation[tuple[ProducerRecord, ...]]:
         try:
             try:
                 return (yield from results(self._function(record), awaits=self._awaits))
@@ -257,13 +270,15 @@ class Loop:
         except Exception as error:
             raise _of(record, error) from error
 
-    def _send(self, record: ConsumerRecord, made: tuple[ProducerRecord, ...]) -> Steps[None]:
+    def _send(self, record: ConsumerRecord, made: tuple[ProducerRecord, ...]) -> Operation[None]:
         send = self._producer.send
         try:
             for one in made:
-                sent = send(one.topic, one.value, one.key, one.headers, one.partition, one.timestamp)
+                arguments = one.topic, one.value, one.key, one.headers, one.partition, one.timestamp
                 if self._awaits:
-                    yield sent
+                    yield Call(send, *arguments)
+                else:
+                    send(*arguments)
         except Exception as error:
             if isinstance(error, KafkaError) and (error.abortable or error.fatal or isinstance(error, PASSING)):
                 raise
@@ -271,47 +286,45 @@ class Loop:
 
     # -- how a batch ends
 
-    def _move_to(self, phase: Phase) -> None:
-        if phase not in TRANSITIONS[self._phase]:
-            raise IllegalStateError(f"a transaction cannot go from {self._phase.name} to {phase.name}")
-        self._phase = phase
+    def _change(self, event: Event) -> None:
+        self._phase = STATES.next_state(self._phase, event)
 
-    def _commit(self) -> Steps[None]:
+    def _commit(self) -> Operation[None]:
         batch, began = self._batch, self._clock()
         try:
-            yield self._producer.send_offsets_to_transaction(batch.offsets, self._consumer.group_metadata())
+            yield Call(self._producer.send_offsets_to_transaction, batch.offsets, self._consumer.group_metadata())
         except KafkaTimeoutError as error:
             _log.warning("%s", error)  # it goes on, and the commit waits for it
-        self._move_to(Phase.COMMITTING)
+        self._change(Event.COMMIT)
         yield from self._patiently(self._producer.commit_transaction)
         self._committed(batch, began)
 
     def _committed(self, batch: Batch, began: float) -> None:
-        self._move_to(Phase.NONE)
+        self._change(Event.END)
         self.measures.committed(batch, began, self._clock())
         self._places.update((tp, committed.offset) for tp, committed in batch.offsets.items())
         self._batch = self._new_batch()
         self._failures = 0
 
-    def _abort(self) -> Steps[None]:
+    def _abort(self) -> Operation[None]:
         if self._phase is not Phase.NONE:
-            self._move_to(Phase.ABORTING)
+            self._change(Event.ABORT)
             yield from self._patiently(self._producer.abort_transaction)
-            self._move_to(Phase.NONE)
+            self._change(Event.END)
             self.measures.aborted(self._batch)
         self._batch = self._new_batch()
 
-    def _start_over(self, error: KafkaError) -> Steps[None]:
+    def _start_over(self, error: KafkaError) -> Operation[None]:
         """Leave nothing of the batch, and read it again."""
         self._broken = None
         if self._batch.records_in:
             _log.warning("%d records are aborted, and read again: %s", self._batch.records_in, error)
         yield from self._abort()
         yield from self._rewind()
-        yield self._sleep(min(LONGEST_PAUSE, FIRST_PAUSE * 2**self._failures))
+        yield Pause(min(LONGEST_PAUSE, FIRST_PAUSE * 2**self._failures))
         self._failures = min(self._failures + 1, 10)
 
-    def _rewind(self) -> Steps[None]:
+    def _rewind(self) -> Operation[None]:
         """Have the consumer go on where the group has committed.
 
         All partitions are asked for, since only the group knows what became of a commit whose outcome was not told.
@@ -327,17 +340,17 @@ class Loop:
             if place is not None:
                 consumer.seek(tp, place)
 
-    def _patiently(self, call: Callable[[float | None], Any]) -> Steps[Any]:
+    def _patiently(self, call: Callable[[float | None], Any]) -> Operation[Any]:
         """Make a call whose outcome has to be known, until it is; or the loop is to stop."""
         while True:
             try:
-                return (yield call(self._timeout))
+                return (yield Call(call, self._timeout))
             except KafkaTimeoutError as error:
                 if self._stopping or self._ending:
                     raise
                 _log.warning("%s", error)
 
-    def _give_up(self, error: BaseException) -> Steps[None]:
+    def _give_up(self, error: BaseException) -> Operation[None]:
         """Leave nothing open behind an error that ends the loop."""
         self._ending, self._broken = True, None
         interrupted = not isinstance(error, Exception)
@@ -349,11 +362,11 @@ class Loop:
                 if type(failed) is not type(error):
                     error.add_note(f"while it was raised: {failed}")
 
-    def _end_transaction(self, error: BaseException) -> Steps[None]:
+    def _end_transaction(self, error: BaseException) -> Operation[None]:
         if self._phase is Phase.COMMITTING and not getattr(error, "abortable", False):
             batch, began = self._batch, self._clock()
             try:
-                yield self._producer.commit_transaction(self._timeout)
+                yield Call(self._producer.commit_transaction, self._timeout)
                 self._committed(batch, began)
             except KafkaError as failed:
                 if not failed.abortable:
@@ -362,7 +375,7 @@ class Loop:
 
     # -- in the middle of a poll
 
-    def _before_revoked(self, partitions: Collection[TopicPartition]) -> Steps[None]:
+    def _before_revoked(self, partitions: Collection[TopicPartition]) -> Operation[None]:
         """Partitions go to others, who go on behind what is committed now."""
         if self._batch.records_in and self._broken is None:
             try:
@@ -370,7 +383,7 @@ class Loop:
             except KafkaError as error:
                 self._broken = error
 
-    def _before_lost(self, partitions: Collection[TopicPartition]) -> Steps[None]:
+    def _before_lost(self, partitions: Collection[TopicPartition]) -> Operation[None]:
         """Others may have read these partitions already."""
         if self._batch.records_in:
             self._broken = CommitFailedError("its partitions were lost")

@@ -7,8 +7,11 @@ from functools import lru_cache
 
 import pytest
 
+from kclient.config import ClientConfig
 from kclient.consumer import Consumer
 from kclient.errors import UnsupportedVersionError
+from kclient.net import runtime
+from kclient.net.transport import Transport
 from tests.integration.consumers import Group
 from tests.integration.unruly_network import Cuts, UnrulyNetwork
 from tests.support.raw_transactions import RawTransactions
@@ -75,5 +78,13 @@ def short(request: pytest.FixtureRequest) -> dict[str, str]:
 def cuts(monkeypatch: pytest.MonkeyPatch) -> Cuts:
     """Cuts connections of the clients that are made from now on."""
     cuts = Cuts()
-    monkeypatch.setattr("kclient.net.engine.SocketTransport", lambda **options: UnrulyNetwork(cuts, **options))
+    machine = runtime.current()
+    make = machine.transport
+
+    def transport(config: ClientConfig) -> Transport:
+        network = make(config)
+        UnrulyNetwork(cuts, network)
+        return network
+
+    monkeypatch.setattr(machine, "transport", transport)
     return cuts

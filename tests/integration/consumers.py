@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Collection
 from typing import Any
 
 import pytest
 
 from kclient.consumer import Consumer, RebalanceListener
+from kclient.consumer.group.classic.phases import Phase
 from kclient.consumer.group.classic.rebalance import Coordination
 from kclient.types import TopicPartition
+from tests.support import clock
+from tests.support.patience import ANSWER
 from tests.support.seeding import Seeder
 
-SECONDS = 30.0
 QUICK = {"session_timeout_ms": 6_000, "heartbeat_interval_ms": 200, "auto_commit_interval_ms": 100}
 
 CLASSIC = pytest.mark.parametrize("group_protocol", ["classic"], indirect=True)
@@ -63,7 +64,8 @@ class Member:
     def awaits_assignment(self) -> bool:
         """Whether it joined, with the classic protocol, and was not told yet what it gets."""
         own = self.consumer._core.group
-        return own is not None and isinstance(own.coordination, Coordination) and own.coordination._joining
+        coordination = None if own is None else own.coordination
+        return isinstance(coordination, Coordination) and coordination.phase is Phase.JOINING
 
     def poll(self, seconds: float = 0.02) -> None:
         self.values += [record.value for record in self.consumer.poll(seconds) if record.value is not None]
@@ -106,10 +108,10 @@ class Group:
         self.members.append(Member(consumer, log))
         return self.members[-1]
 
-    def poll_until(self, condition: Callable[[], object], seconds: float = SECONDS) -> None:
-        deadline = time.monotonic() + seconds
+    def poll_until(self, condition: Callable[[], object], seconds: float = ANSWER) -> None:
+        deadline = clock.monotonic() + seconds
         while not condition():
-            assert time.monotonic() < deadline, [(sorted(one.partitions), one.log.heard) for one in self.members]
+            assert clock.monotonic() < deadline, [(sorted(one.partitions), one.log.heard) for one in self.members]
             for member in self.members:
                 member.poll()
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 
 import anyio
@@ -24,7 +23,11 @@ from kclient.errors import (
     TopicExistsError,
     UnknownTopicOrPartitionError,
 )
+from tests.support import clock
+from tests.support.patience import ANSWER
 from tests.support.waiting import wait_until
+
+pytestmark = pytest.mark.kafka
 
 START = 1_600_000_000_000
 
@@ -43,9 +46,9 @@ def settings_once(
     admin: Admin, resource: ConfigResource, true: Callable[[dict[str, ConfigEntry]], bool]
 ) -> dict[str, ConfigEntry]:
     """The settings as soon as they are so: a broker learns of a change a moment after the controller made it."""
-    deadline = time.monotonic() + 10
+    deadline = clock.monotonic() + 10
     while not true(entries := admin.describe_configs([resource])[resource]):
-        assert time.monotonic() < deadline, "the change did not show"
+        assert clock.monotonic() < deadline, "the change did not show"
     return entries
 
 
@@ -242,7 +245,7 @@ async def test_the_async_face_does_the_same(bootstrap_servers: str, topic: str) 
         assert (await admin.list_offsets({partition: OffsetSpec.LATEST}))[partition].offset == 0
         resource = ConfigResource.topic(topic)
         await admin.incremental_alter_configs({resource: [AlterConfig.set("retention.ms", "5")]})
-        with anyio.fail_after(10):  # a broker learns of a change a moment after the controller made it
+        with anyio.fail_after(ANSWER):  # a broker learns of a change a moment after the controller made it
             while (await admin.describe_configs([resource]))[resource]["retention.ms"].value != "5":
                 await anyio.lowlevel.checkpoint()
         await admin.create_partitions({topic: NewPartitions(3)})

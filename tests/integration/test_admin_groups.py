@@ -22,6 +22,8 @@ from kclient.errors import (
 from tests.support.group_members import CLIENT_ID, GroupMembers
 from tests.support.seeding import Seeder
 
+pytestmark = pytest.mark.kafka
+
 START = 1_600_000_000_000
 
 

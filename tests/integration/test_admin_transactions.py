@@ -24,6 +24,8 @@ from kclient.types import PreparedTransaction
 from tests.support.raw_transactions import TIMESTAMP_MS, RawTransactions
 from tests.support.waiting import wait_until
 
+pytestmark = pytest.mark.kafka
+
 
 @pytest.fixture
 def made(admin: Admin, topic: str) -> str:

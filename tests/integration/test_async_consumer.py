@@ -10,6 +10,7 @@ import pytest
 from kclient.consumer import AsyncConsumer
 from kclient.errors import ConcurrentUseError, DeserializationError, WakeupError
 from kclient.types import TopicPartition
+from tests.support.patience import ANSWER
 from tests.support.seeding import Seeder
 
 pytestmark = pytest.mark.anyio
@@ -30,7 +31,7 @@ def consumer_of(bootstrap_servers: str, *topics: str, **options: Any) -> AsyncCo
 
 async def read(consumer: AsyncConsumer, count: int, **options: Any) -> list[Any]:
     found: list[Any] = []
-    with anyio.fail_after(20):
+    with anyio.fail_after(ANSWER):
         while len(found) < count:
             found.extend(await consumer.poll(1.0, **options))
     return found
@@ -76,7 +77,7 @@ async def test_cancelled_reader_loses_nothing(bootstrap_servers: str, seed: Seed
         seed.append(topic, numbers(start, start + 3))
     seen: list[bytes] = []
     async with consumer_of(bootstrap_servers, topic, max_partition_fetch_bytes=300) as consumer:
-        with anyio.fail_after(30):
+        with anyio.fail_after(ANSWER):
             while len(seen) < 300:
                 with anyio.move_on_after(0.001):
                     async for record in consumer:
@@ -117,7 +118,7 @@ async def test_wakeup_and_second_task(bootstrap_servers: str, seed: Seeder, topi
             raised.append(error)
 
     async with consumer_of(bootstrap_servers, topic) as consumer:
-        with anyio.fail_after(20):
+        with anyio.fail_after(ANSWER):
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(wait_in_poll, consumer)
                 await anyio.wait_all_tasks_blocked()

@@ -13,7 +13,10 @@ import pytest
 
 from kclient import __version__, records
 from tests.support.command_line import Cli
+from tests.support.patience import PROCESS
 from tests.support.waiting import wait_until
+
+pytestmark = pytest.mark.not_simulated("runs processes")
 
 START = 1_600_000_000_000
 
@@ -101,7 +104,7 @@ def test_a_reader_that_has_seen_enough_is_an_ordinary_end(cli: Cli, topic: str) 
         assert consume.stderr is not None
         assert consume.stdout.readline() == b"a line of text\n"
         consume.stdout.close()
-        assert (consume.stderr.read(), consume.wait(50)) == (b"", 0)
+        assert (consume.stderr.read(), consume.wait(PROCESS)) == (b"", 0)
 
 
 def test_topics_from_creation_to_deletion(cli: Cli, topic: str) -> None:
@@ -180,7 +183,9 @@ def test_at_a_terminal_records_stand_alone_in_their_lines(cli: Cli, topic: str) 
     arguments = [sys.executable, "-c", program, "consume", topic, "-e"]
     try:
         with os.fdopen(terminal, "wb") as theirs:
-            done = subprocess.run(arguments, stdout=theirs, stderr=theirs, env=cli.environment, timeout=50, check=False)
+            done = subprocess.run(
+                arguments, stdout=theirs, stderr=theirs, env=cli.environment, timeout=PROCESS, check=False
+            )
         # What was written comes through piece by piece, and then an error (Linux) or nothing: the other end is closed.
         shown = b""
         with contextlib.suppress(OSError):

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import gc
 import logging
-import time
 from collections.abc import Iterator
 
+import anyio.lowlevel
 import pytest
 
 from kclient import Admin, AsyncConsumer, AsyncProducer, Consumer, Producer
 from kclient.errors import ClosedError, DeliveryError
 from refbroker.testing import RefBroker
+from tests.support.patience import ANSWER, NEVER_MS
 
 pytestmark = pytest.mark.refbroker_only
-SECONDS = 20.0
 
 
 @pytest.fixture
@@ -35,21 +35,19 @@ def collector_at_rest() -> Iterator[None]:
 def test_a_close_whose_time_is_over_raises_for_the_records_it_gives_up(
     broker: RefBroker, caplog: pytest.LogCaptureFixture
 ) -> None:
-    producer = Producer(bootstrap_servers=broker.bootstrap_servers)
-    producer.send("orders", b"1").result(SECONDS)
+    producer = Producer(bootstrap_servers=broker.bootstrap_servers, delivery_timeout_ms=NEVER_MS)
+    producer.send("orders", b"1").result(ANSWER)
     broker.stop()
     producer.send("orders", b"2")
-    started = time.monotonic()
     with pytest.raises(DeliveryError, match="closed before delivery"):
         producer.close(timeout=0.2)
-    assert time.monotonic() - started < 5
     assert "did not stop" not in caplog.text
 
 
 def test_a_close_whose_time_is_over_still_runs_the_callbacks(broker: RefBroker) -> None:
     told: list[BaseException | None] = []
     producer = Producer(bootstrap_servers=broker.bootstrap_servers)
-    producer.send("orders", b"1").result(SECONDS)
+    producer.send("orders", b"1").result(ANSWER)
     broker.stop()
     producer.send("orders", b"2", on_delivery=lambda _, error: told.append(error))
     producer.close(timeout=0.2)
@@ -109,6 +107,8 @@ async def test_an_async_consumer_that_nobody_closed_warns_and_stops(broker: RefB
     consumer = AsyncConsumer("orders", bootstrap_servers=broker.bootstrap_servers)
     assert not await consumer.poll(timeout=0.1)
     engine = consumer._core.engine
+    # trio's loop keeps the exception that ended the wait, with all its frames, until this task yields again.
+    await anyio.lowlevel.checkpoint()
     del consumer
     with pytest.warns(ResourceWarning, match="AsyncConsumer 'kclient' was not closed"):
         gc.collect()
@@ -118,7 +118,7 @@ async def test_an_async_consumer_that_nobody_closed_warns_and_stops(broker: RefB
 @pytest.mark.usefixtures("collector_at_rest")
 def test_an_iterator_keeps_its_consumer(broker: RefBroker) -> None:
     with Producer(bootstrap_servers=broker.bootstrap_servers) as producer:
-        producer.send("orders", b"1").result(SECONDS)
+        producer.send("orders", b"1").result(ANSWER)
     iterator = iter(Consumer("orders", bootstrap_servers=broker.bootstrap_servers, auto_offset_reset="earliest"))
     gc.collect()
     assert next(iterator).value == b"1"

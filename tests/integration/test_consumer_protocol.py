@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 from collections import Counter
 from collections.abc import Collection
 from typing import Any
@@ -20,11 +19,14 @@ from kclient.errors import (
     UnreleasedInstanceIdError,
     UnsupportedAssignorError,
 )
+from kclient.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from kclient.types import TopicPartition
 from tests.integration.consumers import Group, Log, Member, fill
+from tests.integration.unruly_network import Cuts
+from tests.support import clock
 from tests.support.seeding import Seeder
 
-pytestmark = pytest.mark.parametrize("group_protocol", ["consumer"], indirect=True)
+pytestmark = [pytest.mark.kafka, pytest.mark.parametrize("group_protocol", ["consumer"], indirect=True)]
 
 
 def raised(group: Group, member: Member, error: type[KafkaError]) -> KafkaError:
@@ -73,6 +75,21 @@ def test_brokers_match_a_pattern_against_whole_names_now_and_later(group: Group,
     first.consumer.subscribe(f"{topic}-a-not", listener=first.log)
     group.poll_until(lambda: {tp.topic for tp in first.consumer.assignment()} == {f"{topic}-a-not"})
     assert second.consumer.subscription() == frozenset()
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_pattern_is_taken_back_though_the_connection_drops_at_the_heartbeat_that_says_so(
+    cuts: Cuts, group: Group, seed: Seeder, topic: str, when: str
+) -> None:
+    for name in ("a", "b"):
+        seed.create(f"{topic}-{name}", partitions=2)
+    member = group.join(SubscriptionPattern(re.escape(topic) + "-[a-z]"))
+    group.settle(4)
+    cuts.at(ConsumerGroupHeartbeatRequest, when, 1)
+    member.consumer.subscribe(f"{topic}-b", listener=member.log)
+    group.settle(2)
+    assert cuts.done == 1
+    assert {tp.topic for tp in member.consumer.assignment()} == {f"{topic}-b"}
 
 
 def test_an_expression_that_is_none_is_the_end_until_another_subscription(
@@ -125,10 +142,10 @@ def test_dynamic_member_that_leaves_without_a_word_is_missed_when_its_session_is
     group.join()
     second = group.join()
     group.settle(1, 1)
-    started = time.monotonic()
+    started = clock.monotonic()
     group.leave(second, leave_group=False)
     group.settle(2)
-    assert time.monotonic() - started > 3.0
+    assert clock.monotonic() - started > 3.0
 
 
 def test_nobody_can_enforce_a_rebalance(group: Group, seed: Seeder, topic: str) -> None:

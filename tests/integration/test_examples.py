@@ -10,6 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.patience import PROCESS
+
+pytestmark = pytest.mark.not_simulated("runs processes")
+
 PROJECT = Path(__file__).resolve().parents[2]
 WITH_USAGE = sorted(
     path.name for path in (PROJECT / "examples").glob("*.py") if "sys.exit(__doc__)" in path.read_text()
@@ -24,7 +28,7 @@ def run(*command: str) -> str:
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=50,
+        timeout=PROCESS,
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
@@ -34,7 +38,7 @@ def run(*command: str) -> str:
 @pytest.mark.parametrize("name", WITH_USAGE)
 def test_an_example_without_arguments_says_how_it_is_used(name: str) -> None:
     command = [sys.executable, f"examples/{name}"]
-    done = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, timeout=50, check=False)
+    done = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, timeout=PROCESS, check=False)
     assert (done.returncode, done.stdout) == (1, "")
     assert re.search(rf"usage: {re.escape(name)} BOOTSTRAP .+\n", done.stderr)
     assert "Traceback" not in done.stderr
@@ -49,7 +53,7 @@ def test_consumer_prints_what_producer_sent(bootstrap_servers: str, topic: str) 
 
 def test_more_arguments_than_an_example_has_are_told_as_well() -> None:
     command = [sys.executable, "examples/consumer.py", "localhost:9092", "orders", "invoices"]
-    done = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, timeout=50, check=False)
+    done = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, timeout=PROCESS, check=False)
     assert done.returncode == 1
     assert "usage: consumer.py BOOTSTRAP TOPIC\n" in done.stderr
 

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 
 import pytest
 
 from kclient import Admin, Consumer, NewTopic, Producer, TopicPartition
 from kclient.errors import LogTruncationError
+from tests.support import clock
 from tests.support.kafka.cluster import KafkaCluster
+from tests.support.patience import CHANGE
 from tests.support.waiting import wait_until
 
-pytestmark = [pytest.mark.kafka3, pytest.mark.slow, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.kafka3, pytest.mark.slow]
 
 COUNT = 500
-CHANGE_SECONDS = 60.0
 """How long three brokers may take to agree on a change."""
 
 
@@ -39,7 +39,7 @@ def create(admin: Admin, topic: str, **settings: str) -> None:
     """A topic of one partition on all three brokers."""
     configs = {name.replace("_", "."): value for name, value in settings.items()}
     admin.create_topics([NewTopic(topic, num_partitions=1, replication_factor=3, configs=configs)])
-    wait_until(lambda: in_sync(admin, topic) == 3, CHANGE_SECONDS)
+    wait_until(lambda: in_sync(admin, topic) == 3, CHANGE)
 
 
 def send_numbers(producer: Producer, topic: str, numbers: range) -> None:
@@ -49,8 +49,8 @@ def send_numbers(producer: Producer, topic: str, numbers: range) -> None:
 
 def read_numbers(consumer: Consumer, count: int) -> list[int]:
     numbers: list[int] = []
-    deadline = time.monotonic() + 60
-    while len(numbers) < count and time.monotonic() < deadline:
+    deadline = clock.monotonic() + 60
+    while len(numbers) < count and clock.monotonic() < deadline:
         numbers.extend(int(record.value) for record in consumer.poll(timeout=1.0))
     return numbers
 
@@ -73,10 +73,10 @@ def test_producer_and_consumer_follow_the_leader(cluster: KafkaCluster, topic: s
         send_numbers(producer, topic, range(COUNT, 2 * COUNT))
         cluster.stop(leader, kill=kill)
         send_numbers(producer, topic, range(2 * COUNT, 3 * COUNT))
-        producer.flush(timeout=60)
+        producer.flush(timeout=CHANGE)
         assert read_numbers(consumer, 2 * COUNT) == list(range(COUNT, 3 * COUNT))
         # The third broker may hear of the new leader after its clients.
-        wait_until(lambda: leader_of(admin, topic) != leader, CHANGE_SECONDS)
+        wait_until(lambda: leader_of(admin, topic) != leader, CHANGE)
 
 
 def test_a_client_starts_while_a_broker_of_its_list_is_down(cluster: KafkaCluster, topic: str) -> None:
@@ -84,7 +84,7 @@ def test_a_client_starts_while_a_broker_of_its_list_is_down(cluster: KafkaCluste
         create(admin, topic)
     cluster.stop(cluster.node_ids[0])
     with Producer(bootstrap_servers=cluster.bootstrap_servers) as producer:
-        assert producer.send(topic, b"arrives").result(timeout=60).offset == 0
+        assert producer.send(topic, b"arrives").result(timeout=CHANGE).offset == 0
 
 
 def test_consumer_is_told_of_truncated_records(cluster: KafkaCluster, topic: str) -> None:
@@ -104,7 +104,7 @@ def test_consumer_is_told_of_truncated_records(cluster: KafkaCluster, topic: str
                 )
             ]
         )
-        wait_until(lambda: in_sync(admin, topic) == 2, CHANGE_SECONDS)
+        wait_until(lambda: in_sync(admin, topic) == 2, CHANGE)
         partition = TopicPartition(topic, 0)
         consumer.assign([partition])
         consumer.seek(partition, 0)
@@ -113,12 +113,12 @@ def test_consumer_is_told_of_truncated_records(cluster: KafkaCluster, topic: str
 
         # What the first alone has is lost when the second leads without it.
         cluster.stop(second, kill=True)
-        wait_until(lambda: in_sync(admin, topic) == 1, CHANGE_SECONDS)
+        wait_until(lambda: in_sync(admin, topic) == 1, CHANGE)
         send_numbers(producer, topic, range(COUNT, 2 * COUNT))
         assert read_numbers(consumer, COUNT) == list(range(COUNT, 2 * COUNT))
         cluster.stop(first, kill=True)
         cluster.start(second)
-        wait_until(lambda: leader_of(admin, topic) == second, CHANGE_SECONDS)
+        wait_until(lambda: leader_of(admin, topic) == second, CHANGE)
 
         with pytest.raises(LogTruncationError) as raised:
             read_numbers(consumer, 1)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import random
-import time
 from collections import Counter
 from collections.abc import Callable, Coroutine, Generator
 from contextlib import suppress
@@ -16,7 +15,9 @@ import pytest
 
 from kclient.consumer import AsyncConsumer
 from kclient.errors import CommitFailedError, RebalanceInProgressError
-from tests.integration.consumers import EVERY_WAY, SECONDS, Group, fill
+from tests.integration.consumers import EVERY_WAY, Group, fill
+from tests.support import clock
+from tests.support.patience import ANSWER
 from tests.support.seeding import Seeder
 
 
@@ -84,7 +85,7 @@ async def test_call_that_is_cancelled_at_any_of_its_suspensions_loses_and_double
             await consumer.position(tp)
 
     servers = group.bootstrap_servers
-    with anyio.fail_after(SECONDS):
+    with anyio.fail_after(ANSWER):
         # From its very first call, joining included, and over a rebalance in which another one comes and goes.
         async with AsyncConsumer(topic, bootstrap_servers=servers, group_id=topic, **options) as consumer:
             for suspension in itertools.count():
@@ -135,7 +136,7 @@ async def test_tasks_that_are_cancelled_at_any_time_lose_and_double_nothing(
 
     options: dict[str, Any] = {"auto_offset_reset": "earliest", **group.way}
     servers = group.bootstrap_servers
-    with anyio.fail_after(SECONDS):
+    with anyio.fail_after(ANSWER):
         async with AsyncConsumer(topic, bootstrap_servers=servers, group_id=topic, **options) as first:
             await read(first, lambda: len(values) >= 200)
             async with (
@@ -174,7 +175,7 @@ async def test_application_that_blocks_its_event_loop_for_longer_than_the_sessio
         while len(values) < 10:
             values += [record.value for record in await consumer.poll(1.0, max_records=5)]
         before = consumer.group_metadata()
-        time.sleep(session + 1.5)  # noqa: ASYNC251 - this is what the test is about
+        clock.sleep(session + 1.5)
         while len(values) < 40:
             values += [record.value for record in await consumer.poll(1.0)]
         assert consumer.group_metadata() == before

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 import random
-import time
 from collections import Counter
 from collections.abc import Collection
 
@@ -21,6 +20,8 @@ from kclient.errors import CommitFailedError, MaxPollExceeded, RebalanceInProgre
 from kclient.types import TopicPartition
 from tests.integration.consumers import EVERY_WAY, Group, Log, Member, fill
 from tests.integration.unruly_network import REQUESTS, Cuts
+from tests.support import clock
+from tests.support.patience import GUARD
 from tests.support.seeding import Seeder
 
 ROUNDS = int(os.environ.get("KCLIENT_GROUP_ROUNDS", "10"))
@@ -114,15 +115,15 @@ class Run:
             return owned == everything and set(self.expected) <= set(self.read + self.group.values)
 
         # `poll_until` would poll, too, and let out what `poll` expects: that a member was too slow.
-        deadline = time.monotonic() + 60.0
+        deadline = clock.monotonic() + 60.0
         while not settled():
-            assert time.monotonic() < deadline, [(sorted(one.partitions), one.log.heard) for one in self.group.members]
+            assert clock.monotonic() < deadline, [(sorted(one.partitions), one.log.heard) for one in self.group.members]
         for member in self.group.members:
             assert member.log.owned == member.consumer.assignment()
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(0 if ROUNDS > 10 else 180)
+@pytest.mark.timeout(GUARD + 20 * ROUNDS)
 @EVERY_WAY
 def test_no_two_of_twenty_members_own_a_partition_and_no_offset_goes_back(
     cuts: Cuts, group: Group, seed: Seeder, topic: str, rng: random.Random

@@ -25,10 +25,11 @@ from kclient.errors import (
     OffsetMetadataTooLargeError,
 )
 from kclient.types import OffsetAndMetadata, TopicPartition
+from tests.support import clock
+from tests.support.patience import ANSWER
 from tests.support.seeding import Seeder
 from tests.support.waiting import wait_until
 
-SECONDS = 30.0
 ROOT = Path(__file__).parents[2]
 
 
@@ -75,9 +76,9 @@ def group(bootstrap_servers: str, topic: str, group_protocol: str) -> Group:
 def read(consumer: Consumer, count: int) -> list[int]:
     """The offsets of so many records."""
     found: list[int] = []
-    deadline = time.monotonic() + SECONDS
+    deadline = clock.monotonic() + ANSWER
     while len(found) < count:
-        assert time.monotonic() < deadline, f"only {len(found)} of {count} records came"
+        assert clock.monotonic() < deadline, f"only {len(found)} of {count} records came"
         found += [record.offset for record in consumer.poll(0.5, max_records=count - len(found))]
     return found
 
@@ -106,7 +107,7 @@ def test_a_failing_application_gets_again_what_it_was_given_last(seed: Seeder, t
     def work() -> None:
         with group.consumer() as consumer:
             read(consumer, 5)
-            assert len(consumer.poll(SECONDS, max_records=5)) == 5
+            assert len(consumer.poll(ANSWER, max_records=5)) == 5
             raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
@@ -125,7 +126,7 @@ def test_automatic_commits_come_while_the_application_works(seed: Seeder, topic:
     fill(seed, topic, 20)
     with group.consumer(auto_commit_interval_ms=100) as consumer:
         read(consumer, 5)
-        assert len(consumer.poll(SECONDS, max_records=5)) == 5
+        assert len(consumer.poll(ANSWER, max_records=5)) == 5
         wait_until(lambda: group.committed() == 5)
         sent = consumer.metrics()["commit_total"]
         wait_until(lambda: consumer.metrics()["commit_total"] >= sent + 2)
@@ -195,9 +196,9 @@ def test_an_orderly_rebalance_repeats_nothing(seed: Seeder, topic: str, group: G
     with group.consumer() as first, group.consumer() as second:
         while len(seen) < 10:
             turn(first)
-        deadline = time.monotonic() + SECONDS
+        deadline = clock.monotonic() + ANSWER
         while len(seen) < 2 * count:
-            assert time.monotonic() < deadline, f"only {len(seen)} of {2 * count} records came"
+            assert clock.monotonic() < deadline, f"only {len(seen)} of {2 * count} records came"
             turn(second)
             turn(first)
             # However long the second one takes to join, the first one has something to read meanwhile.
@@ -317,7 +318,7 @@ async def test_cancelled_commits_and_polls_lose_nothing(seed: Seeder, topic: str
         seconds = 0.0
         while len(seen) < 200:
             seconds = (seconds + 0.0007) % 0.02
-            with anyio.move_on_after(seconds if seen else SECONDS):
+            with anyio.move_on_after(seconds if seen else ANSWER):
                 seen += [record.offset for record in await consumer.poll(1.0, max_records=3)]
             with anyio.move_on_after(seconds):
                 await consumer.commit()
@@ -333,11 +334,12 @@ with Consumer(topic, bootstrap_servers=servers, group_id="group-" + topic, auto_
               auto_commit_interval_ms=300, session_timeout_ms=6000) as consumer:
     while True:
         for record in consumer.poll(1.0, max_records=5):
-            print(time.time(), record.offset, flush=True)
+            print(f"{time.time()} {record.offset}", flush=True)
         time.sleep(0.01)
 """
 
 
+@pytest.mark.not_simulated("runs threads or processes")
 def test_a_kill_repeats_what_one_interval_brought_at_most(
     bootstrap_servers: str, seed: Seeder, topic: str, group: Group
 ) -> None:

@@ -13,7 +13,8 @@ from kclient.protocol.messages.offset_fetch import OffsetFetchRequest
 from kclient.types import TopicPartition
 from refbroker.testing import RefBroker
 from tests.conftest import SETTINGS
-from tests.integration.consumers import EVERY_WAY, SECONDS, Group, fill
+from tests.integration.consumers import EVERY_WAY, Group, fill
+from tests.support.patience import ANSWER, CHANGE
 from tests.support.seeding import Seeder
 from tests.support.waiting import wait_until
 
@@ -149,7 +150,7 @@ def test_failure_to_fetch_offsets_never_ends_in_the_reset_policy(
                 assert error == "GROUP_AUTHORIZATION_FAILED"
             return len(second.values) >= 10
 
-        wait_until(read_on, SECONDS)
+        wait_until(read_on, ANSWER)
         assert fault.fired == 5
         assert second.values == [b"0-%d" % number for number in range(20, 30)]
     group.close()
@@ -182,7 +183,6 @@ def test_partition_of_which_nothing_is_committed_starts_by_the_policy_and_the_ot
 # Topics
 
 
-@pytest.mark.timeout(120)
 def test_topic_that_is_deleted_and_created_anew_is_read_from_its_beginning(
     bootstrap_servers: str, group: Group, seed: Seeder, topic: str
 ) -> None:
@@ -207,12 +207,11 @@ def test_topic_that_is_deleted_and_created_anew_is_read_from_its_beginning(
 
     group.poll_until(created)
     expected = fill(seed, topic, 2, 1000, 5)
-    group.poll_until(lambda: len(member.values) >= 10, 60.0)
+    group.poll_until(lambda: len(member.values) >= 10, CHANGE)
     assert Counter(member.values) == Counter(expected)
 
 
 @EVERY_WAY
-@pytest.mark.timeout(120)
 def test_topic_that_is_gone_holds_up_no_other_and_leaves_its_offsets_to_no_successor(
     bootstrap_servers: str, group: Group, seed: Seeder, topic: str
 ) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,9 +10,12 @@ import pytest
 from kclient import Admin, Consumer, NewTopic, OffsetAndMetadata, Producer, TopicPartition
 from kclient.admin import OffsetSpec
 from refbroker.testing import RefBroker
+from tests.support import clock
+from tests.support.patience import ANSWER
 from tests.support.waiting import wait_until
 
-SECONDS = 30.0
+pytestmark = pytest.mark.kafka
+
 AHEAD_MS = 600_000
 """Of the brokers' time, which the markers have: markers are found by time as well."""
 LEVELS = ("read_uncommitted", "read_committed")
@@ -32,13 +34,13 @@ class Log:
         self.plain = plain
         self.tp = TopicPartition(topic, 0)
         self.other = TopicPartition(topic, 1)
-        self.first_time = time.time_ns() // 1_000_000 + AHEAD_MS
+        self.first_time = clock.time_ms() + AHEAD_MS
 
     def send(self, *values: bytes, producer: Producer | None = None, partition: int = 0) -> None:
         """Append values, each its own key and a batch by itself, a millisecond after the one before."""
         send = (producer or self.transactional).send
         for number, value in enumerate(values):
-            send(self.topic, value, key=value, partition=partition, timestamp=self.first_time + number).result(SECONDS)
+            send(self.topic, value, key=value, partition=partition, timestamp=self.first_time + number).result(ANSWER)
 
     def commit(self, *values: bytes) -> None:
         """A transaction of these values, or the end of the one that is open."""

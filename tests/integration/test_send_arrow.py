@@ -19,10 +19,9 @@ from kclient.errors import (
 )
 from kclient.producer import RoundRobinPartitioner, partition_for_key
 from kclient.types import TopicPartition
+from tests.support.patience import ANSWER
 
 pyarrow = pytest.importorskip("pyarrow")
-
-SECONDS = 20.0
 
 
 def create(admin: Admin, topic: str, partitions: int = 1, **configs: str) -> None:
@@ -40,7 +39,7 @@ def read(bootstrap_servers: str, topic: str, count: int, **options: Any) -> list
     found: list[Any] = []
     with Consumer(topic, **options) as consumer:
         while len(found) < count:
-            records = list(consumer.poll(timeout=SECONDS))
+            records = list(consumer.poll(timeout=ANSWER))
             assert records, f"{len(found)} of {count} records came"
             found.extend(records)
     return found
@@ -62,7 +61,7 @@ def test_rows_come_back_as_records(bootstrap_servers: str, topic: str, admin: Ad
         future = producer.send_arrow(
             topic, table, value="body", key="id", headers="tags", partition="to", timestamp="at"
         )
-        future.result(SECONDS)
+        future.result(ANSWER)
         assert len(future) == 3
     found = {record.timestamp: record for record in read(bootstrap_servers, topic, 3)}
     assert [(r.value, r.key, r.headers, r.partition) for _, r in sorted(found.items())] == [
@@ -81,7 +80,7 @@ def test_more_than_the_buffer_holds_arrives_in_order(
     with Producer(
         bootstrap_servers=bootstrap_servers, buffer_memory=100_000, batch_size=20_000, compression_type=codec
     ) as producer:
-        producer.send_arrow(topic, numbered(count)).result(SECONDS)
+        producer.send_arrow(topic, numbered(count)).result(ANSWER)
         assert producer.metrics()["buffer_available_bytes"] == 100_000
     records = read(bootstrap_servers, topic, count)
     assert [record.value for record in records] == [b"%d" % number for number in range(count)]
@@ -94,14 +93,14 @@ def test_what_was_read_as_columns_can_be_sent_again(bootstrap_servers: str, topi
         Producer(bootstrap_servers=bootstrap_servers) as producer,
         Consumer(topic, bootstrap_servers=bootstrap_servers, auto_offset_reset="earliest") as consumer,
     ):
-        producer.send_arrow(topic, numbered(1000), key="value").result(SECONDS)
+        producer.send_arrow(topic, numbered(1000), key="value").result(ANSWER)
         taken = 0
         while taken < 1000:
-            batch = consumer.poll(timeout=SECONDS).to_arrow()
+            batch = consumer.poll(timeout=ANSWER).to_arrow()
             taken += len(batch)
             producer.send_arrow(
                 f"{topic}-copy", batch, key="key", headers="headers", partition="partition", timestamp="timestamp"
-            ).result(SECONDS)
+            ).result(ANSWER)
 
     def sorted_records(name: str) -> list[Any]:
         return sorted((r.partition, r.offset, r.key, r.timestamp) for r in read(bootstrap_servers, name, 1000))
@@ -115,7 +114,7 @@ def test_a_column_says_which_topic(bootstrap_servers: str, topic: str, admin: Ad
         create(admin, name)
     table = numbered(300).append_column("where", pyarrow.array([names[number % 3] for number in range(300)]))
     with Producer(bootstrap_servers=bootstrap_servers) as producer:
-        producer.send_arrow(None, table, topic_column="where").result(SECONDS)
+        producer.send_arrow(None, table, topic_column="where").result(ANSWER)
         with pytest.raises(TypeError, match="takes a topic, or the name of a column"):
             producer.send_arrow(topic, table, topic_column="where")
         with pytest.raises(TypeError, match="takes a topic, or the name of a column"):
@@ -125,12 +124,13 @@ def test_a_column_says_which_topic(bootstrap_servers: str, topic: str, admin: Ad
         assert values == [b"%d" % number for number in range(start, 300, 3)]
 
 
+@pytest.mark.not_simulated("runs threads or processes")
 def test_threads_share_batches_and_lose_nothing(bootstrap_servers: str, topic: str, admin: Admin) -> None:
     create(admin, topic, 2)
     with Producer(bootstrap_servers=bootstrap_servers, buffer_memory=200_000, batch_size=10_000) as producer:
 
         def run(thread: int) -> None:
-            producer.send_arrow(topic, numbered(5000, thread * 5000)).result(SECONDS)
+            producer.send_arrow(topic, numbered(5000, thread * 5000)).result(ANSWER)
 
         threads = [threading.Thread(target=run, args=(number,)) for number in range(3)]
         for thread in threads:
@@ -153,7 +153,7 @@ def test_failed_rows_are_named_and_the_others_arrive(bootstrap_servers: str, top
         with pytest.raises(
             RowsDeliveryError, match="2 of 10 rows could not be delivered; the first is row 2: "
         ) as raised:
-            future.result(SECONDS)
+            future.result(ANSWER)
         assert list(raised.value.failures) == [2, 7]
         assert all(isinstance(error, RecordTooLargeError) for error in raised.value.failures.values())
         assert list(future.failures()) == [2, 7]
@@ -168,8 +168,8 @@ def test_failures_that_nobody_looked_at_are_raised_by_flush(bootstrap_servers: s
     with Producer(bootstrap_servers=bootstrap_servers) as producer:
         producer.send_arrow(topic, table)
         with pytest.raises(DeliveryError, match="3 records could not be delivered"):
-            producer.flush(SECONDS)
-        producer.send_arrow(topic, numbered(1)).result(SECONDS)
+            producer.flush(ANSWER)
+        producer.send_arrow(topic, numbered(1)).result(ANSWER)
 
 
 @pytest.mark.parametrize("option", ["max_request_size", "buffer_memory"])
@@ -200,7 +200,7 @@ def test_a_buffer_that_stays_full_is_an_error_in_time(broker: Any, topic: str, a
     with Producer(
         bootstrap_servers=broker.bootstrap_servers, buffer_memory=20_000, batch_size=5000, max_block_ms=300
     ) as producer:
-        producer.send_arrow(topic, numbered(1)).result(SECONDS)
+        producer.send_arrow(topic, numbered(1)).result(ANSWER)
         with broker.faults.delay("Produce", seconds=1.5), pytest.raises(BufferExhaustedError) as raised:
             producer.send_arrow(topic, numbered(5000))
         (note,) = raised.value.__notes__
@@ -219,14 +219,14 @@ def test_rows_belong_to_the_transaction_they_were_sent_in(bootstrap_servers: str
     with Producer(bootstrap_servers=bootstrap_servers, transactional_id=topic) as producer:
         with pytest.raises(IllegalStateError):
             producer.send_arrow(topic, numbered(1))
-        producer.init_transactions(SECONDS)
+        producer.init_transactions(ANSWER)
         with pytest.raises(IllegalStateError):
             producer.send_arrow(topic, numbered(1))
         with producer.transaction():
             producer.send_arrow(topic, numbered(100))
         producer.begin_transaction()
-        producer.send_arrow(topic, numbered(100, 100)).result(SECONDS)
-        producer.abort_transaction(SECONDS)
+        producer.send_arrow(topic, numbered(100, 100)).result(ANSWER)
+        producer.abort_transaction(ANSWER)
         with producer.transaction():
             producer.send_arrow(topic, numbered(100, 200))
     records = read(bootstrap_servers, topic, 200, isolation_level="read_committed")
@@ -236,7 +236,7 @@ def test_rows_belong_to_the_transaction_they_were_sent_in(bootstrap_servers: str
 def test_a_partitioner_of_ones_own_is_asked_for_each_row(bootstrap_servers: str, topic: str, admin: Admin) -> None:
     create(admin, topic, 3)
     with Producer(bootstrap_servers=bootstrap_servers, partitioner=RoundRobinPartitioner()) as producer:
-        producer.send_arrow(topic, numbered(30)).result(SECONDS)
+        producer.send_arrow(topic, numbered(30)).result(ANSWER)
     found: dict[int, list[int]] = {}
     for record in read(bootstrap_servers, topic, 30):
         found.setdefault(record.partition, []).append(int(record.value))
@@ -257,7 +257,7 @@ def test_interceptors_are_not_passed_by(bootstrap_servers: str, topic: str) -> N
 
 def test_no_rows_and_what_is_no_data(bootstrap_servers: str, topic: str) -> None:
     with Producer(bootstrap_servers=bootstrap_servers) as producer:
-        assert producer.send_arrow(topic, numbered(0)).result(SECONDS) is None
+        assert producer.send_arrow(topic, numbered(0)).result(ANSWER) is None
         data: Any = [b"x"]
         with pytest.raises(TypeError, match="Arrow data, not list"):
             producer.send_arrow(topic, data)
@@ -283,8 +283,8 @@ async def test_rows_are_sent_and_awaited(bootstrap_servers: str, topic: str) -> 
 def test_offsets_follow_each_other(bootstrap_servers: str, topic: str, admin: Admin) -> None:
     create(admin, topic)
     with Producer(bootstrap_servers=bootstrap_servers) as producer:
-        producer.send_arrow(topic, numbered(1000)).result(SECONDS)
-        assert producer.send(topic, b"next").result(SECONDS).offset == 1000
+        producer.send_arrow(topic, numbered(1000)).result(ANSWER)
+        assert producer.send(topic, b"next").result(ANSWER).offset == 1000
     with Consumer(bootstrap_servers=bootstrap_servers) as consumer:
         partition = TopicPartition(topic, 0)
         assert consumer.end_offsets([partition]) == {partition: 1001}

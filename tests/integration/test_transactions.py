@@ -33,11 +33,12 @@ from kclient.errors import (
     TransactionAbortableError,
     TransactionAbortedError,
 )
+from tests.support.patience import ANSWER
 from tests.support.raw_transactions import RawTransactions
 from tests.support.reading import committed
 from tests.support.waiting import wait_until
 
-SECONDS = 30.0
+pytestmark = pytest.mark.kafka
 
 
 @pytest.fixture(params=[2, 1, 0])
@@ -115,7 +116,7 @@ def test_the_context_manager_aborts_and_raises_what_the_body_raised(
 
         def fail() -> None:
             with producer.transaction():
-                producer.send(out, b"lost").result(SECONDS)
+                producer.send(out, b"lost").result(ANSWER)
                 raise ZeroDivisionError
 
         with pytest.raises(ZeroDivisionError) as raised:
@@ -172,7 +173,7 @@ def test_a_newer_producer_of_the_same_id_fences_the_older_one(
     with Producer(**options) as older, Producer(**options) as newer:
         older.init_transactions()
         older.begin_transaction()
-        older.send(out, b"lost").result(SECONDS)
+        older.send(out, b"lost").result(ANSWER)
         newer.init_transactions()
         with newer.transaction():
             newer.send(out, b"kept")
@@ -243,7 +244,7 @@ def test_a_producer_that_closes_aborts_its_open_transaction(
     with Producer(**options) as producer:
         producer.init_transactions()
         producer.begin_transaction()
-        producer.send(out, b"lost").result(SECONDS)
+        producer.send(out, b"lost").result(ANSWER)
     # Until it is aborted, the last stable offset stays before it.
     assert committed(bootstrap_servers, out) == []
 
@@ -302,7 +303,7 @@ def test_the_version_changes_between_two_transactions(
                 producer.send(out, b"while")
             return version_of(producer) == 2
 
-        wait_until(has_heard, SECONDS)
+        wait_until(has_heard, ANSWER)
         with producer.transaction():
             producer.send(out, b"last")
     values = committed(bootstrap_servers, out)
@@ -335,7 +336,7 @@ def test_a_forked_child_neither_ends_nor_touches_the_transaction(
     with Producer(**options) as producer:
         producer.init_transactions()
         producer.begin_transaction()
-        producer.send(out, b"kept").result(SECONDS)
+        producer.send(out, b"kept").result(ANSWER)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)
             child = os.fork()
@@ -360,7 +361,7 @@ def test_a_transaction_that_timed_out_is_aborted_and_the_producer_goes_on_with_v
     with Producer(**options, transaction_timeout_ms=3000) as producer:
         producer.init_transactions()
         producer.begin_transaction()
-        producer.send(out, b"late").result(SECONDS)
+        producer.send(out, b"late").result(ANSWER)
         # The coordinator looks from time to time, and writes the marker that ends the wait.
         assert committed(bootstrap_servers, out) == []
         with pytest.raises(KafkaError) as raised:
@@ -396,7 +397,7 @@ async def test_the_async_producer_makes_the_same_calls(
             async with producer.transaction():
                 await (await producer.send(out, b"lost too"))
                 scope.cancel()
-                await anyio.sleep(SECONDS)
+                await anyio.sleep(ANSWER)
         await producer.begin_transaction()
         await producer.send(out, b"aborted")
         await producer.abort_transaction()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
@@ -26,11 +25,12 @@ from kclient.admin import TransactionState
 from kclient.errors import ConfigError, ProducerFencedError, RecordTooLargeError, TransformError
 from kclient.transform import AsyncTransform, Transform, transform
 from refbroker.testing import RefBroker
+from tests.support import clock
+from tests.support.patience import ANSWER
 from tests.support.reading import committed_records
 from tests.support.waiting import wait_until
 
 PARTITIONS = 3
-SECONDS = 30.0
 
 
 class Pipe:
@@ -115,7 +115,7 @@ class Running:
 
     def end(self) -> None:
         self.loop.stop()
-        self.thread.join(SECONDS)
+        self.thread.join(ANSWER)
         assert not self.thread.is_alive()
 
 
@@ -125,19 +125,20 @@ def pipe(bootstrap_servers: str, topic: str) -> Pipe:
     return Pipe(bootstrap_servers, topic)
 
 
+@pytest.mark.not_simulated("runs threads or processes")
 def test_each_record_is_transformed_once(pipe: Pipe) -> None:
     pipe.fill(0, 3_000)
     with pipe.running(max_records=500) as running:
-        wait_until(lambda: running.loop.metrics()["transform_records_in_total"] >= 3_000, SECONDS)
+        wait_until(lambda: running.loop.metrics()["transform_records_in_total"] >= 3_000, ANSWER)
         pipe.fill(3_000, 300)
-        wait_until(lambda: running.loop.metrics()["transform_records_in_total"] >= 3_300, SECONDS)
+        wait_until(lambda: running.loop.metrics()["transform_records_in_total"] >= 3_300, ANSWER)
     assert running.error is None
     assert pipe.out() == pipe.expected(3_300)
     assert sum(pipe.committed().values()) == 3_300
     # Nothing is open; but only a while after its end was answered has a transaction all its markers.
     with Admin(bootstrap_servers=pipe.bootstrap_servers) as admin:
         name = f"{pipe.group}-0"
-        wait_until(lambda: not admin.describe_transactions(name)[name].partitions, SECONDS)
+        wait_until(lambda: not admin.describe_transactions(name)[name].partitions, ANSWER)
 
 
 @pytest.mark.anyio
@@ -180,14 +181,15 @@ async def test_a_cancelled_task_leaves_nothing_and_the_next_one_goes_on(pipe: Pi
         with Admin(bootstrap_servers=pipe.bootstrap_servers) as admin:
             name = f"{pipe.group}-0"
             await anyio.to_thread.run_sync(
-                wait_until, lambda: not admin.describe_transactions(name)[name].partitions, SECONDS
+                wait_until, lambda: not admin.describe_transactions(name)[name].partitions, ANSWER
             )
         assert 0 < sum(pipe.committed().values()) == len(pipe.out()) < 150
     with pipe.running(0):
-        await anyio.to_thread.run_sync(wait_until, lambda: pipe.done(300), SECONDS)
+        await anyio.to_thread.run_sync(wait_until, lambda: pipe.done(300), ANSWER)
     assert pipe.out() == pipe.expected(300)
 
 
+@pytest.mark.not_simulated("runs threads or processes")
 def test_two_processes_share_the_input_and_rebalances_cost_no_record(pipe: Pipe, group_protocol: str) -> None:
     if group_protocol == "consumer":
         del pipe.reads["session_timeout_ms"], pipe.reads["heartbeat_interval_ms"]
@@ -197,19 +199,20 @@ def test_two_processes_share_the_input_and_rebalances_cost_no_record(pipe: Pipe,
     with pipe.running(0, **limits) as first:
         for number in range(1, 4):  # a second one comes and goes in the middle of batches
             with pipe.running(number, **limits) as second:
-                until = time.monotonic() + SECONDS
+                until = clock.monotonic() + ANSWER
                 while not second.loop.metrics()["transform_records_in_total"]:
-                    assert time.monotonic() < until, (first.error, second.error)
+                    assert clock.monotonic() < until, (first.error, second.error)
                     # No faster than they transform: what has piled up has to be done in time as well.
                     if pipe.done(total - 300):
                         pipe.fill(total, 60)
                         total += 60
             assert second.error is None
-        wait_until(lambda: pipe.done(total), SECONDS)
+        wait_until(lambda: pipe.done(total), ANSWER)
     assert first.error is None
     assert pipe.out() == pipe.expected(total)
 
 
+@pytest.mark.not_simulated("runs threads or processes")
 def test_a_member_that_was_slow_commits_nothing_that_another_one_has_read(pipe: Pipe) -> None:
     pipe.fill(0, 30)
     stuck, go_on = threading.Event(), threading.Event()
@@ -217,22 +220,23 @@ def test_a_member_that_was_slow_commits_nothing_that_another_one_has_read(pipe: 
     def slow(record: ConsumerRecord) -> ProducerRecord:
         if not go_on.is_set() and record.offset == 5:
             stuck.set()
-            assert go_on.wait(SECONDS)
+            assert go_on.wait(ANSWER)
         return pipe.move(record)
 
     with pipe.running(0, slow, reads={"max_poll_interval_ms": 2_000, "session_timeout_ms": 6_000}) as first:
-        assert stuck.wait(SECONDS)
+        assert stuck.wait(ANSWER)
         # It is thrown out for want of progress, and another one does the work.
         with pipe.running(1):
-            wait_until(lambda: pipe.done(30), SECONDS)
+            wait_until(lambda: pipe.done(30), ANSWER)
         go_on.set()
-        wait_until(lambda: first.loop.metrics()["transform_abort_total"] >= 1, SECONDS)
+        wait_until(lambda: first.loop.metrics()["transform_abort_total"] >= 1, ANSWER)
         pipe.fill(30, 30)
-        wait_until(lambda: pipe.done(60), SECONDS)
+        wait_until(lambda: pipe.done(60), ANSWER)
     assert first.error is None
     assert pipe.out() == pipe.expected(60)
 
 
+@pytest.mark.not_simulated("runs threads or processes")
 def test_a_rival_of_the_same_id_ends_the_loop_and_goes_on_in_its_place(pipe: Pipe) -> None:
     pipe.fill(0, 300)
     halfway, fenced = threading.Event(), threading.Event()
@@ -240,18 +244,18 @@ def test_a_rival_of_the_same_id_ends_the_loop_and_goes_on_in_its_place(pipe: Pip
     def wait_for_the_rival(record: ConsumerRecord) -> ProducerRecord:
         if record.offset == 70:
             halfway.set()
-            assert fenced.wait(SECONDS)
+            assert fenced.wait(ANSWER)
         return pipe.move(record)
 
     with pipe.running(0, wait_for_the_rival, max_records=20) as older:
-        assert halfway.wait(SECONDS)
+        assert halfway.wait(ANSWER)
         with Producer(**pipe.writes(0)) as rival:
             rival.init_transactions()
         fenced.set()
-        older.thread.join(SECONDS)
+        older.thread.join(ANSWER)
         assert isinstance(older.error, ProducerFencedError)
     with pipe.running(0):
-        wait_until(lambda: pipe.done(300), SECONDS)
+        wait_until(lambda: pipe.done(300), ANSWER)
     assert pipe.out() == pipe.expected(300)
 
 
@@ -290,6 +294,7 @@ def test_a_poison_record_ends_the_loop_before_it(pipe: Pipe) -> None:
     assert pipe.out() == pipe.expected(60)
 
 
+@pytest.mark.not_simulated("runs threads or processes")
 def test_dead_letters_count_with_the_transaction(pipe: Pipe) -> None:
     pipe.fill(0, 60)
 
@@ -298,20 +303,22 @@ def test_dead_letters_count_with_the_transaction(pipe: Pipe) -> None:
         return ProducerRecord(pipe.target, b"1700", partition=record.partition, headers=headers)
 
     with pipe.running(0, poison(pipe), on_error=bury) as running:
-        wait_until(lambda: pipe.done(60), SECONDS)
+        wait_until(lambda: pipe.done(60), ANSWER)
     assert running.error is None
     assert pipe.out() == [1700 if number == 17 else number for number in pipe.expected(60)]
 
 
+@pytest.mark.not_simulated("runs threads or processes")
 def test_a_result_that_is_too_large_to_be_sent_names_its_record(pipe: Pipe) -> None:
     pipe.fill(0, 3)
     with pipe.running(0, lambda record: ProducerRecord(pipe.target, bytes(1_100_000))) as running:
-        running.thread.join(SECONDS)
+        running.thread.join(ANSWER)
     assert isinstance(running.error, TransformError)
     assert "max_request_size" in str(running.error)
     assert (pipe.out(), sum(pipe.committed().values())) == ([], 0)
 
 
+@pytest.mark.not_simulated("runs threads or processes")
 def test_results_that_no_broker_takes_end_the_loop(pipe: Pipe) -> None:
     pipe.fill(0, 3)
     with Admin(bootstrap_servers=pipe.bootstrap_servers) as admin:
@@ -320,19 +327,20 @@ def test_results_that_no_broker_takes_end_the_loop(pipe: Pipe) -> None:
         )
         admin.create_topics([small])
     with pipe.running(0, lambda record: ProducerRecord(small.name, bytes(2_000))) as running:
-        running.thread.join(SECONDS)
+        running.thread.join(ANSWER)
     assert isinstance(running.error, RecordTooLargeError)
     assert running.error.abortable
     assert sum(pipe.committed().values()) == 0
 
 
+@pytest.mark.not_simulated("runs threads or processes")
 def test_a_transaction_that_was_aborted_under_it_is_done_again(pipe: Pipe) -> None:
     pipe.fill(0, 30)
     aborted = threading.Event()
 
     def move(record: ConsumerRecord) -> ProducerRecord:
         if not aborted.is_set() and record.offset == 5:
-            wait_until(lambda: state() is TransactionState.COMPLETE_ABORT, SECONDS)
+            wait_until(lambda: state() is TransactionState.COMPLETE_ABORT, ANSWER)
             aborted.set()
         return pipe.move(record)
 
@@ -345,13 +353,14 @@ def test_a_transaction_that_was_aborted_under_it_is_done_again(pipe: Pipe) -> No
         Producer(**pipe.writes(transaction_timeout_ms=2_000)) as producer,
     ):
         running = Running(Transform(consumer, producer, move, max_records=100))
-        wait_until(lambda: pipe.done(30) or running.error is not None, SECONDS)
+        wait_until(lambda: pipe.done(30) or running.error is not None, ANSWER)
         running.end()
     assert running.error is None
     assert running.loop.metrics()["transform_abort_total"] >= 1
     assert pipe.out() == pipe.expected(30)
 
 
+@pytest.mark.not_simulated("runs threads or processes")
 @pytest.mark.refbroker_only
 def test_it_survives_a_broker_that_is_killed_and_comes_back() -> None:
     with RefBroker() as broker:
@@ -359,20 +368,21 @@ def test_it_survives_a_broker_that_is_killed_and_comes_back() -> None:
         pipe.fill(0, 900)
         with pipe.running(0, max_records=30) as running:
             for part in (1, 2):
-                wait_until(lambda: running.loop.metrics()["transform_records_in_total"] >= 200 * part, SECONDS)  # noqa: B023
+                wait_until(lambda: running.loop.metrics()["transform_records_in_total"] >= 200 * part, ANSWER)  # noqa: B023
                 broker.kill()
                 broker.restart()
-            wait_until(lambda: pipe.done(900), SECONDS)
+            wait_until(lambda: pipe.done(900), ANSWER)
         assert running.error is None
         assert pipe.out() == pipe.expected(900)
 
 
+@pytest.mark.not_simulated("runs threads or processes")
 def test_partitions_that_are_assigned_by_hand_are_transformed_as_well(pipe: Pipe) -> None:
     pipe.fill(0, 30)
     with Consumer(**pipe.reads) as consumer, Producer(**pipe.writes()) as producer:
         consumer.assign([TopicPartition(pipe.source, 1)])
         running = Running(Transform(consumer, producer, pipe.move))
-        wait_until(lambda: pipe.done(10), SECONDS)
+        wait_until(lambda: pipe.done(10), ANSWER)
         running.end()
     assert running.error is None
     assert pipe.out() == list(range(1, 30, 3))

@@ -9,11 +9,11 @@ from __future__ import annotations
 import struct
 import threading
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from kclient.net.events import CLOSED, FRAME, Event, Handler, PeerClosed
-from kclient.net.transport import Address, Channel, SocketTransport
+from kclient.net.transport import Address, Channel
 from kclient.protocol import Message
 from kclient.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from kclient.protocol.messages.find_coordinator import FindCoordinatorRequest
@@ -99,27 +99,36 @@ class _UnrulyChannel:
     def _cut(self) -> None:
         self.channel.close()
         self.network.events.append((self.handler, CLOSED, PeerClosed()))
+        self.network.wake()
 
 
-class UnrulyNetwork(SocketTransport):
-    """TCP that ends where a test says.
+class UnrulyNetwork:
+    """The connections of one client, which end where a test says.
+
+    It takes the place of two methods of the client's transport, on sockets as well as in a simulation.
 
     Parameters:
-        cuts: where that is.
+        cuts: where connections end.
+        transport: of a client that is not made yet.
     """
 
-    def __init__(self, cuts: Cuts, **options: Any) -> None:
-        super().__init__(**options)
+    def __init__(self, cuts: Cuts, transport: Any) -> None:
         self.cuts = cuts
         self.events: deque[Event] = deque()
+        self.wake: Callable[[], None] = transport.wake
+        self._connect = transport.connect
+        self._wait = transport.wait
+        transport.connect, transport.wait = self.connect, self.wait
 
     def connect(self, address: Address, handler: Handler) -> Channel:
+        """See Transport."""
         unruly = _UnrulyChannel(self, handler)
-        unruly.channel = super().connect(address, unruly)
+        unruly.channel = self._connect(address, unruly)
         return unruly
 
     def wait(self, timeout: float) -> list[Event]:
-        events = super().wait(0.0 if self.events else timeout)
+        """See Transport."""
+        events: list[Event] = self._wait(0.0 if self.events else timeout)
         while self.events:
             events.append(self.events.popleft())
         return events

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-SECONDS = 30.0
+from tests.support.patience import ANSWER
 
 
 class Message(NamedTuple):
@@ -45,7 +45,7 @@ def _kclient_consume(bootstrap_servers: str, topic: str, count: int) -> list[Mes
     found: list[Message] = []
     with Consumer(bootstrap_servers=bootstrap_servers, auto_offset_reset="earliest") as consumer:
         consumer.assign([TopicPartition(topic, 0)])
-        while len(found) < count and (records := consumer.poll(timeout=SECONDS)):
+        while len(found) < count and (records := consumer.poll(timeout=ANSWER)):
             found.extend(Message(r.key, r.value, tuple(r.headers), r.timestamp) for r in records)
     return found
 
@@ -62,7 +62,7 @@ def _confluent_produce(bootstrap_servers: str, topic: str, messages: list[Messag
             topic, value, key, partition=0, timestamp=timestamp, headers=list(headers),
             on_delivery=lambda error, _: error and failures.append(error),
         )  # fmt: skip
-    assert producer.flush(SECONDS) == 0
+    assert producer.flush(ANSWER) == 0
     assert not failures, failures
 
 
@@ -76,7 +76,7 @@ def _confluent_consume(bootstrap_servers: str, topic: str, count: int) -> list[M
     )
     try:
         consumer.assign([TopicPartition(topic, 0, 0)])
-        while len(found) < count and (batch := consumer.consume(count - len(found), timeout=SECONDS)):
+        while len(found) < count and (batch := consumer.consume(count - len(found), timeout=ANSWER)):
             for message in batch:
                 assert message.error() is None, message.error()
                 headers = tuple((name, value) for name, value in message.headers() or ())
@@ -100,9 +100,9 @@ def _kafka_python_produce(bootstrap_servers: str, topic: str, messages: list[Mes
             for key, value, headers, timestamp in messages
         ]
         for future in futures:
-            future.get(SECONDS)
+            future.get(ANSWER)
     finally:
-        producer.close(SECONDS)
+        producer.close(ANSWER)
 
 
 def _kafka_python_consume(bootstrap_servers: str, topic: str, count: int) -> list[Message]:
@@ -113,7 +113,7 @@ def _kafka_python_consume(bootstrap_servers: str, topic: str, count: int) -> lis
         bootstrap_servers=bootstrap_servers.split(","),
         group_id=None,
         auto_offset_reset="earliest",
-        consumer_timeout_ms=SECONDS * 1000,
+        consumer_timeout_ms=ANSWER * 1000,
     )
     try:
         consumer.assign([TopicPartition(topic, 0)])
@@ -141,7 +141,7 @@ def _aiokafka_produce(bootstrap_servers: str, topic: str, messages: list[Message
                 await producer.send(topic, value, key, partition=0, timestamp_ms=timestamp, headers=list(headers))
                 for key, value, headers, timestamp in messages
             ]
-            await asyncio.wait_for(asyncio.gather(*sent), SECONDS)
+            await asyncio.wait_for(asyncio.gather(*sent), ANSWER)
         finally:
             await producer.stop()
 
@@ -157,7 +157,7 @@ def _aiokafka_consume(bootstrap_servers: str, topic: str, count: int) -> list[Me
         await consumer.start()
         try:
             consumer.assign([TopicPartition(topic, 0)])
-            async with asyncio.timeout(SECONDS):
+            async with asyncio.timeout(ANSWER):
                 async for record in consumer:
                     headers = tuple(map(tuple, record.headers))
                     found.append(Message(record.key, record.value, headers, record.timestamp))

@@ -10,7 +10,7 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka import KafkaError as Kinds
 
-from tests.interop.copier import (
+from tests.interop.copies import (
     GIVEN_UP,
     GROUP,
     LARGEST,

@@ -33,9 +33,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if HERE in item.path.parents:
             item.add_marker(pytest.mark.interop)
-            # Others' start-up and time-outs are theirs: a JVM on a busy machine may take long.
-            if item.get_closest_marker("timeout") is None:
-                item.add_marker(pytest.mark.timeout(180))
 
 
 @pytest.fixture(scope="session")

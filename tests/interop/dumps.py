@@ -10,6 +10,7 @@ from pathlib import Path
 
 from refbroker.__main__ import main
 from tests.support.kafka.jars import run_tool
+from tests.support.patience import PROCESS
 
 TOOL = "org.apache.kafka.tools.DumpLogSegments"
 FINDING = re.compile(
@@ -20,7 +21,7 @@ FINDING = re.compile(
 def kafkas(files: Sequence[Path], *options: str) -> list[str]:
     """The lines of Kafka's tool."""
     joined = ",".join(map(str, files))
-    return run_tool(TOOL, "--files", joined, *options, timeout=120).stdout.splitlines()
+    return run_tool(TOOL, "--files", joined, *options, timeout=PROCESS).stdout.splitlines()
 
 
 def ours(files: Sequence[Path], *options: str) -> tuple[list[str], int]:

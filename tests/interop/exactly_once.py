@@ -20,13 +20,13 @@ from typing import Protocol, Self
 from kclient import Admin, Consumer, NewTopic, Producer, TopicPartition
 from kclient.admin import OffsetSpec
 from kclient.records import COMMIT, parse_control_record, read_batches
-from tests.interop.copier import BROKER_FAILED, FENCED, GROUP, SOURCE, TARGET
+from tests.interop.copies import BROKER_FAILED, FENCED, GROUP, SOURCE, TARGET
 from tests.support.broker_process import BrokerProcess
 from tests.support.kafka.cluster import KafkaCluster, free_ports
+from tests.support.patience import PROCESS
 from tests.support.waiting import wait_until
 
 PARTITIONS = 3
-SECONDS = 120.0
 SETTINGS = {
     "group.initial.rebalance.delay.ms": "0",
     # A member that was killed and has no successor of its name holds its partitions so long.
@@ -160,7 +160,7 @@ class Play:
                 self._round(feeder, number)
             feeder.flush()
             self._start("main")
-            wait_until(self._all_is_copied, SECONDS)
+            wait_until(self._all_is_copied, PROCESS)
             self._end_all()
         self._check()
 
@@ -234,7 +234,7 @@ class Play:
                 due += BETWEEN
             return condition()
 
-        wait_until(fed, SECONDS)
+        wait_until(fed, PROCESS)
 
     def _end_all(self) -> None:
         for process in self._running:

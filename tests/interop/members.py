@@ -1,6 +1,6 @@
 """Members of groups by the clients there are, behind one interface: each is polled by the test, in its thread.
 
-`partitions` is what a member has, `received` how many records it was given. Left out: producers, and consumers
+`partitions` is what a member has, `received` how many records it was given. Elsewhere: producers, and consumers
 without a group (`clients`).
 """
 
@@ -20,8 +20,8 @@ import confluent_kafka
 from kclient.consumer import Consumer
 from tests.support.kafka.jars import TOOL_FLAGS, classpath
 from tests.support.kafka.tools import TOOLS
+from tests.support.patience import CHANGE
 
-SECONDS = 60.0
 JAVA_ASSIGNORS = {
     "range": "RangeAssignor",
     "roundrobin": "RoundRobinAssignor",
@@ -189,7 +189,7 @@ class Aiokafka:
 
     def close(self) -> None:
         async def close() -> None:
-            await asyncio.wait_for(self._starting, SECONDS)
+            await asyncio.wait_for(self._starting, CHANGE)
             await self._consumer.stop()
 
         self._loop.run_until_complete(close())
@@ -258,7 +258,7 @@ class Java:
     def close(self) -> None:
         self._process.terminate()
         try:
-            self._process.wait(SECONDS)
+            self._process.wait(CHANGE)
         finally:
             self._process.kill()
             self._process.wait()
@@ -276,7 +276,7 @@ def closing(*members: Any) -> Iterator[None]:
         yield
 
 
-def poll_until(condition: Callable[[], object], *members: GroupMember, seconds: float = SECONDS) -> None:
+def poll_until(condition: Callable[[], object], *members: GroupMember, seconds: float = CHANGE) -> None:
     """Have the members poll in turns until a condition holds."""
     deadline = time.monotonic() + seconds
     while not condition():
@@ -299,4 +299,4 @@ def produce(bootstrap_servers: str, topic: str, count: int, partitions: int) -> 
     producer = confluent_kafka.Producer({"bootstrap.servers": bootstrap_servers})
     for number in range(count):
         producer.produce(topic, b"%d" % number, partition=number % partitions)
-    assert producer.flush(SECONDS) == 0
+    assert producer.flush(CHANGE) == 0

@@ -21,6 +21,7 @@ from kclient.records import read_batches
 from refbroker.coordinators.records import partition_for
 from tests.support.broker_process import BrokerProcess
 from tests.support.kafka.cluster import KafkaCluster
+from tests.support.patience import CHANGE
 from tests.support.waiting import wait_until
 from tests.support.wire import Wire
 
@@ -112,7 +113,7 @@ def two_brokers(folder: Path, settings: Mapping[str, str]) -> Iterator[tuple[str
     with cluster, BrokerProcess(folder / "refbroker", settings=dict(settings)) as process:
         both = cluster.bootstrap_servers, process.bootstrap_servers
         for bootstrap_servers in both:
-            wait_until(lambda at=bootstrap_servers: _is_ready(at), 60)  # type: ignore[misc]
+            wait_until(lambda at=bootstrap_servers: _is_ready(at), CHANGE)  # type: ignore[misc]
         yield both
 
 

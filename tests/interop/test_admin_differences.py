@@ -25,6 +25,7 @@ import pytest
 from kclient.protocol import Message
 from kclient.protocol.messages.alter_partition_reassignments import AlterPartitionReassignmentsRequest as Reassign
 from kclient.protocol.messages.create_topics import CreateTopicsRequest
+from kclient.protocol.messages.delete_topics import DeleteTopicsRequest
 from kclient.protocol.messages.describe_configs import DescribeConfigsRequest
 from kclient.protocol.messages.describe_producers import DescribeProducersRequest
 from kclient.protocol.messages.elect_leaders import ElectLeadersRequest
@@ -47,11 +48,11 @@ from tests.interop.admin_requests import (
 )
 from tests.support.broker_process import BrokerProcess
 from tests.support.kafka.cluster import KafkaCluster
+from tests.support.patience import ANSWER
 from tests.support.waiting import wait_until
 from tests.support.wire import Wire
 
 NAMES = "admin-differences"
-SECONDS = 20.0
 STATIC = 4
 UNKNOWN_TYPE = 0
 
@@ -96,8 +97,8 @@ def both(kafka: KafkaCluster, tmp_path_factory: pytest.TempPathFactory) -> Itera
 
 
 @pytest.fixture(scope="module")
-def made(both: Both) -> str:
-    """A topic of one partition at both."""
+def made(both: Both) -> Iterator[str]:
+    """A topic of one partition at both, deleted afterwards: other modules share this Kafka."""
     topic = CreateTopicsRequest.CreatableTopic(name=NAMES, num_partitions=1, replication_factor=1)
     for answer in both.ask(CreateTopicsRequest(topics=[topic]), 7):
         assert answer.topics[0].error_code == 0
@@ -106,7 +107,8 @@ def made(both: Both) -> str:
     )
     # Kafka's broker hears of it a little later than its controller answers.
     wait_until(lambda: not any(answer.topics[0].partitions[0].error_code for answer in both.ask(producers, 0)))
-    return NAMES
+    yield NAMES
+    both.ask(DeleteTopicsRequest(topics=[DeleteTopicsRequest.DeleteTopicState(name=NAMES)], timeout_ms=10_000), 6)
 
 
 def describe(wire: Wire, kind: int, name: str) -> dict[str, Any]:
@@ -186,15 +188,15 @@ def test_settings_that_were_changed_are_described_alike(both: Both, made: str) -
             for key, value in values:
                 request = incremental(Change(kind, name, [(key, SET, value)]), dry=False)
                 assert [answers(one) for one in both.ask(request, 1)] == [[(kind, name, 0, None)]] * 2
-            compare(both, kind, name, within=SECONDS)
+            compare(both, kind, name, within=ANSWER)
             # What is set on brokers shows on topics and groups too.
             for other, other_name, _ in changes:
-                compare(both, other, other_name, within=SECONDS)
+                compare(both, other, other_name, within=ANSWER)
     finally:
         undo = [Change(kind, name, [(key, DELETE, None) for key, _ in values]) for kind, name, values in changes]
         both.ask(incremental(*undo, dry=False), 1)
     for kind, name, _ in changes:
-        compare(both, kind, name, within=SECONDS)
+        compare(both, kind, name, within=ANSWER)
 
 
 def test_changes_are_refused_and_allowed_alike(both: Both, made: str) -> None:

@@ -23,6 +23,7 @@ from refbroker.settings.definitions import broker_settings
 from tests.support.kafka.cluster import KafkaCluster
 from tests.support.kafka.jars import run_tool
 from tests.support.kafka.tools import JavaTools
+from tests.support.patience import CHANGE, PROCESS
 from tests.support.waiting import wait_until
 from tests.support.workshop import batches, end_transaction, put
 
@@ -157,7 +158,7 @@ def test_both_keep_the_same_records_and_read_what_the_other_left(
     put_into_kafka(cluster, tmp_path / "dirty" / f"{THERE}-0", THERE)
     cluster.start(1)
     cleaned_up_to = cluster.data_directory() / CLEANER_OFFSETS
-    wait_until(lambda: (THERE, 0) in read_offsets(Files(), cleaned_up_to), seconds=60)
+    wait_until(lambda: (THERE, 0) in read_offsets(Files(), cleaned_up_to), CHANGE)
 
     # What a Java consumer reads of committed records is what is left here, whoever compacted it.
     expected = committed(tmp_path / "clean", HERE)
@@ -206,7 +207,7 @@ def test_kafkas_tool_reads_every_file_of_a_compacted_log(tmp_path: Path, rng: ra
     files = [path for path in sorted(directory.iterdir()) if path.suffix in kinds]
     joined = ",".join(str(path) for path in files)
     tool = "org.apache.kafka.tools.DumpLogSegments"
-    output = run_tool(tool, "--files", joined, "--deep-iteration", timeout=100).stdout
+    output = run_tool(tool, "--files", joined, "--deep-iteration", timeout=PROCESS).stdout
     for complaint in (
         "Mismatch",
         "Trailing",

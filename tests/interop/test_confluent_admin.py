@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.interop.conftest import Target
+from tests.support.patience import ANSWER
 from tests.support.waiting import wait_until
 
 kafka = pytest.importorskip("confluent_kafka", reason="confluent-kafka is not installed")
@@ -18,8 +19,6 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),
 ]
-
-SECONDS = 20.0
 
 
 @pytest.fixture(scope="module")
@@ -33,13 +32,13 @@ def created(client: Any, topic: str) -> str:
     name: str = topic
     results(client.create_topics([admin.NewTopic(name, 2, 1, config={"retention.ms": "3600000"})]))
     # Brokers of Kafka hear from their controller a little later than it answers, of topics and of settings.
-    wait_until(lambda: len(client.list_topics(name, timeout=SECONDS).topics[name].partitions) == 2)
+    wait_until(lambda: len(client.list_topics(name, timeout=ANSWER).topics[name].partitions) == 2)
     return name
 
 
 def results(futures: Mapping[Any, Any]) -> dict[Any, Any]:
     """What each part of a call came to; the first error is raised."""
-    return {key: future.result(SECONDS) for key, future in futures.items()}
+    return {key: future.result(ANSWER) for key, future in futures.items()}
 
 
 def entry(name: str, value: str | None, operation: str) -> Any:
@@ -90,7 +89,7 @@ def test_a_refused_change_says_why(client: Any, created: str) -> None:
 
 
 def test_a_brokers_settings_are_described_and_changed(client: Any) -> None:
-    node = client.list_topics(timeout=SECONDS).orig_broker_id
+    node = client.list_topics(timeout=ANSWER).orig_broker_id
     found = described(client, admin.ResourceType.BROKER, str(node))
     assert found["log.dirs"].is_read_only
     assert found["ssl.key.password"].is_sensitive
@@ -121,17 +120,17 @@ def test_an_election_is_not_needed_where_the_leader_leads(client: Any, created: 
     from confluent_kafka import ElectionType, TopicPartition
 
     partitions = [TopicPartition(created, 0), TopicPartition(created, 9)]
-    answer = client.elect_leaders(getattr(ElectionType, kind), partitions).result(SECONDS)
+    answer = client.elect_leaders(getattr(ElectionType, kind), partitions).result(ANSWER)
     codes = {found.partition: error.code() for found, error in answer.items()}
     assert codes == {0: kafka.KafkaError.ELECTION_NOT_NEEDED, 9: kafka.KafkaError.UNKNOWN_TOPIC_OR_PART}
-    everywhere = client.elect_leaders(getattr(ElectionType, kind), None).result(SECONDS)
+    everywhere = client.elect_leaders(getattr(ElectionType, kind), None).result(ANSWER)
     assert everywhere == {}
 
 
 def test_the_cluster_and_its_topics_are_described(client: Any, created: str) -> None:
     from confluent_kafka import TopicCollection
 
-    cluster = client.describe_cluster().result(SECONDS)
+    cluster = client.describe_cluster().result(ANSWER)
     assert cluster.controller.id in {node.id for node in cluster.nodes}
     (topic,) = results(client.describe_topics(TopicCollection([created]))).values()
     assert [(one.id, one.leader.id, [node.id for node in one.isr]) for one in topic.partitions] == [
@@ -146,7 +145,7 @@ def test_records_are_deleted_and_offsets_listed(client: Any, target: Target, cre
     producer = Producer({"bootstrap.servers": target.bootstrap_servers})
     for number in range(10):
         producer.produce(created, b"%d" % number, partition=0)
-    assert producer.flush(SECONDS) == 0
+    assert producer.flush(ANSWER) == 0
     results(client.delete_records([TopicPartition(created, 0, 4)]))
     wanted = {TopicPartition(created, 0): admin.OffsetSpec.earliest()}
     (earliest,) = results(client.list_offsets(wanted)).values()

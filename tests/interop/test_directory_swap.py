@@ -22,6 +22,7 @@ from tests.support.broker_process import BrokerProcess
 from tests.support.kafka.cluster import KafkaCluster
 from tests.support.kafka.jars import run_tool
 from tests.support.kafka.tools import JavaTools
+from tests.support.patience import PROCESS
 
 DUMP = "org.apache.kafka.tools.DumpLogSegments"
 CONFIGS = "kafka.admin.ConfigCommand"
@@ -174,14 +175,13 @@ class Swap:
         assert mark["brokerEpoch"] > 0
         files = [*log.glob("*.log"), *log.glob("*.checkpoint")]
         names = ",".join(map(str, sorted(files)))
-        output = run_tool(DUMP, "--cluster-metadata-decoder", "--files", names, timeout=100).stdout
+        output = run_tool(DUMP, "--cluster-metadata-decoder", "--files", names, timeout=PROCESS).stdout
         for complaint in ("isvalid: false", "Exception", "Could not", "Mismatch", "Found timestamp", "corrupt"):
             assert complaint not in output, output[:3000]
         assert output.count("Dumping ") == len(files)
         assert output.count("SnapshotFooter") == len(list(log.glob("*.checkpoint")))
 
 
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize(
     ("first", "voters_in_log"),
     [("refbroker", False), ("kafka", False), ("kafka", True)],
@@ -207,7 +207,6 @@ def go_through_turns(swap: Swap, first: str) -> None:
     swap.check_what_only_kafka_has([1, 3] if first == "refbroker" else [0, 2])
 
 
-@pytest.mark.timeout(300)
 def test_each_goes_on_where_the_other_was_killed(tmp_path: Path) -> None:
     swap = Swap(tmp_path)
     port = int(swap.address.rpartition(":")[2])

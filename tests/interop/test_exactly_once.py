@@ -14,11 +14,12 @@ import pytest
 
 from tests.interop.exactly_once import BROKERS, Play
 from tests.support.killing import KILLS
+from tests.support.patience import GUARD
 
 log = logging.getLogger(__name__)
 
 
-@pytest.mark.timeout(120 + 40 * KILLS)
+@pytest.mark.timeout(GUARD + 40 * KILLS)
 @pytest.mark.parametrize("kind", ["transform", "plain", "confluent"])
 @pytest.mark.parametrize("broker", list(BROKERS))
 def test_each_record_is_copied_once_whoever_is_killed(

@@ -12,13 +12,14 @@ import pytest
 
 from kclient import Admin, NewTopic
 from tests.interop.exactly_once_query import BATCHES
+from tests.support.patience import GUARD
 from tests.support.reading import committed
 from tests.support.spark_stand_in import batches_of, expected
 
 MOST = 40
 
 
-@pytest.mark.timeout(20 * MOST)
+@pytest.mark.timeout(GUARD + 20 * MOST)
 @pytest.mark.parametrize("tasks", [1, 4])
 @pytest.mark.parametrize("which", ["refbroker_process", "kafka"])
 def test_a_query_whose_processes_are_killed_writes_every_row_once(

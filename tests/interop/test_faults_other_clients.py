@@ -9,12 +9,11 @@ import pytest
 
 from refbroker.testing import RefBroker
 from tests.interop.clients import Message, client
+from tests.support.patience import ANSWER
 
 confluent_kafka = pytest.importorskip("confluent_kafka")
 
 pytestmark = pytest.mark.refbroker_only
-
-SECONDS = 30.0
 
 
 @pytest.fixture
@@ -42,7 +41,7 @@ def send(producer: Any, value: bytes) -> str | None:
     """Send a record; the name of its error, None when it was stored."""
     errors: list[Any] = []
     producer.produce("orders", value, on_delivery=lambda error, _: errors.append(error))
-    producer.flush(SECONDS)
+    producer.flush(ANSWER)
     (error,) = errors
     return None if error is None else str(error.name())
 
@@ -110,7 +109,7 @@ def test_confluent_reads_on_after(kafka: RefBroker, faults: list[tuple[str, tupl
         consumer.assign([confluent_kafka.TopicPartition("orders", 0, 0 if "ListOffsets" not in faults[0][1] else -2)])
         values: list[bytes] = []
         while len(values) < len(sent):
-            message = consumer.poll(SECONDS)
+            message = consumer.poll(ANSWER)
             assert message is not None
             if message.error() is None:
                 values.append(message.value())

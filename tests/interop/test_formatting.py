@@ -1,7 +1,6 @@
 """Data directories by `refbroker format` and by Apache Kafka's kafka-storage are alike, and each starts on both.
 
-The settings are those that Apache Kafka 4.3.1 comes with (tests/support/kafka/server.properties); only ports and
-log.dirs differ.
+The settings are those that Apache Kafka 4.3.1 comes with (kafka/server.properties); only ports and log.dirs differ.
 """
 
 from __future__ import annotations
@@ -22,6 +21,7 @@ from refbroker.runtime.properties import ENCODING, parse_properties
 from tests.support.broker_process import BrokerProcess
 from tests.support.kafka.cluster import KafkaCluster, free_ports
 from tests.support.kafka.jars import run_tool
+from tests.support.patience import ANSWER, PROCESS
 
 STORAGE_TOOL = "kafka.tools.StorageTool"
 CLUSTER = "Xx2Fmd1lTXaHMxaBp4Yi8g"
@@ -160,14 +160,14 @@ def running(by: str, place: Place, folder: Path) -> Iterator[None]:
 
 def send(place: Place, value: bytes) -> None:
     with Producer(bootstrap_servers=place.bootstrap_servers) as producer:
-        producer.send("orders", value).result(timeout=30)
+        producer.send("orders", value).result(timeout=ANSWER)
 
 
 def received(place: Place, count: int) -> list[bytes]:
     with Consumer("orders", bootstrap_servers=place.bootstrap_servers, auto_offset_reset="earliest") as consumer:
         found: list[bytes] = []
         while len(found) < count:
-            records = list(consumer.poll(timeout=30))
+            records = list(consumer.poll(timeout=ANSWER))
             assert records, found
             found += [record.value for record in records]
         return found
@@ -205,7 +205,7 @@ def test_the_settings_apache_kafka_comes_with_start_refbroker_without_an_error(t
     mistyped.write_text(place.properties.read_text().replace("num.partitions", "num.partition"))
     done = subprocess.run(
         [sys.executable, "-m", "refbroker", "run", "--config", str(mistyped)],
-        capture_output=True, text=True, timeout=30, check=False,
+        capture_output=True, text=True, timeout=PROCESS, check=False,
     )  # fmt: skip
     assert done.returncode == 2
     assert "did you mean num.partitions?" in done.stderr

@@ -74,6 +74,9 @@ def both(kafka: KafkaCluster, tmp_path_factory: pytest.TempPathFactory) -> Itera
             _make_topics(broker, TOPIC, OTHER)
             broker.ids[MISSING] = STRANGER
         yield brokers
+        # Other modules share this Kafka.
+        named = [DeleteTopicsRequest.DeleteTopicState(name=name) for name in (TOPIC, OTHER)]
+        left.ask(DeleteTopicsRequest(topics=named, timeout_ms=10_000), 6)
 
 
 def _make_topics(broker: Broker, *names: str) -> None:

@@ -17,6 +17,7 @@ from tests.interop.dumps import assert_same
 from tests.support.broker_process import BrokerProcess
 from tests.support.kafka.cluster import KafkaCluster
 from tests.support.kafka.tools import JavaTools
+from tests.support.patience import ANSWER
 from tests.support.waiting import wait_until
 
 # What others leave open is theirs to mend.
@@ -54,7 +55,9 @@ def committed(confluent: Any, address: str, group: str) -> Offsets:
     def answered() -> bool:
         nonlocal found
         try:
-            found = consumer.committed([confluent.TopicPartition(TOPIC, one) for one in range(PARTITIONS)], timeout=30)
+            found = consumer.committed(
+                [confluent.TopicPartition(TOPIC, one) for one in range(PARTITIONS)], timeout=ANSWER
+            )
         except confluent.KafkaException as error:
             # A broker that has just started may not know yet what it coordinates, and librdkafka gives up.
             if error.args[0].code() != confluent.KafkaError.NOT_COORDINATOR:

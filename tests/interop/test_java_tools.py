@@ -16,6 +16,7 @@ from tests.interop.conftest import Target
 from tests.interop.members import Java, poll_until
 from tests.support.kafka.jars import run_tool
 from tests.support.kafka.tools import KEYED_INPUT, KEYED_OUTPUT, TOOLS, JavaTools, keyed_lines
+from tests.support.names import unique
 from tests.support.waiting import wait_until
 
 FILLED_RECORDS = 500
@@ -25,16 +26,18 @@ GROUP_TOOL = f"{TOOLS}.consumer.group.ConsumerGroupCommand"
 @pytest.fixture(scope="module")
 def described(java: JavaTools) -> str:
     """A topic of three partitions, with a setting of its own, that no test changes."""
-    java.create_topic("described", partitions=3, **{"retention.ms": "3600000"})
-    return "described"
+    topic = unique("described")
+    java.create_topic(topic, partitions=3, **{"retention.ms": "3600000"})
+    return topic
 
 
 @pytest.fixture(scope="module")
 def filled(java: JavaTools) -> str:
     """A topic with 500 gzip records in its only partition, that no test changes."""
-    java.create_topic("filled")
-    java.produce("filled", keyed_lines(FILLED_RECORDS), *KEYED_INPUT, "--compression-codec", "gzip")
-    return "filled"
+    topic = unique("filled")
+    java.create_topic(topic)
+    java.produce(topic, keyed_lines(FILLED_RECORDS), *KEYED_INPUT, "--compression-codec", "gzip")
+    return topic
 
 
 def first_segment(target: Target, topic: str) -> Path:
@@ -246,9 +249,10 @@ def test_verifiable_producer(java: JavaTools, topic: str) -> None:
 @pytest.fixture(scope="module")
 def verified(java: JavaTools) -> str:
     """A topic with the verifiable producer's thousand records, that no test changes."""
-    java.create_topic("verified")
-    java.run(f"{TOOLS}.VerifiableProducer", "--topic", "verified", "--max-messages", "1000", "--acks", "-1")
-    return "verified"
+    topic = unique("verified")
+    java.create_topic(topic)
+    java.run(f"{TOOLS}.VerifiableProducer", "--topic", topic, "--max-messages", "1000", "--acks", "-1")
+    return topic
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from kclient.errors import ProducerFencedError, TransactionAbortableError
 from kclient.types import PreparedTransaction
 from tests.support.kafka.jars import run_tool
 from tests.support.kafka.tools import KEYED_INPUT, LONG_MS, TOOLS, JavaTools, keyed_lines
+from tests.support.patience import PROCESS
 from tests.support.raw_transactions import RawTransactions
 from tests.support.waiting import wait_until
 
@@ -55,7 +56,7 @@ def copy(java: JavaTools, topic: str) -> str:
         f"{TOOLS}.TransactionalMessageCopier", "--broker-list", java.bootstrap_servers, "--input-topic", topic,
         "--input-partition", "0", "--output-topic", f"{topic}-copy", "--consumer-group", topic,
         "--transactional-id", topic, "--transaction-size", "50", "--enable-random-aborts", "--max-messages", "-1",
-        timeout=120,
+        timeout=PROCESS,
     ).stdout  # fmt: skip
 
 

@@ -1,6 +1,6 @@
 """The client against the mock cluster that librdkafka carries, which many test their applications with.
 
-It speaks a part of the protocol, and some of that in its own way: docs/compatibility.md has the list. Left out: the
+It speaks a part of the protocol, and some of that in its own way: docs/compatibility.md has the list. Not tested: the
 consumer protocol (KIP-848), over which the mock cluster ends the process it lives in.
 """
 

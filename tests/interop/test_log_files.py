@@ -15,6 +15,7 @@ from refbroker.log import LogConfig, LogManager, PartitionLog
 from tests.support.kafka.cluster import KafkaCluster
 from tests.support.kafka.jars import run_tool
 from tests.support.kafka.tools import JavaTools, keyed_lines
+from tests.support.patience import PROCESS
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 
@@ -38,7 +39,7 @@ def fill(log: PartitionLog, rng: random.Random, batches: int) -> int:
 def dump(files: list[Path]) -> str:
     joined = ",".join(str(path) for path in files)
     tool = "org.apache.kafka.tools.DumpLogSegments"
-    return run_tool(tool, "--files", joined, "--deep-iteration", timeout=100).stdout
+    return run_tool(tool, "--files", joined, "--deep-iteration", timeout=PROCESS).stdout
 
 
 @pytest.mark.usefixtures("needs_kafka")

@@ -21,15 +21,14 @@ from kclient.types import TopicPartition
 from tests.interop.conftest import Target
 from tests.interop.members import Confluent, GroupMember, Java, Kclient, poll_until, produce, share
 from tests.support.kafka.tools import JavaTools
+from tests.support.patience import CHANGE
 
 pytestmark = [
-    pytest.mark.timeout(300),
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]
 
 PARTITIONS = 6
-SETTLING_SECONDS = 60.0
 """A Java member hears of a rebalance by its heartbeat, every three seconds."""
 
 CLIENT_IDS = {"kclient": "kclient", "confluent": "confluent", "java": "consumer-"}
@@ -80,10 +79,10 @@ class MixedGroup:
     def settle(self) -> None:
         """Wait until everybody has its share; what is produced then is read once."""
         members = list(self.members.values())
-        poll_until(lambda: share(members, PARTITIONS), *members, seconds=SETTLING_SECONDS)
+        poll_until(lambda: share(members, PARTITIONS), *members, seconds=CHANGE)
         produce(self.target.bootstrap_servers, self.name, 10 * PARTITIONS, PARTITIONS)
         self._produced += 10 * PARTITIONS
-        poll_until(lambda: self._received() >= self._produced, *members, seconds=SETTLING_SECONDS)
+        poll_until(lambda: self._received() >= self._produced, *members, seconds=CHANGE)
         assert share(members, PARTITIONS)
         assert self._received() == self._produced
 

@@ -31,7 +31,6 @@ def found_by_tool(java: JavaTools) -> list[str]:
 
 
 @pytest.mark.usefixtures("needs_kafka")
-@pytest.mark.timeout(240)
 def test_both_brokers_find_the_same_records(tmp_path: Path) -> None:
     kafka = KafkaCluster(directory=tmp_path)
     directory = kafka.data_directory()

@@ -74,11 +74,12 @@ class Side(NamedTuple):
 
 @pytest.fixture(scope="module")
 def sides(kafka: KafkaCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Side, Side]]:
-    """Both with topics of two partitions, and one that is compacted."""
+    """Both with topics of two partitions, and one that is compacted; deleted afterwards, as others share this Kafka."""
     folder = tmp_path_factory.mktemp("refbroker-requests")
     process = BrokerProcess(folder / "data", settings={"node.id": "1"})
     with process, Wire(kafka.bootstrap_servers) as left, Wire(process.bootstrap_servers) as right:
         yield _prepared(left), _prepared(right)
+        left.ask(_deleted(*(Deletion(name=name) for name in (A, B, COMPACTED))), 6)
 
 
 def _prepared(wire: Wire) -> Side:

@@ -26,6 +26,7 @@ from kclient.protocol.messages.list_transactions import ListTransactionsRequest
 from kclient.protocol.messages.offset_commit import OffsetCommitRequest
 from kclient.protocol.messages.offset_delete import OffsetDeleteRequest
 from tests.interop.transaction_plays import UNDECIDED, TransactionPlay, differences, two_coordinators
+from tests.support.patience import GUARD
 from tests.support.raw_producer import NOTHING, RawProducer
 from tests.support.waiting import wait_until
 
@@ -225,7 +226,7 @@ def both(needs_kafka: None, tmp_path_factory: pytest.TempPathFactory) -> Iterato
         yield pair
 
 
-@pytest.mark.timeout(180 + 10 * PLAYS)
+@pytest.mark.timeout(GUARD + 10 * PLAYS)
 def test_chance_finds_no_difference(both: tuple[str, str], rng: random.Random) -> None:
     for _ in range(PLAYS):
         seed = rng.randrange(2**32)

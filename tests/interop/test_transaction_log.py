@@ -19,6 +19,7 @@ from tests.interop.dumps import assert_same
 from tests.support.broker_process import BrokerProcess
 from tests.support.kafka.cluster import KafkaCluster
 from tests.support.kafka.tools import JavaTools
+from tests.support.patience import ANSWER
 from tests.support.waiting import wait_until
 
 # What others leave open is theirs to mend.
@@ -57,7 +58,7 @@ def transactional(confluent: Any, address: str, name: str, timeout_ms: int = 600
 def committed(confluent: Any, address: str) -> list[str]:
     """What a reader of committed records finds, up to the end of each partition, once no transaction is open."""
     # Markers are written after the end of a transaction was answered, and such a reader takes what is open for the end.
-    wait_until(lambda: not _is_open(confluent, address), 30)
+    wait_until(lambda: not _is_open(confluent, address))
     consumer = confluent.Consumer(
         {
             "bootstrap.servers": address,
@@ -131,7 +132,7 @@ def test_offsets_of_confluent_count_with_its_transaction(process: BrokerProcess,
         wanted = [confluent.TopicPartition(TOPIC, 0, offset)]
         producer.send_offsets_to_transaction(wanted, consumer.consumer_group_metadata(), 30)
         producer.abort_transaction(30) if abort else producer.commit_transaction(30)
-        found: int = consumer.committed(places, timeout=30)[0].offset
+        found: int = consumer.committed(places, timeout=ANSWER)[0].offset
         return found
 
     assert [commit(5, abort=False), commit(9, abort=True), commit(7, abort=False)] == [5, 5, 7]
@@ -144,7 +145,7 @@ def test_a_transaction_that_takes_too_long_is_aborted_for_confluent(process: Bro
     producer = transactional(confluent, address, "slow", timeout_ms=1000)
     producer.begin_transaction()
     write(producer, "late")
-    wait_until(lambda: not _is_open(confluent, address), 30)
+    wait_until(lambda: not _is_open(confluent, address))
     with pytest.raises(confluent.KafkaException):
         producer.commit_transaction(30)
     assert committed(confluent, address) == []

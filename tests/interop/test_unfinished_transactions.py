@@ -21,10 +21,10 @@ from kclient.records import RecordBatch, read_batches
 from refbroker.coordinators.transactions.states import TransactionState as Stored
 from tests.support.broker_process import BrokerProcess
 from tests.support.kafka.cluster import KafkaCluster
+from tests.support.patience import CHANGE
 from tests.support.waiting import wait_until
 
 PLACE, GROUP = TopicPartition("paid", 0), "group"
-SECONDS = 60.0
 SHORT_MS = 10_000
 SETTINGS = {
     "offsets.topic.num.partitions": "2",
@@ -64,7 +64,7 @@ class Directory:
     def producer(self, name: str, timeout_ms: int = 600_000) -> Producer:
         """One that can wait for the next owner."""
         made = Producer(bootstrap_servers=self.address, transactional_id=name, transaction_timeout_ms=timeout_ms)
-        made.init_transactions(SECONDS)
+        made.init_transactions(CHANGE)
         return made
 
     def committed(self) -> list[bytes]:
@@ -112,9 +112,9 @@ def state(admin: Admin, name: str) -> TransactionState:
 
 def write(producer: Producer, value: bytes, offset: int | None = None) -> None:
     """Send a record and wait for it, and commit an offset of the group if there is one."""
-    producer.send(PLACE.topic, value, partition=0).result(SECONDS)
+    producer.send(PLACE.topic, value, partition=0).result(CHANGE)
     if offset is not None:
-        producer.send_offsets_to_transaction({PLACE: offset}, ConsumerGroupMetadata(GROUP), SECONDS)
+        producer.send_offsets_to_transaction({PLACE: offset}, ConsumerGroupMetadata(GROUP), CHANGE)
 
 
 def group_offset(admin: Admin) -> int | None:
@@ -141,14 +141,14 @@ def test_what_is_open_goes_on_or_is_aborted_in_time(tmp_path: Path, first: str, 
         write(short, b"too late", 3)
         assert state(admin, "short") is TransactionState.ONGOING
     with directory.owned_by(second) as admin, finished, long, short:
-        wait_until(lambda: state(admin, "short") is TransactionState.COMPLETE_ABORT, SECONDS)
+        wait_until(lambda: state(admin, "short") is TransactionState.COMPLETE_ABORT, CHANGE)
         # The other one still holds it where its transaction began.
         assert ends(admin)[0] == stable
         assert group_offset(admin) == 1
         assert directory.committed() == [b"committed"]
         write(long, b"second half", 4)
         assert state(admin, "long") is TransactionState.ONGOING
-        long.commit_transaction(SECONDS)
+        long.commit_transaction(CHANGE)
         wait_for_markers(admin)
         assert group_offset(admin) == 4
         with finished.transaction():
@@ -156,7 +156,7 @@ def test_what_is_open_goes_on_or_is_aborted_in_time(tmp_path: Path, first: str, 
         wait_for_markers(admin)
         assert directory.committed() == [b"committed", b"first half", b"second half", b"committed later"]
         with pytest.raises(KafkaError):
-            short.commit_transaction(SECONDS)
+            short.commit_transaction(CHANGE)
 
 
 @pytest.mark.parametrize("commit", [True, False], ids=["commit", "abort"])
@@ -171,7 +171,7 @@ def test_what_is_decided_is_completed(tmp_path: Path, first: str, second: str, c
             producer = stack.enter_context(directory.producer("id"))
             producer.begin_transaction()
             write(producer, b"decided", 5)
-            producer.commit_transaction(SECONDS) if commit else producer.abort_transaction(SECONDS)
+            producer.commit_transaction(CHANGE) if commit else producer.abort_transaction(CHANGE)
             wait_until(lambda: state(admin, "id") is outcome)
 
         def is_complete(batch: RecordBatch) -> bool:
@@ -182,7 +182,7 @@ def test_what_is_decided_is_completed(tmp_path: Path, first: str, second: str, c
         for topic in (PLACE.topic, "__consumer_offsets"):
             assert directory.cut(topic, lambda batch: batch.is_control) == 1
         with directory.owned_by(second) as admin:
-            wait_until(lambda: state(admin, "id") is outcome, SECONDS)
+            wait_until(lambda: state(admin, "id") is outcome, CHANGE)
             if second == "kafka" and ends(admin) == (0, 1):
                 pytest.skip(
                     "Kafka wrote no markers: where it has elected no leader yet it takes a partition for deleted"
@@ -190,7 +190,7 @@ def test_what_is_decided_is_completed(tmp_path: Path, first: str, second: str, c
             assert ends(admin) == (2, 2)
             assert group_offset(admin) == (5 if commit else None)
             assert directory.committed() == [b"decided"] * commit
-            with producer.transaction(SECONDS):
+            with producer.transaction(CHANGE):
                 write(producer, b"next")
             wait_for_markers(admin)
             assert directory.committed() == [b"decided"] * commit + [b"next"]

@@ -23,6 +23,7 @@ from kclient.protocol.messages.list_offsets import ListOffsetsRequest
 from kclient.protocol.messages.offset_fetch import OffsetFetchRequest
 from kclient.records import parse_control_record, read_batches
 from tests.interop.plays import Play, two_brokers
+from tests.support.patience import CHANGE
 from tests.support.raw_producer import NOTHING, RawProducer
 from tests.support.waiting import wait_until
 
@@ -171,7 +172,7 @@ def two_coordinators(folder: Path) -> Iterator[tuple[str, str]]:
                     found = play.ask(FindCoordinatorRequest(key_type=TRANSACTION, coordinator_keys=["t"]), 4)
                     return found.coordinators[0].error_code == 0 and not RawProducer(play.ask, "t").init().error_code
 
-                wait_until(ready, 60)
+                wait_until(ready, CHANGE)
         yield pair
 
 

@@ -16,8 +16,8 @@ from typing import Any, Protocol
 from kclient import ConsumerGroupMetadata, Producer, TopicPartition
 from kclient.errors import InvalidProducerEpochError, ProducerFencedError
 from tests.support.kafka.jars import TOOL_FLAGS, classpath
+from tests.support.patience import ANSWER
 
-SECONDS = 30.0
 PROGRAM = Path(__file__).with_name("java") / "TransactionalProducer.java"
 
 
@@ -61,7 +61,7 @@ class Kclient:
 
     def __init__(self, bootstrap_servers: str, name: str) -> None:
         self._producer = Producer(bootstrap_servers=bootstrap_servers, transactional_id=name, linger_ms=0)
-        self._producer.init_transactions(SECONDS)
+        self._producer.init_transactions(ANSWER)
 
     def begin(self) -> None:
         with _kclient_errors():
@@ -69,24 +69,24 @@ class Kclient:
 
     def send(self, topic: str, partition: int, value: str) -> None:
         with _kclient_errors():
-            self._producer.send(topic, value.encode(), partition=partition).result(SECONDS)
+            self._producer.send(topic, value.encode(), partition=partition).result(ANSWER)
 
     def offsets(self, group: str, topic: str, partition: int, offset: int) -> None:
         with _kclient_errors():
             self._producer.send_offsets_to_transaction(
-                {TopicPartition(topic, partition): offset}, ConsumerGroupMetadata(group), SECONDS
+                {TopicPartition(topic, partition): offset}, ConsumerGroupMetadata(group), ANSWER
             )
 
     def commit(self) -> None:
         with _kclient_errors():
-            self._producer.commit_transaction(SECONDS)
+            self._producer.commit_transaction(ANSWER)
 
     def abort(self) -> None:
         with _kclient_errors():
-            self._producer.abort_transaction(SECONDS)
+            self._producer.abort_transaction(ANSWER)
 
     def close(self) -> None:
-        self._producer.close(SECONDS)
+        self._producer.close(ANSWER)
 
 
 @contextmanager
@@ -118,7 +118,7 @@ class Confluent:
         self._kafka = confluent_kafka
         options = {"bootstrap.servers": bootstrap_servers, "transactional.id": name, "linger.ms": 0, "log_level": 0}
         self._producer = confluent_kafka.Producer(options)
-        self._producer.init_transactions(SECONDS)
+        self._producer.init_transactions(ANSWER)
 
     def begin(self) -> None:
         with _confluent_errors():
@@ -133,7 +133,7 @@ class Confluent:
 
         with _confluent_errors():
             self._producer.produce(topic, value.encode(), partition=partition, on_delivery=delivered)
-            assert self._producer.flush(SECONDS) == 0
+            assert self._producer.flush(ANSWER) == 0
             if failed:
                 raise self._kafka.KafkaException(failed[0])
 
@@ -141,16 +141,16 @@ class Confluent:
         consumer = self._kafka.Consumer({"bootstrap.servers": "localhost:1", "group.id": group, "log_level": 0})
         wanted = [self._kafka.TopicPartition(topic, partition, offset)]
         with _confluent_errors():
-            self._producer.send_offsets_to_transaction(wanted, consumer.consumer_group_metadata(), SECONDS)
+            self._producer.send_offsets_to_transaction(wanted, consumer.consumer_group_metadata(), ANSWER)
         consumer.close()
 
     def commit(self) -> None:
         with _confluent_errors():
-            self._producer.commit_transaction(SECONDS)
+            self._producer.commit_transaction(ANSWER)
 
     def abort(self) -> None:
         with _confluent_errors():
-            self._producer.abort_transaction(SECONDS)
+            self._producer.abort_transaction(ANSWER)
 
     def close(self) -> None:
         """It is closed with its last reference."""
@@ -176,7 +176,7 @@ class Aiokafka:
         from aiokafka.errors import ProducerFenced  # type: ignore[import-untyped]
 
         try:
-            self._loop.run_until_complete(asyncio.wait_for(call(), SECONDS))
+            self._loop.run_until_complete(asyncio.wait_for(call(), ANSWER))
         except ProducerFenced as error:
             raise Fenced from error
 
@@ -259,7 +259,7 @@ class Java:
         assert self._process.stdout is not None
         self._process.stdin.close()
         try:
-            self._process.wait(SECONDS)
+            self._process.wait(ANSWER)
         finally:
             self._process.kill()
             self._process.wait()

@@ -1,6 +1,6 @@
 """A group whose members come, go, die and dawdle, whose coordinator moves, on a network that fails: one seeded run.
 
-What is done at random is the same for both protocols, but for what each of them knows besides (`disturb`). Left out:
+What is done at random is the same for both protocols, but for what each of them knows besides (`disturb`). Elsewhere:
 offsets, and groups of many (`test_group_of_twenty`).
 """
 

@@ -11,8 +11,10 @@ from typing import Any
 
 from kclient.config import ConsumerConfig
 from kclient.consumer.assignment.partition_state import FetchState
-from kclient.consumer.committed.group_offsets import GroupOffsets
+from kclient.consumer.committed.callbacks import CommitCallbacks
+from kclient.consumer.committed.wiring import wire_group_offsets
 from kclient.errors import KafkaError, NotCoordinatorError
+from kclient.net.operation import Operation
 from kclient.protocol import Message
 from kclient.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from kclient.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
@@ -118,23 +120,21 @@ class Reader(Owner):
             group_instance_id=options.get("group_instance_id"),
         )
         engine, group = self.engine, self.group
-        self.offsets = GroupOffsets(
+        self.offsets = wire_group_offsets(
             config,
+            engine,
             self.subscription,
             group.coordinator,
             group.member,
-            engine.metadata,
-            engine.nodes,
-            lambda: None,
+            place=lambda: None,
             random=random.Random(simulation.random.random()),
-            metrics=engine.metrics,
-            submit=engine.submit,
-            run_soon=None,
-            wake=self._wake,
+            callbacks=CommitCallbacks(None, self._wake),
         )
         for manager in self.offsets.managers:
             engine.add(manager)
-        group.coordination.commits = self.offsets
+
+    def commit_before_rebalance(self, deadline: float) -> Operation[bool]:
+        return self.offsets.commit_before_rebalance(deadline)
 
     def poll(self, timeout: float = 0.0) -> bool | None:
         if self._running is None:

@@ -20,8 +20,9 @@ from kclient.types import TopicPartition
 from tests.sim.readers import CommittingCluster, Reader
 from tests.support.engines.groups import Owner
 from tests.support.engines.network import NO_FAULTS, Faults, Simulation
+from tests.support.patience import GUARD
 
-ROUNDS = int(os.environ.get("KCLIENT_SIM_ROUNDS", "60"))
+ROUNDS = int(os.environ.get("KCLIENT_SIM_ROUNDS", "12"))
 MEMBERS = 20
 
 # A commit that reaches the coordinator after its client gave it up and sent a newer one could not be told from one
@@ -50,6 +51,9 @@ GROUPS: dict[str, Sequence[Sequence[str]]] = {
     "both-ways": [("cooperative-sticky", "range,cooperative-sticky", "cooperative-sticky,sticky")],
     "upgrade": UPGRADE,
 }
+
+MARKS = {"mixed": pytest.mark.nightly, "both-ways": pytest.mark.nightly}
+"""Groups that take as long as all others together; the others agree in the same ways."""
 
 
 class Run:
@@ -192,9 +196,9 @@ class Run:
             self.simulation.run(0.5)
 
 
-@pytest.mark.timeout(0 if ROUNDS > 60 else 60)
+@pytest.mark.timeout(GUARD + 10 * ROUNDS)
 @pytest.mark.parametrize("static", [0.0, 0.5], ids=["dynamic", "static"])
-@pytest.mark.parametrize("kind", GROUPS)
+@pytest.mark.parametrize("kind", [pytest.param(kind, marks=MARKS.get(kind, ())) for kind in GROUPS])
 def test_no_two_of_twenty_members_own_a_partition_and_no_offset_goes_back(
     kind: str, static: float, rng: random.Random
 ) -> None:

@@ -21,8 +21,9 @@ from kclient.consumer.assignment.fetch_buffer import FetchBuffer
 from kclient.consumer.assignment.partition_state import FetchState
 from kclient.consumer.assignment.reset import EARLIEST
 from kclient.consumer.assignment.subscription import Subscription
-from kclient.consumer.committed.group_offsets import GroupOffsets
-from kclient.consumer.group.classic.states import Generation
+from kclient.consumer.committed.callbacks import CommitCallbacks
+from kclient.consumer.committed.wiring import wire_group_offsets
+from kclient.consumer.group.generation import Generation
 from kclient.errors import (
     CommitFailedError,
     KafkaError,
@@ -158,25 +159,20 @@ class Client:
             default_api_timeout_ms=60_000,
         )
         engine = self.engine = simulation.engine(config)
-        self.subscription = Subscription(FetchBuffer(), EARLIEST, in_group=True)
+        self.subscription = Subscription(FetchBuffer(), EARLIEST, in_group=True, on_change=engine.wakeup)
         self.subscription.topics = ("t",)
-        self.subscription.on_change = engine.wakeup
         engine.metadata.add_topic("t")
         jitter = random.Random(seed)
         self.coordinator = Coordinator("g", GROUP, engine.nodes, config, random=jitter)
-        self.offsets = GroupOffsets(
+        self.offsets = wire_group_offsets(
             config,
+            engine,
             self.subscription,
             self.coordinator,
             self,
-            engine.metadata,
-            engine.nodes,
-            lambda: None,
+            place=lambda: None,
             random=jitter,
-            metrics=engine.metrics,
-            submit=engine.submit,
-            run_soon=None,
-            wake=lambda: None,
+            callbacks=CommitCallbacks(None, lambda: None),
         )
         for manager in (*self.offsets.managers, self.coordinator):
             engine.add(manager)
@@ -184,7 +180,7 @@ class Client:
     def generation_now(self) -> Generation | None:
         return self.generation
 
-    def refused(self, generation: Generation, error: KafkaError, now: float) -> None:
+    def on_refused(self, generation: Generation, error: KafkaError, now: float) -> None:
         """The test knows whose the partitions are."""
 
     def poll(self, count: int) -> None:

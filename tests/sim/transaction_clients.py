@@ -20,9 +20,11 @@ from kclient.net.backoff import retry_backoff
 from kclient.net.cluster import Cluster
 from kclient.net.deadline import Deadline
 from kclient.net.operation import Pause, Result
+from kclient.net.requesting import Requester
 from kclient.producer.batch import ProducerBatch
 from kclient.producer.implementation import Accumulator
 from kclient.producer.measures import Measures
+from kclient.producer.result import BatchResult
 from kclient.producer.sender import Sender
 from kclient.producer.transactions import TransactionManager
 from kclient.producer.transactions.seams import PendingCall
@@ -67,7 +69,7 @@ class Outlet:
         self.lock = threading.Lock()
         self._wake = wake
 
-    def settled(self, batch: ProducerBatch, callbacks: list[Any]) -> None:
+    def settled(self, result: BatchResult, callbacks: list[Any]) -> None:
         self._wake()
 
     def call_back(self, future: Any, callback: Callable[[Any], None]) -> None:
@@ -98,6 +100,7 @@ class SimulatedProducer:
             batch_size=config.batch_size,
             max_request_size=config.max_request_size,
             linger=config.linger_ms / 1000,
+            time_ms=lambda: int(simulation.now * 1000),
             ignore_keys=False,
             seed=1,
         )
@@ -219,15 +222,15 @@ class SimulatedAdmin(AdminCore):
 
     def __init__(self, simulation: Simulation, wake: Callable[[], None]) -> None:
         self.config = AdminConfig.from_options(OPTIONS)
-        self._backoff = retry_backoff(self.config, random.Random(simulation.random.random()))
-        self.engine = simulation.engine(self.config)
+        backoff = retry_backoff(self.config, random.Random(simulation.random.random()))
+        Requester.__init__(self, simulation.engine(self.config), backoff, self.config.request_timeout_ms / 1000)
         self._simulation = simulation
         self._wake = wake
 
     def complete(self, prepared: PreparedTransaction, commit: bool) -> Program:
         """See Admin.complete_transaction; raises as it does."""
-        # An hour of the real clock; how long it may really take is the program's to say.
-        deadline = Deadline("complete_transaction()", 3600, lambda: None)
+        # How long the call may take is the program's to say.
+        deadline = Deadline("complete_transaction()", 2 * CALL_SECONDS, lambda: None, self.engine.clock)
         operation = complete_transaction(self, prepared, commit, deadline)
         outcome: Any = None
         failure: Exception | None = None

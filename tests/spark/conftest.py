@@ -61,7 +61,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if item.get_closest_marker("spark") is None:
             continue
-        item.add_marker(pytest.mark.timeout(240))
         # PySpark warns of the versions of pandas it was tried with, and leaves sockets to Python to close.
         item.add_marker(pytest.mark.filterwarnings("ignore::FutureWarning:pyspark", "ignore::ResourceWarning:pyspark"))
         if reason is not None:

@@ -19,6 +19,7 @@ import psutil
 import pytest
 
 from tests.spark.conftest import PROJECT, SESSION
+from tests.support.patience import PROCESS
 from tests.support.reading import committed
 from tests.support.waiting import wait_until
 
@@ -31,7 +32,6 @@ pytestmark = pytest.mark.spark
 
 SHORT, LONG = 5, 30
 """Seconds that transactions may be open: less than any wait, and more than a batch takes on a busy machine."""
-START_SECONDS = 200.0
 """A session starts in five; on a machine that does much else it takes its time."""
 
 WHERE = [
@@ -124,7 +124,7 @@ def kill_at(made: Copy, folder: Path, step: str, skip: int = 0) -> None:
     made.plan(step, "stop", skip)
     application = start(made.job, folder)
     try:
-        wait_until(lambda: made.happened or application.poll() is not None, START_SECONDS)
+        wait_until(lambda: made.happened or application.poll() is not None, PROCESS)
         assert made.happened, (folder / "application.log").read_text()[-3000:]
     finally:
         # One that ended by itself has no process any more; the assertion shows what it said.
@@ -196,7 +196,6 @@ def test_a_query_that_failed_goes_on_from_its_checkpoint_and_every_row_is_there_
     made.check()
 
 
-@pytest.mark.timeout(400)
 @pytest.mark.parametrize("step", WHERE)
 @pytest.mark.parametrize("tasks", [1, 4])
 def test_an_application_that_was_killed_goes_on_from_its_checkpoint_and_every_row_is_there_once(
@@ -209,7 +208,6 @@ def test_an_application_that_was_killed_goes_on_from_its_checkpoint_and_every_ro
     made.check()
 
 
-@pytest.mark.timeout(400)
 @pytest.mark.parametrize("step", ["before commit_transaction", "after commit_transaction"])
 def test_an_application_that_was_killed_in_its_first_batch_begins_again_and_every_row_is_there_once(
     spark: SparkSession, copy: Callable[..., Copy], tmp_path: Path, step: str
@@ -220,7 +218,6 @@ def test_an_application_that_was_killed_in_its_first_batch_begins_again_and_ever
     made.check()
 
 
-@pytest.mark.timeout(400)
 @pytest.mark.parametrize("step", ["before commit_transaction", "after commit_transaction"])
 def test_an_application_with_state_that_was_killed_goes_on_with_it_and_every_row_is_there_once(
     spark: SparkSession, copy: Callable[..., Copy], tmp_path: Path, step: str
@@ -310,13 +307,12 @@ def test_a_batch_whose_transactions_time_out_after_it_was_decided_never_counts_a
     made.check()
 
 
-@pytest.mark.timeout(400)
 def test_speculative_execution_is_refused(copy: Callable[..., Copy], tmp_path: Path) -> None:
     made = copy(1)
     made.job.configs["spark.speculation"] = "true"
     application = start(made.job, tmp_path)
     try:
-        assert application.wait(START_SECONDS) != 0
+        assert application.wait(PROCESS) != 0
     finally:
         if application.poll() is None:
             kill_all(application)

@@ -52,7 +52,6 @@ def test_a_task_that_does_not_know_its_batch_says_what_is_missing(missing: str) 
         choose_delivery(options(), columns()).write(iter([]), Context(**properties))
 
 
-@pytest.mark.timeout(20)
 def test_a_task_that_finds_no_broker_fails_within_the_time_that_other_writes_have() -> None:
     # Time enough for the connection to be refused, which the error tells.
     delivery = choose_delivery(options(**{"kafka.max.block.ms": "2000"}), columns())
@@ -64,7 +63,6 @@ def test_a_task_that_finds_no_broker_fails_within_the_time_that_other_writes_hav
     CLIENTS.close()
 
 
-@pytest.mark.timeout(20)
 def test_a_driver_that_finds_no_broker_fails_within_the_same_time() -> None:
     settings = Settings(
         client={"bootstrap.servers": "127.0.0.1:1", "max.block.ms": "300"}, query="q", decision_topic="t"

@@ -42,7 +42,6 @@ def windows(servers: str, folder: Path, flights: int) -> int:
     return int(told[1].replace(",", ""))
 
 
-@pytest.mark.timeout(600)
 def test_a_second_run_goes_on_where_the_first_stopped(bootstrap_servers: str, tmp_path: Path) -> None:
     first = windows(bootstrap_servers, tmp_path, 3500)
     assert (tmp_path / "delays.png").read_bytes().startswith(b"\x89PNG")

@@ -14,6 +14,7 @@ from kclient import Admin, NewPartitions, NewTopic, Producer, TopicPartition
 from kclient.spark.offsets import from_json
 from kclient.spark.progress import lag
 from refbroker.testing import RefBroker
+from tests.support.patience import NEVER_MS, PROCESS
 from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -24,8 +25,6 @@ if TYPE_CHECKING:
     from kclient.types import ConsumerRecord
 
 pytestmark = pytest.mark.spark
-
-SECONDS = 120.0
 
 
 class Stream:
@@ -57,7 +56,7 @@ class Stream:
         """To the end of what is there; returns the micro-batches that had rows."""
         before = len(self.batches)
         query = self.start({"availableNow": True}, dotted, **options)
-        assert query.awaitTermination(SECONDS)
+        assert query.awaitTermination(PROCESS)
         return [batch for batch in self.batches[before:] if batch]
 
     @property
@@ -107,7 +106,7 @@ def wait_for(query: StreamingQuery, condition: Callable[[], bool]) -> None:
             raise AssertionError(query.exception())
         return condition()
 
-    wait_until(done, SECONDS)
+    wait_until(done, PROCESS)
 
 
 def test_a_query_goes_on_where_its_checkpoint_is(
@@ -182,7 +181,7 @@ def test_a_single_trigger_reads_all_and_heeds_no_limit(
     topic = make_topic()
     send(topic, range(50))
     query = stream.start({"once": True}, subscribe=topic, startingOffsets="earliest", maxOffsetsPerTrigger=10)
-    assert query.awaitTermination(SECONDS)
+    assert query.awaitTermination(PROCESS)
     assert [len(batch) for batch in stream.batches] == [50]
 
 
@@ -282,7 +281,7 @@ def test_a_stream_is_written_to_another_topic(
     frame = stream.load(subscribe=topic, startingOffsets="earliest").select("key", "value", "partition")
     writer = frame.writeStream.format("kclient").option("kafka.bootstrap.servers", bootstrap_servers)
     writer = writer.option("topic", copy).option("checkpointLocation", str(stream.checkpoint))
-    assert writer.trigger(availableNow=True).start().awaitTermination(SECONDS)
+    assert writer.trigger(availableNow=True).start().awaitTermination(PROCESS)
     assert [(one.partition, one.value) for one in consumed(copy)] == [
         (one.partition, one.value) for one in consumed(topic)
     ]
@@ -347,12 +346,9 @@ def test_a_query_goes_on_when_kafka_comes_back(go_down: Callable[..., Outage]) -
 
 
 def test_a_query_stops_at_once_while_kafka_is_down(go_down: Callable[..., Outage]) -> None:
-    outage = go_down()
+    outage = go_down(kafka_default_api_timeout_ms=str(NEVER_MS))
     outage.wait_until_noticed()
-    began = time.monotonic()
     outage.query.stop()
-    # The time that a call of Kafka has is a minute.
-    assert time.monotonic() - began < 30
     assert not outage.query.isActive
     assert outage.query.exception() is None
     outage.kafka.start()
@@ -365,7 +361,7 @@ def test_a_query_fails_when_kafka_stays_away(go_down: Callable[..., Outage]) -> 
 
     outage = go_down(kafka_default_api_timeout_ms="4000")
     with pytest.raises(StreamingQueryException, match=f"Kafka on {outage.kafka.bootstrap_servers} did not answer: "):
-        outage.query.awaitTermination(SECONDS)
+        outage.query.awaitTermination(PROCESS)
     outage.kafka.start()
     outage.query = outage.start()
     outage.read_rest()

@@ -21,6 +21,7 @@ from kclient.spark.schema import COLUMNS, arrow_schema
 from kclient.spark.tasks import read_task
 from tests.spark.conftest import fill
 from tests.support.logs import told_by_spark
+from tests.support.patience import ANSWER
 from tests.support.waiting import wait_until
 
 pytest.importorskip("pyarrow")
@@ -299,7 +300,7 @@ def test_an_open_transaction_ends_what_is_read_committed(
     with Producer(bootstrap_servers=bootstrap_servers, transactional_id=topic) as producer:
         producer.init_transactions()
         producer.begin_transaction()
-        producer.send(topic, b"open").result(timeout=20)
+        producer.send(topic, b"open").result(timeout=ANSWER)
         assert reader.offsets(committed, subscribe=topic) == {0: list(range(10))}
         assert reader.offsets(subscribe=topic) == {0: list(range(11))}
         producer.abort_transaction()
@@ -317,7 +318,7 @@ def test_a_batch_that_ends_beyond_an_open_transaction_waits_for_its_end(
     with Producer(bootstrap_servers=bootstrap_servers, transactional_id=topic) as producer:
         producer.init_transactions()
         producer.begin_transaction()
-        producer.send(topic, b"open").result(timeout=20)
+        producer.send(topic, b"open").result(timeout=ANSWER)
         with pytest.raises(SourceError, match=r"nothing came of .*-0 from offset 10 .*the task reads up to 11"):
             # Nothing is to be read within that time: how fast the broker is does not matter.
             reader.rows({**committed, "kafkaConsumer.pollTimeoutMs": "200"}, **asked, **rest)
@@ -344,7 +345,7 @@ def test_gaps_of_compaction_are_no_loss(
         return len(offsets) < offsets[-1] / 2
 
     send(200)
-    wait_until(compacted, seconds=40)
+    wait_until(compacted)
     end = consumed(topic)[-1].offset + 1
     bounds = {"startingOffsets": json.dumps({topic: {"0": 0}}), "endingOffsets": json.dumps({topic: {"0": end}})}
     before = reader.offsets(subscribe=topic, **bounds)[0]

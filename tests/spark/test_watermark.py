@@ -17,6 +17,7 @@ from kclient.spark.options import ReadOptions
 from kclient.spark.watermark import DISCOVERY, FRESH, PAUSE, Ends, Watermark
 from kclient.types import PartitionInfo, TopicPartition
 from tests.spark.conftest import Clock
+from tests.support.patience import ANSWER
 from tests.support.waiting import wait_until
 
 A, B = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -197,7 +198,7 @@ def test_stop_ends_the_thread_and_who_waits(open_watermark: Any, ask: Any) -> No
         answer.result(20)
     assert not ends.closed.is_set()
     ends.let_pass()
-    assert ends.closed.wait(20)
+    assert ends.closed.wait(ANSWER)
 
 
 # -- what a look asks

@@ -13,7 +13,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-START_SECONDS = 30.0
+from tests.support.patience import PROCESS
+
 READY = re.compile(r"refbroker ready on (\S+:\d+)")
 
 
@@ -25,6 +26,7 @@ class BrokerProcess:
         port: 0 for a free one.
         settings: broker settings, in Kafka's own names.
         options: more of the command line.
+        imports_from: the folder of another installation to run; by default this one.
 
     Attributes:
         lines: what it has said when it was ready.
@@ -37,7 +39,9 @@ class BrokerProcess:
         port: int = 0,
         settings: dict[str, str] | None = None,
         options: Sequence[str] = (),
+        imports_from: Path | None = None,
     ) -> None:
+        self._imports_from = imports_from
         self.data_directory = data_directory
         self.bootstrap_servers = ""
         self.output_file = data_directory.with_suffix(".out")
@@ -50,13 +54,18 @@ class BrokerProcess:
         ]
 
     def __enter__(self) -> Self:
+        environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
+        if self._imports_from is not None:
+            environment["PYTHONPATH"] = str(self._imports_from)
         with open(self.output_file, "ab") as errors:
             self._process = subprocess.Popen(
                 self._command,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=errors,
-                env={**os.environ, "PYTHONUNBUFFERED": "1"},
+                env=environment,
+                # `-m` looks in the working directory first.
+                cwd=self._imports_from,
             )
         try:
             self.bootstrap_servers = self._wait_until_ready()
@@ -77,13 +86,13 @@ class BrokerProcess:
 
     def wait(self) -> int:
         """Wait until it ends by itself, and return its exit status."""
-        return self._process.wait(30)
+        return self._process.wait(PROCESS)
 
     def stop(self, *, kill: bool = False) -> int:
         """End it, in order (SIGTERM) or at once (SIGKILL), and return its exit status."""
         self._process.kill() if kill else self._process.terminate()
         try:
-            return self._process.wait(30)
+            return self._process.wait(PROCESS)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
@@ -94,7 +103,7 @@ class BrokerProcess:
 
     def _wait_until_ready(self) -> str:
         assert self._process.stdout is not None
-        deadline = time.monotonic() + START_SECONDS
+        deadline = time.monotonic() + PROCESS
         said = b""
         with selectors.DefaultSelector() as selector:
             selector.register(self._process.stdout, selectors.EVENT_READ)

@@ -6,6 +6,8 @@ import os
 import subprocess
 import sys
 
+from tests.support.patience import PROCESS
+
 
 class Cli:
     """Runs `kclient` with the cluster in its environment."""
@@ -19,7 +21,7 @@ class Cli:
             input=stdin,
             capture_output=True,
             env=self.environment,
-            timeout=50,
+            timeout=PROCESS,
             check=False,
         )
 

@@ -242,7 +242,6 @@ class Model:
 
     def _on_room(self) -> None:
         self.room_signals += 1
-        self.fetcher.look_again()
 
     # -- the cluster
 

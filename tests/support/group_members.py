@@ -17,8 +17,9 @@ from kclient.protocol.messages.find_coordinator import FindCoordinatorRequest
 from kclient.protocol.messages.join_group import JoinGroupRequest
 from kclient.protocol.messages.sync_group import SyncGroupRequest
 from kclient.types import TopicPartition
+from tests.support.patience import ANSWER
+from tests.support.waiting import result_of
 
-TIMEOUT = 20.0
 NOT_YET = (14, 15, 16)  # the coordinator loads, is not there, is another
 MEMBER_ID_REQUIRED = 79
 CLIENT_ID = "member-of-a-test"
@@ -131,4 +132,4 @@ class GroupMembers:
                 return answer
 
     def _call(self, node: int, kind: Any, request: Any) -> Any:
-        return self._engine.call(node, kind, lambda version: request, timeout=TIMEOUT).result(TIMEOUT + 1)
+        return result_of(self._engine.call(node, kind, lambda version: request, timeout=ANSWER), ANSWER + 1)

@@ -12,11 +12,11 @@ from pathlib import Path
 from kclient import Admin, Consumer, NewTopic, Producer, TopicPartition
 from tests.support.broker_process import BrokerProcess
 from tests.support.kafka.cluster import free_ports
+from tests.support.patience import GUARD, PROCESS
 
 KILLS = int(os.environ.get("KCLIENT_KILLS", "5"))
-TIMEOUT = 60 + 15 * KILLS
+TIMEOUT = GUARD + 15 * KILLS
 PARTITIONS = 3
-SECONDS = 120.0
 SETTINGS = {
     "log.flush.interval.messages": "1",
     "log.segment.bytes": "1048576",
@@ -54,7 +54,7 @@ class Load:
     def wait_for(self, count: int, serve: Callable[[], object]) -> None:
         """Wait until so many are acknowledged; `serve` is called in between."""
         with self._changed:
-            for _ in range(int(SECONDS * 10)):
+            for _ in range(int(PROCESS * 10)):
                 if self._acknowledged >= count:
                     return
                 self._changed.release()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import random
 import threading
 from collections.abc import Callable
@@ -13,9 +14,11 @@ from kclient.errors import KafkaError
 from kclient.metrics import Metrics
 from kclient.net.cluster import Cluster, TopicInfo
 from kclient.net.manager import Request
+from kclient.net.runtime import system_time_ms
 from kclient.producer import accumulator as pure
 from kclient.producer.batch import ProducerBatch
 from kclient.producer.measures import Measures
+from kclient.producer.result import BatchResult
 from kclient.producer.sender import Sender
 from kclient.producer.transactions import TransactionManager
 from kclient.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
@@ -30,9 +33,7 @@ def implementations() -> list[Any]:
     """The twins of the accumulator that are there; the compiled one takes compiled batch builders only."""
     if IMPLEMENTATION != "compiled":
         return [pure]
-    from kclient.producer import _hot
-
-    return [pure, _hot]
+    return [pure, importlib.import_module("kclient.producer._hot")]
 
 
 class FakeNodes:
@@ -60,6 +61,9 @@ class FakeNodes:
 
     def api_version(self, node: int, request_type: Any) -> int | None:
         return None
+
+    def dedicate(self, node: Node) -> int:
+        raise NotImplementedError("a producer asks for no connection of its own")
 
 
 class FakeMetadata:
@@ -92,11 +96,11 @@ class Outlet:
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
-        self.done: list[ProducerBatch] = []
+        self.done: list[BatchResult] = []
         self.called: list[Any] = []
 
-    def settled(self, batch: ProducerBatch, callbacks: list[Any]) -> None:
-        self.done.append(batch)
+    def settled(self, result: BatchResult, callbacks: list[Any]) -> None:
+        self.done.append(result)
         for future, callback in callbacks:
             callback(future)
 
@@ -116,6 +120,7 @@ class Model:
         leaders: list[int | None] | None = None,
         *,
         with_id: bool = True,
+        time_ms: Callable[[], int] = system_time_ms,
         **options: Any,
     ) -> None:
         self.config = ProducerConfig.from_options({"linger_ms": 0, **options})
@@ -134,6 +139,7 @@ class Model:
             batch_size=self.config.batch_size,
             max_request_size=self.config.max_request_size,
             linger=self.config.linger_ms / 1000,
+            time_ms=time_ms,
             ignore_keys=self.config.partitioner_ignore_keys,
             seed=1,
         )
@@ -198,6 +204,7 @@ class Model:
     def batches(self, request: Request) -> dict[int, RecordBatch]:
         """What a Produce request carries, by partition."""
         message = request.build(12)
+        assert isinstance(message, ProduceRequest)
         found = {}
         for topic in message.topic_data:
             for data in topic.partition_data:

@@ -21,9 +21,8 @@ from kclient.protocol.messages.produce import ProduceRequest
 from kclient.protocol.messages.update_features import UpdateFeaturesRequest
 from kclient.types import PreparedTransaction
 from tests.support.raw_producer import RawProducer, error_codes
-from tests.support.waiting import wait_until
+from tests.support.waiting import result_of, wait_until
 
-TIMEOUT = 20.0
 TIMESTAMP_MS = 1_600_000_000_000
 UPGRADE, DOWNGRADE = 1, 2
 LATEST = 2
@@ -157,4 +156,4 @@ class RawTransactions:
         return answers[0]
 
     def _call(self, node: int, kind: Any, request: Any, maximum_version: int | None = None) -> Any:
-        return self._engine.call(node, kind, lambda version: request, maximum_version=maximum_version).result(TIMEOUT)
+        return result_of(self._engine.call(node, kind, lambda version: request, maximum_version=maximum_version))

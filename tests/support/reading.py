@@ -6,9 +6,8 @@ from typing import Any
 
 from kclient import Consumer, TopicPartition
 from kclient.types import ConsumerRecord
+from tests.support.patience import ANSWER
 from tests.support.waiting import wait_until
-
-SECONDS = 30.0
 
 
 def read_all(bootstrap_servers: str, topic: str, **options: Any) -> list[ConsumerRecord]:
@@ -45,7 +44,7 @@ def committed_records(bootstrap_servers: str, topic: str) -> list[ConsumerRecord
         Consumer(bootstrap_servers=bootstrap_servers) as free,
     ):
         partitions = _partitions(free, topic)
-        wait_until(lambda: held_up.end_offsets(partitions) == free.end_offsets(partitions), SECONDS)
+        wait_until(lambda: held_up.end_offsets(partitions) == free.end_offsets(partitions), ANSWER)
     return read_all(bootstrap_servers, topic, isolation_level="read_committed")
 
 

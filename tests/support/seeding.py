@@ -14,8 +14,9 @@ from kclient.protocol.messages.create_topics import CreateTopicsRequest
 from kclient.protocol.messages.metadata import MetadataRequest
 from kclient.protocol.messages.produce import ProduceRequest
 from kclient.records import BatchBuilder
+from tests.support.patience import ANSWER
+from tests.support.waiting import result_of
 
-TIMEOUT = 20.0
 RETRY = (3, 5, 6, 100)  # unknown topic or id, no leader yet, moved: a topic that was just created takes a moment
 
 
@@ -130,4 +131,4 @@ class Seeder:
         return found.topic_id, {p.partition_index: p.leader_id for p in found.partitions if p.leader_id >= 0}
 
     def _call(self, node: int, kind: Any, build: Callable[[int], Any]) -> Any:
-        return self._engine.call(node, kind, build, timeout=TIMEOUT).result(TIMEOUT + 1)
+        return result_of(self._engine.call(node, kind, build, timeout=ANSWER), ANSWER + 1)

@@ -56,7 +56,7 @@ class Driver:
             answers.append(self.wire.ask(request, version))
             return NOT_NOW.isdisjoint(error_codes(answers[-1]))
 
-        wait_until(is_answered, 30)
+        wait_until(is_answered)
         return answers[-1]
 
     def begin(self) -> None:
@@ -101,7 +101,7 @@ class Driver:
     def _settle(self) -> None:
         names = [producer.transactional_id for producer in self.producers if producer.transactional_id is not None]
         request = DescribeTransactionsRequest(transactional_ids=names)
-        wait_until(lambda: "Prepare" not in repr(self.ask(request, 0)), 30)
+        wait_until(lambda: "Prepare" not in repr(self.ask(request, 0)))
 
     def picture(self) -> list[Any]:
         """What a reader can see, and what is known of the producers, once all that has ended is complete."""

@@ -3,7 +3,7 @@
 Bytes are counted as they are held: a piece of a response keeps the whole response in memory, so
 the response counts until its last piece is drained. Partitions take turns, a piece at a time, and
 the pieces of one partition stay in order; an error is a piece too, so that it is raised after
-everything that came before it. Leaves out decoding (`collector`) and what to fetch (`fetcher`).
+everything that came before it. Elsewhere: decoding (`collector`) and what to fetch (`fetcher`).
 """
 
 from __future__ import annotations
@@ -11,57 +11,9 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
-    from kclient.consumer.assignment.partition_state import PartitionState
-    from kclient.errors import KafkaError
-
-
-class ResponseMemory:
-    """The memory behind the pieces of one response."""
-
-    __slots__ = ("pieces", "size")
-
-    def __init__(self, size: int) -> None:
-        self.size = size
-        self.pieces = 0
-
-
-class FetchedPiece:
-    """What one fetch brought of one partition, or the error it got instead.
-
-    `offset` is where the fetch started; `end_offset` and `end_epoch` what follows its last whole
-    batch, by the batch headers alone.
-    """
-
-    __slots__ = ("aborted", "cursor", "data", "end_epoch", "end_offset", "error", "memory", "offset", "size")
-
-    def __init__(
-        self,
-        offset: int,
-        data: memoryview | bytes,
-        *,
-        end_offset: int,
-        end_epoch: int = -1,
-        aborted: tuple[tuple[int, int], ...] = (),
-        memory: ResponseMemory | None = None,
-        error: KafkaError | None = None,
-    ) -> None:
-        self.offset = offset
-        self.data = data
-        self.size = len(data)
-        self.end_offset = end_offset
-        self.end_epoch = end_epoch
-        self.aborted = aborted
-        self.memory = memory or ResponseMemory(self.size)
-        self.error = error
-        self.cursor: Any = None
-
-
-def error_piece(offset: int, error: KafkaError) -> FetchedPiece:
-    """A piece that raises when it is reached."""
-    return FetchedPiece(offset, b"", end_offset=offset, error=error)
+from kclient.consumer.assignment.fetched_piece import FetchedPiece, ResponseMemory
+from kclient.consumer.assignment.partition_state import PartitionState
 
 
 class FetchBuffer:
@@ -71,6 +23,7 @@ class FetchBuffer:
         lock: guards this buffer and the partition states; held for moments only.
         bytes: memory held by undrained pieces.
         starved: a fetch was held back, for want of room or because of an error; the next release calls `on_room`.
+        releases: grows with each such release.
         waiting: set by the owner before it sleeps; the next piece calls `on_data`.
     """
 
@@ -78,6 +31,7 @@ class FetchBuffer:
         self.lock = threading.RLock()
         self.bytes = 0
         self.starved = False
+        self.releases = 0
         self.waiting = False
         self.on_data = on_data
         self.on_room = on_room
@@ -176,4 +130,5 @@ class FetchBuffer:
     def _room(self) -> None:
         if self.starved:
             self.starved = False
+            self.releases += 1
             self.on_room()

@@ -7,8 +7,8 @@
     FETCHING            has a valid position; records flow unless it is paused
 
 Two places are kept apart: `position`, the next record for the application, and `fetch_offset`, the
-next one to ask the broker for; what lies between is in `pieces`. Leaves out who changes it
-(`subscription`) and locking, which is theirs.
+next one to ask the broker for; what lies between is in `pieces`. Elsewhere: changes to it,
+and their lock (`subscription`).
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ import enum
 from collections import deque
 from typing import TYPE_CHECKING, NamedTuple
 
+from kclient.consumer.assignment.fetched_piece import FetchedPiece
 from kclient.consumer.assignment.reset import ResetPolicy
-from kclient.errors import IllegalStateError
+from kclient.state_machine import StateTable
 from kclient.types import TopicPartition
 
 if TYPE_CHECKING:
     from uuid import UUID
 
-    from kclient.consumer.assignment.fetch_buffer import FetchedPiece
     from kclient.errors import KafkaError
 
 
@@ -38,16 +38,35 @@ class FetchState(enum.Enum):
     FETCHING = "fetching"
 
 
-_ANYWHERE = frozenset({FetchState.AWAITING_RESET, FetchState.AWAITING_VALIDATION, FetchState.FETCHING})
+class FetchEvent(enum.Enum):
+    """What changes the state of a partition."""
 
-TRANSITIONS: dict[FetchState, frozenset[FetchState]] = {
-    FetchState.INITIALIZING: _ANYWHERE | {FetchState.AWAITING_COMMITTED},
-    FetchState.AWAITING_COMMITTED: _ANYWHERE,
-    FetchState.AWAITING_RESET: _ANYWHERE,
-    FetchState.AWAITING_VALIDATION: _ANYWHERE,
-    FetchState.FETCHING: _ANYWHERE,
+    ASK_COMMITTED = "ask for the committed offset"
+    RESET = "reset"
+    OFFSET_FOUND = "offset found"
+    SEEK = "seek"
+    SEEK_AND_VALIDATE = "seek and validate"
+    LEADER_CHANGED = "leader changed"
+    VALIDATED = "validated"
+
+
+_MOVES = {
+    FetchEvent.RESET: FetchState.AWAITING_RESET,
+    FetchEvent.SEEK: FetchState.FETCHING,
+    FetchEvent.SEEK_AND_VALIDATE: FetchState.AWAITING_VALIDATION,
 }
-"""From which state to which; nothing goes back to INITIALIZING, or to a committed offset."""
+
+STATES = StateTable(
+    "partition",
+    {
+        FetchState.INITIALIZING: {FetchEvent.ASK_COMMITTED: FetchState.AWAITING_COMMITTED, **_MOVES},
+        FetchState.AWAITING_COMMITTED: _MOVES,
+        FetchState.AWAITING_RESET: {FetchEvent.OFFSET_FOUND: FetchState.FETCHING, **_MOVES},
+        FetchState.AWAITING_VALIDATION: {FetchEvent.VALIDATED: FetchState.FETCHING, **_MOVES},
+        FetchState.FETCHING: {FetchEvent.LEADER_CHANGED: FetchState.AWAITING_VALIDATION, **_MOVES},
+    },
+)
+"""Nothing goes back to INITIALIZING, or to a committed offset."""
 
 
 class Position(NamedTuple):
@@ -139,19 +158,13 @@ class PartitionState:
     def __repr__(self) -> str:
         return f"<PartitionState {self.tp} {self.state.value} at {self.position}>"
 
-    def move_to(self, state: FetchState) -> None:
+    def change(self, event: FetchEvent) -> None:
         """Change the state.
 
         Raises:
-            IllegalStateError: the table does not allow it.
+            IllegalStateError: the event is not possible in this state.
         """
-        if state not in TRANSITIONS[self.state]:
-            raise IllegalStateError(
-                f"a partition cannot go from {self.state.value} to {state.value}",
-                topic=self.tp.topic,
-                partition=self.tp.partition,
-            )
-        self.state = state
+        self.state = STATES.next_state(self.state, event, str(self.tp))
 
     def failed(self, error: KafkaError) -> None:
         """The owner is given an error instead of records."""

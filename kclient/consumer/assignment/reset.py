@@ -1,6 +1,6 @@
 """Where a partition starts without a valid position: auto_offset_reset, and the offsets' special times.
 
-Leaves out who asks the broker: `offsets` does that.
+Elsewhere: asking the broker (`list_offsets`).
 """
 
 from __future__ import annotations

@@ -12,8 +12,9 @@ import logging
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
-from kclient.consumer.assignment.fetch_buffer import FetchBuffer, error_piece
-from kclient.consumer.assignment.partition_state import FetchState, PartitionState, Position
+from kclient.consumer.assignment.fetch_buffer import FetchBuffer
+from kclient.consumer.assignment.fetched_piece import error_piece
+from kclient.consumer.assignment.partition_state import FetchEvent, FetchState, PartitionState, Position
 from kclient.consumer.assignment.reset import EARLIEST, NONE, ResetPolicy
 from kclient.consumer.assignment.topics import TopicChoice
 from kclient.errors import (
@@ -44,6 +45,7 @@ class Subscription:
         buffer: what was fetched for them.
         policy: where a partition starts that has no position.
         in_group: whether there are committed offsets to start from, and a group assigns what is subscribed to.
+        on_change: called when `version` grew, to wake the network thread.
 
     Attributes:
         version: grows with every change that may call for a request.
@@ -51,10 +53,16 @@ class Subscription:
         choice: what that was derived from, where there are patterns; what its `regex` matches only the brokers
             know.
         errors: what concerns no single partition, to be raised from the owner's next call.
-        on_change: called when `version` grew, to wake the network thread.
     """
 
-    def __init__(self, buffer: FetchBuffer, policy: ResetPolicy, *, in_group: bool = False) -> None:
+    def __init__(
+        self,
+        buffer: FetchBuffer,
+        policy: ResetPolicy,
+        *,
+        in_group: bool = False,
+        on_change: Callable[[], None] = lambda: None,
+    ) -> None:
         self.buffer = buffer
         self.lock = buffer.lock
         self.policy = policy
@@ -65,7 +73,7 @@ class Subscription:
         self.errors: list[KafkaError] = []
         self.choice: TopicChoice | None = None
         self._discovered: set[str] = set()
-        self.on_change: Callable[[], None] = lambda: None
+        self._on_change = on_change
 
     def describe(self) -> str:
         """What is read, for people."""
@@ -133,8 +141,7 @@ class Subscription:
         """Read on from an offset; with the epoch of the record before it, the log is checked for truncation."""
         with self.lock:
             state = self.state(tp)
-            target = FetchState.FETCHING if epoch < 0 else FetchState.AWAITING_VALIDATION
-            self._move(state, Position(offset, epoch), target)
+            self._move(state, Position(offset, epoch), FetchEvent.SEEK if epoch < 0 else FetchEvent.SEEK_AND_VALIDATE)
 
     def request_reset(self, tp: TopicPartition, policy: ResetPolicy) -> None:
         """Look up where to go on by a policy."""
@@ -182,7 +189,7 @@ class Subscription:
         else:
             _log.warning("%s: truncated; going on from %d, where it diverges", state.tp, divergent.offset)
             # The answer is as old as the wait for the owner: the log may have been cut once more since.
-            self._move(state, Position(divergent.offset, divergent.leader_epoch), FetchState.AWAITING_VALIDATION)
+            self._move(state, Position(divergent.offset, divergent.leader_epoch), FetchEvent.SEEK_AND_VALIDATE)
 
     def out_of_range(self, state: PartitionState, error: OffsetOutOfRangeError) -> None:
         """The owner reached an offset that the log does not hold (lock held)."""
@@ -197,7 +204,7 @@ class Subscription:
         """Drop what was fetched and fetch again from the application's position (lock held)."""
         unsure = state.state is FetchState.AWAITING_VALIDATION
         replaced = state.replaced
-        self._move(state, position, FetchState.AWAITING_VALIDATION if unsure else FetchState.FETCHING)
+        self._move(state, position, FetchEvent.SEEK_AND_VALIDATE if unsure else FetchEvent.SEEK)
         if replaced:
             self._topic_replaced(state)
 
@@ -211,8 +218,8 @@ class Subscription:
             state.committed = None if found is None else found.offset
             if found is not None:
                 epoch = -1 if found.leader_epoch is None else found.leader_epoch
-                target = FetchState.FETCHING if epoch < 0 else FetchState.AWAITING_VALIDATION
-                self._move(state, Position(found.offset, epoch), target)
+                event = FetchEvent.SEEK if epoch < 0 else FetchEvent.SEEK_AND_VALIDATE
+                self._move(state, Position(found.offset, epoch), event)
             elif self.policy == NONE:
                 tp = state.tp
                 self.fail(state, NoOffsetForPartitionError([tp], topic=tp.topic, partition=tp.partition))
@@ -220,11 +227,18 @@ class Subscription:
                 self._request_reset(state, self.policy)
             self.buffer.signal()
 
+    def note_committed(self, tp: TopicPartition, offset: OffsetAndMetadata) -> None:
+        """The coordinator stored an offset."""
+        with self.lock:
+            state = self.partitions.get(tp)
+            if state is not None:
+                state.committed = offset.offset
+
     def reset_to(self, state: PartitionState, generation: int, offset: int, epoch: int) -> None:
         """A reset was answered."""
         with self.lock:
             if state.generation == generation and state.state is FetchState.AWAITING_RESET:
-                self._move(state, Position(offset, epoch), FetchState.FETCHING)
+                self._move(state, Position(offset, epoch), FetchEvent.OFFSET_FOUND)
                 self.buffer.signal()
 
     def validated(self, state: PartitionState, generation: int, end_offset: int, end_epoch: int) -> None:
@@ -233,7 +247,7 @@ class Subscription:
             if state.generation != generation or state.state is not FetchState.AWAITING_VALIDATION:
                 return
             if end_offset >= state.fetch_offset:
-                state.move_to(FetchState.FETCHING)
+                state.change(FetchEvent.VALIDATED)
                 state.retry_at = 0.0
                 state.failures = 0
                 self._changed()
@@ -248,16 +262,16 @@ class Subscription:
         if fetched_ahead and position.epoch >= 0:
             # What the application has not seen is fetched again; whether its own position still
             # holds is another question to the leader.
-            self._move(state, position, FetchState.AWAITING_VALIDATION)
+            self._move(state, position, FetchEvent.SEEK_AND_VALIDATE)
             return
         if fetched_ahead and end_offset >= position.offset:
-            self._move(state, position, FetchState.FETCHING)
+            self._move(state, position, FetchEvent.SEEK)
             return
         divergent = None if end_offset < 0 else OffsetAndMetadata(end_offset, leader_epoch=end_epoch)
         error = LogTruncationError(
             {state.tp: divergent}, {state.tp: position.offset}, topic=state.tp.topic, partition=state.tp.partition
         )
-        self._move(state, position, FetchState.AWAITING_VALIDATION)
+        self._move(state, position, FetchEvent.SEEK_AND_VALIDATE)
         self.buffer.put(state, error_piece(position.offset, error))
 
     def fail(self, state: PartitionState, error: KafkaError) -> None:
@@ -290,7 +304,7 @@ class Subscription:
                 state.leader_epoch = epoch
                 if state.state is FetchState.FETCHING and state.fetch_epoch >= 0 and not first_seen:
                     state.generation += 1
-                    state.move_to(FetchState.AWAITING_VALIDATION)
+                    state.change(FetchEvent.LEADER_CHANGED)
                 state.retry_at = 0.0
             self._changed()
             # There may be something to raise, or to start.
@@ -336,7 +350,7 @@ class Subscription:
         waiting = [s for s in self.partitions.values() if s.state is FetchState.INITIALIZING]
         if self.in_group:
             for state in waiting:
-                state.move_to(FetchState.AWAITING_COMMITTED)
+                state.change(FetchEvent.ASK_COMMITTED)
             self._changed()
             return
         if waiting and self.policy == NONE:
@@ -354,8 +368,8 @@ class Subscription:
         self.partitions = kept
         self._changed()
 
-    def _move(self, state: PartitionState, position: Position, target: FetchState) -> None:
-        state.move_to(target)
+    def _move(self, state: PartitionState, position: Position, event: FetchEvent) -> None:
+        state.change(event)
         self.buffer.discard(state)
         state.generation += 1
         state.replaced = False
@@ -368,7 +382,7 @@ class Subscription:
         self._changed()
 
     def _request_reset(self, state: PartitionState, policy: ResetPolicy) -> None:
-        state.move_to(FetchState.AWAITING_RESET)
+        state.change(FetchEvent.RESET)
         self.buffer.discard(state)
         state.generation += 1
         state.replaced = False
@@ -381,4 +395,4 @@ class Subscription:
 
     def _changed(self) -> None:
         self.version += 1
-        self.on_change()
+        self._on_change()

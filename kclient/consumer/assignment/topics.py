@@ -1,7 +1,7 @@
 """Which topics a subscription means: names, and patterns that name whatever matches, now or later.
 
 A pattern is Python's own and matches here, in the client, against whole names; or it is a SubscriptionPattern, which
-the brokers match. Left out: where names come from (`kclient.net.metadata`), and what follows when they change.
+the brokers match. Elsewhere: where names come from (`kclient.net.metadata`), and what follows when they change.
 """
 
 from __future__ import annotations

@@ -2,24 +2,21 @@
 
 On the network thread, so that it happens while the application works on what it was given last, which is not
 committed before it asks for more. A commit that failed for now is not repeated: the next one takes its place soon,
-with the offsets of that time. Left out: what is committed before a rebalance and at the end (`committing`).
+with the offsets of that time. Elsewhere: what is committed before a rebalance and at the end (`group_offsets`).
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from random import Random
-from typing import NamedTuple
-from uuid import UUID
 
 from kclient.config import ConsumerConfig
 from kclient.consumer.committed.offset_commit import Commit, CommitManager
-from kclient.consumer.group.classic.states import Generation
+from kclient.consumer.committed.selection import CommitMode, OffsetSelector
 from kclient.errors import KafkaError, RebalanceInProgressError
 from kclient.net.backoff import retry_backoff
 from kclient.net.manager import IDLE, Manager, Poll
-from kclient.types import OffsetAndMetadata, TopicPartition
 
 _log = logging.getLogger(__name__)
 
@@ -29,29 +26,13 @@ _PATIENCE = 5.0
 """Seconds that a commit may take, at the least, before it counts as failed."""
 
 
-class Committable(NamedTuple):
-    """What may be committed now.
-
-    Attributes:
-        generation: in which; None: as no member.
-        offsets: what.
-        ids: of its topics, as far as they are known.
-        still_held: whether all its partitions are assigned as they are now, and have been since.
-    """
-
-    generation: Generation | None
-    offsets: Mapping[TopicPartition, OffsetAndMetadata]
-    ids: Mapping[str, UUID]
-    still_held: Callable[[], bool]
-
-
 class AutoCommit(Manager):
     """The timer.
 
     Parameters:
         config: the consumer's options.
         commits: commits.
-        committable: what may be committed; None while the group rebalances.
+        selector: the offsets that may be committed.
         random: for jitter.
         on_fatal: takes an error that the owner has to hear of.
 
@@ -63,7 +44,7 @@ class AutoCommit(Manager):
         self,
         config: ConsumerConfig,
         commits: CommitManager,
-        committable: Callable[[], Committable | None],
+        selector: OffsetSelector,
         *,
         random: Random,
         on_fatal: Callable[[KafkaError], None],
@@ -72,7 +53,7 @@ class AutoCommit(Manager):
         self._interval = max(config.auto_commit_interval_ms / 1000, _SHORTEST)
         self._timeout = min(max(self._interval, _PATIENCE), config.default_api_timeout_ms / 1000)
         self._commits = commits
-        self._committable = committable
+        self._selector = selector
         self._backoff = retry_backoff(config, random)
         self._on_fatal = on_fatal
         self._due: float | None = None
@@ -93,20 +74,12 @@ class AutoCommit(Manager):
             return Poll([], self._due)
         if self._commits.busy:
             return IDLE
-        found = self._committable()
+        found = self._selector.processed(CommitMode.EARLIER)
         if found is None:
             return IDLE
         self._due = now + self._interval
         if found.offsets:
-            self._under_way = commit = Commit(
-                found.offsets,
-                found.generation,
-                timeout=self._timeout,
-                repeated=False,
-                on_done=self.done,
-                still_held=found.still_held,
-                ids=found.ids,
-            )
+            self._under_way = commit = Commit(found, timeout=self._timeout, repeated=False, on_done=self.done)
             self._commits.add(commit)
         return Poll([], self._due)
 

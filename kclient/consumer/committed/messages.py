@@ -1,4 +1,4 @@
-"""OffsetCommit and OffsetFetch as messages, in all their versions. Left out: when they are sent, and what follows.
+"""OffsetCommit and OffsetFetch as messages, in all their versions. Elsewhere: when they are sent, and what follows.
 
 From version 10 on both name topics by id. An id is known only of a topic that the metadata holds: where one is not,
 the request stays at version 9 (`IDS_FROM - 1`).
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from uuid import UUID
 
 from kclient._topics import by_topic
-from kclient.consumer.group.classic.states import Generation
+from kclient.consumer.group.generation import Generation
 from kclient.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from kclient.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
 from kclient.types import OffsetAndMetadata, TopicPartition

@@ -10,7 +10,7 @@ since its partitions may belong to others; what was under way then the coordinat
 topic that was deleted and created anew meanwhile: the offsets were the old one's. So topics are named by the ids of
 those that were read, where the broker is able to; and what is left for a topic that is gone is not waited for.
 
-Left out: which offsets (`committing`, `auto_commit`), and reading them (`fetching`).
+Elsewhere: which offsets (`selection`), when (`group_offsets`, `auto_commit`), and reading them (`offset_fetch`).
 """
 
 from __future__ import annotations
@@ -20,13 +20,14 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from functools import partial
 from random import Random
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from kclient.config import ConsumerConfig
+from kclient.consumer.committed.generations import GenerationSource, not_a_member
 from kclient.consumer.committed.messages import IDS_FROM, INSTANCE_FROM, build_commit, read_commit
-from kclient.consumer.group.classic.states import Generation
+from kclient.consumer.committed.selection import OffsetsToCommit
+from kclient.consumer.group.generation import Generation
 from kclient.errors import (
     CommitFailedError,
     CoordinatorNotAvailableError,
@@ -66,53 +67,32 @@ UNKNOWN_TOPIC = (UnknownTopicOrPartitionError, UnknownTopicIdError)
 """Answers that pass, unless the topic was deleted."""
 
 
-class Generations(Protocol):
-    """What commits want to know of the member."""
-
-    @property
-    def rebalancing(self) -> bool: ...
-
-    def generation_now(self) -> Generation | None: ...
-
-    def last_generation(self) -> Generation | None: ...
-
-    def refused(self, generation: Generation, error: KafkaError, now: float) -> None: ...
-
-
 class Commit:
-    """Offsets to commit, once.
+    """One commit on its way.
 
     Parameters:
-        offsets: what to commit; empty to hear when all before it are done.
-        generation: in which the partitions are this member's; None for a consumer that is no member.
+        what: the offsets.
         timeout: seconds, from when the network thread hears of it.
         repeated: whether it is sent again after a failure that may pass.
         on_done: takes what became of it, on the network thread.
-        refused: why it cannot be sent at all, to be told when its turn comes.
-        still_held: whether all its partitions are assigned as they were then, and have been since.
-        ids: of the topics that were read, as far as they are known; the metadata tells the others.
     """
 
     def __init__(
         self,
-        offsets: Mapping[TopicPartition, OffsetAndMetadata],
-        generation: Generation | None,
+        what: OffsetsToCommit,
         *,
         timeout: float,
         repeated: bool,
         on_done: Callable[[KafkaError | None], None],
-        refused: KafkaError | None = None,
-        still_held: Callable[[], bool],
-        ids: Mapping[str, UUID] = MappingProxyType({}),
     ) -> None:
-        self.left = dict(offsets)
-        self.refused = refused
-        self.still_held = still_held
-        self.generation = generation
+        self.left = dict(what.offsets)
+        self.refused = what.refused
+        self.still_held = what.still_held
+        self.generation = what.generation
         self.timeout = timeout
         self.repeated = repeated
         self.deadline = NEVER
-        self.ids: Mapping[str, UUID | None] = ids
+        self.ids: Mapping[str, UUID | None] = what.ids
         self.last_error: KafkaError | None = None
         self.done = False
         self._on_done = on_done
@@ -142,7 +122,7 @@ class CommitManager(Manager):
         config: ConsumerConfig,
         coordinator: Coordinator,
         metadata: MetadataManager,
-        member: Generations,
+        member: GenerationSource,
         *,
         random: Random,
         metrics: Metrics,
@@ -241,7 +221,7 @@ class CommitManager(Manager):
             topic = next(iter(commit.left)).topic
             self._end(commit, UnknownTopicOrPartitionError("the topic was deleted", topic=topic, api="OffsetCommit"))
         elif commit.generation is not None and not self._is_of_this_generation(commit, commit.generation):
-            self._end(commit, self.not_a_member())
+            self._end(commit, not_a_member(self._member))
         return commit.done
 
     def _is_of_this_generation(self, commit: Commit, generation: Generation) -> bool:
@@ -260,21 +240,6 @@ class CommitManager(Manager):
             return True
         # The next topic of that name may have fewer.
         return 0 < len(info.partitions) <= tp.partition
-
-    def not_a_member(self, cause: KafkaError | None = None) -> KafkaError:
-        """The error of a commit whose generation is over (any thread)."""
-        error: KafkaError
-        if self._member.rebalancing or self._member.generation_now() is not None:
-            error = RebalanceInProgressError(
-                "the offsets were not committed, since the group rebalances: poll() to take part, then commit "
-                "what is still assigned",
-                api="OffsetCommit",
-            )
-        else:
-            reason = "the consumer is not a member of its group now" if cause is None else str(cause)
-            error = CommitFailedError(reason, api="OffsetCommit")
-        error.__cause__ = cause
-        return error
 
     def _request(self, now: float) -> Request:
         node = self._coordinator.node
@@ -360,7 +325,7 @@ class CommitManager(Manager):
                 _log.info("%s; committing again", error)
                 self._queue.appendleft(commit)
                 if commit.generation is not None and isinstance(error, StaleMemberEpochError):
-                    self._member.refused(commit.generation, error, now)
+                    self._member.on_refused(commit.generation, error, now)
         for commit in commits:
             if not commit.left:
                 self._end(commit)
@@ -368,7 +333,7 @@ class CommitManager(Manager):
                 error = self._error_of(commit, errors)
                 meaning = self._meaning(error, commit)
                 if commit.generation is not None:
-                    self._member.refused(commit.generation, error, now)
+                    self._member.on_refused(commit.generation, error, now)
                 self._end(commit, meaning)
 
     def _error_of(self, commit: Commit, errors: Mapping[TopicPartition, KafkaError]) -> KafkaError:
@@ -383,7 +348,7 @@ class CommitManager(Manager):
                 text = "members of the group read these partitions now; leave the commits to them, or subscribe()"
                 return _caused(CommitFailedError(text, api="OffsetCommit"), error)
             if commit.generation != self._member.generation_now():
-                return self.not_a_member(error)
+                return not_a_member(self._member, error)
             return _caused(CommitFailedError(error, api="OffsetCommit"), error)
         if isinstance(error, RebalanceInProgressError):
             text = "the offsets were not committed, since the group rebalances: poll() to take part, then commit again"

@@ -6,7 +6,7 @@ while a transaction with newer offsets is open, is asked again after a pause, an
 
 A member that speaks the consumer protocol says who it is and at which epoch. Where the coordinator knows another
 epoch, or no such member any more, it hears so from its next heartbeat, which goes out at once; then the offsets are
-asked for again, with the new epoch, or as by somebody who is no member. Left out: committing (`commits`).
+asked for again, with the new epoch, or as by somebody who is no member. Elsewhere: committing (`offset_commit`).
 """
 
 from __future__ import annotations
@@ -22,9 +22,10 @@ from uuid import UUID
 from kclient.config import ConsumerConfig
 from kclient.consumer.assignment.partition_state import FetchState, PartitionState
 from kclient.consumer.assignment.subscription import Subscription
+from kclient.consumer.committed.generations import GenerationSource
 from kclient.consumer.committed.messages import IDS_FROM, CommittedAnswer, build_fetch, read_fetch, topic_ids
-from kclient.consumer.committed.offset_commit import MOVED, Generations
-from kclient.consumer.group.classic.states import Generation
+from kclient.consumer.committed.offset_commit import MOVED
+from kclient.consumer.group.generation import Generation
 from kclient.errors import (
     GroupIdNotFoundError,
     KafkaError,
@@ -86,7 +87,7 @@ class CommittedFetcher(Manager):
         subscription: Subscription,
         metadata: MetadataManager,
         nodes: Nodes,
-        member: Generations,
+        member: GenerationSource,
         *,
         random: Random,
     ) -> None:
@@ -216,7 +217,7 @@ class CommittedFetcher(Manager):
         if code:
             refusal = error_from_code(code, broker=broker, api="OffsetFetch")
             if generation is not None:
-                self._member.refused(generation, refusal, now)
+                self._member.on_refused(generation, refusal, now)
             self._sort_out(dict.fromkeys(wanted, refusal), states, now)
             return
         self._coordinator.confirm()

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from kclient.config import ConsumerConfig
-from kclient.consumer.assignment.fetch_buffer import FetchedPiece
+from kclient.consumer.assignment.fetched_piece import FetchedPiece
 from kclient.consumer.assignment.partition_state import PartitionState, Position
 from kclient.consumer.assignment.subscription import Subscription
 from kclient.errors import CorruptRecordError, DeserializationError, LogTruncationError, OffsetOutOfRangeError

@@ -1,7 +1,7 @@
 """What a Fetch response means for each partition: data into the buffer, watermarks, errors by kind.
 
 Runs on the network thread, which looks at batch headers only; records are decoded by whoever reads
-them. Leaves out sessions and requests (`fetch_session`, `fetcher`).
+them. Elsewhere: sessions and requests (`fetch_session`, `fetcher`).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import logging
 import struct
 from typing import TYPE_CHECKING, NamedTuple
 
-from kclient.consumer.assignment.fetch_buffer import FetchedPiece, ResponseMemory
+from kclient.consumer.assignment.fetched_piece import FetchedPiece, ResponseMemory
 from kclient.consumer.assignment.partition_state import FetchState, PartitionState
 from kclient.consumer.assignment.subscription import Subscription
 from kclient.errors import (

@@ -4,7 +4,7 @@ As soon as an answer arrives the next request goes out, without waiting for the 
 long as there is room: `prefetch_max_bytes` bound all that is held and asked for together. A broker
 one of whose partitions has enough unread data is left alone until that was read: an incremental
 request without that partition could wait on the broker for as long as fetch_max_wait_ms, and the
-partition with it. Leaves out what answers mean (`fetch_results`) and decoding (`collector`).
+partition with it. Elsewhere: what answers mean (`fetch_results`) and decoding (`collector`).
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class Fetcher(Manager):
         self._reserved: dict[int, int] = {}
         self._node_retry_at: dict[int, float] = {}
         self._node_failures: dict[int, int] = {}
-        self._seen = (-1, -1)
+        self._seen = (-1, -1, -1)
         self._next_look = 0.0
         self._closed = False
 
@@ -92,7 +92,7 @@ class Fetcher(Manager):
         if self._closed:
             return IDLE
         cluster = self._metadata.cluster
-        seen = (self._subscription.version, cluster.version)
+        seen = (self._subscription.version, cluster.version, self._buffer.releases)
         if seen == self._seen and now < self._next_look:
             return Poll([], self._next_look)
         self._seen = seen
@@ -104,10 +104,6 @@ class Fetcher(Manager):
                 if self._may_ask(node, partitions, len(wanted), now)
             ]
         return Poll(requests, self._next_look)
-
-    def look_again(self) -> None:
-        """There is room again (lock held, any thread)."""
-        self._next_look = 0.0
 
     def close(self) -> list[Request]:
         """Fetch no more; the requests that tell brokers to forget their sessions (nobody waits for answers)."""

@@ -1,5 +1,6 @@
-"""Consumer groups: membership, assignment, committed offsets.
+"""Consumer groups: what both protocols have in common.
 
-`member` talks to the coordinator, on the network thread; `coordination` does the owner's part of a
-rebalance, inside its calls: commits, listeners, the assignor. They talk through events, one at a time.
+A member talks to the coordinator, on the network thread; the owner's part of a rebalance runs inside the
+application's calls: commits, listeners, the assignor. The two talk through events, one at a time. `classic` and
+`consumer_protocol` hold what is particular to one protocol, `kclient.consumer.committed` the committed offsets.
 """

@@ -4,35 +4,37 @@ A member has several *lives*: it joins, is forgotten or leaves, and joins again.
 answered into the void. What was assigned belongs to a *membership*, which ends whenever the coordinator may give the
 partitions to somebody else.
 
-Left out: everything that a protocol decides (`member`, `consumer_member`).
+Elsewhere: everything that a protocol decides (`classic`, `consumer_protocol`).
 """
 
 from __future__ import annotations
 
 import enum
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from concurrent.futures import Future
 from random import Random
 from typing import Any, Generic, TypeVar
 
 from kclient.config import ConsumerConfig
-from kclient.consumer.group.classic.states import Generation
 from kclient.consumer.group.events import Event
+from kclient.consumer.group.generation import Generation
 from kclient.consumer.group.poll_interval import PollInterval
-from kclient.errors import IllegalStateError, KafkaError, MaxPollExceeded
+from kclient.errors import KafkaError, MaxPollExceeded
 from kclient.metrics import Metrics
 from kclient.net.backoff import retry_backoff
 from kclient.net.coordinator import Coordinator
 from kclient.net.manager import Manager, Request
 from kclient.protocol import Message
+from kclient.state_machine import StateTable
 
 _log = logging.getLogger(__name__)
 
 State = TypeVar("State", bound=enum.Enum)
+Change = TypeVar("Change", bound=enum.Enum)
 
 
-class AbstractMember(Manager, Generic[State]):
+class AbstractMember(Manager, Generic[State, Change]):
     """One consumer's membership.
 
     Parameters:
@@ -48,10 +50,12 @@ class AbstractMember(Manager, Generic[State]):
         membership: grows whenever what was assigned to this member is not its own any more; any thread may read it.
     """
 
-    transitions: Mapping[State, frozenset[State]]
-    """From which state to which."""
+    table: StateTable[State, Change]
+    """Which state follows which event."""
     outside: State
     """The state in which it begins, and in which leaving ends."""
+    end_of_leaving: Change
+    """The event that leads there."""
     arriving: frozenset[State]
     """States in which it is on its way to its partitions."""
     state: State
@@ -100,10 +104,14 @@ class AbstractMember(Manager, Generic[State]):
         """What its owner was given what it reads in, even if that is lost now; None before the first (any thread)."""
         return self._last
 
-    def _move_to(self, state: State) -> None:
-        if state not in self.transitions[self.state]:
-            raise IllegalStateError(f"a member of a group cannot go from {self.state.value} to {state.value}")
-        _log.debug("%s: from %s to %s", self._group, self.state.value, state.value)
+    def _change(self, event: Change) -> None:
+        """Change the state.
+
+        Raises:
+            IllegalStateError: the event is not possible in this state.
+        """
+        state = self.table.next_state(self.state, event, self._group)
+        _log.debug("%s: %s: from %s to %s", self._group, event.value, self.state.value, state.value)
         self.state = state
 
     def _request(
@@ -162,7 +170,7 @@ class AbstractMember(Manager, Generic[State]):
     def _leave_failed(self, error: KafkaError, now: float) -> None:
         # The coordinator finds out by itself, when the session is over.
         _log.info("%s: leaving failed: %s", self._group, error)
-        self._move_to(self.outside)
+        self._change(self.end_of_leaving)
         self._left()
 
     def _left(self) -> None:

@@ -6,7 +6,7 @@ within the caller's timeout stays on the agenda for the next call. A step leaves
 application's code: so a listener that was interrupted (Ctrl-C, a cancelled task) is not called again for the same
 thing, and the steps after it are done by the next call.
 
-Left out: what is to be done when; that each protocol says (`coordination`, `reconciliation`).
+Elsewhere: what is to be done when; that each protocol says (`classic.rebalance`, `consumer_protocol.reconciliation`).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from kclient.config import ConsumerConfig
 from kclient.consumer.assignment.subscription import Subscription
-from kclient.consumer.group.events import Event
+from kclient.consumer.group.events import Event, Mailbox
 from kclient.consumer.group.listener import RebalanceListener
 from kclient.errors import IllegalStateError, KafkaError, KafkaTimeoutError, WakeupError
 from kclient.net.coordinator import Coordinator
@@ -52,7 +52,7 @@ class Commits(Protocol):
         """Commit what the application has processed, if commits are automatic.
 
         Parameters:
-            deadline: of `time.monotonic`.
+            deadline: of the client's clock.
 
         Returns:
             Whether that is over: committed, nothing to commit, or failed for good. False: the deadline passed before;
@@ -84,7 +84,7 @@ class Owner(NamedTuple):
     Attributes:
         submit: runs a function on the network thread.
         send: sends a request, on the network thread.
-        clock: seconds, as `time.monotonic`.
+        clock: seconds; that of the client.
         wait: waits for news in the name of the owner, and raises what interrupts it.
         wake: makes the owner's call look here; any thread.
     """
@@ -104,12 +104,13 @@ class Agenda(ABC):
         subscription: what is subscribed to, and what is assigned.
         metadata: the cluster.
         coordinator, member: the network thread's side.
+        mailbox: the member's events.
         owner: the threads.
+        commits: the offsets; None where nothing is committed by itself.
 
     Attributes:
         busy: a call of the owner does what is due, listeners included, or waits for it; any thread may look.
         listener: the application's.
-        commits: the offsets; None where nothing is committed by itself.
     """
 
     def __init__(
@@ -119,17 +120,19 @@ class Agenda(ABC):
         metadata: MetadataManager,
         coordinator: Coordinator,
         member: Member,
+        mailbox: Mailbox,
         owner: Owner,
+        commits: Commits | None,
     ) -> None:
         self.listener = RebalanceListener()
-        self.commits: Commits | None = None
+        self._commits = commits
         self._patience = min(config.default_api_timeout_ms, config.max_poll_interval_ms) / 1000
         self._subscription = subscription
         self._metadata = metadata
         self._coordinator = coordinator
         self._member = member
         self._submit, self._send, self._clock, self._wait, self._wake = owner
-        self._events: deque[Event] = deque()
+        self._mailbox = mailbox
         self._agenda: deque[Step] = deque()
         self.busy = False
         self._number = 0
@@ -139,11 +142,6 @@ class Agenda(ABC):
         self._fenced: KafkaError | None = None
 
     # -- the network thread's side
-
-    def on_event(self, event: Event) -> None:
-        """Take an event of the member (network thread)."""
-        self._events.append(event)
-        self._wake()
 
     def on_metadata(self, cluster: Cluster) -> None:
         """The cluster may have changed in a way that calls for a rebalance (network thread)."""
@@ -155,7 +153,7 @@ class Agenda(ABC):
         """Do what is due.
 
         Parameters:
-            deadline: until when it may take, as `time.monotonic`.
+            deadline: until when it may take, of the client's clock.
 
         Returns:
             Whether records may be handed out: all is done, or can go on beside reading.
@@ -187,7 +185,7 @@ class Agenda(ABC):
         """Give everything up, in order, and leave the group.
 
         Parameters:
-            deadline: until when it may take, as `time.monotonic`.
+            deadline: until when it may take, of the client's clock.
             tell: whether to tell the coordinator that this member does not come back.
             reason: for the coordinator's log.
 
@@ -225,8 +223,7 @@ class Agenda(ABC):
 
     def _plan(self) -> bool:
         """Put on the agenda what is due next; False if nothing is."""
-        while self._events and not self._agenda:
-            event = self._events.popleft()
+        while not self._agenda and (event := self._mailbox.take()) is not None:
             if event.number == self._number:
                 self._plan_event(event)
         if not self._agenda:
@@ -253,10 +250,10 @@ class Agenda(ABC):
 
     def _commit(self, until: float, may_interrupt: bool, deadline: float) -> Operation[bool]:
         """What goes to others is committed first; but not for ever, and not what is lost."""
-        done = self.commits is None or not self._subscription.partitions or self._is_lost()
-        while self.commits is not None and not done:
+        done = self._commits is None or not self._subscription.partitions or self._is_lost()
+        while self._commits is not None and not done:
             try:
-                done = yield from self.commits.commit_before_rebalance(min(deadline, until, self._clock() + _LOOK))
+                done = yield from self._commits.commit_before_rebalance(min(deadline, until, self._clock() + _LOOK))
             except WakeupError:
                 raise
             except KafkaError as error:

@@ -7,11 +7,12 @@ numbers its subscriptions.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 from uuid import UUID
 
-from kclient.consumer.group.classic.states import Generation
+from kclient.consumer.group.generation import Generation
 from kclient.errors import KafkaError
 
 
@@ -113,3 +114,35 @@ class Target(NamedTuple):
 
 
 Event = Rejoin | Lead | Assigned | Failed | Target
+
+
+class Mailbox:
+    """The events of a member that its owner has not handled yet, in order.
+
+    Parameters:
+        wake: has the owner's call handle them; any thread.
+    """
+
+    def __init__(self, wake: Callable[[], None]) -> None:
+        self._events: deque[Event] = deque()
+        self._wake = wake
+
+    def __bool__(self) -> bool:
+        return bool(self._events)
+
+    def put(self, event: Event) -> None:
+        """Add an event (network thread)."""
+        self._events.append(event)
+        self._wake()
+
+    def take(self) -> Event | None:
+        """Remove and return the oldest event; None if there is none."""
+        return self._events.popleft() if self._events else None
+
+    def holds(self, kind: type[Event]) -> bool:
+        """Whether an event of a kind waits."""
+        return any(isinstance(event, kind) for event in list(self._events))
+
+    def clear(self) -> None:
+        """Drop all events."""
+        self._events.clear()

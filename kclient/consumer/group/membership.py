@@ -1,23 +1,23 @@
-"""A consumer's group, put together: who coordinates it, the member, and the owner's part of rebalances.
+"""The group of one consumer: coordinator, member and rebalance, wired.
 
-Left out: everything these do, which is theirs.
+Elsewhere: what these parts do, and committed offsets (`kclient.consumer.committed`).
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from random import Random
+from typing import NamedTuple
 
 from kclient.config import ConsumerConfig
 from kclient.consumer.assignment.subscription import Subscription
-from kclient.consumer.group.agenda import Owner, Wait
+from kclient.consumer.group.agenda import Commits, Owner, Wait
 from kclient.consumer.group.classic.member import GroupMember
 from kclient.consumer.group.classic.rebalance import Coordination
 from kclient.consumer.group.consumer_protocol.member import ConsumerMember
 from kclient.consumer.group.consumer_protocol.reconciliation import Reconciliation
 from kclient.consumer.group.consumer_protocol.topic_names import TopicNames
-from kclient.consumer.group.events import Event
+from kclient.consumer.group.events import Mailbox
 from kclient.consumer.group.poll_interval import PollInterval
 from kclient.net.coordinator import GROUP, Coordinator
 from kclient.net.engine import Engine
@@ -25,85 +25,123 @@ from kclient.net.manager import Manager
 from kclient.net.operation import Operation
 
 
+class MemberParts(NamedTuple):
+    """The network thread's side of a group.
+
+    Attributes:
+        coordinator: the group's.
+        member: what this consumer is in it.
+        names: of topics that the coordinator assigns by id; None with the classic protocol, which names topics.
+        mailbox: what the member tells the owner.
+        poll_interval: whether the application makes progress.
+    """
+
+    coordinator: Coordinator
+    member: GroupMember | ConsumerMember
+    names: TopicNames | None
+    mailbox: Mailbox
+    poll_interval: PollInterval
+
+    @property
+    def managers(self) -> list[Manager]:
+        """What the network thread polls, the coordinator last: the others tell it in their turns what they need."""
+        return [manager for manager in (self.member, self.names, self.coordinator) if manager is not None]
+
+
+def wire_member(
+    config: ConsumerConfig,
+    engine: Engine,
+    *,
+    random: Random,
+    poll_interval: PollInterval,
+    wake: Callable[[], None],
+) -> MemberParts:
+    """Return the network thread's side; its managers are to be added to the engine.
+
+    Parameters:
+        config: the consumer's options, with a group_id.
+        engine: the consumer's.
+        random: for jitter.
+        poll_interval: whether the application makes progress.
+        wake: see `Owner`.
+    """
+    assert config.group_id is not None
+    coordinator = Coordinator(config.group_id, GROUP, engine.nodes, config, random=random)
+    mailbox = Mailbox(wake)
+    kind: type[ConsumerMember | GroupMember] = ConsumerMember if config.uses_consumer_protocol else GroupMember
+    member = kind(
+        config,
+        coordinator,
+        random=random,
+        on_event=mailbox.put,
+        poll_interval=poll_interval,
+        metrics=engine.metrics,
+    )
+    names = TopicNames(config, random=random, on_found=wake) if config.uses_consumer_protocol else None
+    return MemberParts(coordinator, member, names, mailbox, poll_interval)
+
+
+def wire_membership(
+    config: ConsumerConfig,
+    engine: Engine,
+    subscription: Subscription,
+    parts: MemberParts,
+    *,
+    commits: Commits | None,
+    wait: Wait,
+    wake: Callable[[], None],
+) -> Membership:
+    """Return the group of one consumer.
+
+    Parameters:
+        config: the consumer's options, with a group_id.
+        engine, subscription: the consumer's.
+        parts: the network thread's side.
+        commits: the offsets; None where nothing is committed by itself.
+        wait, wake: see `Owner`.
+    """
+    coordinator, member, names, mailbox, _ = parts
+    owner = Owner(engine.submit, engine.send, engine.clock, wait, wake)
+    coordination: Coordination | Reconciliation
+    if isinstance(member, GroupMember):
+        coordination = Coordination(config, subscription, engine.metadata, coordinator, member, mailbox, owner, commits)
+    else:
+        assert names is not None
+        coordination = Reconciliation(
+            config, subscription, engine.metadata, coordinator, member, names, mailbox, owner, commits
+        )
+    engine.metadata.add_listener(coordination.on_metadata)
+    return Membership(config, parts, coordination, engine.clock)
+
+
 class Membership:
     """The group of one consumer.
 
     Parameters:
-        config: the consumer's options, with a group_id.
-        engine: the consumer's; `managers` are to be added to it.
-        subscription: the consumer's.
-        random: for jitter.
-        taken: gives the record that the application took last.
-        wait: see `Owner`.
-        wake: see `Owner`.
+        config: the consumer's options.
+        parts: the network thread's side.
+        coordination: the owner's.
         clock: seconds; that of the engine.
 
     Attributes:
-        coordinator, member: the network thread's side.
-        coordination: the owner's.
-        poll_interval: whether the application makes progress.
-        managers: what the network thread polls, the coordinator last, since the others tell it in their turns what
-            they need.
+        coordinator, member, mailbox, poll_interval: see `MemberParts`.
+        coordination: the owner's side.
     """
-
-    member: GroupMember | ConsumerMember
-    coordination: Coordination | Reconciliation
-    managers: list[Manager]
 
     def __init__(
         self,
         config: ConsumerConfig,
-        engine: Engine,
-        subscription: Subscription,
-        *,
-        random: Random,
-        taken: Callable[[], object],
-        wait: Wait,
-        wake: Callable[[], None],
-        clock: Callable[[], float] = time.monotonic,
+        parts: MemberParts,
+        coordination: Coordination | Reconciliation,
+        clock: Callable[[], float],
     ) -> None:
-        assert config.group_id is not None
-        self.coordinator = Coordinator(config.group_id, GROUP, engine.nodes, config, random=random)
-        self.poll_interval = PollInterval(config.max_poll_interval_ms, taken)
-        self._clock = clock
+        self.coordinator = parts.coordinator
+        self.member = parts.member
+        self.mailbox = parts.mailbox
+        self.poll_interval = parts.poll_interval
+        self.coordination = coordination
         self._static = config.group_instance_id is not None
-        build = self._with_consumer_protocol if config.uses_consumer_protocol else self._with_classic_protocol
-        build(config, engine, subscription, random, Owner(engine.submit, engine.send, clock, wait, wake))
-        engine.metadata.add_listener(self.coordination.on_metadata)
-
-    def _with_classic_protocol(
-        self, config: ConsumerConfig, engine: Engine, subscription: Subscription, random: Random, owner: Owner
-    ) -> None:
-        self.member = member = GroupMember(
-            config,
-            self.coordinator,
-            random=random,
-            on_event=self._on_event,
-            poll_interval=self.poll_interval,
-            metrics=engine.metrics,
-        )
-        self.coordination = Coordination(config, subscription, engine.metadata, self.coordinator, member, owner)
-        self.managers = [member, self.coordinator]
-
-    def _with_consumer_protocol(
-        self, config: ConsumerConfig, engine: Engine, subscription: Subscription, random: Random, owner: Owner
-    ) -> None:
-        self.member = member = ConsumerMember(
-            config,
-            self.coordinator,
-            random=random,
-            on_event=self._on_event,
-            poll_interval=self.poll_interval,
-            metrics=engine.metrics,
-        )
-        names = TopicNames(config, random=random, on_found=owner.wake)
-        self.coordination = Reconciliation(
-            config, subscription, engine.metadata, self.coordinator, member, names, owner
-        )
-        self.managers = [member, names, self.coordinator]
-
-    def _on_event(self, event: Event) -> None:
-        self.coordination.on_event(event)
+        self._clock = clock
 
     @property
     def rebalancing(self) -> bool:

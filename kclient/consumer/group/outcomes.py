@@ -1,6 +1,6 @@
 """What follows from each answer of a coordinator, as tables; a code that is not listed is raised.
 
-Left out: doing it (`member`).
+Elsewhere: doing it (`classic.member`, `consumer_protocol.member`).
 """
 
 from __future__ import annotations

@@ -1,11 +1,10 @@
 """When the application asked for records last, and what came of it: written in its calls, read by who watches it.
 
-Leaves out what follows from it (`health`, and `group.poll_interval` for a group's deadline).
+Elsewhere: what follows from it (`health`, and `group.poll_interval` for a group's deadline).
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from types import TracebackType
 
@@ -25,7 +24,7 @@ class Asking:
         error: what the last call raised; None if it raised nothing, or was interrupted.
     """
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, clock: Callable[[], float]) -> None:
         self.error: KafkaError | None = None
         self._depth = 0
         self._clock = clock

@@ -1,6 +1,6 @@
 """Where the application is while it iterates: within a chunk of records, of which the iterator knows the last it gave.
 
-The owner's thread takes chunks, leaves and finishes them; any thread may ask for the place. Leaves out the iterator
+The owner's thread takes chunks, leaves and finishes them; any thread may ask for the place. Elsewhere: the iterator
 itself (`iterator` and its compiled twin) and where chunks come from (`collector`).
 """
 

@@ -1,4 +1,4 @@
-"""Which partitions can be asked about now, and of which broker: what `offsets` and `validation` have in common.
+"""Which partitions can be asked about now, and of which broker: what `list_offsets` and `validation` have in common.
 
 Leaves out fetching, which may ask a follower too.
 """

@@ -2,7 +2,7 @@
 
 ListOffsets by special time (earliest, latest) or timestamp, to each leader at once, again after
 fresh metadata where a leader moved. A lookup ends when all its partitions are answered, one of
-them cannot be, or its time is up. Leaves out validation of positions (`validation`) and committed
+them cannot be, or its time is up. Elsewhere: validation of positions (`validation`) and committed
 offsets, which are a coordinator's.
 """
 

@@ -1,12 +1,11 @@
 """Where a consumer reads on: positions that are set, told and looked up, and partitions that pause.
 
-What each call does, up to the point where it has to wait; see `core`. Left out: what a position is
+What each call does, up to the point where it has to wait; see `core`. Elsewhere: what a position is
 (`partition_state`), and what a group has committed (`group`).
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
 from typing import Any
@@ -33,7 +32,7 @@ class Places:
         iteration: where the application is within a chunk.
         offsets: looks up offsets.
         leave_iteration: says that another call comes between two records of an iteration.
-        check: raises what the owner has to know.
+        begin_call: see `AppThread.begin_call`; may raise.
     """
 
     def __init__(
@@ -45,7 +44,7 @@ class Places:
         offsets: OffsetsManager,
         *,
         leave_iteration: Callable[[], None],
-        check: Callable[[], None],
+        begin_call: Callable[[], None],
     ) -> None:
         self._reads_committed = config.reads_committed
         self._engine = engine
@@ -53,7 +52,7 @@ class Places:
         self._iteration = iteration
         self._offsets = offsets
         self._leave_iteration = leave_iteration
-        self._check = check
+        self._begin_call = begin_call
 
     def seek(self, tp: TopicPartition, offset: int | OffsetAndMetadata) -> None:
         """Read on from an offset."""
@@ -86,9 +85,9 @@ class Places:
     def position(self, tp: tuple[str, int], timeout: float) -> Operation[int]:
         """Returns the offset of the next record."""
         tp = TopicPartition(*tp)
-        deadline = time.monotonic() + timeout
+        deadline = self._engine.clock() + timeout
         while True:
-            self._check()
+            self._begin_call()
             place = self._iteration.place()
             if place is not None and place.state.tp == tp:
                 return place.reached.offset
@@ -97,7 +96,7 @@ class Places:
                 if state.position is not None:
                     return state.position.offset
                 self._subscription.buffer.waiting = True
-            now = time.monotonic()
+            now = self._engine.clock()
             if now >= deadline:
                 raise self._position_unknown(tp, timeout)
             yield Pause(deadline - now)
@@ -119,7 +118,7 @@ class Places:
         self._engine.check_usable()
         lookup = Lookup({TopicPartition(*tp): timestamp for tp, timestamp in targets.items()}, timeout)
         self._engine.submit(lambda: self._offsets.add(lookup))
-        found: dict[TopicPartition, OffsetAndTimestamp | None] = yield _ends_itself(lookup.future, timeout)
+        found: dict[TopicPartition, OffsetAndTimestamp | None] = yield self._ends_itself(lookup.future, timeout)
         return found
 
     def special_offsets(
@@ -151,7 +150,6 @@ class Places:
             state = self._subscription.state(TopicPartition(*tp))
             return state.lag(self._reads_committed)
 
-
-def _ends_itself(future: Future[Any], timeout: float) -> Result:
-    """Wait for what the network thread ends within so many seconds; the margin is for a thread that is busy."""
-    return Result(future, time.monotonic() + timeout + 1.0)
+    def _ends_itself(self, future: Future[Any], timeout: float) -> Result:
+        """Wait for what the network thread ends within so many seconds; the margin is for a thread that is busy."""
+        return Result(future, self._engine.clock() + timeout + 1.0)

@@ -1,13 +1,12 @@
 """What an application's transactional calls do, up to the point where they have to wait: operations for both faces.
 
 A call that gives up waiting, by its timeout or by Ctrl-C, leaves the producer at work; the same call takes up the
-waiting again, as in Java's client. Leaves out the state machine (`manager`).
+waiting again, as in Java's client. Elsewhere: the state machine (`manager`).
 """
 
 from __future__ import annotations
 
 import logging
-import time
 from typing import TYPE_CHECKING, Protocol
 
 from kclient._offsets import GivenOffsets, checked_offsets
@@ -55,6 +54,7 @@ class TransactionCalls:
         self._owner = owner
         self._manager = manager
         self._max_block = max_block
+        self._clock = owner.engine.clock
         self._measures = TransactionMeasures(owner.engine.metrics)
 
     def init_transactions(self, timeout: float | None) -> Operation[None]:
@@ -63,10 +63,10 @@ class TransactionCalls:
 
     def begin_transaction(self) -> None:
         """See Producer.begin_transaction."""
-        started = time.perf_counter_ns()
+        started = self._clock()
         self._check(TransactionCall.BEGIN).begin()
         self._owner.forget_failures()
-        self._measures.record(TransactionCall.BEGIN, time.perf_counter_ns() - started)
+        self._measures.record(TransactionCall.BEGIN, self._clock() - started)
 
     def send_offsets(
         self, offsets: GivenOffsets, group_metadata: ConsumerGroupMetadata, timeout: float | None
@@ -117,19 +117,19 @@ class TransactionCalls:
         return self._manager
 
     def _until_done(self, make: _Make, timeout: float | None) -> Operation[PendingCall]:
-        started = time.perf_counter_ns()
+        started = self._clock()
         pending = make()
         self._owner.engine.wakeup()
         yield from self._wait(pending, timeout)
-        self._measures.record(pending.call, time.perf_counter_ns() - started)
+        self._measures.record(pending.call, self._clock() - started)
         return pending
 
     def _wait(self, pending: PendingCall, timeout: float | None) -> Operation[None]:
         seconds = self._max_block if timeout is None else timeout
-        deadline = time.monotonic() + seconds
+        deadline = self._clock() + seconds
         while not pending.done:
             self._owner.engine.check_usable()
-            left = deadline - time.monotonic()
+            left = deadline - self._clock()
             if left <= 0:
                 raise self._too_late(pending.call, seconds)
             yield Pause(min(LONGEST_PAUSE, left))

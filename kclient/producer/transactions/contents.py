@@ -1,7 +1,7 @@
 """What belongs to one transaction: the partitions and groups that were added to it, and what is still to be added.
 
 With version 1 each partition and group is added by a request; with version 2 the first batch of a partition does so
-itself, and so do offsets. Leaves out the transaction's state (`manager`), and when a request is sent (`exchange`).
+itself, and so do offsets. Elsewhere: the transaction's state (`manager`), and when a request is sent (`exchange`).
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 A coordinator is looked up when a request for it is due, and again when the answer to one is lost. Most requests are
 repeated for as long as it takes, since nobody can go on without their answer; only offsets are given up after
 delivery_timeout_ms, as records are, lest a commit waits for ever for a topic or group that is gone.
-Leaves out which request comes next and what its result does to the transaction (`manager`), and the meaning of errors
+Elsewhere: which request comes next and what its result does to the transaction (`manager`), and the meaning of errors
 (`outcomes`).
 """
 

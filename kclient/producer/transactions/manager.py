@@ -10,7 +10,7 @@ drops what is not under way. Which version of transactions is spoken follows the
 first batch of a partition adds it to the transaction. With version 1 partitions are added by a request, and an epoch
 is asked for only where numbers were lost (KIP-360) or version 2 comes next.
 
-Leaves out what has to be added to a transaction (`contents`), how requests are sent and repeated (`exchange`), their
+Elsewhere: what has to be added to a transaction (`contents`), how requests are sent and repeated (`exchange`), their
 messages (`requests`), the meaning of errors (`outcomes`) and how calls wait (`calls`).
 """
 
@@ -43,10 +43,10 @@ from kclient.producer.transactions.requests import (
 )
 from kclient.producer.transactions.seams import Cluster, Outbox, PendingCall
 from kclient.producer.transactions.states import (
-    ALLOWED,
+    STATES,
     TransactionCall,
+    TransactionEvent,
     TransactionState,
-    check_transition,
     illegal_call,
     unrepeated_call,
 )
@@ -114,13 +114,13 @@ class TransactionManager:
             if repeated is not None:
                 return repeated
             self._exchange.coordinator.want()
-            return self._start(TransactionCall.INIT, S.INITIALIZING)
+            return self._start(TransactionCall.INIT)
 
     def begin(self) -> None:
         """See Producer.begin_transaction."""
         with self._lock:
             self._check(TransactionCall.BEGIN)
-            self._move_to(S.IN_TRANSACTION)
+            self._change(TransactionCall.BEGIN)
 
     def check_send(self) -> None:
         """Raise unless records may be sent."""
@@ -144,11 +144,11 @@ class TransactionManager:
 
     def prepare(self) -> PendingCall:
         """See Producer.prepare_transaction."""
-        return self._begin_end(TransactionCall.PREPARE, S.PREPARING)
+        return self._begin_end(TransactionCall.PREPARE)
 
     def commit(self) -> PendingCall:
         """See Producer.commit_transaction."""
-        return self._begin_end(TransactionCall.COMMIT, S.COMMITTING)
+        return self._begin_end(TransactionCall.COMMIT)
 
     def abort(self) -> PendingCall:
         """See Producer.abort_transaction."""
@@ -156,7 +156,7 @@ class TransactionManager:
             repeated = self._check(TransactionCall.ABORT)
             if repeated is not None:
                 return repeated
-            pending = self._start(TransactionCall.ABORT, S.ABORTING)
+            pending = self._start(TransactionCall.ABORT)
             self._drop_steps(self._aborted())
             return pending
 
@@ -164,7 +164,7 @@ class TransactionManager:
         """Abort what is open; returns what the end of the producer should wait for, if anything."""
         with self._lock:
             pending = self._pending
-            if self.state in (S.IN_TRANSACTION, S.PREPARING, S.ABORTABLE_ERROR):
+            if STATES.allows(self.state, TransactionCall.ABORT):
                 if pending is not None:
                     pending.end(ClosedError("the producer was closed, and the transaction aborted"))
                 return self.abort()
@@ -174,17 +174,17 @@ class TransactionManager:
         """Why what is being done did not succeed yet; None while nothing failed."""
         return self._exchange.last_error
 
-    def _begin_end(self, call: TransactionCall, state: TransactionState) -> PendingCall:
+    def _begin_end(self, call: TransactionCall) -> PendingCall:
         with self._lock:
             repeated = self._check(call)
             if repeated is not None:
                 return repeated
-            return self._start(call, state)
+            return self._start(call)
 
-    def _start(self, call: TransactionCall, state: TransactionState) -> PendingCall:
+    def _start(self, call: TransactionCall) -> PendingCall:
         # In this order: Ctrl-C may come in between, and the same call then makes it anew or waits for it.
         self._pending = pending = PendingCall(call)
-        self._move_to(state)
+        self._change(call)
         return pending
 
     def _check(self, call: TransactionCall) -> PendingCall | None:
@@ -193,7 +193,7 @@ class TransactionManager:
         if error is not None and self.state is S.FATAL_ERROR:
             raise error
         pending = self._pending
-        started = pending is not None and (pending.done or self.state not in ALLOWED[pending.call])
+        started = pending is not None and (pending.done or not STATES.allows(self.state, pending.call))
         if pending is not None and started and not pending.seen and pending.error is None:
             if pending.call is call:
                 return pending
@@ -201,7 +201,7 @@ class TransactionManager:
                 raise unrepeated_call(call, pending.call, self.transactional_id)
         if error is not None and call is not TransactionCall.ABORT:
             raise error
-        if self.state not in ALLOWED[call]:
+        if not STATES.allows(self.state, call):
             raise illegal_call(call, self.state, self.transactional_id)
         if pending is not None:
             # Only a prepare_transaction that has not ended yet, and that an abort overtakes.
@@ -250,7 +250,7 @@ class TransactionManager:
             if self.state is S.FATAL_ERROR:
                 return
             _log.error("the transactional producer %r cannot go on: %s", self.transactional_id, error)
-            self._move_to(S.FATAL_ERROR, error)
+            self._change(TransactionEvent.FAIL_FATALLY, error)
             self._exchange.step = None
             self._drop_steps(error)
             self._end_pending(error)
@@ -308,7 +308,7 @@ class TransactionManager:
                 response.producer_id,
                 response.producer_epoch,
             )
-            self._ready()
+            self._ready(TransactionEvent.INITIALIZED)
         elif not isinstance(step, EndStep):
             self._contents.added(step)
             self._on_change()
@@ -329,12 +329,12 @@ class TransactionManager:
         if needs_epoch:
             if self._pending is not None:
                 self._pending.is_decided = self.state is S.COMMITTING
-            self._move_to(S.INITIALIZING)
+            self._change(TransactionEvent.ENDED_WITHOUT_EPOCH)
         else:
-            self._ready()
+            self._ready(TransactionEvent.ENDED)
 
-    def _ready(self) -> None:
-        self._move_to(S.READY)
+    def _ready(self, event: TransactionEvent) -> None:
+        self._change(event)
         self._end_pending(None)
 
     def _prepared(self) -> None:
@@ -345,13 +345,13 @@ class TransactionManager:
         assert self._pending is not None
         self._pending.prepared = PreparedTransaction(*self._owner())
         self._contents = Contents()
-        self._move_to(S.PREPARED)
+        self._change(TransactionEvent.HANDED_OVER)
         self._end_pending(None)
 
     def failed(self, step: Step, kind: Kind, error: KafkaError) -> None:
         """It failed for good."""
         if kind is Kind.REFUSED:
-            self._move_to(S.UNINITIALIZED)
+            self._change(TransactionEvent.REFUSED)
             self._end_pending(marked(error))
         elif kind in (Kind.FENCED, Kind.FATAL) or (isinstance(step, EndStep) and not step.commit):
             # An abort that cannot be done leaves nothing to try.
@@ -362,7 +362,7 @@ class TransactionManager:
                 self._to_abortable(error)
 
     def _to_abortable(self, error: BaseException) -> None:
-        self._move_to(S.ABORTABLE_ERROR, abortable(error))
+        self._change(TransactionEvent.FAIL, abortable(error))
         _log.info("the transaction of %r can only be aborted: %s", self.transactional_id, self.error)
         self._drop_steps(self.error)
         self._end_pending(self.error)
@@ -395,8 +395,8 @@ class TransactionManager:
             self._pending.end(error)
         self._on_change()
 
-    def _move_to(self, state: TransactionState, error: KafkaError | None = None) -> None:
-        check_transition(self.state, state)
+    def _change(self, event: TransactionCall | TransactionEvent, error: KafkaError | None = None) -> None:
+        state = STATES.next_state(self.state, event, repr(self.transactional_id))
         _log.debug("%r goes from %s to %s", self.transactional_id, self.state.value, state.value)
         self.state = state
         self.error = error

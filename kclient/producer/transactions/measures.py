@@ -26,8 +26,8 @@ class TransactionMeasures:
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
 
-    def record(self, call: TransactionCall, nanoseconds: int) -> None:
-        """A call succeeded after so long."""
+    def record(self, call: TransactionCall, seconds: float) -> None:
+        """Record a call that succeeded after so many seconds."""
         name = NAMES[call]
-        self._metrics.counter(f"{name}_ns_total").add(nanoseconds)
-        self._metrics.histogram(name).record(nanoseconds / 1e6)
+        self._metrics.counter(f"{name}_ns_total").add(round(seconds * 1e9))
+        self._metrics.histogram(name).record(seconds * 1e3)

@@ -2,7 +2,7 @@
 
 There are three kinds for a program: what is retried inside, what an abort mends, and what ends the producer. Which
 code is which depends on the request and, for the end of a transaction, on its version (KIP-360, 588, 890, 1050).
-Leaves out what is done about it (`manager`).
+Elsewhere: what is done about it (`manager`).
 """
 
 from __future__ import annotations

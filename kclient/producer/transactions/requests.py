@@ -1,7 +1,7 @@
 """The requests of a transaction: their messages, the versions they may have, and the errors in their answers.
 
 A step is one exchange with a coordinator, repeated until it is answered for good. What version of transactions it
-belongs to (KIP-890) shows in the versions it may be sent at. Leaves out when a step is taken and what its answer
+belongs to (KIP-890) shows in the versions it may be sent at. Elsewhere: when a step is taken and what its answer
 means (`manager`, `outcomes`).
 """
 

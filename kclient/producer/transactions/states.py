@@ -1,6 +1,6 @@
 """The states of a transactional producer: which follow each other, and which calls each of them allows.
 
-The two tables are all there is to know; the diagram in the documentation is drawn from them. Leaves out what is
+The table is all there is to know; the diagram in the documentation is drawn from it. Elsewhere: what is
 done in a state (`manager`) and which errors lead where (`outcomes`).
 """
 
@@ -9,10 +9,11 @@ from __future__ import annotations
 import enum
 
 from kclient.errors import IllegalStateError
+from kclient.state_machine import StateTable
 
 
 class TransactionState(enum.Enum):
-    """Where the producer stands; see TRANSITIONS.
+    """Where the producer stands; see STATES.
 
     PREPARED means that the transaction was handed over. After ABORTABLE_ERROR only an abort leads on, and after
     FATAL_ERROR nothing does.
@@ -32,21 +33,6 @@ class TransactionState(enum.Enum):
 
 S = TransactionState
 
-TRANSITIONS: dict[TransactionState, frozenset[TransactionState]] = {
-    S.UNINITIALIZED: frozenset({S.INITIALIZING, S.FATAL_ERROR}),
-    S.INITIALIZING: frozenset({S.READY, S.UNINITIALIZED, S.FATAL_ERROR}),
-    S.READY: frozenset({S.IN_TRANSACTION, S.FATAL_ERROR}),
-    S.IN_TRANSACTION: frozenset({S.PREPARING, S.COMMITTING, S.ABORTING, S.ABORTABLE_ERROR, S.FATAL_ERROR}),
-    S.PREPARING: frozenset({S.PREPARED, S.ABORTING, S.ABORTABLE_ERROR, S.FATAL_ERROR}),
-    S.PREPARED: frozenset({S.INITIALIZING, S.FATAL_ERROR}),
-    S.COMMITTING: frozenset({S.READY, S.INITIALIZING, S.ABORTABLE_ERROR, S.FATAL_ERROR}),
-    S.ABORTING: frozenset({S.READY, S.INITIALIZING, S.FATAL_ERROR}),
-    S.ABORTABLE_ERROR: frozenset({S.ABORTING, S.FATAL_ERROR}),
-    S.FATAL_ERROR: frozenset(),
-}
-"""INITIALIZING goes back to UNINITIALIZED when the broker refuses the id, and may be tried again; COMMITTING and
-ABORTING go through INITIALIZING where the producer has to ask for its next epoch."""
-
 
 class TransactionCall(enum.Enum):
     """What an application asks of the producer; the value is the name of the method."""
@@ -60,17 +46,54 @@ class TransactionCall(enum.Enum):
     ABORT = "abort_transaction"
 
 
-ALLOWED: dict[TransactionCall, frozenset[TransactionState]] = {
-    TransactionCall.INIT: frozenset({S.UNINITIALIZED, S.PREPARED}),
-    TransactionCall.BEGIN: frozenset({S.READY}),
-    TransactionCall.SEND: frozenset({S.IN_TRANSACTION}),
-    TransactionCall.SEND_OFFSETS: frozenset({S.IN_TRANSACTION}),
-    TransactionCall.PREPARE: frozenset({S.IN_TRANSACTION}),
-    TransactionCall.COMMIT: frozenset({S.IN_TRANSACTION}),
-    TransactionCall.ABORT: frozenset({S.IN_TRANSACTION, S.PREPARING, S.ABORTABLE_ERROR}),
-}
-"""In which states a call may be made. A call that timed out may be repeated besides, to wait for its result; and in
-the two error states every other call raises the error itself."""
+class TransactionEvent(enum.Enum):
+    """What happens to a transaction besides the application's calls."""
+
+    INITIALIZED = "initialized"
+    REFUSED = "refused"
+    HANDED_OVER = "handed over"
+    ENDED = "ended"
+    ENDED_WITHOUT_EPOCH = "ended without an epoch"
+    FAIL = "fail"
+    FAIL_FATALLY = "fail fatally"
+
+
+C = TransactionCall
+E = TransactionEvent
+
+_FATAL: dict[TransactionCall | TransactionEvent, TransactionState] = {E.FAIL_FATALLY: S.FATAL_ERROR}
+
+STATES: StateTable[TransactionState, TransactionCall | TransactionEvent] = StateTable(
+    "transactional producer",
+    {
+        S.UNINITIALIZED: {C.INIT: S.INITIALIZING, **_FATAL},
+        S.INITIALIZING: {E.INITIALIZED: S.READY, E.REFUSED: S.UNINITIALIZED, **_FATAL},
+        S.READY: {C.BEGIN: S.IN_TRANSACTION, **_FATAL},
+        S.IN_TRANSACTION: {
+            C.SEND: S.IN_TRANSACTION,
+            C.SEND_OFFSETS: S.IN_TRANSACTION,
+            C.PREPARE: S.PREPARING,
+            C.COMMIT: S.COMMITTING,
+            C.ABORT: S.ABORTING,
+            E.FAIL: S.ABORTABLE_ERROR,
+            **_FATAL,
+        },
+        S.PREPARING: {E.HANDED_OVER: S.PREPARED, C.ABORT: S.ABORTING, E.FAIL: S.ABORTABLE_ERROR, **_FATAL},
+        S.PREPARED: {C.INIT: S.INITIALIZING, **_FATAL},
+        S.COMMITTING: {
+            E.ENDED: S.READY,
+            E.ENDED_WITHOUT_EPOCH: S.INITIALIZING,
+            E.FAIL: S.ABORTABLE_ERROR,
+            **_FATAL,
+        },
+        S.ABORTING: {E.ENDED: S.READY, E.ENDED_WITHOUT_EPOCH: S.INITIALIZING, **_FATAL},
+        S.ABORTABLE_ERROR: {C.ABORT: S.ABORTING, **_FATAL},
+        S.FATAL_ERROR: {},
+    },
+)
+"""INITIALIZING goes back to UNINITIALIZED when the broker refuses the id, and may be tried again; COMMITTING and
+ABORTING go through INITIALIZING where the producer has to ask for its next epoch. A call that timed out may be repeated
+besides, to wait for its result; and in the two error states every other call raises the error itself."""
 
 _ADVICE: dict[TransactionState, str] = {
     S.UNINITIALIZED: "call init_transactions() first",
@@ -85,16 +108,6 @@ _ADVICE: dict[TransactionState, str] = {
     S.COMMITTING: "commit_transaction() has not ended yet: call it again to wait for it",
     S.ABORTING: "abort_transaction() has not ended yet: call it again to wait for it",
 }
-
-
-def check_transition(before: TransactionState, after: TransactionState) -> None:
-    """Raise unless the table has this transition.
-
-    Raises:
-        IllegalStateError: it does not.
-    """
-    if after not in TRANSITIONS[before]:
-        raise IllegalStateError(f"a transactional producer cannot go from {before.value!r} to {after.value!r}")
 
 
 def unrepeated_call(call: TransactionCall, before: TransactionCall, transactional_id: str) -> IllegalStateError:

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Protocol, Self
 import msgspec
 
 from kclient.errors import KafkaError
-from kclient.spark.delivery import send_batches
 from kclient.spark.errors import OptionError, told_shortly
 from kclient.spark.exactly_once.driver import abort, commit
 from kclient.spark.exactly_once.errors import ExactlyOnceError
@@ -25,6 +24,7 @@ from kclient.spark.exactly_once.task import write_task
 from kclient.spark.options import WriteOptions
 from kclient.spark.producers import DEFAULTS
 from kclient.spark.record_columns import RecordColumns
+from kclient.spark.sending import send_batches
 
 if TYPE_CHECKING:
     import pyarrow

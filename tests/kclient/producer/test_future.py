@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import ast
 import threading
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from kclient.errors import IllegalStateError, KafkaTimeoutError, RecordTooLargeError, TopicAuthorizationError
+from kclient.net.runtime import ThreadWorker
+from kclient.producer import Producer, accumulator, producer
 from kclient.producer.batch import BatchState
-from kclient.producer.callbacks import Failures, ThreadDispatcher, deliver
+from kclient.producer.callbacks import Failures, WorkerDispatcher, deliver
 from kclient.producer.future import RecordFuture
 from tests.support.producer_model import Model, implementations
 
@@ -87,13 +91,13 @@ def test_on_delivery_is_told_through_a_split(model: Model) -> None:
     for number in range(4):
         model.send(b"%d" % number * 30, on_delivery=lambda result, error: told.append((result, error)))
     model.answer(model.one(), code=10)
-    assert [batch.deliveries for batch in model.outlet.done] == [[]]
+    assert [result.deliveries for result in model.outlet.done] == [[]]
     model.answer(model.one(), offset=0)
     model.answer(model.one(), code=29)
-    for batch in model.outlet.done:
-        deliver(batch)
-        assert batch.unseen_failures() == []
-    assert [result.offset for result, _ in told[:2]] == [0, 1]
+    for result in model.outlet.done:
+        deliver(result)
+        assert result.unseen_failures() == []
+    assert [metadata.offset for metadata, _ in told[:2]] == [0, 1]
     assert [type(error) for _, error in told[2:]] == [TopicAuthorizationError] * 2
 
 
@@ -104,8 +108,8 @@ def test_failures_count_until_somebody_looks(model: Model) -> None:
     with pytest.raises(KafkaTimeoutError):
         waited.result(0)
     model.answer(model.one(), code=29)
-    for batch in model.outlet.done:
-        failures.add(batch)
+    for result in model.outlet.done:
+        failures.add(result)
     assert looked.exception(0) is not None
     error = failures.take()
     assert error is not None
@@ -117,28 +121,29 @@ def test_failures_count_until_somebody_looks(model: Model) -> None:
 def test_many_failures_are_counted_without_being_kept() -> None:
     model = Model()
     failures = Failures()
-    for _ in range(Failures.KEPT_BATCHES + 5):
+    for _ in range(Failures.KEPT_RESULTS + 5):
         model.send()
         model.answer(model.one(), code=29)
         failures.add(model.outlet.done.pop())
-    assert len(failures._batches) == Failures.KEPT_BATCHES
+    assert len(failures._results) == Failures.KEPT_RESULTS
     error = failures.take()
     assert error is not None
-    assert error.count == Failures.KEPT_BATCHES + 5
+    assert error.count == Failures.KEPT_RESULTS + 5
     assert len(error.errors) == Failures.KEPT_ERRORS
 
 
 def test_a_settled_batch_stays_as_it_is() -> None:
     model = Model()
-    batch = model.send().batch
+    model.send()
+    (batch,) = model.sender.take_all()
     model.answer(model.one())
     assert batch.state is BatchState.DELIVERED
-    with pytest.raises(IllegalStateError, match="DELIVERED to FAILED"):
+    with pytest.raises(IllegalStateError, match="the batch is 'delivered', where the event 'fail' is not"):
         batch.fail(ValueError())
 
 
 def test_the_callback_thread_starts_late_goes_on_after_an_error_and_ends(caplog: pytest.LogCaptureFixture) -> None:
-    dispatcher = ThreadDispatcher("callbacks-of-a-test")
+    dispatcher = WorkerDispatcher(ThreadWorker("callbacks-of-a-test"))
     assert not dispatcher.busy
     dispatcher.close(1)
     seen: list[Any] = []
@@ -161,3 +166,34 @@ def test_the_pure_future_has_all_methods_of_the_other() -> None:
         for name in dir(RecordFuture):
             if not name.startswith("_"):
                 assert hasattr(future, name), name
+
+
+def test_producer_declares_send_as_its_base_class_does() -> None:
+    declared = {}
+    for module in (accumulator, producer):
+        tree = ast.parse(Path(module.__file__).read_text())
+        (function,) = (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) and node.name == "send")
+        declared[module.__name__] = ast.unparse(function.args), ast.get_docstring(function)
+    assert declared[accumulator.__name__] == declared[producer.__name__]
+
+
+def test_public_objects_keep_the_accumulator_and_the_batch_to_themselves() -> None:
+    assert [name for name in dir(Producer) if not name.startswith("_")] == [
+        "abort_transaction",
+        "begin_transaction",
+        "close",
+        "commit_transaction",
+        "config",
+        "flush",
+        "from_properties",
+        "init_transactions",
+        "metrics",
+        "partitions_for",
+        "prepare_transaction",
+        "send",
+        "send_arrow",
+        "send_many",
+        "send_offsets_to_transaction",
+        "transaction",
+    ]
+    assert not hasattr(Model().send(), "batch")

@@ -17,7 +17,7 @@ from kclient.producer.idempotence import (
     LAST_EPOCH,
     LAST_SEQUENCE,
     Identity,
-    IdentityState,
+    IdentityEvent,
     PartitionSequence,
     add_to_sequence,
 )
@@ -241,8 +241,8 @@ def test_a_split_batch_keeps_its_numbers() -> None:
 
 def test_illegal_transitions_raise() -> None:
     identity = Identity(True)
-    with pytest.raises(IllegalStateError, match="unknown to ready"):
-        identity.move_to(IdentityState.READY)
+    with pytest.raises(IllegalStateError, match="producer id is 'unknown', where the event 'received' is not"):
+        identity.change(IdentityEvent.RECEIVED)
 
 
 def test_nothing_is_numbered_without_idempotence() -> None:

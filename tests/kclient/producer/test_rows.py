@@ -9,8 +9,9 @@ import pytest
 
 from kclient.errors import InvalidRecordError, KafkaTimeoutError, RowsDeliveryError
 from kclient.producer import accumulator as pure_accumulator
-from kclient.producer.batch import BatchState, Piece
+from kclient.producer.batch import BatchEvent
 from kclient.producer.partitioners import partition_for_key
+from kclient.producer.result import Piece
 from kclient.producer.rows_future import Placement, RowsFuture
 from kclient.records import RowColumns, pure, read_batches, row_arguments
 from tests.support.producer_model import Model, implementations
@@ -79,16 +80,16 @@ def test_keys_go_where_murmur2_says_and_rows_without_stay_together(twin: Any) ->
     rows = rows_of(twin, {"value": values(100), "key": pyarrow.array(keys)}, key="key")
     placement = Placement(100)
     model.accumulator.append_rows(rows, placement, 0, 100)
-    where = [placement.batches[run].partition for run in placement.runs]
+    where = [placement.results[run].partition for run in placement.runs]
     assert where == [partition_for_key(key.encode(), 7) for key in keys]
 
     alone = Placement(100)
     model.accumulator.append_rows(rows_of(twin, {"value": values(100)}), alone, 0, 100)
-    assert len({batch.partition for batch in alone.batches}) == 1
+    assert len({result.partition for result in alone.results}) == 1
     ignoring = Model(twin, [1] * 50, linger_ms=1000, partitioner_ignore_keys=True)
     ignored = Placement(100)
     ignoring.accumulator.append_rows(rows, ignored, 0, 100)
-    assert len(ignored.batches) == 1
+    assert len(ignored.results) == 1
 
 
 def test_rows_without_a_timestamp_get_the_current_time(twin: Any) -> None:
@@ -135,7 +136,7 @@ def test_each_row_goes_to_its_topic(twin: Any) -> None:
     rows = rows_of(twin, {"value": values(4), "topic": pyarrow.array(["t", "u", "t", "u"])}, None, topic="topic")
     placement = Placement(4)
     assert model.accumulator.append_rows(rows, placement, 0, 4) == 4
-    assert [placement.batches[run].topic for run in placement.runs] == ["t", "u", "t", "u"]
+    assert [placement.results[run].topic for run in placement.runs] == ["t", "u", "t", "u"]
 
 
 def test_a_batch_that_is_full_wakes_the_network_thread(twin: Any) -> None:
@@ -165,10 +166,10 @@ def test_failed_rows_are_told_by_position_whatever_came_in_between(twin: Any) ->
         if stop < 300 and rng.random() < 0.5:
             # The slow path of send_arrow places single rows.
             future = model.accumulator.try_append(*rows.record(stop))
-            placement.add(stop, future.batch, future.index)
+            placement.add(stop, future._result, future.index)
             done[which] += 1
         model.send(b"other", key=b"%d" % rng.randrange(10))
-    for batch in dict.fromkeys([*one.batches, *two.batches]):
+    for batch in model.sender.take_all():
         refused = {
             index: InvalidRecordError(f"{record.value!r} in {batch.partition}")
             for index, record in enumerate(decoded(batch))
@@ -189,19 +190,19 @@ def decoded(batch: Any) -> list[Any]:
 
 def settle(model: Model, batch: Any, errors: dict[int, Any]) -> None:
     """As a broker that refuses some records: those fail, the others travel on in another batch."""
-    batch.move_to(BatchState.IN_FLIGHT)
+    batch.change(BatchEvent.SEND)
     if not errors:
         batch.deliver(0, -1)
         return
     records = decoded(batch)
     again = model.open_batch(batch.queue)
     pieces = [
-        Piece(index, again, again.builder.append(5, None, record.value))
+        Piece(index, again.result, again.builder.append(5, None, record.value))
         for index, record in enumerate(records)
         if index not in errors
     ]
     batch.replace(pieces, errors)
-    again.move_to(BatchState.IN_FLIGHT)
+    again.change(BatchEvent.SEND)
     again.deliver(0, -1)
 
 
@@ -217,16 +218,16 @@ def test_the_future_waits_for_batches_that_replace_others(twin: Any) -> None:
     again = model.open_batch(batch.queue)
     for value in (b"0", b"1", b"2"):
         again.builder.append(5, None, value)
-    batch.move_to(BatchState.IN_FLIGHT)
-    batch.replace([Piece(0, again, 0)], {})
+    batch.change(BatchEvent.SEND)
+    batch.replace([Piece(0, again.result, 0)], {})
     assert not future.done()
-    again.move_to(BatchState.IN_FLIGHT)
+    again.change(BatchEvent.SEND)
     again.fail(InvalidRecordError("no"))
     assert future.done()
     with pytest.raises(RowsDeliveryError, match="3 of 3 rows could not be delivered; the first is row 0: ") as raised:
         future.result(0)
     assert list(raised.value.failures) == [0, 1, 2]
-    assert again.unseen_failures() == []
+    assert again.result.unseen_failures() == []
     assert repr(future) == "<RowsFuture of 3 rows, settled>"
 
 

@@ -13,6 +13,7 @@ from kclient.errors import (
     InvalidRecordError,
     KafkaTimeoutError,
     NotLeaderOrFollowerError,
+    ProtocolError,
     RecordTooLargeError,
     TopicAuthorizationError,
     UnsupportedVersionError,
@@ -222,6 +223,17 @@ def test_a_batch_that_no_broker_took_says_why_none_could_be_reached() -> None:
     assert isinstance(error, KafkaTimeoutError)
     assert "no broker has taken it yet; the last error was: refused" in str(error)
     assert error.__cause__ is model.metadata.last_error
+
+
+def test_late_response_without_the_partition_of_an_expired_batch_is_ignored() -> None:
+    model = Model()
+    future = model.send()
+    request = model.one()
+    model.now += 1_000
+    model.poll()
+    assert isinstance(future.exception(0), KafkaTimeoutError)
+    request.on_response(ProduceResponse(responses=[]), model.now)
+    assert isinstance(future.exception(0), KafkaTimeoutError)
 
 
 def test_a_batch_whose_answer_never_comes_expires() -> None:
@@ -473,7 +485,7 @@ def test_what_is_behind_a_batch_that_cannot_be_built_is_sent_at_once(monkeypatch
     build = ProducerBatch.build
 
     def build_or_fail(batch: ProducerBatch) -> Any:
-        if batch is bad.batch:
+        if batch.result is bad._result:
             raise MemoryError("no room to compress")
         return build(batch)
 
@@ -491,11 +503,12 @@ def test_what_is_behind_a_batch_that_expired_before_its_retry_is_sent_at_once() 
     model = Model(delivery_timeout_ms=40_000)
     first = model.send(b"first")
     model.lose(model.one(), DisconnectedError("gone"))
-    first.batch.retry_at = first.batch.deadline
+    (batch,) = model.sender.take_all()
+    batch.attempts.retry_at = batch.deadline
     model.now += 1.0
     second = model.send(b"second")
     assert model.poll() == []
-    model.now = first.batch.deadline
+    model.now = batch.deadline
     requests = model.poll()
     assert isinstance(first.exception(0), KafkaTimeoutError)
     if not requests:
@@ -528,3 +541,12 @@ def test_numbers_go_on_where_they_were_when_a_topic_was_forgotten_for_a_while() 
     # Numbered from 0 again it would be taken for the first one, and thrown away.
     (batch,) = model.batches(model.one()).values()
     assert (batch.producer_id, batch.producer_epoch, batch.base_sequence) == (9, 0, 1)
+
+
+def test_an_answer_without_a_partition_fails_its_batch() -> None:
+    model = Model()
+    future = model.send()
+    request = model.one()
+    request.on_response(ProduceResponse(responses=[]), model.now)
+    with pytest.raises(ProtocolError, match="left out the partition"):
+        future.result(0)

@@ -21,8 +21,11 @@ from kclient.errors import (
     TransactionAbortableError,
     UnknownMemberIdError,
 )
+from kclient.net.operation import Operation, Pause, Step, TaskWaiter, ThreadWaiter
+from kclient.net.operation import run as run_operation
+from kclient.net.operation import run_async as run_operation_async
+from kclient.net.waiting import LoopBridge
 from kclient.producer import ProducerRecord
-from kclient.transform.driving import drive, drive_async, then, then_async
 from kclient.transform.loop import Loop
 from kclient.types import ConsumerGroupMetadata, ConsumerRecord, OffsetAndMetadata, TopicPartition
 
@@ -210,17 +213,17 @@ class AsyncFace:
 
 def loop_of(world: World, function: Any, on_error: Any = None, **options: Any) -> Loop:
     """A loop that stops when there are `world.enough` results; its clock goes on by a hundredth at each look."""
-    given: dict[str, Any] = {"max_records": 3, "max_seconds": 1.0, "sleep": lambda seconds: None}
-    given |= {"clock": itertools.count(0.0, 0.01).__next__, "awaits": False, "then": then} | options
+    given: dict[str, Any] = {"max_records": 3, "max_seconds": 1.0}
+    given |= {"clock": itertools.count(0.0, 0.01).__next__, "awaits": False, "drive": drive} | options
     client: Any = AsyncFace(world) if given["awaits"] else world
     loop = Loop(client, client, function, on_error, given.pop("max_records"), given.pop("max_seconds"), **given)
     world.stop = loop.stop
     return loop
 
 
-def run(loop: Loop) -> None:
-    """Run a blocking loop to its end."""
-    drive(loop.run())
+def run(loop: Loop, pauses: list[float | None] | None = None) -> None:
+    """Run a blocking loop to its end; its pauses are added to the list."""
+    run_operation(loop.run(), Waits(pauses))
 
 
 async def run_async(loop: Loop) -> None:
@@ -228,11 +231,36 @@ async def run_async(loop: Loop) -> None:
     await drive_async(loop.run())
 
 
-async def no_time(seconds: float) -> None:
-    """Sleeps, in no time."""
+class Waits(ThreadWaiter):
+    """Calls what an operation calls; a pause takes no time, and is noted."""
+
+    def __init__(self, pauses: list[float | None] | None = None) -> None:
+        super().__init__()
+        self._pauses = [] if pauses is None else pauses
+
+    async def wait(self, step: Step) -> Any:
+        if not isinstance(step, Pause):
+            return await super().wait(step)
+        self._pauses.append(step.seconds)
+        return None
 
 
-ASYNC: dict[str, Any] = {"awaits": True, "then": then_async, "sleep": no_time}
+class TaskWaits(TaskWaiter):
+    """The same in a task."""
+
+    async def wait(self, step: Step) -> Any:
+        return None if isinstance(step, Pause) else await super().wait(step)
+
+
+def drive(operation: Operation[Any]) -> Any:
+    return run_operation(operation, Waits())
+
+
+async def drive_async(operation: Operation[Any]) -> Any:
+    return await run_operation_async(operation, TaskWaits(LoopBridge()))
+
+
+ASYNC: dict[str, Any] = {"awaits": True, "drive": drive_async}
 
 
 def record(tp: TopicPartition, offset: int) -> ConsumerRecord:

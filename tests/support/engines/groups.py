@@ -19,8 +19,9 @@ from kclient.consumer.assignment.reset import EARLIEST
 from kclient.consumer.assignment.subscription import Subscription
 from kclient.consumer.assignment.topics import choose
 from kclient.consumer.group.listener import RebalanceListener
-from kclient.consumer.group.membership import Membership
-from kclient.errors import FencedInstanceIdError, KafkaError, KafkaTimeoutError, NotCoordinatorError
+from kclient.consumer.group.membership import wire_member, wire_membership
+from kclient.consumer.group.poll_interval import PollInterval
+from kclient.errors import FencedInstanceIdError, KafkaError, KafkaTimeoutError, NotCoordinatorError, WakeupError
 from kclient.net.manager import NEVER
 from kclient.net.operation import Call, Operation, Pause, Result
 from kclient.protocol import Message
@@ -235,18 +236,14 @@ class Owner:
         self.subscription = Subscription(FetchBuffer(), EARLIEST, in_group=True)
         engine.metadata.add_listener(self.subscription.update_metadata)
         self.news = False
-        self.group = Membership(
-            config,
-            engine,
-            self.subscription,
-            random=random.Random(simulation.random.random()),
-            taken=lambda: None,
-            wait=self._wait,
-            wake=self._wake,
-            clock=lambda: simulation.now,
+        self._interrupted = False
+        jitter = random.Random(simulation.random.random())
+        poll_interval = PollInterval(config.max_poll_interval_ms, lambda: None)
+        parts = wire_member(config, engine, random=jitter, poll_interval=poll_interval, wake=self._wake)
+        self.group = wire_membership(
+            config, engine, self.subscription, parts, commits=self, wait=self._wait, wake=self._wake
         )
-        self.group.coordination.commits = self
-        for manager in self.group.managers:
+        for manager in parts.managers:
             engine.add(manager)
         self.listener = self.group.coordination.listener = OwnedListener(self, check)
         self.name = config.group_instance_id
@@ -282,7 +279,14 @@ class Owner:
         self.commits += 1
         return True
 
+    def wakeup(self) -> None:
+        """Interrupt the wait of this call, or of the next one, as `Consumer.wakeup`."""
+        self._interrupted = True
+
     def _wait(self, seconds: float) -> Operation[None]:
+        if self._interrupted:
+            self._interrupted = False
+            raise WakeupError
         yield Pause(seconds)
 
     def _wake(self) -> None:
@@ -335,11 +339,14 @@ class Owner:
 
     def leave(self) -> None:
         """Close in order, and be gone."""
-        self.interrupt()
-        self._running = self.group.leave(NEVER, leave_group=None, reason="a test")  # type: ignore[assignment]
-        self._step = None
-        self.simulation.run(60, until=lambda: self.poll() is not None or self._running is None)
+        self.carry_out(self.group.leave(NEVER, leave_group=None, reason="a test"), 60)
         self.die()
+
+    def carry_out(self, operation: Operation[Any], seconds: float) -> None:
+        """Run an operation of the application in place of the one under way, until it ends or for so many seconds."""
+        self.interrupt()
+        self._running, self._step = operation, None
+        self.simulation.run(seconds, until=lambda: self.poll() is not None or self._running is None)
 
     def die(self) -> None:
         """As when the process is killed."""

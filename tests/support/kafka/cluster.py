@@ -1,6 +1,6 @@
 """A real Apache Kafka on loopback, for tests: N combined KRaft nodes, started, stopped and restarted one by one.
 
-Leaves out security, which needs listeners and certificates of its own.
+Not implemented: security, which needs listeners and certificates of its own.
 """
 
 from __future__ import annotations
@@ -19,11 +19,10 @@ from types import TracebackType
 from typing import Self
 
 from tests.support.kafka.jars import classpath, run_tool, unavailable_reason
+from tests.support.patience import CHANGE, PROCESS
 
 __all__ = ["KafkaCluster", "unavailable_reason"]
 
-START_SECONDS = 120.0
-STOP_SECONDS = 60.0
 #: Metadata v0 for all topics: header v1 (api key 3, version 0, correlation id 1, no client id), an empty array.
 METADATA_REQUEST = struct.pack(">hhihi", 3, 0, 1, -1, 0)
 
@@ -166,7 +165,7 @@ class KafkaCluster:
         Raises:
             AssertionError: a process ended, or the time was up; with the end of its output.
         """
-        deadline = time.monotonic() + START_SECONDS
+        deadline = time.monotonic() + PROCESS
         for node in list(self._processes):
             while _live_brokers(self._ports[node]) < len(self.running):
                 process = self._processes[node]
@@ -188,7 +187,7 @@ class KafkaCluster:
             process.kill() if kill else process.terminate()
         for process in processes:
             try:
-                process.wait(STOP_SECONDS)
+                process.wait(CHANGE)
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()

@@ -13,8 +13,9 @@ import shutil
 import subprocess
 from pathlib import Path
 
+from tests.support.patience import DOWNLOAD, PROCESS
+
 POM = Path(__file__).with_name("pom.xml")
-FETCH_SECONDS = 600
 #: A short-lived tool spends its time starting up: no second compiler, the shared class archive, a small heap.
 TOOL_FLAGS = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto", "-Xmx256m")
 
@@ -67,10 +68,10 @@ def _fetch(folder: Path) -> None:
     command = ["mvn", "-q", "-B", "-f", str(POM), "dependency:copy-dependencies", f"-DoutputDirectory={folder}"]
     try:
         done = subprocess.run(
-            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=FETCH_SECONDS, check=False
+            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=DOWNLOAD, check=False
         )
     except subprocess.TimeoutExpired as error:
-        raise ToolchainMissing(f"mvn did not fetch the jars within {FETCH_SECONDS} s") from error
+        raise ToolchainMissing(f"mvn did not fetch the jars within {DOWNLOAD} s") from error
     if done.returncode:
         raise ToolchainMissing(f"mvn could not fetch the jars: {(done.stdout + done.stderr).strip()[-400:]}")
 
@@ -81,7 +82,7 @@ def classpath() -> str:
 
 
 def run_tool(
-    main_class: str, *arguments: str, input: str | bytes | None = None, timeout: float = 60.0
+    main_class: str, *arguments: str, input: str | bytes | None = None, timeout: float = PROCESS
 ) -> subprocess.CompletedProcess[str]:
     """Run one of Kafka's Java programs to its end; standard error is merged into ``stdout``.
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from tests.support.kafka.jars import run_tool
+from tests.support.patience import PROCESS
 
 TOOLS = "org.apache.kafka.tools"
 LONG_MS = 600_000
@@ -34,7 +35,7 @@ class JavaTools:
         self.bootstrap_servers = bootstrap_servers
         self._bootstrap = ("--bootstrap-server", bootstrap_servers)
 
-    def run(self, tool: str, *arguments: str, input: str | bytes | None = None, timeout: float = 50.0) -> str:
+    def run(self, tool: str, *arguments: str, input: str | bytes | None = None, timeout: float = PROCESS) -> str:
         """Run a tool that takes ``--bootstrap-server``; returns both of its output streams."""
         return run_tool(tool, *self._bootstrap, *arguments, input=input, timeout=timeout).stdout
 

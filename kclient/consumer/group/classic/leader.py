@@ -1,6 +1,6 @@
 """What the leader of a group does: reads what the members want and have, and has the assignor divide.
 
-Left out: when (`coordination`), and the assignors themselves (`kclient.assignors`).
+Elsewhere: when (`rebalance`), and the assignors themselves (`kclient.assignors`).
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 On the network thread only, so that the application never keeps a heartbeat from going out. It decides
 everything that concerns the coordinator, and nothing that concerns the application's partitions: that it tells the
 owner by events (`events`), and the owner answers with `join` and `sync` when it has done its part
-(`coordination`). What an error code means stands in `outcomes`.
+(`rebalance`). What an error code means stands in `outcomes`.
 
 Three clocks run. A heartbeat goes out every `heartbeat_interval_ms`, from joining on, except while a JoinGroup or
 SyncGroup is out, since a coordinator counts these as signs of life. Where nothing was heard for
@@ -24,8 +24,9 @@ from kclient.consumer.group import outcomes
 from kclient.consumer.group.abstract_member import AbstractMember
 from kclient.consumer.group.classic.protocol import PROTOCOL_TYPE
 from kclient.consumer.group.classic.requests import MemberRequests
-from kclient.consumer.group.classic.states import NO_GENERATION, TRANSITIONS, UNKNOWN_MEMBER_ID, Generation, MemberState
+from kclient.consumer.group.classic.states import STATES, MemberEvent, MemberState
 from kclient.consumer.group.events import Assigned, Event, Failed, JoinData, JoinedMember, Lead, Rejoin
+from kclient.consumer.group.generation import NO_GENERATION, UNKNOWN_MEMBER_ID, Generation
 from kclient.consumer.group.outcomes import Outcome
 from kclient.consumer.group.poll_interval import PollInterval
 from kclient.errors import InconsistentGroupProtocolError, KafkaError, KafkaTimeoutError, error_from_code
@@ -49,11 +50,12 @@ _STATIC_FROM = 5
 _BEATING = (MemberState.COMPLETING, MemberState.STABLE)
 
 
-class GroupMember(AbstractMember[MemberState]):
+class GroupMember(AbstractMember[MemberState, MemberEvent]):
     """One consumer's membership; for parameters and attributes see `AbstractMember`."""
 
-    transitions = TRANSITIONS
+    table = STATES
     outside = MemberState.UNJOINED
+    end_of_leaving = MemberEvent.LEFT
     arriving = frozenset({MemberState.PREPARING, MemberState.COMPLETING})
 
     def __init__(
@@ -131,7 +133,7 @@ class GroupMember(AbstractMember[MemberState]):
         """The owner could not divide the partitions: join again when it says so."""
         if generation == self._generation and self.state is MemberState.COMPLETING:
             self._join = None
-            self._die(MemberState.UNJOINED)
+            self._end_life(MemberEvent.LOST)
 
     def leave(self, future: Future[None], *, tell: bool, reason: str) -> list[Request]:
         """Be a member no longer.
@@ -150,7 +152,7 @@ class GroupMember(AbstractMember[MemberState]):
             return []
         return self._leave(tell, reason)
 
-    def refused(self, generation: Generation, error: KafkaError, now: float) -> None:
+    def on_refused(self, generation: Generation, error: KafkaError, now: float) -> None:
         """The coordinator refused offsets of this member: it says as much about membership as a heartbeat's answer."""
         if generation != self._generation or self.state is not MemberState.STABLE or error.code is None:
             return
@@ -201,7 +203,7 @@ class GroupMember(AbstractMember[MemberState]):
     # -- joining
 
     def _begin_joining(self) -> None:
-        self._die(MemberState.PREPARING)
+        self._end_life(MemberEvent.JOIN)
         self._retry_at = 0.0
         self._failures = 0
 
@@ -239,7 +241,7 @@ class GroupMember(AbstractMember[MemberState]):
         self._generation = Generation(
             response.generation_id, response.member_id, self._instance_id, response.protocol_name
         )
-        self._move_to(MemberState.COMPLETING)
+        self._change(MemberEvent.JOINED)
         _log.info("%s: joined generation %d as %s", self._group, response.generation_id, response.member_id)
         if response.leader != response.member_id:
             self._sync = {}
@@ -275,7 +277,7 @@ class GroupMember(AbstractMember[MemberState]):
         self._sync_time.record(1000 * (now - sent_at))
         self._rebalanced(now)
         self._refused_syncs = 0
-        self._move_to(MemberState.STABLE)
+        self._change(MemberEvent.ASSIGNED)
         self._last = generation
         self._join = None
         self._on_event(Assigned(self._number, self.membership, generation, bytes(response.assignment)))
@@ -352,11 +354,11 @@ class GroupMember(AbstractMember[MemberState]):
         # One that gave up joining is a member to the coordinator until its session ends, and the group waits for it.
         if not tell or not known:
             if self.state is not MemberState.UNJOINED:
-                self._die(MemberState.UNJOINED)
+                self._end_life(MemberEvent.LEFT)
             self._left()
             return []
         _log.info("%s: leaving as %s: %s", self._group, member_id, reason)
-        self._die(MemberState.LEAVING)
+        self._end_life(MemberEvent.LEAVE)
         build = partial(self._requests.leave, member_id, reason)
         # A JoinGroup that waits on the coordinator's connection would hold this up for as long as the rebalance.
         return [self._request(LeaveGroupRequest, build, self._leave_answered, self._leave_failed, node=node)]
@@ -365,7 +367,7 @@ class GroupMember(AbstractMember[MemberState]):
         code = response.error_code or next((one.error_code for one in response.members if one.error_code), 0)
         if code:
             _log.info("%s: leaving failed: %s", self._group, error_from_code(code, api="LeaveGroup"))
-        self._move_to(MemberState.UNJOINED)
+        self._change(MemberEvent.LEFT)
         self._left()
 
     # -- what follows from errors
@@ -393,7 +395,7 @@ class GroupMember(AbstractMember[MemberState]):
         elif outcome is Outcome.FENCED:
             self._forget_generation(UNKNOWN_MEMBER_ID)
             self._join = None
-            self._die(MemberState.FENCED)
+            self._end_life(MemberEvent.FENCED)
             self._fenced_by = error
             self._on_event(Rejoin(self._number, "fenced", lost=True, error=error))
         else:
@@ -418,7 +420,7 @@ class GroupMember(AbstractMember[MemberState]):
         self._failed_rebalances.add()
         self._retry_at = now + wait
         if self.state is MemberState.COMPLETING:
-            self._die(MemberState.PREPARING)
+            self._end_life(MemberEvent.JOIN_AGAIN)
 
     def _lose(self, member_id: str, error: KafkaError, now: float) -> None:
         joining = self._join
@@ -428,7 +430,7 @@ class GroupMember(AbstractMember[MemberState]):
             self._try_again(now, at_once=not self._failures)
             return
         self._join = None
-        self._die(MemberState.UNJOINED)
+        self._end_life(MemberEvent.LOST)
         self._on_event(Rejoin(self._number, str(error), lost=True))
 
     def _fail(self, error: KafkaError) -> None:
@@ -440,7 +442,7 @@ class GroupMember(AbstractMember[MemberState]):
             return
         self._failed_rebalances.add()
         self._join = None
-        self._die(MemberState.UNJOINED)
+        self._end_life(MemberEvent.LOST)
         self._on_event(Failed(self._number, error))
 
     # -- shared
@@ -454,11 +456,11 @@ class GroupMember(AbstractMember[MemberState]):
         self.membership += 1
         self._generation = Generation(NO_GENERATION, member_id, self._instance_id, None)
 
-    def _die(self, state: MemberState) -> None:
+    def _end_life(self, event: MemberEvent) -> None:
         """Change to a state in which answers to what is under way do not matter any more."""
         self._life += 1
         self._asking = self._beating = False
         self._sync = None
         self._rejoin_told = False
         self._next_heartbeat = self._session_ends = NEVER
-        self._move_to(state)
+        self._change(event)

@@ -8,8 +8,8 @@ The agenda (see `agenda`) of
     a loss          give everything up; raise what the owner has to know
 
 Between joining and the assignment an eager member has nothing to read, and a cooperative one goes on reading.
-Leaves out the coordinator (`member`), how offsets are committed (`commits`), and the consumer protocol
-(`reconciliation`).
+Elsewhere: the coordinator (`member`), how offsets are committed (`committed`), and the consumer protocol
+(`consumer_protocol`).
 """
 
 from __future__ import annotations
@@ -21,13 +21,22 @@ from typing import TYPE_CHECKING
 
 from kclient.config import ConsumerConfig
 from kclient.consumer.assignment.subscription import Subscription
-from kclient.consumer.group.agenda import Agenda, Owner
+from kclient.consumer.group.agenda import Agenda, Commits, Owner
 from kclient.consumer.group.classic.leader import Counts, Division, partition_counts
 from kclient.consumer.group.classic.member import GroupMember
+from kclient.consumer.group.classic.phases import (
+    REASONS,
+    STATES,
+    Phase,
+    PhaseEvent,
+    classify_assignment,
+    unsubscribed_topics,
+)
 from kclient.consumer.group.classic.protocol import GroupSubscription, decode_assignment, encode_subscription
-from kclient.consumer.group.classic.states import NO_GENERATION, MemberState
+from kclient.consumer.group.classic.states import MemberState
 from kclient.consumer.group.classic.strategy import Strategy
-from kclient.consumer.group.events import Assigned, Event, Failed, JoinData, Lead, Rejoin
+from kclient.consumer.group.events import Assigned, Event, Failed, JoinData, Lead, Mailbox, Rejoin
+from kclient.consumer.group.generation import NO_GENERATION
 from kclient.errors import IllegalStateError, KafkaError
 from kclient.net.coordinator import Coordinator
 from kclient.net.operation import Operation
@@ -43,11 +52,12 @@ class Coordination(Agenda):
     """The owner's side of one membership.
 
     Parameters:
-        config, subscription, metadata, coordinator, owner: see `Agenda`.
+        config, subscription, metadata, coordinator, mailbox, owner, commits: see `Agenda`.
         member: the network thread's side.
 
     Attributes:
         strategy: the assignors, and how this member rebalances.
+        phase: of the rebalance; any thread may read it.
     """
 
     _member: GroupMember
@@ -59,13 +69,15 @@ class Coordination(Agenda):
         metadata: MetadataManager,
         coordinator: Coordinator,
         member: GroupMember,
+        mailbox: Mailbox,
         owner: Owner,
+        commits: Commits | None,
     ) -> None:
-        super().__init__(config, subscription, metadata, coordinator, member, owner)
+        super().__init__(config, subscription, metadata, coordinator, member, mailbox, owner, commits)
         self.strategy = Strategy(config.partition_assignment_strategy)
         self._rack = config.client_rack
-        self._joining = False
-        self._rejoin_reason: str | None = "the application subscribed"
+        self.phase = Phase.DUE
+        self._reason = REASONS[PhaseEvent.LEFT]
         # Why to join once more after the rebalance that is under way.
         self._enforced: str | None = None
         self._joined_topics: tuple[str, ...] | None = None
@@ -77,11 +89,7 @@ class Coordination(Agenda):
         """Join again with the next call, whatever it is for; where this member is joining, once more after that."""
         if self._subscription.topics is None:
             raise IllegalStateError("the consumer is not subscribed to topics, so there is nothing to rebalance")
-        reason = reason or "the application enforced a rebalance"
-        if self._joining:
-            self._enforced = reason
-        elif self._rejoin_reason is None:
-            self._rejoin_reason = reason
+        self._call_for(reason or "the application enforced a rebalance")
 
     # -- what is to be done
 
@@ -96,27 +104,38 @@ class Coordination(Agenda):
         elif isinstance(event, Assigned):
             self._plan_assignment(event)
         elif isinstance(event, Failed):
-            if self._joining:
-                self._joining = False
-                self._rejoin_reason = "joining failed before"
+            self._change(PhaseEvent.FAILED)
             self._agenda.append(partial(self._raise, event.error))
         elif isinstance(event, Rejoin) and event.lost:
-            self._joining = False
-            self._rejoin_reason = event.reason
             if self._member.state is MemberState.FENCED:
+                self._change(PhaseEvent.FENCED)
                 self._fenced = event.error
+            else:
+                self._change(PhaseEvent.LOST, event.reason)
             self._agenda.append(partial(self._give_up, None))
             if event.error is not None and self._fenced is None:
                 self._agenda.append(partial(self._raise, event.error))
         elif isinstance(event, Rejoin):
-            self._rejoin_reason = event.reason
+            self._call_for(event.reason)
+
+    def _change(self, event: PhaseEvent, reason: str | None = None) -> None:
+        self.phase = STATES.next_state(self.phase, event)
+        self._reason = reason or REASONS.get(event, self._reason)
+
+    def _call_for(self, reason: str) -> None:
+        """Join again with the next call; where this member is joining, once more after that."""
+        if self.phase is Phase.JOINING:
+            self._enforced = reason
+        elif self.phase is not Phase.DUE:
+            self._reason = reason
+        self._change(PhaseEvent.CALLED_FOR)
 
     def _why_rejoin(self) -> str | None:
         topics = self._subscription.topics
-        if topics is None or self._joining or self._fenced is not None:
+        if topics is None or self.phase in (Phase.JOINING, Phase.FENCED):
             return None
-        if self._rejoin_reason is not None:
-            return self._rejoin_reason
+        if self.phase is Phase.DUE:
+            return self._reason
         cluster = self._metadata.cluster
         if (cluster.version, topics) == self._looked_at:
             return None
@@ -128,7 +147,7 @@ class Coordination(Agenda):
         return None
 
     def _plan_rejoin(self, reason: str) -> None:
-        self._rejoin_reason = reason
+        self._call_for(reason)
         owned = tuple(self._subscription.partitions)
         topics = set(self._subscription.topics or ())
         going = [tp for tp in owned if not self.strategy.cooperative or tp.topic not in topics]
@@ -140,33 +159,37 @@ class Coordination(Agenda):
         self._agenda.append(partial(self._join, reason))
 
     def _plan_assignment(self, event: Assigned) -> None:
-        topics = self._subscription.topics
-        self._joining = False
         self._looked_at = None
-        self._rejoin_reason = "the assignment could not be read"
-        assigned = decode_assignment(event.assignment)
-        self._rejoin_reason, self._enforced = self._enforced, None
-        if topics is None or event.membership != self._member.membership:
-            # A loss is next among the events, or the owner has unsubscribed.
-            return
-        choice = self._subscription.choice
-        strangers = {tp.topic for tp in assigned if tp.topic not in topics}
-        if any(choice is None or not choice.matches(topic) for topic in strangers):
-            self._rejoin_reason = "the assignment does not match the subscription, which has changed"
-            # It is what a static member had before it came back. Who joins again with the same bytes is given the same
-            # again, for ever; they differ by the generation.
+        try:
+            assigned = decode_assignment(event.assignment)
+        except KafkaError:
+            self._change(PhaseEvent.UNREADABLE)
+            raise
+        is_current = event.membership == self._member.membership
+        verdict = classify_assignment(
+            assigned, self._subscription, cooperative=self.strategy.cooperative, is_current=is_current
+        )
+        self._change(verdict)
+        enforced, self._enforced = self._enforced, None
+        if enforced is not None:
+            self._call_for(enforced)
+        if verdict is PhaseEvent.MISMATCHED:
+            # The coordinator returned the assignment from before this static member restarted. Identical metadata
+            # would return it again, so the next join carries the new generation.
             self._generation = event.generation.id
-            return
-        self._joined_topics = tuple({*(self._joined_topics or ()), *strangers})
-        owned = tuple(self._subscription.partitions)
-        kept = set(assigned)
-        going = [tp for tp in owned if tp not in kept]
-        added = [tp for tp in assigned if tp not in set(owned)]
+        elif verdict is not PhaseEvent.OVERTAKEN:
+            self._plan_partitions(event, assigned)
+
+    def _plan_partitions(self, event: Assigned, assigned: list[TopicPartition]) -> None:
+        self._joined_topics = tuple(
+            {*(self._joined_topics or ()), *unsubscribed_topics(assigned, self._subscription.topics or ())}
+        )
+        owned, kept = set(self._subscription.partitions), set(assigned)
+        going = [tp for tp in self._subscription.partitions if tp not in kept]
+        added = [tp for tp in assigned if tp not in owned]
         if going:
             until = self._clock() + self._patience
             self._agenda += [partial(self._commit, until, True), partial(self._give_up, going)]
-            if self.strategy.cooperative:
-                self._rejoin_reason = "what others are to have was revoked"
         self._agenda += [partial(self._take, event, assigned), partial(self._tell_assigned, added)]
 
     # -- the steps
@@ -181,11 +204,11 @@ class Coordination(Agenda):
         protocols = []
         for assignor in self.strategy.assignors.values():
             user_data = assignor.user_data(topics)
-            told = GroupSubscription(topics, owned, self._generation, self._rack, user_data)
-            protocols.append((assignor.name, encode_subscription(told)))
+            subscription_data = GroupSubscription(topics, owned, self._generation, self._rack, user_data)
+            protocols.append((assignor.name, encode_subscription(subscription_data)))
         self._number += 1
-        self._joining = True
-        self._rejoin_reason = self._enforced = None
+        self._change(PhaseEvent.JOINED)
+        self._enforced = None
         self._joined_topics = topics
         self._watched = None
         data = JoinData(self._number, protocols, reason, self._membership if owned else None)
@@ -222,8 +245,7 @@ class Coordination(Agenda):
     def _begin_again(self, event: Lead) -> None:
         """The group waits for an assignment in vain: begin again with the next call."""
         self._agenda.popleft()
-        self._joining = False
-        self._rejoin_reason = "the assignment could not be made"
+        self._change(PhaseEvent.NOT_DIVIDED)
         self._submit(lambda: self._member.give_up(event.generation))
 
     def _unknown(self, topics: Iterable[str]) -> list[str]:
@@ -233,13 +255,13 @@ class Coordination(Agenda):
     def _divide(self, event: Lead, division: Division) -> None:
         cluster = self._metadata.cluster
         self._watched = partition_counts(cluster, division.topics, {})
-        told: dict[str, bytes] = {}
+        assignments: dict[str, bytes] = {}
         if not event.skip:
             assignor = self.strategy.assignors.get(event.generation.protocol or "")
             if assignor is None:
                 raise IllegalStateError(f"the coordinator chose the assignor {event.generation.protocol!r}, not ours")
-            told = division.divide(assignor, cluster, cooperative=self.strategy.cooperative)
-        self._submit(lambda: self._member.sync(event.generation, told))
+            assignments = division.divide(assignor, cluster, cooperative=self.strategy.cooperative)
+        self._submit(lambda: self._member.sync(event.generation, assignments))
 
     def _take(self, event: Assigned, assigned: list[TopicPartition], deadline: float) -> bool:
         self._agenda.popleft()
@@ -263,8 +285,7 @@ class Coordination(Agenda):
     def _forget(self) -> None:
         """Begin anew with the next subscription."""
         self._number += 1
-        self._events.clear()
-        self._joining = False
-        self._rejoin_reason = "the application subscribed"
+        self._mailbox.clear()
+        self._change(PhaseEvent.LEFT)
         self._joined_topics = self._watched = self._fenced = self._enforced = None
         self._generation = NO_GENERATION

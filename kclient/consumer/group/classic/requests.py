@@ -1,4 +1,4 @@
-"""The requests of a member, as messages. Left out: when they are sent, and what their answers mean (`member`)."""
+"""The requests of a member, as messages. Elsewhere: when they are sent, and what their answers mean (`member`)."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 from kclient.config import ConsumerConfig
 from kclient.consumer.group.classic.protocol import PROTOCOL_TYPE
-from kclient.consumer.group.classic.states import Generation
 from kclient.consumer.group.events import JoinData
+from kclient.consumer.group.generation import Generation
 from kclient.protocol.messages.heartbeat import HeartbeatRequest
 from kclient.protocol.messages.join_group import JoinGroupRequest
 from kclient.protocol.messages.leave_group import LeaveGroupRequest

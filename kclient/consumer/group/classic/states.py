@@ -1,4 +1,4 @@
-"""The states of a group's member, and what identifies it.
+"""The states of a member that speaks the classic protocol, as a table.
 
     UNJOINED    no member, or not any more; waits for the owner to join
     PREPARING   asks to join: JoinGroup is out, or is sent again soon
@@ -7,16 +7,14 @@
     LEAVING     LeaveGroup is out
     FENCED      another member uses the same group_instance_id; final until the owner unsubscribes
 
-Left out: what causes a transition (`member`).
+Elsewhere: what causes an event (`member`), and the owner's part of a rebalance (`phases`).
 """
 
 from __future__ import annotations
 
 import enum
-from typing import NamedTuple
 
-NO_GENERATION = -1
-UNKNOWN_MEMBER_ID = ""
+from kclient.state_machine import StateTable
 
 
 class MemberState(enum.Enum):
@@ -30,40 +28,41 @@ class MemberState(enum.Enum):
     FENCED = "fenced"
 
 
-TRANSITIONS: dict[MemberState, frozenset[MemberState]] = {
-    MemberState.UNJOINED: frozenset({MemberState.PREPARING, MemberState.LEAVING}),
-    MemberState.PREPARING: frozenset(
-        {MemberState.COMPLETING, MemberState.UNJOINED, MemberState.LEAVING, MemberState.FENCED}
-    ),
-    MemberState.COMPLETING: frozenset(
-        {
-            MemberState.STABLE,
-            MemberState.PREPARING,
-            MemberState.UNJOINED,
-            MemberState.LEAVING,
-            MemberState.FENCED,
-        }
-    ),
-    MemberState.STABLE: frozenset(
-        {MemberState.PREPARING, MemberState.UNJOINED, MemberState.LEAVING, MemberState.FENCED}
-    ),
-    MemberState.LEAVING: frozenset({MemberState.UNJOINED}),
-    MemberState.FENCED: frozenset({MemberState.UNJOINED}),
+class MemberEvent(enum.Enum):
+    """What changes the state of a member."""
+
+    JOIN = "join"
+    JOINED = "joined"
+    ASSIGNED = "assigned"
+    JOIN_AGAIN = "join again"
+    LOST = "lost"
+    FENCED = "fenced"
+    LEAVE = "leave"
+    LEFT = "left"
+
+
+_ENDS_OF_MEMBERSHIP = {
+    MemberEvent.LOST: MemberState.UNJOINED,
+    MemberEvent.FENCED: MemberState.FENCED,
+    MemberEvent.LEAVE: MemberState.LEAVING,
+    MemberEvent.LEFT: MemberState.UNJOINED,
 }
-"""From which state to which; a retry within PREPARING is no transition."""
 
-
-class Generation(NamedTuple):
-    """What a member says it is with every request of a group.
-
-    Attributes:
-        id: the group's generation, which grows with every rebalance; with the consumer protocol the member's epoch.
-        member_id: given by the coordinator.
-        instance_id: of a static member, else None.
-        protocol: the assignor the members agreed on; None with the consumer protocol.
-    """
-
-    id: int
-    member_id: str
-    instance_id: str | None
-    protocol: str | None
+STATES = StateTable(
+    "member of a group",
+    {
+        # One that gave up joining may be a member to the coordinator, and leaves.
+        MemberState.UNJOINED: {MemberEvent.JOIN: MemberState.PREPARING, MemberEvent.LEAVE: MemberState.LEAVING},
+        MemberState.PREPARING: {MemberEvent.JOINED: MemberState.COMPLETING, **_ENDS_OF_MEMBERSHIP},
+        MemberState.COMPLETING: {
+            MemberEvent.ASSIGNED: MemberState.STABLE,
+            MemberEvent.JOIN: MemberState.PREPARING,
+            MemberEvent.JOIN_AGAIN: MemberState.PREPARING,
+            **_ENDS_OF_MEMBERSHIP,
+        },
+        MemberState.STABLE: {MemberEvent.JOIN: MemberState.PREPARING, **_ENDS_OF_MEMBERSHIP},
+        MemberState.LEAVING: {MemberEvent.LEFT: MemberState.UNJOINED},
+        MemberState.FENCED: {MemberEvent.LEFT: MemberState.UNJOINED},
+    },
+)
+"""A retry within PREPARING is no transition."""

@@ -1,8 +1,8 @@
 """The heartbeat of the consumer protocol (KIP-848) as a message: whole when it joins, afterwards only what changed.
 
 The coordinator takes a field that is left out for unchanged. So what was sent is remembered, and forgotten again when
-an answer failed to come or was an error, since then nobody knows what the coordinator has. Left out: when it is sent,
-and what the answer means (`consumer_member`).
+an answer failed to come or was an error, since then nobody knows what the coordinator has. Elsewhere: when it is sent,
+and what the answer means (`member`).
 """
 
 from __future__ import annotations

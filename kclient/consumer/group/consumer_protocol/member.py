@@ -8,7 +8,7 @@ which grows while its partitions stay the same, so a commit takes the epoch of t
 
 The interval of heartbeats is the coordinator's, and so is the session. Where the application asked for no records for
 `max_poll_interval_ms`, the member leaves, so that others get its partitions. What an error code means stands in
-`outcomes`, which states there are in `consumer_states`.
+`outcomes`, which states there are in `states`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ from uuid import UUID
 from kclient.config import ConsumerConfig
 from kclient.consumer.group import outcomes
 from kclient.consumer.group.abstract_member import AbstractMember
-from kclient.consumer.group.classic.states import Generation
 from kclient.consumer.group.consumer_protocol.heartbeat import (
     JOIN_EPOCH,
     LEAVE_EPOCH,
@@ -34,8 +33,9 @@ from kclient.consumer.group.consumer_protocol.heartbeat import (
     Interest,
     Partitions,
 )
-from kclient.consumer.group.consumer_protocol.states import CONSUMER_TRANSITIONS, HEARTBEATS, IN_GROUP, ConsumerState
+from kclient.consumer.group.consumer_protocol.states import HEARTBEATS, IN_GROUP, STATES, ConsumerEvent, ConsumerState
 from kclient.consumer.group.events import Event, Failed, Rejoin, Target
+from kclient.consumer.group.generation import Generation
 from kclient.consumer.group.outcomes import Outcome
 from kclient.consumer.group.poll_interval import PollInterval
 from kclient.errors import (
@@ -68,14 +68,15 @@ _NO_PATTERNS = (
 )
 
 
-class ConsumerMember(AbstractMember[ConsumerState]):
+class ConsumerMember(AbstractMember[ConsumerState, ConsumerEvent]):
     """One consumer's membership; for parameters and attributes see `AbstractMember`.
 
     Its id it chooses itself, and keeps.
     """
 
-    transitions = CONSUMER_TRANSITIONS
+    table = STATES
     outside = ConsumerState.UNSUBSCRIBED
+    end_of_leaving = ConsumerEvent.LEFT
     arriving = frozenset({ConsumerState.JOINING, ConsumerState.RECONCILING, ConsumerState.ACKNOWLEDGING})
 
     def __init__(
@@ -146,7 +147,7 @@ class ConsumerMember(AbstractMember[ConsumerState]):
         self._coming = [one for one in self._coming if one.number >= held.number and one != held]
         self._next_heartbeat = 0.0
         self._rebalanced(now)
-        self._move_to(ConsumerState.ACKNOWLEDGING)
+        self._change(ConsumerEvent.RECONCILED)
 
     def retry(self) -> None:
         """The owner has raised why there is no coordinator: look again."""
@@ -156,7 +157,7 @@ class ConsumerMember(AbstractMember[ConsumerState]):
     def prepare_leaving(self) -> None:
         """The owner gives up everything in order: stay alive, and take nothing new."""
         if self.state in HEARTBEATS and self.state is not ConsumerState.PREPARE_LEAVING:
-            self._move_to(ConsumerState.PREPARE_LEAVING)
+            self._change(ConsumerEvent.PREPARE_LEAVING)
 
     def leave(self, future: Future[None], *, tell: bool, reason: str) -> list[Request]:
         """Be a member no longer.
@@ -174,14 +175,16 @@ class ConsumerMember(AbstractMember[ConsumerState]):
         if self.state is ConsumerState.LEAVING:
             return []
         self.prepare_leaving()
-        requests = self._leave(tell=tell, reason=reason)
-        if not requests:
+        requests = self._last_heartbeat(tell=tell, reason=reason)
+        if requests:
+            self._change(ConsumerEvent.LEAVE)
+        else:
             if self.state is not ConsumerState.UNSUBSCRIBED:
-                self._move_to(ConsumerState.UNSUBSCRIBED)
+                self._change(ConsumerEvent.LEFT)
             self._left()
         return requests
 
-    def refused(self, generation: Generation, error: KafkaError, now: float) -> None:
+    def on_refused(self, generation: Generation, error: KafkaError, now: float) -> None:
         """The coordinator refused offsets of this member: what that means for it, the next heartbeat tells, soon."""
         known = outcomes.CONSUMER_HEARTBEAT.get(error.code or 0)
         if generation.member_id == self._member_id and known in (Outcome.LOST, Outcome.AGAIN):
@@ -223,7 +226,8 @@ class ConsumerMember(AbstractMember[ConsumerState]):
         self._heartbeats.add()
         message = self._fields.message(self._member_id, self._generation.id, self._interest, self._held, self._coming)
         if self.state is ConsumerState.ACKNOWLEDGING:
-            self._move_to(ConsumerState.STABLE if self._held == self._target else ConsumerState.RECONCILING)
+            whole = self._held == self._target
+            self._change(ConsumerEvent.ACKNOWLEDGED if whole else ConsumerEvent.PARTLY_ACKNOWLEDGED)
         return self._send(message, lambda response, at: self._answered(now, response, at), self._not_answered)
 
     def _send(
@@ -284,7 +288,7 @@ class ConsumerMember(AbstractMember[ConsumerState]):
         _log.info("%s: epoch %d: target of %d topics", self._group, self._generation.id, len(partitions))
         if self.state is not ConsumerState.RECONCILING:
             self._started = now
-            self._move_to(ConsumerState.RECONCILING)
+            self._change(ConsumerEvent.ASSIGNED)
         self._on_event(Target(self._number, self.membership, self._target.number, partitions))
 
     def _not_answered(self, error: KafkaError, now: float) -> None:
@@ -312,19 +316,22 @@ class ConsumerMember(AbstractMember[ConsumerState]):
             self._failed_rebalances.add()
             self._on_event(Failed(self._number, error))
         elif self.state is ConsumerState.PREPARE_LEAVING:
-            # There is nothing left to leave; the owner is told by the membership that grew.
-            self._end_life(ConsumerState.UNSUBSCRIBED)
+            # The larger membership number tells the owner that this one is over.
+            self._end_life()
+            self._change(ConsumerEvent.LOST if outcome is Outcome.LOST else ConsumerEvent.FAILED)
         elif outcome is Outcome.LOST:
             self._fenced(error)
         else:
             self._failed_rebalances.add()
-            self._end_life(ConsumerState.FATAL)
+            self._end_life()
+            self._change(ConsumerEvent.FAILED)
             self._interest = None
             self._on_event(Rejoin(self._number, "it cannot be a member", lost=True, error=error))
 
     def _fenced(self, error: KafkaError) -> None:
         joining = self.state is ConsumerState.JOINING
-        self._end_life(ConsumerState.FENCED)
+        self._end_life()
+        self._change(ConsumerEvent.LOST)
         if joining:
             # The owner reads nothing, so it has nothing to lose.
             self._begin_joining()
@@ -336,24 +343,20 @@ class ConsumerMember(AbstractMember[ConsumerState]):
     def _go_stale(self) -> list[Request]:
         """Leave, since the application asked for no records for too long."""
         error = self._too_slow()
-        self._move_to(ConsumerState.PREPARE_LEAVING)
-        requests = self._leave(tell=self._instance_id is None, reason="the application asked for no records")
-        if not requests:
-            self._move_to(ConsumerState.LEAVING)
+        requests = self._last_heartbeat(tell=self._instance_id is None, reason="the application asked for no records")
         self._life += 1  # it may join again before that is answered, and need not
-        self._move_to(ConsumerState.STALE)
+        self._change(ConsumerEvent.TOO_SLOW)
         self._on_event(Rejoin(self._number, "max_poll_interval_ms was exceeded", lost=True, error=error))
         return requests
 
-    def _leave(self, *, tell: bool, reason: str) -> list[Request]:
-        """The heartbeat that leaves, if there is anybody to tell, and anything."""
-        known = self.state is ConsumerState.PREPARE_LEAVING and self._asked
-        self._end_life(self.state)
+    def _last_heartbeat(self, *, tell: bool, reason: str) -> list[Request]:
+        """Return the heartbeat that leaves, if there is anybody to tell, and anything."""
+        known = self.state in HEARTBEATS and self._asked
+        self._end_life()
         epoch = LEAVE_EPOCH if tell else STATIC_LEAVE_EPOCH
         if not known or self._coordinator.node is None or (epoch == STATIC_LEAVE_EPOCH and self._instance_id is None):
             return []
         _log.info("%s: leaving as %s: %s", self._group, self._member_id, reason)
-        self._move_to(ConsumerState.LEAVING)
         return [self._send(self._fields.leave(self._member_id, epoch), self._leave_answered, self._leave_failed)]
 
     def _leave_answered(self, response: ConsumerGroupHeartbeatResponse, now: float) -> None:
@@ -361,19 +364,19 @@ class ConsumerMember(AbstractMember[ConsumerState]):
         if response.error_code not in (0, GroupIdNotFoundError.code, UnknownMemberIdError.code):
             error = error_from_code(response.error_code, response.error_message, api=_API)
             _log.info("%s: leaving failed: %s", self._group, error)
-        self._move_to(ConsumerState.UNSUBSCRIBED)
+        self._change(ConsumerEvent.LEFT)
         self._left()
 
     # -- shared
 
     def _begin_joining(self) -> None:
-        self._move_to(ConsumerState.JOINING)
+        self._change(ConsumerEvent.JOIN)
         self._asked = False
         self._next_heartbeat = 0.0
         self._raised = None
 
-    def _end_life(self, state: ConsumerState) -> None:
-        """Be what was a member no longer, and go to a state, unless it is there: what was assigned is lost."""
+    def _end_life(self) -> None:
+        """Be what was a member no longer: what was assigned is lost."""
         self._life += 1
         self.membership += 1
         self._generation = self._at(JOIN_EPOCH)
@@ -382,8 +385,6 @@ class ConsumerMember(AbstractMember[ConsumerState]):
         self._held = NOTHING
         self._coming = []
         self._fields.forget()
-        if state is not self.state:
-            self._move_to(state)
 
     def _at(self, epoch: int) -> Generation:
         return Generation(epoch, self._member_id, self._instance_id, None)

@@ -11,8 +11,8 @@ until it is looked up, and holds up neither what goes nor the rest of what comes
 nobody else before it was told that it is free, so it may be that the target grows in two steps.
 
 A loss (the member was fenced, or left for want of progress) is told to the listener and dropped; then it joins anew.
-Leaves out the coordinator (`consumer_member`), how offsets are committed (`commits`), and the classic protocol
-(`coordination`).
+Elsewhere: the coordinator (`member`), how offsets are committed (`committed`), and the classic protocol
+(`classic.rebalance`).
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from uuid import UUID
 
 from kclient.config import ConsumerConfig
 from kclient.consumer.assignment.subscription import Subscription
-from kclient.consumer.group.agenda import Agenda, Owner
+from kclient.consumer.group.agenda import Agenda, Commits, Owner
 from kclient.consumer.group.consumer_protocol.heartbeat import Held, Interest
 from kclient.consumer.group.consumer_protocol.member import ConsumerMember
 from kclient.consumer.group.consumer_protocol.states import ConsumerState
 from kclient.consumer.group.consumer_protocol.topic_names import TopicNames
-from kclient.consumer.group.events import Event, Failed, Rejoin, Target
+from kclient.consumer.group.events import Event, Failed, Mailbox, Rejoin, Target
 from kclient.errors import IllegalStateError, KafkaError
 from kclient.net.coordinator import Coordinator
 from kclient.types import TopicPartition
@@ -44,7 +44,7 @@ class Reconciliation(Agenda):
     """The owner's side of one membership.
 
     Parameters:
-        config, subscription, metadata, coordinator, owner: see `Agenda`.
+        config, subscription, metadata, coordinator, mailbox, owner, commits: see `Agenda`.
         member: the network thread's side.
         names: looks up topics by id.
     """
@@ -59,9 +59,11 @@ class Reconciliation(Agenda):
         coordinator: Coordinator,
         member: ConsumerMember,
         names: TopicNames,
+        mailbox: Mailbox,
         owner: Owner,
+        commits: Commits | None,
     ) -> None:
-        super().__init__(config, subscription, metadata, coordinator, member, owner)
+        super().__init__(config, subscription, metadata, coordinator, member, mailbox, owner, commits)
         self._names = names
         self._told: Interest | None = None
         self._target: Target | None = None
@@ -85,9 +87,7 @@ class Reconciliation(Agenda):
     def _plan_event(self, event: Event) -> None:
         if isinstance(event, Target):
             # A later one stands in its place, or it was lost meanwhile, which is next among the events.
-            if event.membership == self._member.membership and not any(
-                isinstance(e, Target) for e in list(self._events)
-            ):
+            if event.membership == self._member.membership and not self._mailbox.holds(Target):
                 self._membership = event.membership
                 self._target = event
                 self._plan_target(event)
@@ -175,6 +175,6 @@ class Reconciliation(Agenda):
 
     def _forget(self) -> None:
         self._number += 1
-        self._events.clear()
+        self._mailbox.clear()
         self._told = self._target = self._fenced = None
         self._look_up(frozenset())

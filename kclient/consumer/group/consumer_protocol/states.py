@@ -11,12 +11,14 @@
     STALE            left, since the application asked for no records for too long; joins with its next call
     FATAL            cannot be a member; final until the owner unsubscribes
 
-Left out: what causes a transition (`consumer_member`), and the classic protocol (`states`).
+Elsewhere: what causes an event (`member`), and the classic protocol (`classic.states`).
 """
 
 from __future__ import annotations
 
 import enum
+
+from kclient.state_machine import StateTable
 
 
 class ConsumerState(enum.Enum):
@@ -34,21 +36,62 @@ class ConsumerState(enum.Enum):
     FATAL = "fatal"
 
 
-_ENDS = frozenset({ConsumerState.PREPARE_LEAVING, ConsumerState.FENCED, ConsumerState.FATAL})
+class ConsumerEvent(enum.Enum):
+    """What changes the state of a member."""
 
-CONSUMER_TRANSITIONS: dict[ConsumerState, frozenset[ConsumerState]] = {
-    ConsumerState.UNSUBSCRIBED: frozenset({ConsumerState.JOINING}),
-    ConsumerState.JOINING: _ENDS | {ConsumerState.RECONCILING, ConsumerState.STABLE},
-    ConsumerState.RECONCILING: _ENDS | {ConsumerState.ACKNOWLEDGING, ConsumerState.STABLE},
-    ConsumerState.ACKNOWLEDGING: _ENDS | {ConsumerState.RECONCILING, ConsumerState.STABLE},
-    ConsumerState.STABLE: _ENDS | {ConsumerState.RECONCILING},
-    ConsumerState.PREPARE_LEAVING: frozenset({ConsumerState.LEAVING, ConsumerState.UNSUBSCRIBED}),
-    ConsumerState.LEAVING: frozenset({ConsumerState.UNSUBSCRIBED, ConsumerState.STALE}),
-    ConsumerState.FENCED: frozenset({ConsumerState.JOINING, ConsumerState.UNSUBSCRIBED}),
-    ConsumerState.STALE: frozenset({ConsumerState.JOINING, ConsumerState.UNSUBSCRIBED}),
-    ConsumerState.FATAL: frozenset({ConsumerState.UNSUBSCRIBED}),
+    JOIN = "join"
+    ASSIGNED = "assigned"
+    RECONCILED = "reconciled"
+    ACKNOWLEDGED = "acknowledged"
+    PARTLY_ACKNOWLEDGED = "partly acknowledged"
+    PREPARE_LEAVING = "prepare leaving"
+    LEAVE = "leave"
+    LEFT = "left"
+    LOST = "lost"
+    TOO_SLOW = "too slow"
+    FAILED = "failed"
+
+
+_ENDS_OF_MEMBERSHIP = {
+    ConsumerEvent.PREPARE_LEAVING: ConsumerState.PREPARE_LEAVING,
+    ConsumerEvent.LOST: ConsumerState.FENCED,
+    ConsumerEvent.TOO_SLOW: ConsumerState.STALE,
+    ConsumerEvent.FAILED: ConsumerState.FATAL,
 }
-"""From which state to which; a new assignment within RECONCILING or ACKNOWLEDGING is no transition."""
+
+STATES = StateTable(
+    "member of a group",
+    {
+        ConsumerState.UNSUBSCRIBED: {ConsumerEvent.JOIN: ConsumerState.JOINING},
+        ConsumerState.JOINING: {ConsumerEvent.ASSIGNED: ConsumerState.RECONCILING, **_ENDS_OF_MEMBERSHIP},
+        ConsumerState.RECONCILING: {ConsumerEvent.RECONCILED: ConsumerState.ACKNOWLEDGING, **_ENDS_OF_MEMBERSHIP},
+        ConsumerState.ACKNOWLEDGING: {
+            ConsumerEvent.ASSIGNED: ConsumerState.RECONCILING,
+            ConsumerEvent.ACKNOWLEDGED: ConsumerState.STABLE,
+            ConsumerEvent.PARTLY_ACKNOWLEDGED: ConsumerState.RECONCILING,
+            **_ENDS_OF_MEMBERSHIP,
+        },
+        ConsumerState.STABLE: {ConsumerEvent.ASSIGNED: ConsumerState.RECONCILING, **_ENDS_OF_MEMBERSHIP},
+        ConsumerState.PREPARE_LEAVING: {
+            ConsumerEvent.LEAVE: ConsumerState.LEAVING,
+            ConsumerEvent.LEFT: ConsumerState.UNSUBSCRIBED,
+            # There is nothing left to leave.
+            ConsumerEvent.LOST: ConsumerState.UNSUBSCRIBED,
+            ConsumerEvent.FAILED: ConsumerState.UNSUBSCRIBED,
+        },
+        ConsumerState.LEAVING: {ConsumerEvent.LEFT: ConsumerState.UNSUBSCRIBED},
+        ConsumerState.FENCED: {
+            ConsumerEvent.JOIN: ConsumerState.JOINING,
+            ConsumerEvent.LEFT: ConsumerState.UNSUBSCRIBED,
+        },
+        ConsumerState.STALE: {
+            ConsumerEvent.JOIN: ConsumerState.JOINING,
+            ConsumerEvent.LEFT: ConsumerState.UNSUBSCRIBED,
+        },
+        ConsumerState.FATAL: {ConsumerEvent.LEFT: ConsumerState.UNSUBSCRIBED},
+    },
+)
+"""A new assignment within RECONCILING is no transition."""
 
 IN_GROUP = frozenset(
     {ConsumerState.RECONCILING, ConsumerState.ACKNOWLEDGING, ConsumerState.STABLE, ConsumerState.PREPARE_LEAVING}

@@ -1,7 +1,7 @@
 """The names of topics of which only the id is known: the consumer protocol assigns partitions by topic id.
 
 On the network thread. A topic that was subscribed to by name is in the metadata anyway; one that the coordinator chose
-by a pattern is not, nor one that was created a moment ago. Left out: the metadata itself (`kclient.net.metadata`).
+by a pattern is not, nor one that was created a moment ago. Elsewhere: the metadata itself (`kclient.net.metadata`).
 """
 
 from __future__ import annotations

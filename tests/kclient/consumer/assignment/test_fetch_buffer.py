@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from kclient.consumer.assignment.fetch_buffer import FetchBuffer, FetchedPiece, ResponseMemory, error_piece
-from kclient.consumer.assignment.partition_state import TRANSITIONS, FetchState, PartitionState
+from kclient.consumer.assignment.fetch_buffer import FetchBuffer
+from kclient.consumer.assignment.fetched_piece import FetchedPiece, ResponseMemory, error_piece
+from kclient.consumer.assignment.partition_state import STATES, FetchEvent, FetchState, PartitionState
 from kclient.errors import IllegalStateError, UnknownServerError
 from kclient.types import TopicPartition
 
@@ -129,8 +130,8 @@ def test_room_is_told_only_to_who_was_held_back() -> None:
 
 
 def test_nothing_goes_back_to_initializing() -> None:
-    assert all(FetchState.INITIALIZING not in targets for targets in TRANSITIONS.values())
+    assert all(FetchState.INITIALIZING not in STATES.followers(state) for state in FetchState)
     state = partition(0)
-    state.move_to(FetchState.AWAITING_RESET)
-    with pytest.raises(IllegalStateError, match="initializing"):
-        state.move_to(FetchState.INITIALIZING)
+    state.change(FetchEvent.RESET)
+    with pytest.raises(IllegalStateError, match=r"partition t-0 is 'awaiting_reset', where .*'ask_committed'"):
+        state.change(FetchEvent.ASK_COMMITTED)

@@ -6,15 +6,18 @@ Messages pass through the codec at a chosen version. A test says what time it is
 from __future__ import annotations
 
 import random
+import time
 import uuid
+from types import SimpleNamespace
 from typing import Any
 
 from kclient.config import ConsumerConfig
 from kclient.consumer.assignment.fetch_buffer import FetchBuffer
 from kclient.consumer.assignment.reset import parse_policy
 from kclient.consumer.assignment.subscription import Subscription
-from kclient.consumer.committed.group_offsets import GroupOffsets
-from kclient.consumer.group.classic.states import Generation
+from kclient.consumer.committed.callbacks import CommitCallbacks
+from kclient.consumer.committed.wiring import wire_group_offsets
+from kclient.consumer.group.generation import Generation
 from kclient.consumer.iteration.current_chunk import Place
 from kclient.errors import DisconnectedError, KafkaError
 from kclient.metrics import Metrics
@@ -53,7 +56,7 @@ class Member:
     def last_generation(self) -> Generation | None:
         return self.last
 
-    def refused(self, generation: Generation, error: KafkaError, now: float) -> None:
+    def on_refused(self, generation: Generation, error: KafkaError, now: float) -> None:
         self.refusals.append(error)
 
 
@@ -82,20 +85,23 @@ class OffsetsModel:
         jitter = random.Random(1)
         shared: Any = (self.nodes, self.config)
         self.coordinator = Coordinator("g", GROUP, *shared, random=jitter)
-        rest: Any = (self.metadata, self.nodes)
         self.metrics = Metrics()
-        self.offsets = GroupOffsets(
+        client: Any = SimpleNamespace(
+            metadata=self.metadata,
+            nodes=self.nodes,
+            metrics=self.metrics,
+            clock=time.monotonic,
+            submit=lambda function: function(),
+        )
+        self.offsets = wire_group_offsets(
             self.config,
+            client,
             self.subscription,
             self.coordinator,
             self.member,
-            *rest,
-            lambda: self.place,
+            place=lambda: self.place,
             random=jitter,
-            metrics=self.metrics,
-            submit=lambda function: function(),
-            run_soon=None,
-            wake=self._wake,
+            callbacks=CommitCallbacks(None, self._wake),
         )
         self.stored: dict[TopicPartition, OffsetAndMetadata] = {}
         self.history: list[tuple[TopicPartition, int]] = []

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kclient.consumer.assignment.partition_state import Position
-from kclient.consumer.group.classic.states import Generation
+from kclient.consumer.group.generation import Generation
 from kclient.consumer.iteration.current_chunk import Place
 from kclient.errors import FencedInstanceIdError, KafkaTimeoutError, NotCoordinatorError, RetriableCommitFailedError
 from kclient.protocol.messages.offset_commit import OffsetCommitRequest

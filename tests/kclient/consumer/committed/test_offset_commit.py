@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kclient.consumer.group.classic.states import Generation
+from kclient.consumer.group.generation import Generation
 from kclient.errors import (
     CommitFailedError,
     FencedInstanceIdError,

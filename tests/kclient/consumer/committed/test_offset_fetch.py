@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kclient.consumer.assignment.partition_state import FetchState, Position
-from kclient.consumer.group.classic.states import Generation
+from kclient.consumer.group.generation import Generation
 from kclient.errors import (
     GroupAuthorizationError,
     KafkaError,

@@ -11,7 +11,10 @@ import pytest
 
 from kclient.consumer.assignment.partition_state import FetchState, PartitionState, Position
 from kclient.consumer.health.asking import Asking
-from kclient.consumer.health.snapshot import HealthMonitor, PartitionHealth, Waiting
+from kclient.consumer.health.gauges import HealthGauges
+from kclient.consumer.health.monitor import HealthMonitor
+from kclient.consumer.health.report import ConsumerHealth, PartitionHealth, Waiting
+from kclient.consumer.health.snapshot import GroupView, HealthView
 from kclient.consumer.iteration.current_chunk import Place
 from kclient.errors import DeserializationError, IllegalStateError, KafkaError, TopicAuthorizationError, WakeupError
 from kclient.metrics import Metrics
@@ -24,9 +27,9 @@ TP = TopicPartition("t", 0)
 class Watched:
     """A consumer's managers, and the monitor that watches them."""
 
-    def __init__(self, **options: Any) -> None:
+    def __init__(self, *, in_group: bool = True, **options: Any) -> None:
         self.stalls: list[Mapping[TopicPartition, PartitionHealth]] = []
-        self.model = Model(stall_timeout_ms=60_000, on_stall=self.stalls.append, **options)
+        self.model = Model(**{"stall_timeout_ms": 60_000, "on_stall": self.stalls.append, **options})
         self.member = SimpleNamespace(joining=False, state=SimpleNamespace(value="stable"))
         self.coordinator = SimpleNamespace(node=7, last_error=None)
         self.commit_error: KafkaError | None = None
@@ -36,19 +39,21 @@ class Watched:
         coordinator: Any = self.coordinator
         self.asking = Asking(lambda: self.model.now)
         self.rebalancing = False
-        self.monitor = HealthMonitor(
-            model.config,
+        group = GroupView(
+            member if in_group else None, coordinator, lambda: self.rebalancing, lambda: self.commit_error
+        )
+        config = model.config
+        self.view = HealthView(
             model.subscription,
             model.metadata,
-            self.metrics,
             lambda: self.place,
             self.asking,
-            member=member,
-            coordinator=coordinator,
-            rebalancing=lambda: self.rebalancing,
-            commit_error=lambda: self.commit_error,
-            run_soon=lambda function: function(),
-            clock=lambda: self.model.now,
+            group,
+            reads_committed=config.reads_committed,
+        )
+        self.gauges = HealthGauges(self.metrics, model.subscription, self.view)
+        self.monitor = HealthMonitor(
+            config, model.subscription, self.view, self.gauges, group, run_soon=lambda function: function()
         )
         self.place: Place | None = None
         self.log, self.other = self.model.add_topic("t", partitions=2)
@@ -64,7 +69,11 @@ class Watched:
 
     @property
     def health(self) -> PartitionHealth:
-        return self.monitor.health().partitions[TP]
+        return self.consumer.partitions[TP]
+
+    @property
+    def consumer(self) -> ConsumerHealth:
+        return self.view.consumer(self.model.now)
 
 
 def test_a_partition_that_was_read_to_its_end_waits_for_data() -> None:
@@ -96,7 +105,7 @@ def test_each_obstacle_has_its_reason() -> None:
     assert watched.health.waiting is Waiting.FETCHING
     watched.commit_error = KafkaError("no")
     assert watched.health.waiting is Waiting.COMMIT_FAILING
-    assert watched.monitor.health().commit_error is watched.commit_error
+    assert watched.consumer.commit_error is watched.commit_error
     watched.model.buffer.starved = True
     assert watched.health.waiting is Waiting.BUFFER_FULL
     state.state = FetchState.AWAITING_VALIDATION
@@ -280,7 +289,7 @@ def test_calls_that_fail_at_another_partition_do_not_keep_up_what_failed_before(
         poll_refused(watched)
         poll_refused(watched)
         watched.pass_time(1)
-    partitions = watched.monitor.health().partitions
+    partitions = watched.consumer.partitions
     assert partitions[OTHER].waiting is Waiting.FAILING
     assert (partitions[TP].waiting, partitions[TP].error) == (Waiting.NO_DATA, None)
 
@@ -342,11 +351,11 @@ def test_a_stall_is_told_once_and_again_after_progress() -> None:
     watched.pass_time(30)
     assert [list(stall) for stall in watched.stalls] == [[TP]]
     assert watched.stalls[0][TP].waiting is Waiting.NOT_POLLING
-    assert watched.monitor.health().stalled == (TP,)
+    assert watched.consumer.stalled == (TP,)
     watched.model.read(1)
     watched.log.append(b"c")
     watched.pass_time(30)
-    assert watched.monitor.health().stalled == ()
+    assert watched.consumer.stalled == ()
     watched.pass_time(60)
     assert len(watched.stalls) == 2
 
@@ -383,9 +392,9 @@ def test_a_stall_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     assert "application not polling" in record.message
 
 
-def outside_of_its_group() -> Watched:
+def outside_of_its_group(**options: Any) -> Watched:
     """A member that has nothing, and is on its way to its partitions."""
-    watched = Watched()
+    watched = Watched(**options)
     watched.model.subscription.partitions = {}
     watched.model.subscription.topics = ("t",)
     watched.member.joining, watched.member.state = True, SimpleNamespace(value="preparing")
@@ -404,12 +413,12 @@ def test_a_member_that_does_not_get_into_its_group_is_a_stall_without_a_partitio
     (record,) = [record for record in caplog.records if "nothing to read" in record.message]
     assert "preparing" in record.message
     assert "nobody coordinates it" in record.message
-    health = watched.monitor.health()
+    health = watched.consumer
     assert health.group_stalled
     assert health.group_error is watched.coordinator.last_error
     watched.coordinator.node, watched.member.joining = 7, False
     watched.pass_time(1)
-    health = watched.monitor.health()
+    health = watched.consumer
     assert not health.group_stalled
     assert health.group_error is None
     watched.member.joining = True
@@ -419,15 +428,12 @@ def test_a_member_that_does_not_get_into_its_group_is_a_stall_without_a_partitio
 
 @pytest.mark.parametrize("reason", ["a partition is read", "nothing is subscribed to", "no group", "never"])
 def test_a_member_that_need_not_get_in_has_not_stalled(reason: str) -> None:
-    watched = outside_of_its_group()
+    options = {"no group": {"in_group": False}, "never": {"stall_timeout_ms": 0}}
+    watched = outside_of_its_group(**options.get(reason, {}))
     if reason == "a partition is read":
         watched.model.subscription.partitions = {TP: PartitionState(TP)}
     elif reason == "nothing is subscribed to":
         watched.model.subscription.topics = None
-    elif reason == "no group":
-        watched.monitor._member = None
-    else:
-        watched.monitor._timeout = 0.0
     watched.pass_time(200, fetching=False)
     assert {} not in watched.stalls
 
@@ -436,8 +442,7 @@ def test_a_callback_that_fails_is_logged_and_stops_nothing(caplog: pytest.LogCap
     def fail(stalled: object) -> None:
         raise ValueError("the application's")
 
-    watched = Watched()
-    watched.monitor._on_stall = fail
+    watched = Watched(on_stall=fail)
     watched.log.append(b"a")
     watched.pass_time(70)
     assert "on_stall failed" in caplog.text
@@ -450,7 +455,7 @@ def test_metrics_show_each_partition_and_forget_those_that_are_gone() -> None:
     watched.model.read()
     watched.log.append(b"c")
     watched.pass_time(5)
-    watched.monitor.publish()
+    watched.gauges.publish(watched.model.now)
     shown = watched.metrics.snapshot()
     labels = "{partition=0,topic=t}"
     assert shown[f"records_lag{labels}"] == 1
@@ -460,5 +465,5 @@ def test_metrics_show_each_partition_and_forget_those_that_are_gone() -> None:
     assert shown["waiting{partition=0,reason=application not polling,topic=t}"] == 1
     assert shown["records_lag_max"] == 1
     watched.model.subscription.assign([])
-    watched.monitor.publish()
+    watched.gauges.publish(watched.model.now)
     assert not [name for name in watched.metrics.snapshot() if "topic=t" in name]

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import SimpleNamespace
 
 import pytest
 
 from kclient.errors import IllegalStateError, KafkaError, ProducerFencedError, TransactionAbortableError
 from kclient.producer.transactions.manager import TransactionManager
 from kclient.producer.transactions.seams import PendingCall
-from kclient.producer.transactions.states import ALLOWED, TRANSITIONS, TransactionCall, TransactionState
+from kclient.producer.transactions.states import STATES, TransactionCall, TransactionEvent, TransactionState
 from tests.kclient.producer.transactions.model import GROUP, TransactionModel
 
 S = TransactionState
@@ -67,7 +68,7 @@ def test_each_state_can_be_reached(state: TransactionState) -> None:
 @pytest.mark.parametrize("state", S, ids=lambda state: state.name)
 def test_a_call_works_repeats_or_raises_as_the_tables_say(state: TransactionState, call: TransactionCall) -> None:
     model = in_state(state)
-    if state in ALLOWED[call] or WAITING.get(state) is call:
+    if STATES.allows(state, call) or WAITING.get(state) is call:
         CALLS[call](model.transactions)
         return
     expected: type[KafkaError] = IllegalStateError
@@ -87,7 +88,7 @@ def test_a_call_works_repeats_or_raises_as_the_tables_say(state: TransactionStat
 
 @pytest.mark.parametrize("before", S, ids=lambda state: state.name)
 def test_every_state_but_the_last_can_fail_for_good(before: TransactionState) -> None:
-    assert (S.FATAL_ERROR in TRANSITIONS[before]) is (before is not S.FATAL_ERROR)
+    assert STATES.allows(before, TransactionEvent.FAIL_FATALLY) is (before is not S.FATAL_ERROR)
 
 
 def test_records_may_be_sent_in_a_transaction_only() -> None:
@@ -155,12 +156,12 @@ def test_a_call_that_was_interrupted_before_it_waited_may_be_made_again(
             interrupted.append(True)
             raise KeyboardInterrupt
 
-    name = "kclient.producer.transactions.manager.check_transition"
+    table = SimpleNamespace(next_state=interrupt, allows=STATES.allows)
     with monkeypatch.context() as patch:
         if reached:
             patch.setattr(model.transactions, "_on_open", interrupt)
         else:
-            patch.setattr(name, interrupt)
+            patch.setattr("kclient.producer.transactions.manager.STATES", table)
         with pytest.raises(KeyboardInterrupt):
             CALLS[call](model.transactions)
     pending = CALLS[call](model.transactions)

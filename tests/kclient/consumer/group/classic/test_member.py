@@ -497,10 +497,10 @@ def test_refused_offsets_say_as_much_as_a_heartbeat() -> None:
     generation = case.member.generation_now()
     assert generation is not None
     case.events.clear()
-    case.member.refused(generation._replace(id=4), errors.UnknownMemberIdError(), case.now)
-    case.member.refused(generation, errors.OffsetMetadataTooLargeError(), case.now)
+    case.member.on_refused(generation._replace(id=4), errors.UnknownMemberIdError(), case.now)
+    case.member.on_refused(generation, errors.OffsetMetadataTooLargeError(), case.now)
     assert not case.events
-    case.member.refused(generation, errors.RebalanceInProgressError(), case.now)
-    case.member.refused(generation, errors.FencedInstanceIdError(), case.now)
+    case.member.on_refused(generation, errors.RebalanceInProgressError(), case.now)
+    case.member.on_refused(generation, errors.FencedInstanceIdError(), case.now)
     assert [event.lost for event in case.events if isinstance(event, Rejoin)] == [False, True]
     assert case.member.state is FENCED

@@ -2,63 +2,187 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
+from functools import partial
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
-from kclient.consumer.group.classic.states import MemberState
-from kclient.consumer.group.events import Assigned, Lead
-from kclient.errors import CommitFailedError, IllegalStateError, KafkaError, RebalanceInProgressError, WakeupError
+from kclient.assignors import RangeAssignor
+from kclient.consumer.group.classic.protocol import decode_subscription, encode_assignment
+from kclient.consumer.group.events import Assigned, Failed, Rejoin
+from kclient.errors import (
+    CommitFailedError,
+    IllegalStateError,
+    KafkaError,
+    NotCoordinatorError,
+    RebalanceInProgressError,
+    WakeupError,
+)
 from kclient.net.operation import Operation
+from kclient.protocol import Message
+from kclient.protocol.messages.heartbeat import HeartbeatResponse
+from kclient.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from kclient.protocol.messages.sync_group import SyncGroupResponse
 from kclient.types import TopicPartition
-from tests.support.engines.groups import GroupCluster, Owner
-from tests.support.engines.network import Simulation
+from tests.support.engines.groups import GroupCluster, OwnedListener, Owner
+from tests.support.engines.network import Answer, Gone, Later, Simulation
+
+
+class FailingAssignor(RangeAssignor):
+    """Divides as the range assignor does, and raises what a test gives it."""
+
+    def __init__(self) -> None:
+        self.assign_error: Exception | None = None
+        self.assignment_error: Exception | None = None
+
+    def assign(self, *arguments: Any) -> Any:
+        if self.assign_error is not None:
+            raise self.assign_error
+        return super().assign(*arguments)
+
+    def on_assignment(self, *arguments: Any) -> None:
+        if self.assignment_error is not None:
+            raise self.assignment_error
+
+
+class Timeline(OwnedListener):
+    """The order of commits, joins and calls of the listener; and what becomes of a commit.
+
+    Attributes:
+        did: "commit" once one is done, "join" when the coordinator receives one, and what the listener was told.
+        on: what the listener does, by the kind of its call.
+        commit: the commit, in place of the owner's.
+    """
+
+    def __init__(self, owner: Owner) -> None:
+        super().__init__(owner, lambda owner, tp: None)
+        self.did: list[str] = []
+        self.on: dict[str, Callable[[Collection[TopicPartition]], None]] = {}
+        self.commit: Callable[[], bool] | None = None
+
+    def committed(self, commit: Operation[bool]) -> Operation[bool]:
+        if self.commit is not None:
+            return self.commit()
+        done = yield from commit
+        if done:
+            self.did.append("commit")
+        return done
+
+    def on_assigned(self, partitions: Collection[TopicPartition]) -> None:
+        self._told("assigned", partitions, super().on_assigned)
+
+    def on_revoked(self, partitions: Collection[TopicPartition]) -> None:
+        self._told("revoked", partitions, super().on_revoked)
+
+    def on_lost(self, partitions: Collection[TopicPartition]) -> None:
+        self._told("lost", partitions, super().on_lost)
+
+    def _told(
+        self, kind: str, partitions: Collection[TopicPartition], keep: Callable[[Collection[TopicPartition]], None]
+    ) -> None:
+        self.did.append(kind)
+        keep(partitions)
+        if kind in self.on:
+            self.on[kind](partitions)
+
+
+class WatchedOwner(Owner):
+    """An owner whose commits go by a timeline."""
+
+    timeline: Timeline | None = None
+
+    def commit_before_rebalance(self, deadline: float) -> Operation[bool]:
+        commit = super().commit_before_rebalance(deadline)
+        return commit if self.timeline is None else self.timeline.committed(commit)
 
 
 class Case:
-    """One member of a group, and what happened in which order."""
+    """The only member of a group, with its partitions, and what happened since in which order.
 
-    def __init__(self, strategy: Any = "range", **options: Any) -> None:
+    Attributes:
+        alter: changes what the brokers answer.
+        claimed: the partitions that each join said it still owns.
+    """
+
+    def __init__(self, assignors: Any = "range", **options: Any) -> None:
         self.simulation = Simulation(1)
         self.cluster = GroupCluster(self.simulation, t=4, u=2)
-        self.owner = Owner(self.simulation, partition_assignment_strategy=strategy, **options)
-        self.did: list[str] = []
+        self.alter: Callable[[Message], Message] = lambda response: response
+        self.claimed: list[set[TopicPartition]] = []
+        for host, answer in self.simulation.brokers.items():
+            self.simulation.brokers[host] = self._observed(answer)
+        self.owner = WatchedOwner(self.simulation, partition_assignment_strategy=assignors, **options)
+        self.timeline = self.owner.timeline = Timeline(self.owner)
+        self.owner.listener = self.coordination.listener = self.timeline
+        self.did = self.timeline.did
         self.run(lambda: len(self.owner.owned) == 4)
-        owner, member = self.owner, self.owner.group.member
-        commit, join, listener = owner.commit_before_rebalance, member.join, owner.listener
+        self.did.clear()
+        self.claimed.clear()
 
-        def committed(deadline: float) -> Operation[bool]:
-            done = yield from commit(deadline)
-            if done:
-                self.did.append("commit")
-            return done
+    def _observed(self, answer: Answer) -> Answer:
+        def observe(request: Message, version: int) -> Message | Later | Gone | None:
+            if isinstance(request, JoinGroupRequest):
+                self.did.append("join")
+                subscription = decode_subscription(request.protocols[0].metadata)
+                self.claimed.append(set(subscription.owned))
+            response = answer(request, version)
+            if isinstance(response, Later):
+                later = Later()
+                response.then(lambda message: later.give(self.alter(message)))
+                return later
+            return response
 
-        def joined(data: Any) -> None:
-            self.did.append("join")
-            join(data)
+        return observe
 
-        def heard(kind: str) -> Any:
-            method = getattr(listener, f"on_{kind}")
-
-            def hear(partitions: Collection[TopicPartition]) -> None:
-                self.did.append(kind)
-                method(partitions)
-
-            return hear
-
-        owner.commit_before_rebalance = committed  # type: ignore[method-assign]
-        member.join = joined  # type: ignore[method-assign]
-        for kind in ("assigned", "revoked", "lost"):
-            setattr(listener, f"on_{kind}", heard(kind))
-
-    def run(self, condition: Any, seconds: float = 30) -> None:
+    def run(self, condition: Callable[[], object], seconds: float = 30) -> None:
+        """Ask for records until the condition holds and they might be handed out."""
         self.simulation.run(seconds, until=lambda: self.owner.poll(0.5) is True and bool(condition()))
-        assert condition()
+        assert condition(), self.did
+
+    def poll_until(self, condition: Callable[[], object], seconds: float = 30) -> None:
+        """Ask for records until the condition holds, whether or not they might be handed out."""
+
+        def polled() -> bool:
+            self.owner.poll(0.5)
+            return bool(condition())
+
+        self.simulation.run(seconds, until=polled)
+        assert condition(), self.did
+
+    def poll_for(self, seconds: float) -> None:
+        """Ask for records for so long."""
+        end = self.simulation.now + seconds
+        self.poll_until(lambda: self.simulation.now >= end, seconds + 1)
+
+    def leave(self, seconds: float = 5) -> None:
+        """Leave the group."""
+        leaving = self.coordination.leave(self.simulation.now + seconds, tell=True, reason="a test")
+        self.owner.carry_out(leaving, seconds)
+
+    @property
+    def is_member(self) -> bool:
+        """Whether the coordinator has a member."""
+        return bool(self.cluster.turn.groups["g"].members)
 
     @property
     def coordination(self) -> Any:
         return self.owner.group.coordination
+
+
+def once(kind: type[Message], change: Callable[[Any], Message]) -> Callable[[Message], Message]:
+    """Return a function that changes the first response of this kind."""
+    done = False
+
+    def alter(response: Message) -> Message:
+        nonlocal done
+        if done or not isinstance(response, kind):
+            return response
+        done = True
+        return change(response)
+
+    return alter
 
 
 def test_eager_member_commits_then_revokes_then_joins() -> None:
@@ -66,18 +190,18 @@ def test_eager_member_commits_then_revokes_then_joins() -> None:
     case.coordination.enforce_rebalance("")
     case.run(lambda: "assigned" in case.did)
     assert case.did == ["commit", "revoked", "join", "assigned"]
+    assert case.claimed == [set()]
 
 
 def test_rebalance_that_is_enforced_while_one_is_under_way_follows_it() -> None:
     case = Case()
     case.coordination.enforce_rebalance("first")
-    member = case.owner.group.member
-    case.simulation.run(30, until=lambda: case.owner.poll(0.5) is not None and member.state is MemberState.PREPARING)
+    case.poll_until(lambda: "join" in case.did)
     assert case.did == ["commit", "revoked", "join"]
     case.coordination.enforce_rebalance("second")
     case.coordination.enforce_rebalance("third")
     case.run(lambda: case.did.count("assigned") == 2)
-    case.simulation.run(30, until=lambda: case.owner.poll(0.5) is None and False)
+    case.poll_for(30)
     assert case.did == ["commit", "revoked", "join", "assigned"] * 2
 
 
@@ -87,15 +211,17 @@ def test_rebalance_that_is_enforced_before_the_member_joins_is_the_one_it_joins_
     assert case.owner.poll(1.0) is None  # the commit is under way
     case.coordination.enforce_rebalance("second")
     case.run(lambda: "assigned" in case.did)
-    case.simulation.run(30, until=lambda: case.owner.poll(0.5) is None and False)
+    case.poll_for(30)
     assert case.did == ["commit", "revoked", "join", "assigned"]
 
 
 def test_cooperative_member_revokes_nothing_that_stays() -> None:
     case = Case("cooperative-sticky")
+    owned = case.owner.owned
     case.coordination.enforce_rebalance("")
     case.run(lambda: "assigned" in case.did)
     assert case.did == ["commit", "join", "assigned"]
+    assert case.claimed == [owned]
 
 
 def test_cooperative_member_revokes_what_it_no_longer_subscribes_to_before_it_joins() -> None:
@@ -103,17 +229,17 @@ def test_cooperative_member_revokes_what_it_no_longer_subscribes_to_before_it_jo
     case.owner.subscribe(["u"])
     case.run(lambda: "assigned" in case.did)
     assert case.did == ["commit", "revoked", "join", "assigned"]
+    assert case.claimed == [set()]
     assert {tp.topic for tp in case.owner.owned} == {"u"}
 
 
 def test_commit_that_fails_for_good_does_not_keep_the_group_waiting() -> None:
     case = Case()
 
-    def fails(deadline: float) -> Operation[bool]:
+    def fails() -> bool:
         raise CommitFailedError("it was forgotten")
-        yield
 
-    case.owner.commit_before_rebalance = fails  # type: ignore[method-assign]
+    case.timeline.commit = fails
     case.coordination.enforce_rebalance("")
     case.run(lambda: "assigned" in case.did)
     assert case.did == ["revoked", "join", "assigned"]
@@ -121,12 +247,7 @@ def test_commit_that_fails_for_good_does_not_keep_the_group_waiting() -> None:
 
 def test_commit_that_does_not_end_is_given_up_after_a_while_and_no_record_is_handed_out_meanwhile() -> None:
     case = Case(default_api_timeout_ms=5_000)
-
-    def endless(deadline: float) -> Operation[bool]:
-        return False
-        yield
-
-    case.owner.commit_before_rebalance = endless  # type: ignore[method-assign]
+    case.timeline.commit = lambda: False
     case.coordination.enforce_rebalance("")
     began = case.simulation.now
     while case.owner.poll() is False:
@@ -147,54 +268,86 @@ def test_step_that_was_interrupted_goes_on_where_it_was() -> None:
 
 def test_events_of_an_earlier_join_have_no_effect() -> None:
     case = Case()
-    generation = case.owner.group.member.generation_now()
+    member = case.owner.group.member
+    generation = member.generation_now()
     assert generation is not None
-    case.coordination.on_event(Lead(0, generation, [], skip=False))
+    mailbox = case.owner.group.mailbox
+    mailbox.put(Assigned(0, member.membership, generation, encode_assignment([])))
+    mailbox.put(Rejoin(0, "a test", lost=True))
+    mailbox.put(Failed(0, CommitFailedError("a test")))
     assert case.owner.poll() is True
     assert case.did == []
+    assert case.owner.errors == []
+    assert len(case.owner.owned) == 4
 
 
 def test_leader_that_cannot_read_a_member_says_so_and_begins_again() -> None:
     case = Case()
+
+    def garble(response: JoinGroupResponse) -> JoinGroupResponse:
+        return replace(response, members=[replace(response.members[0], metadata=b"\x00")])
+
+    case.alter = once(JoinGroupResponse, garble)
     case.coordination.enforce_rebalance("")
-    simulation, member = case.simulation, case.owner.group.member
-    events = case.coordination._events
-    simulation.run(
-        30, until=lambda: (bool(events) and isinstance(events[0], Lead)) or (case.owner.poll(0.5) is None and False)
-    )
-    lead = events.popleft()
-    events.append(lead._replace(members=[lead.members[0]._replace(metadata=b"\x00")]))
-    assert case.owner.poll() is None
+    case.poll_until(lambda: case.owner.errors)
     assert "must begin with a version" in str(case.owner.errors[-1])
-    case.run(lambda: member.generation_now() is not None and len(case.owner.owned) == 4)
+    case.run(lambda: "assigned" in case.did)
+    assert case.did == ["commit", "revoked", "join", "join", "assigned"]
+    assert len(case.owner.owned) == 4
 
 
 def test_leader_whose_assignor_fails_leaves_the_group_at_once_when_it_closes() -> None:
-    case = Case()
-    assignor = case.coordination.strategy.assignors["range"]
-
-    def fails(*arguments: Any) -> Any:
-        raise CommitFailedError("an assignor's own")
-
-    assignor.assign = fails
+    assignor = FailingAssignor()
+    case = Case([assignor])
+    assignor.assign_error = CommitFailedError("an assignor's own")
     case.coordination.enforce_rebalance("")
-    case.simulation.run(30, until=lambda: case.owner.poll(0.5) is None and bool(case.owner.errors))
-    assert case.cluster.turn.groups["g"].members
-    case.owner._running = case.coordination.leave(case.simulation.now + 5, tell=True, reason="a test")
-    case.simulation.run(1, until=lambda: case.owner.poll() is not None or case.owner._running is None)
-    assert not case.cluster.turn.groups["g"].members
+    case.poll_until(lambda: case.owner.errors)
+    assert case.is_member
+    case.leave(seconds=1)
+    assert not case.is_member
+
+
+def test_leader_whose_assignor_fails_begins_again_with_the_next_call() -> None:
+    assignor = FailingAssignor()
+    case = Case([assignor])
+    assignor.assign_error = CommitFailedError("an assignor's own")
+    case.coordination.enforce_rebalance("")
+    case.poll_until(lambda: len(case.owner.errors) == 2, seconds=5)
+    assignor.assign_error = None
+    case.run(lambda: "assigned" in case.did, seconds=5)
+    assert case.did == ["commit", "revoked", "join", "join", "join", "assigned"]
+
+
+def test_assignor_error_is_raised_again_when_the_member_has_joined_again_by_itself() -> None:
+    assignor = FailingAssignor()
+    case = Case([assignor], heartbeat_interval_ms=500)
+    assignor.assign_error = CommitFailedError("an assignor's own")
+    case.coordination.enforce_rebalance("")
+    case.poll_until(lambda: "join" in case.did)
+    turned_away = []
+
+    def turn_away_once(answer: Answer, request: Message, version: int) -> Message | Later | Gone | None:
+        response = answer(request, version)
+        if isinstance(response, HeartbeatResponse) and not turned_away:
+            turned_away.append(response)
+            return replace(response, error_code=NotCoordinatorError.code)
+        return response
+
+    for host, answer in case.simulation.brokers.items():
+        case.simulation.brokers[host] = partial(turn_away_once, answer)
+    # The application asks for nothing until the member has joined once more.
+    case.simulation.run(20, until=lambda: case.did.count("join") == 2)
+    case.simulation.run(1)
+    case.poll_until(lambda: len(case.owner.errors) >= 2, seconds=5)
+    assert {type(error) for error in case.owner.errors} == {CommitFailedError}
 
 
 def test_assignor_that_fails_when_it_hears_of_the_assignment_takes_nothing_from_it() -> None:
-    case = Case()
-    error: KafkaError = CommitFailedError("an assignor's own")
-
-    def fails(*arguments: Any) -> None:
-        raise error
-
-    case.coordination.strategy.assignors["range"].on_assignment = fails
+    assignor = FailingAssignor()
+    case = Case([assignor])
+    error = assignor.assignment_error = CommitFailedError("an assignor's own")
     case.coordination.enforce_rebalance("")
-    case.simulation.run(30, until=lambda: case.owner.poll(0.5) is None and bool(case.owner.errors))
+    case.poll_until(lambda: case.owner.errors)
     assert case.owner.errors == [error]
     assert case.did == ["commit", "revoked", "join", "assigned"]
     assert len(case.owner.owned) == 4
@@ -202,18 +355,9 @@ def test_assignor_that_fails_when_it_hears_of_the_assignment_takes_nothing_from_
 
 def test_assignment_that_cannot_be_read_is_raised_and_the_member_joins_again() -> None:
     case = Case()
+    case.alter = once(SyncGroupResponse, lambda response: replace(response, assignment=b""))
     case.coordination.enforce_rebalance("")
-    events = case.coordination._events
-
-    def arrived() -> bool:
-        if events and isinstance(events[0], Assigned):
-            return True
-        case.owner.poll(0.5)
-        return False
-
-    case.simulation.run(30, until=arrived)
-    events.append(events.popleft()._replace(assignment=b""))
-    assert case.owner.poll() is None
+    case.poll_until(lambda: case.owner.errors)
     assert "must begin with a version" in str(case.owner.errors[-1])
     case.run(lambda: len(case.owner.owned) == 4)
     assert case.did == ["commit", "revoked", "join", "join", "assigned"]
@@ -221,12 +365,10 @@ def test_assignment_that_cannot_be_read_is_raised_and_the_member_joins_again() -
 
 def test_leaving_commits_revokes_and_leaves_and_a_new_subscription_joins_anew() -> None:
     case = Case()
-    running = case.coordination.leave(case.simulation.now + 5, tell=True, reason="a test")
-    case.owner._running = running
-    case.simulation.run(5, until=lambda: case.owner.poll() is not None or case.owner._running is None)
+    case.leave()
     assert case.did == ["commit", "revoked"]
     assert not case.owner.owned
-    assert not case.cluster.turn.groups["g"].members
+    assert not case.is_member
     case.owner.subscription.unsubscribe()
     case.owner.subscribe(["u"])
     case.run(lambda: len(case.owner.owned) == 2)
@@ -242,7 +384,7 @@ def test_listener_can_neither_poll_nor_close() -> None:
                 next(forbidden(0.0))
             raised.append(caught.value)
 
-    case.owner.listener.on_assigned = on_assigned  # type: ignore[method-assign]
+    case.timeline.on["assigned"] = on_assigned
     case.coordination.enforce_rebalance("")
     case.run(lambda: raised)
     assert "cannot ask for records" in str(raised[0])
@@ -254,24 +396,21 @@ def test_error_of_a_listener_comes_out_after_the_rebalance_and_once() -> None:
     error: KafkaError = RebalanceInProgressError("a commit in a listener")
 
     def on_revoked(partitions: Collection[TopicPartition]) -> None:
-        case.owner.listener.owned.clear()
         raise error
 
-    case.owner.listener.on_revoked = on_revoked  # type: ignore[method-assign]
+    case.timeline.on["revoked"] = on_revoked
     case.coordination.enforce_rebalance("")
-    case.simulation.run(30, until=lambda: case.owner.poll(0.5) is None and bool(case.owner.errors))
+    case.poll_until(lambda: case.owner.errors)
     assert case.owner.errors == [error]
     assert not case.owner.owned
     case.run(lambda: "assigned" in case.did)
-    assert case.did == ["commit", "join", "assigned"]
+    assert case.did == ["commit", "revoked", "join", "assigned"]
     assert case.owner.errors == [error]
 
 
 def test_manual_assignment_is_nobodys_business_but_the_applications() -> None:
     case = Case()
-    running = case.coordination.leave(case.simulation.now + 5, tell=True, reason="")
-    case.owner._running = running
-    case.simulation.run(5, until=lambda: case.owner.poll() is not None or case.owner._running is None)
+    case.leave()
     case.owner.subscription.unsubscribe()
     case.owner.subscription.assign([TopicPartition("t", 0)])
     assert case.owner.poll() is True
@@ -285,42 +424,37 @@ class Interrupted(BaseException):
 
 def test_what_a_listener_was_told_before_it_was_interrupted_is_not_told_again_by_close() -> None:
     case = Case()
-    calls = []
 
     def on_revoked(partitions: Collection[TopicPartition]) -> None:
-        calls.append(partitions)
         raise Interrupted
 
-    case.owner.listener.on_revoked = on_revoked  # type: ignore[method-assign]
+    case.timeline.on["revoked"] = on_revoked
     case.coordination.enforce_rebalance("")
     with pytest.raises(Interrupted):
         case.run(lambda: False)
     case.owner.interrupt()
     assert not case.owner.owned
-    case.owner._running = case.coordination.leave(case.simulation.now + 5, tell=True, reason="")
-    case.simulation.run(5, until=lambda: case.owner.poll() is not None or case.owner._running is None)
-    assert len(calls) == 1
-    assert not case.cluster.turn.groups["g"].members
+    case.leave()
+    assert case.did == ["commit", "revoked"]
+    assert not case.is_member
 
 
-def test_wakeup_interrupts_a_commit_that_takes_long_and_the_rebalance_waits_for_the_next_call() -> None:
+@pytest.mark.parametrize("within", [True, False], ids=["within the commit", "between two looks at it"])
+def test_wakeup_interrupts_a_commit_that_takes_long_and_the_rebalance_waits_for_the_next_call(within: bool) -> None:
     case = Case()
-    slow = [True]
 
-    def commit(deadline: float) -> Operation[bool]:
-        return not slow[0]
-        yield
+    def commit() -> bool:
+        if within:
+            raise WakeupError
+        return False
 
-    def woken(seconds: float) -> Operation[None]:
-        yield from ()
-        raise WakeupError
-
-    case.owner.commit_before_rebalance = commit  # type: ignore[method-assign]
-    before, case.coordination._wait = case.coordination._wait, woken
+    case.timeline.commit = commit
     case.coordination.enforce_rebalance("")
+    if not within:
+        case.owner.wakeup()
     case.owner.poll(5.0)
     assert [type(error) for error in case.owner.errors] == [WakeupError]
     assert case.did == []
-    slow[0], case.coordination._wait = False, before
+    case.timeline.commit = None
     case.run(lambda: "assigned" in case.did)
-    assert case.did == ["revoked", "join", "assigned"]
+    assert case.did == ["commit", "revoked", "join", "assigned"]

@@ -6,23 +6,24 @@ import pytest
 
 from kclient import errors
 from kclient.consumer.group import outcomes
-from kclient.consumer.group.classic.states import TRANSITIONS, MemberState
+from kclient.consumer.group.classic.states import STATES, MemberEvent, MemberState
 from kclient.consumer.group.outcomes import Outcome
 from kclient.consumer.group.poll_interval import PollInterval
 
 
 def test_every_state_is_in_the_table_and_leads_back_to_unjoined() -> None:
-    assert TRANSITIONS.keys() == set(MemberState)
+    assert set(STATES.states) == set(MemberState)
     for state in MemberState:
         reached, found = {state}, {state}
         while found:
-            found = {after for before in found for after in TRANSITIONS[before]} - reached
+            found = {after for before in found for after in STATES.followers(before)} - reached
             reached |= found
         assert MemberState.UNJOINED in reached
 
 
 def test_only_unsubscribing_ends_fencing() -> None:
-    assert TRANSITIONS[MemberState.FENCED] == {MemberState.UNJOINED}
+    assert STATES.followers(MemberState.FENCED) == {MemberState.UNJOINED}
+    assert not any(STATES.allows(MemberState.FENCED, event) for event in MemberEvent if event is not MemberEvent.LEFT)
 
 
 @pytest.mark.parametrize("table", [outcomes.JOIN, outcomes.SYNC, outcomes.HEARTBEAT])

@@ -8,7 +8,7 @@ import pytest
 
 from kclient import errors
 from kclient.consumer.group.consumer_protocol.heartbeat import Held
-from kclient.consumer.group.consumer_protocol.states import CONSUMER_TRANSITIONS, HEARTBEATS, IN_GROUP
+from kclient.consumer.group.consumer_protocol.states import HEARTBEATS, IN_GROUP, STATES, ConsumerEvent
 from kclient.consumer.group.events import Failed, Rejoin, Target
 from kclient.errors import (
     DisconnectedError,
@@ -21,20 +21,37 @@ from tests.kclient.consumer.group.consumer_protocol.member_case import Case, Sta
 
 
 def test_every_state_is_in_the_table_and_leads_back_to_unsubscribed() -> None:
-    assert CONSUMER_TRANSITIONS.keys() == set(State)
+    assert set(STATES.states) == set(State)
     for state in State:
         reached, found = {state}, {state}
         while found:
-            found = {after for before in found for after in CONSUMER_TRANSITIONS[before]} - reached
+            found = {after for before in found for after in STATES.followers(before)} - reached
             reached |= found
         assert State.UNSUBSCRIBED in reached
-    assert CONSUMER_TRANSITIONS[State.FATAL] == {State.UNSUBSCRIBED}
+    assert STATES.followers(State.FATAL) == {State.UNSUBSCRIBED}
     assert {State.JOINING} == HEARTBEATS - IN_GROUP
 
 
-def test_a_transition_that_is_not_in_the_table_is_an_error() -> None:
-    with pytest.raises(IllegalStateError, match="from unsubscribed to stable"):
-        Case().member._move_to(State.STABLE)
+REFUSED = {
+    "nothing is assigned to one that did not join": (State.UNSUBSCRIBED, ConsumerEvent.ASSIGNED),
+    "nothing is reconciled before an assignment": (State.JOINING, ConsumerEvent.RECONCILED),
+    "nothing is acknowledged before it is reconciled": (State.RECONCILING, ConsumerEvent.ACKNOWLEDGED),
+    "nothing is reconciled twice": (State.STABLE, ConsumerEvent.RECONCILED),
+    "one that is leaving takes nothing new": (State.PREPARE_LEAVING, ConsumerEvent.ASSIGNED),
+    "one that is leaving is never too slow": (State.PREPARE_LEAVING, ConsumerEvent.TOO_SLOW),
+    "leaving is prepared before it is sent": (State.STABLE, ConsumerEvent.LEAVE),
+    "one that left joins only anew": (State.LEAVING, ConsumerEvent.JOIN),
+    "one that failed for good does not join again": (State.FATAL, ConsumerEvent.JOIN),
+}
+
+
+@pytest.mark.parametrize(("state", "event"), REFUSED.values(), ids=REFUSED.keys())
+def test_an_event_that_the_state_does_not_have_is_refused(state: State, event: ConsumerEvent) -> None:
+    member = Case().member
+    member.state = state
+    with pytest.raises(IllegalStateError, match=f"is '{state.name.lower()}', where the event '{event.name.lower()}'"):
+        member._change(event)
+    assert member.state is state
 
 
 def test_member_joins_reconciles_acknowledges_at_once_and_then_heartbeats_as_the_coordinator_says() -> None:
@@ -357,9 +374,9 @@ def test_refused_offsets_make_the_next_heartbeat_due() -> None:
     generation = case.member.generation_now()
     assert generation is not None
     assert case.sent() is None
-    case.member.refused(generation, errors.TopicAuthorizationError("no"), case.now)
+    case.member.on_refused(generation, errors.TopicAuthorizationError("no"), case.now)
     assert case.sent() is None
-    case.member.refused(generation, errors.StaleMemberEpochError("old"), case.now)
+    case.member.on_refused(generation, errors.StaleMemberEpochError("old"), case.now)
     assert case.sent() is not None
 
 

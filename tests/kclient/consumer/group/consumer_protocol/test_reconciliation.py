@@ -132,7 +132,7 @@ def test_a_name_that_is_never_found_is_not_looked_up_any_more_once_the_member_ha
 
     case.answer_with(answer)
     coordination, membership = case.owner.group.coordination, case.owner.group.member.membership
-    coordination.on_event(Target(coordination._number, membership, 9, {nameless: (0,)}))
+    case.owner.group.mailbox.put(Target(coordination._number, membership, 9, {nameless: (0,)}))
     case.run(lambda: len(asked) > 2)
     leaving: Any = coordination.leave(case.simulation.now + 5, tell=True, reason="")
     case.owner._running = leaving

@@ -1,0 +1,195 @@
+"""Which offsets a commit names.
+
+A record counts as processed once the application asks for the records after it. `committable_position` alone decides
+what follows from that for one partition; `OffsetSelector` applies it to all that are assigned, and adds in whose name
+the offsets are committed: a consumer that is subscribed commits as a member of its group, in the generation in which
+its partitions are its own, and only for these; one that assigns its partitions itself commits without being a member.
+Elsewhere: when a commit is made (`group_offsets`, `auto_commit`), and how it is sent (`offset_commit`).
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
+from typing import NamedTuple
+from uuid import UUID
+
+from kclient._offsets import GivenOffsets, checked_offsets
+from kclient.consumer.assignment.partition_state import PartitionState, Position
+from kclient.consumer.assignment.subscription import Subscription
+from kclient.consumer.committed.generations import GenerationSource, not_a_member
+from kclient.consumer.group.generation import Generation
+from kclient.consumer.iteration.current_chunk import Place
+from kclient.errors import CommitFailedError, KafkaError
+from kclient.records import ConsumerRecord
+from kclient.types import OffsetAndMetadata, TopicPartition
+
+Offsets = Mapping[TopicPartition, OffsetAndMetadata]
+
+ToCommit = ConsumerRecord | GivenOffsets | None
+"""A record, up to and including which everything is processed; offsets by partition; or None for all positions."""
+
+
+class CommitMode(enum.Enum):
+    """Which records count as processed.
+
+    ALL: all that were returned, the record at hand in an iteration included: `commit()` says that it is done.
+    LEFT: all but the record at hand: the application gives its partitions up, and may not have processed that one.
+    EARLIER: those that were returned before the application asked for records last: the timer, which runs meanwhile.
+    """
+
+    ALL = "all"
+    LEFT = "left"
+    EARLIER = "earlier"
+
+
+def committable_position(state: PartitionState, place: Place | None, mode: CommitMode) -> Position | None:
+    """Return the position to commit for a partition; None if there is nothing to commit.
+
+    Parameters:
+        state: the partition.
+        place: where iteration stands, in whichever partition; None outside of a chunk.
+        mode: what counts as processed.
+    """
+    at_hand = place if place is not None and place.state is state else None
+    if mode is CommitMode.EARLIER:
+        if state.returned is None or at_hand is None:
+            return state.returned
+        # Behind the record at hand is what the application has committed itself since it took that record.
+        return max(state.returned, at_hand.present, key=lambda position: position.offset)
+    if state.position is None or state.replaced:
+        return None
+    if at_hand is None:
+        return state.position
+    return at_hand.reached if mode is CommitMode.ALL else at_hand.present
+
+
+def committable_offsets(states: Iterable[PartitionState], place: Place | None, mode: CommitMode) -> Offsets:
+    """Return the offsets to commit, without the partitions that have none."""
+    found = {state.tp: committable_position(state, place, mode) for state in states}
+    return {
+        tp: OffsetAndMetadata(position.offset, leader_epoch=position.epoch if position.epoch >= 0 else None)
+        for tp, position in found.items()
+        if position is not None
+    }
+
+
+def _always() -> bool:
+    return True
+
+
+class OffsetsToCommit(NamedTuple):
+    """The offsets of one commit, and in whose name they are committed.
+
+    Attributes:
+        offsets: what to commit; empty to wait for the commits before it.
+        generation: in which the partitions are this member's; None for a consumer that is no member.
+        ids: of the topics that were read, as far as they are known.
+        still_held: whether all the partitions are assigned as they were then, and have been since.
+        refused: why they cannot be committed at all.
+    """
+
+    offsets: Offsets = MappingProxyType({})
+    generation: Generation | None = None
+    ids: Mapping[str, UUID] = MappingProxyType({})
+    still_held: Callable[[], bool] = _always
+    refused: KafkaError | None = None
+
+
+class OffsetSelector:
+    """The offsets that one consumer may commit now.
+
+    Parameters:
+        subscription: what is assigned, and where it stands.
+        member: what this consumer is in its group.
+        place: where iteration stands; None outside of it, and before its first record. Any thread.
+    """
+
+    def __init__(self, subscription: Subscription, member: GenerationSource, place: Callable[[], Place | None]) -> None:
+        self._subscription = subscription
+        self._member = member
+        self._place = place
+        self._left: Place | None = None
+
+    # -- around the owner's calls
+
+    def asked(self) -> None:
+        """Count the record at hand as processed, since the application asks for more."""
+        self._left = None
+
+    def left_iteration(self) -> None:
+        """Note where the application leaves the chunk it iterates over, without asking for the next record."""
+        self._left = self._place() or self._left
+
+    # -- what may be committed
+
+    def requested(self, what: ToCommit) -> OffsetsToCommit:
+        """Return what the application asks to have committed, or why that is refused."""
+        if what is None:
+            with self._subscription.lock:
+                offsets = self._offsets(CommitMode.ALL)
+        elif isinstance(what, ConsumerRecord):
+            offset = OffsetAndMetadata(what.offset + 1, leader_epoch=what.leader_epoch)
+            offsets = {TopicPartition(what.topic, what.partition): offset}
+        else:
+            offsets = checked_offsets(what)
+        generation, refused = self._standing(offsets)
+        return self._named(offsets, generation)._replace(refused=refused)
+
+    def processed(self, mode: CommitMode) -> OffsetsToCommit | None:
+        """Return what is processed (any thread); None while this consumer is subscribed, and no member."""
+        with self._subscription.lock:
+            generation = self.generation()
+            if generation is None and self._subscription.topics is not None:
+                return None
+            return self._named(self._offsets(mode), generation)
+
+    def generation(self) -> Generation | None:
+        """Return the generation to commit in now; None: as no member (any thread)."""
+        return None if self._subscription.topics is None else self._member.generation_now()
+
+    def last_generation(self) -> Generation | None:
+        """Return the generation of the current assignment, even if since lost; None: as no member (any thread)."""
+        return None if self._subscription.topics is None else self._member.last_generation()
+
+    def advance(self, offsets: Offsets) -> None:
+        """Count as processed what is being committed: an automatic commit must not go back behind it."""
+        with self._subscription.lock:
+            reached = self._offsets(CommitMode.ALL)
+            for tp in offsets.keys() & reached.keys():
+                state, done = self._subscription.partitions[tp], offsets[tp]
+                if state.returned is not None and state.returned.offset < done.offset <= reached[tp].offset:
+                    state.returned = Position(done.offset, -1 if done.leader_epoch is None else done.leader_epoch)
+
+    def _offsets(self, mode: CommitMode) -> Offsets:
+        place, left = self._place(), self._left
+        if mode is CommitMode.LEFT and place is None and left is not None and left.state.position == left.reached:
+            # The call that gives the partition up has left the iteration.
+            place = left
+        return committable_offsets(self._subscription.partitions.values(), place, mode)
+
+    def _standing(self, offsets: Offsets) -> tuple[Generation | None, KafkaError | None]:
+        """The generation to commit these in, and why they cannot be committed."""
+        if self._subscription.topics is None:
+            return None, None
+        generation = self._member.generation_now()
+        if generation is None:
+            return None, not_a_member(self._member) if offsets else None
+        strange = next((tp for tp in offsets if tp not in self._subscription.partitions), None)
+        if strange is not None:
+            reason = "the partition is not assigned to this member of the group (any more)"
+            return None, CommitFailedError(reason, topic=strange.topic, partition=strange.partition)
+        return generation, None
+
+    def _named(self, offsets: Offsets, generation: Generation | None) -> OffsetsToCommit:
+        subscription = self._subscription
+        states = {tp: subscription.partitions.get(tp) for tp in offsets}
+        known = [state for state in states.values() if state is not None]
+        ids = {state.tp.topic: state.topic_id for state in known if state.topic_id is not None}
+        return OffsetsToCommit(
+            offsets,
+            generation,
+            ids,
+            still_held=lambda: all(subscription.partitions.get(tp) is state for tp, state in states.items()),
+        )

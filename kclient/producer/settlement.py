@@ -1,0 +1,241 @@
+"""What becomes of a batch: delivered, sent again, replaced by others, or given up.
+
+The sender polls and matches answers to batches; this decides by the table of error codes (`outcomes`) what follows for
+each batch, in the order in which everything else has to learn of it: sequence numbers, metrics, the room in the
+accumulator, the transaction, and last the futures. Elsewhere: which batch is sent when (`sender`), and sequence
+numbers (`idempotence`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Protocol
+
+from kclient.config import ProducerConfig
+from kclient.errors import (
+    BrokerError,
+    InvalidRecordError,
+    KafkaError,
+    KafkaTimeoutError,
+    ProtocolError,
+    error_from_code,
+)
+from kclient.net.backoff import Backoff
+from kclient.producer.accumulator import Accumulator
+from kclient.producer.batch import BatchEvent, ProducerBatch, Queue
+from kclient.producer.collator import Clusters
+from kclient.producer.idempotence import Identity
+from kclient.producer.measures import Measures
+from kclient.producer.outcomes import Outcome, outcome
+from kclient.producer.replacing import split, without
+from kclient.producer.transactions import TransactionManager
+from kclient.protocol.messages.produce import ProduceResponse
+from kclient.types import Node, TopicPartition
+
+SMALLEST_SPLIT = 4096
+
+
+class Metadata(Clusters, Protocol):
+    """What the sender's side uses of the metadata."""
+
+    @property
+    def last_error(self) -> KafkaError | None: ...
+
+    def request_update(self) -> None: ...
+
+    def update_leaders(self, leaders: dict[TopicPartition, tuple[int, int]], nodes: Iterable[Node]) -> None: ...
+
+
+class Settlement:
+    """The decisions about the batches of one producer (network thread).
+
+    Parameters:
+        new_batch: makes an empty batch for a queue, with creation, deadline and size limit (see `replacing`).
+        put_back: queues batches that were sent before, in front of all later ones.
+        stop: called with the reason why the producer cannot go on.
+        transactions: those of a transactional producer; each batch that fails is reported to them.
+    """
+
+    def __init__(
+        self,
+        config: ProducerConfig,
+        accumulator: Accumulator,
+        identity: Identity,
+        metadata: Metadata,
+        measures: Measures,
+        backoff: Backoff,
+        transactions: TransactionManager | None,
+        *,
+        new_batch: Callable[[Queue, float, float, int], ProducerBatch],
+        put_back: Callable[[Queue, list[ProducerBatch]], None],
+        stop: Callable[[KafkaError], None],
+    ) -> None:
+        self._identity = identity
+        self._accumulator = accumulator
+        self._metadata = metadata
+        self._measures = measures
+        self._backoff = backoff
+        self._transactions = transactions
+        self._retries = config.retries
+        self._delivery_timeout_ms = config.delivery_timeout_ms
+        self._new_batch = new_batch
+        self._put_back = put_back
+        self._stop = stop
+
+    def answered(
+        self, batch: ProducerBatch, node: int, answer: ProduceResponse.PartitionProduceResponse, now: float
+    ) -> None:
+        """Do what the table says about a broker's answer for one batch."""
+        self.over(batch)
+        action = outcome(answer.error_code)
+        if action is Outcome.DELIVERED:
+            self._identity.delivered(batch)
+            if not batch.settled:
+                offset = -1 if answer.error_code else answer.base_offset
+                self._release(batch)
+                batch.deliver(offset, answer.log_append_time_ms)
+            return
+        if batch.settled:
+            return
+        error = error_from_code(
+            answer.error_code,
+            answer.error_message,
+            topic=batch.topic,
+            partition=batch.partition,
+            broker=node,
+            api="Produce",
+        )
+        batch.attempts.failed(error)
+        if error.refreshes_metadata:
+            self._metadata.request_update()
+        if action is Outcome.RETRY or action is Outcome.OUT_OF_ORDER:
+            if action is Outcome.OUT_OF_ORDER:
+                self._identity.out_of_order(batch)
+                if self._identity.transactional and self._identity.is_first(batch):
+                    # Records before it are gone, and the transaction with them.
+                    self.give_up(batch, error)
+                    return
+            self._retry(batch, node, error, now)
+        elif action is Outcome.SPLIT and batch.count > 1:
+            self._split(batch)
+        elif action is Outcome.FATAL:
+            self.give_up(batch, error)
+            self._stop(error)
+        else:
+            self._reject(batch, answer, error)
+
+    def failed(self, batch: ProducerBatch, node: int, error: KafkaError, now: float) -> None:
+        """Retry a batch whose request failed without a response, or give it up."""
+        self.over(batch)
+        if batch.settled:
+            return
+        batch.attempts.failed(error)
+        if error.retriable:
+            self._retry(batch, node, error, now)
+        else:
+            self.give_up(batch, error)
+
+    def missing(self, batch: ProducerBatch, node: int) -> None:
+        """Fail a batch that the response does not mention; the broker may have written it."""
+        self.over(batch)
+        if batch.settled:
+            return
+        batch.attempts.maybe_written = True
+        error = ProtocolError("the broker's answer left out the partition", broker=node, api="Produce")
+        self.give_up(batch, error)
+
+    def over(self, batch: ProducerBatch) -> None:
+        """Record that the request no longer carries the batch."""
+        batch.attempts.answered()
+        batch.queue.muted -= 1
+        self._identity.answered(batch)
+
+    def give_up(
+        self, batch: ProducerBatch, error: BaseException, errors: dict[int, BaseException] | None = None
+    ) -> None:
+        """Fail a batch; `errors` has those of records that failed for a reason of their own."""
+        attempts = batch.attempts
+        if attempts.ordinal < 0:
+            batch.account()
+        self._identity.failed(batch, certain=not attempts.maybe_written and not attempts.on_wire)
+        self._measures.failed(batch.topic, batch.count)
+        self._release(batch)
+        if self._transactions is not None:
+            self._transactions.batch_failed(error)
+        batch.fail(error, errors)
+
+    def expire(self, batch: ProducerBatch) -> None:
+        """Fail a batch whose delivery_timeout_ms is over."""
+        self.give_up(batch, self._too_late(batch))
+
+    def _retry(self, batch: ProducerBatch, node: int, error: KafkaError, now: float) -> None:
+        made = batch.attempts.made
+        if made > self._retries:
+            self.give_up(batch, error)
+            return
+        if now >= batch.deadline:
+            self.expire(batch)
+            return
+        leader = node if error.refreshes_metadata else None
+        info = self._metadata.cluster.partition(batch.topic, batch.partition)
+        if self._transactions is None:
+            seconds = self._backoff.seconds(made)
+        else:
+            seconds = self._transactions.retry_seconds(error, made)
+        batch.attempts.retry(now + seconds, leader, info)
+        batch.change(BatchEvent.RETRY)
+        self._put_back(batch.queue, [batch])
+        self._measures.retried(batch)
+
+    def _split(self, batch: ProducerBatch) -> None:
+        assert batch.builder is not None
+        queue = batch.queue
+        queue.batch_limit = min(queue.batch_limit, max(SMALLEST_SPLIT, batch.builder.size_in_bytes // 2))
+        parts, pieces = split(batch, self._new_batch)
+        self._replace(batch, parts, lambda: batch.replace(pieces, {}))
+        self._measures.split()
+
+    def _reject(
+        self, batch: ProducerBatch, answer: ProduceResponse.PartitionProduceResponse, error: BrokerError
+    ) -> None:
+        """The broker refused records: those it names fail, and the others are sent again without them."""
+        named = {refused.batch_index: refused.batch_index_error_message for refused in answer.record_errors}
+        errors: dict[int, BaseException] = {}
+        for index, message in named.items():
+            kind = type(error) if len(named) == 1 else InvalidRecordError
+            text = message or answer.error_message
+            errors[index] = kind.told(text, topic=batch.topic, partition=batch.partition, broker=error.broker)
+        if not errors or len(errors) >= batch.count or self._identity.transactional:
+            self.give_up(batch, error, errors)
+            return
+        parts, pieces = without(batch, errors, self._new_batch)
+        self._measures.failed(batch.topic, len(errors))
+        self._replace(batch, parts, lambda: batch.replace(pieces, errors))
+
+    def _replace(self, batch: ProducerBatch, parts: list[ProducerBatch], replace: Callable[[], None]) -> None:
+        for part in parts:
+            part.attempts.follow(batch.attempts)
+            self._accumulator.release(-part.account())
+        self._identity.replaced(batch, parts)
+        self._put_back(batch.queue, parts)
+        self._release(batch)
+        replace()
+
+    def _release(self, batch: ProducerBatch) -> None:
+        """Give back a batch's room; before any future is settled, as calls that wait for room check it then."""
+        self._accumulator.release(batch.take_account())
+
+    def _too_late(self, batch: ProducerBatch) -> KafkaTimeoutError:
+        them = "it" if batch.count == 1 else "them"
+        why = f"no broker has {'taken' if batch.attempts.made == 0 else 'confirmed'} {them} yet"
+        last = batch.attempts.last_error or self._metadata.last_error
+        if last is not None:
+            why += f"; the last error was: {last}"
+        error = KafkaTimeoutError(
+            f"{batch.count} record{' was' if batch.count == 1 else 's were'} not delivered within delivery_timeout_ms "
+            f"({self._delivery_timeout_ms:.0f}): {why}",
+            topic=batch.topic,
+            partition=batch.partition,
+        )
+        error.__cause__ = last
+        return error

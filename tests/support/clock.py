@@ -1,0 +1,17 @@
+"""The time that tests go by: the system's, or the simulation's where they run in one."""
+
+from __future__ import annotations
+
+from kclient.net.runtime import current, sleep
+
+__all__ = ["monotonic", "sleep", "time_ms"]
+
+
+def monotonic() -> float:
+    """Return seconds of a clock that never goes back."""
+    return current().monotonic()
+
+
+def time_ms() -> int:
+    """Return milliseconds since the epoch."""
+    return current().time_ms()

@@ -6,16 +6,18 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import msgspec
 import pytest
 
-from kclient import Admin, NewTopic, TopicPartition
-from kclient.spark.exactly_once import Written, abort, commit
-from kclient.spark.exactly_once.clients import MOST_IDLE
+from kclient import Admin, NewTopic, Producer, TopicPartition
+from kclient.errors import InvalidProducerEpochError, ProducerFencedError
+from kclient.spark.exactly_once import Place, Written, abort, commit, write_task
+from kclient.spark.exactly_once.clients import MOST_IDLE, Clients
 from kclient.spark.exactly_once.decision import read_decision
 from kclient.spark.exactly_once.errors import NotRepeatableError, OldCheckpointError, RivalError
+from kclient.spark.exactly_once.recovery import sweep
 from kclient.types import PreparedTransaction
 from tests.support.logs import told_by_spark
 from tests.support.raw_transactions import RawTransactions
@@ -34,6 +36,8 @@ from tests.support.spark_stand_in import (
     query,
 )
 from tests.support.waiting import wait_until
+
+pytestmark = pytest.mark.not_simulated("the data source reads the system's clock, and runs threads of its own")
 
 
 class Meanwhile(Chance):
@@ -342,6 +346,55 @@ def test_a_transaction_that_is_decided_is_not_taken_for_an_attempt_that_was_left
             before = len(chance.steps)
             commit(written.settings, batch, prepared_by_all(written, batch, "a"), driver)
         assert "before list_transactions" not in chance.steps[before:]
+        assert committed(bootstrap_servers, topic) == expected(written.rows)
+
+
+def paused_attempt(written: Query, clients: Clients, while_paused: Callable[[], None], *, has_written: bool) -> Written:
+    """Run attempt 0 of task 0, which pauses after it has taken its transactional id.
+
+    Parameters:
+        has_written: whether the pause comes after its first row, so that its transaction is open by then.
+    """
+
+    def send(producer: Producer, rows: Iterator[bytes]) -> int:
+        if has_written:
+            producer.send(written.topic, next(rows), partition=0).result(OVER)
+        while_paused()
+        return len([producer.send(written.topic, row, partition=1).result(OVER) for row in rows])
+
+    return write_task(written.settings, Place(0, "a", 0), written.rows[0][0], send, lambda row: 1, clients)
+
+
+@pytest.mark.usefixtures("transaction_version")
+@pytest.mark.parametrize("has_written", [True, False], ids=["open transaction", "no transaction yet"])
+def test_an_attempt_that_resumes_after_the_sweep_cannot_open_a_transaction(
+    bootstrap_servers: str, topic: str, *, has_written: bool
+) -> None:
+    with query(bootstrap_servers, topic, batches_of(1, 1)) as written:
+
+        def succeed() -> None:
+            again = written.task(0, 0, "a", written.process(), attempt=1)
+            commit(written.settings, 0, [again], written.process())
+
+        with pytest.raises((ProducerFencedError, InvalidProducerEpochError)):
+            paused_attempt(written, written.process(), succeed, has_written=has_written)
+        assert open_transactions(bootstrap_servers, written) == []
+        assert committed(bootstrap_servers, topic) == expected(written.rows)
+
+
+@pytest.mark.usefixtures("transaction_version")
+def test_the_sweep_leaves_decided_transactions_to_be_completed(bootstrap_servers: str, topic: str) -> None:
+    with query(bootstrap_servers, topic, batches_of(1, 2)) as written:
+        prepared_by_all(written, 0, "stale")
+        stale = open_transactions(bootstrap_servers, written)
+        decide(written, 0, "a")
+        decided = set(open_transactions(bootstrap_servers, written)).difference(stale)
+        admin = written.process().admin(written.settings)
+        decision = read_decision(admin, written.settings)
+        sweep(admin, written.settings, 0, decision)
+        assert set(open_transactions(bootstrap_servers, written)) == decided
+        assert len(decided) == 2
+        written.run()
         assert committed(bootstrap_servers, topic) == expected(written.rows)
 
 

@@ -14,7 +14,8 @@ For each batch
 Why it holds, by where it ends:
 
 - Before 3: the batch is not decided. Spark runs it again. What the old tasks left open is aborted at the end of a run's
-  first batch, with or without rows (`recovery.sweep`), so that it holds up readers no longer than that.
+  first batch, with or without rows (`recovery.sweep`), so that it holds up readers no longer than that. Their ids are
+  fenced, so that an old task that is still running cannot open another transaction.
 - In 3: the decision is a transaction. Tasks and driver read offsets that are stable, so what they see is final. One
   that its driver did not end is ended by fencing that driver.
 - After 3: Spark runs the batch again. Its tasks read the decision first, commit what they find of their own, and write
@@ -43,9 +44,10 @@ Who must not get in each other's way:
 - Two drivers, when the old one was given up but lives. Deciding needs the driver's transactional id; whoever takes it
   fences the other, and reads the decision only then. A batch can be decided once. Who comes late aborts his own
   transactions by their producer id and epoch, which can hit no others. He may also be late to sweep: what was open when
-  he looked is aborted only if nobody has decided since. Batches without rows decide nothing, except a stream's first,
-  which leaves a small window: the successor's batch behind one may be hit. It fails then, and runs again; or, if it is
-  decided in that very moment, it is a `TransactionLostError`.
+  he looked is fenced only if nobody has decided since. That leaves two small windows, in which tasks of the successor's
+  batch after the next are fenced: when the batch between has no rows, as such batches decide nothing, except a stream's
+  first; and when the sweep stops between reading the decision and fencing for as long as that batch takes. The batch
+  that is hit fails, and runs again; or, if it is decided in that very moment, it is a `TransactionLostError`.
 - Two queries with one id, as from a copied checkpoint. Each start of a query is a run with an id of its own; a
   decision names its run and the ones before, and a run that finds itself among these fails.
 

@@ -1,4 +1,4 @@
-"""Ends tasks' transactions: those of a decided batch are committed, all others of its parity aborted.
+"""Ends tasks' transactions: those of a decided batch are committed, all others of its parity fenced and so aborted.
 
 To commit again what is committed is harmless, so a recovery asks nothing first and simply commits all. What the
 coordinator says when that is too late is explained in `kclient.admin.prepared_transactions`; here it is turned into
@@ -36,6 +36,8 @@ LONGEST_MARGIN_MS = 10_000
 
 _TOO_LATE = (InvalidTxnStateError, ProducerFencedError, InvalidPidMappingError)
 _ABORTED = (TransactionState.PREPARE_ABORT, TransactionState.COMPLETE_ABORT)
+_USABLE = (TransactionState.ONGOING, TransactionState.EMPTY)
+"""The states in which the producer that has the id can write: its transaction is open, or it may open its first one."""
 
 _log = logging.getLogger(__name__)
 
@@ -159,29 +161,34 @@ def open_lane(admin: Admin, settings: Settings, place: Place, kept: Entry | None
 
 
 def sweep(admin: Admin, settings: Settings, batch: int, decision: Decision | None) -> None:
-    """Abort what stale attempts of a batch that is done left open: it holds up readers of committed records.
+    """Fence the stale attempts of a batch that is done, which aborts the transactions that they left open.
 
-    Only ids with the parity of the batch are looked at: those of the next batch may be in use by another run already.
-    Where another run has decided since, so may be those of the batch after that, and all are left alone. Whatever
-    stands in the way is logged, for the batch is written; the transactions' timeouts do the rest.
+    An open transaction holds up readers of committed records. To abort it is not enough: with version 1 of transactions
+    an abort leaves the epoch as it is, so an attempt that is still running, or a request of it that arrives late, would
+    open the next transaction. So would, with any version, an attempt that has its producer id and has written nothing
+    yet, whose transactional id is Empty.
+
+    Only ids with the parity of the batch are fenced: those of the next batch may be in use by another run already.
+    Where another run has decided since, so may be those of the batch after that, and all are left alone. Errors are
+    logged, for the batch is written; the transactions' timeouts do the rest.
 
     Parameters:
-        decision: the last one, which is the batch's if that had rows.
+        decision: the last one, which is the batch's if that had rows. Its transactions are left alone, open or not.
     """
     kept = set() if decision is None else {entry.prepared(settings, decision.batch) for entry in decision.entries}
     try:
-        listed = admin.list_transactions(states=[TransactionState.ONGOING])
+        listed = admin.list_transactions(states=_USABLE)
         names = [name for name in listed if settings.is_task_of(name, batch)]
-        found = _describe(admin, names).values()
-        stale = {
-            PreparedTransaction(each.transactional_id, each.producer_id, each.producer_epoch)
-            for each in found
-            if each.state is TransactionState.ONGOING
-        } - kept
+        stale = [
+            each.transactional_id
+            for each in _describe(admin, names).values()
+            if each.state in _USABLE
+            and PreparedTransaction(each.transactional_id, each.producer_id, each.producer_epoch) not in kept
+        ]
         # The decision is read after the transactions: those of a batch that follows another decision are not among them
         # while it still stands.
         if stale and read_decision(admin, settings) == decision:
-            abort_each(admin, stale)
+            admin.fence_producers(stale)
     except KafkaError as error:
         _log.warning(
             "stale attempts of batch %d of %s may hold up readers of committed records until their timeout: %s",

@@ -1,7 +1,8 @@
 """What every suite shares: which broker the tests talk to, clients of it, seeds, and how async tests run.
 
-``--broker`` picks the broker for tests/integration: ``refbroker`` (the default, in process), ``kafka`` (a real Apache
-Kafka node, started for the run), ``kafka3`` (a cluster of three), or the ``host:port`` list of one that runs already.
+``--broker`` picks the broker for tests/integration: ``refbroker`` (the default, in process), ``sim`` (the same, with
+the test's clients, on a simulated machine), ``kafka`` (a real Apache Kafka node, started for the run), ``kafka3`` (a
+cluster of three), or the ``host:port`` list of one that runs already.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import os
 import random
 import re
 import signal
+import sys
 from collections.abc import Generator, Iterator
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
@@ -19,7 +21,7 @@ import pytest
 
 from tests.support.command_line import Cli
 from tests.support.kafka.cluster import KafkaCluster, unavailable_reason
-from tests.support.names import unique
+from tests.support.names import readable, unique
 from tests.support.patience import GUARD
 
 if TYPE_CHECKING:
@@ -29,6 +31,10 @@ if TYPE_CHECKING:
 Report = TypeVar("Report", pytest.TestReport, pytest.CollectReport)
 
 _SEED = pytest.StashKey[int]()
+if "--broker=sim" in sys.argv:
+    # The compiled twins own their sockets and read the clock themselves. The twins are chosen when they are imported,
+    # which other conftests do before any hook is called.
+    os.environ["KCLIENT_PURE"] = "1"
 SETTINGS = {
     "group.consumer.min.heartbeat.interval.ms": "200",
     "group.consumer.heartbeat.interval.ms": "200",
@@ -71,7 +77,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--broker",
         default="refbroker",
         metavar="WHICH",
-        help="broker under test: refbroker (default), kafka, kafka3, or HOST:PORT[,HOST:PORT...]",
+        help="broker under test: refbroker (default), sim (simulated), kafka, kafka3, or HOST:PORT[,HOST:PORT...]",
     )
     group.addoption("--soak", action="store_true", help="run the soak tests (minutes at full rate)")
     group.addoption("--nightly", action="store_true", help="run what takes too long for landing as well")
@@ -84,11 +90,22 @@ def pytest_configure(config: pytest.Config) -> None:
     given = int(os.environ.get("KCLIENT_TEST_SEED", "0"))
     shared = getattr(config, "workerinput", {}).get("seed")
     config.stash[_SEED] = shared or given or random.SystemRandom().randrange(1, 2**32)
+    if config.getoption("--broker") == "sim":
+        _simulate(config)
     # An installed project registers it by its entry point; a plain checkout has none.
     if not config.pluginmanager.has_plugin("refbroker"):
         from refbroker import pytest_plugin
 
         config.pluginmanager.register(pytest_plugin, "refbroker")
+
+
+def _simulate(config: pytest.Config) -> None:
+    from kclient.records import IMPLEMENTATION
+    from tests.support.simulation.plugin import SimulationPlugin
+
+    if IMPLEMENTATION != "pure":
+        raise pytest.UsageError("--broker=sim needs the pure twins: set KCLIENT_PURE=1")
+    config.pluginmanager.register(SimulationPlugin(config.stash[_SEED]), "simulation")
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -129,7 +146,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     which = str(config.getoption("--broker"))
     unsuitable = {
         "kafka3": which != "kafka3" and "needs three brokers: --broker=kafka3",
-        "refbroker_only": which != "refbroker" and "uses what only refbroker has",
+        "refbroker_only": which not in ("refbroker", "sim") and "uses what only refbroker has",
         "soak": not config.getoption("--soak") and "minutes at full rate: --soak",
         "nightly": not config.getoption("--nightly") and "takes too long for landing: --nightly",
     }
@@ -193,13 +210,18 @@ def kafka3(needs_kafka: None, tmp_path_factory: pytest.TempPathFactory) -> Itera
     yield from _kafka(3, tmp_path_factory)
 
 
-@pytest.fixture(scope="session")
+def _scope_of_broker(fixture_name: str, config: pytest.Config) -> Any:
+    """A simulated broker lives on the machine of one test."""
+    return "function" if config.getoption("--broker") == "sim" else "session"
+
+
+@pytest.fixture(scope=_scope_of_broker)
 def broker(request: pytest.FixtureRequest) -> Iterator[Broker]:
     """The broker under test, as --broker says; it has ``bootstrap_servers``."""
     which = str(request.config.getoption("--broker"))
     if which in ("kafka", "kafka3"):
         yield request.getfixturevalue(which)
-    elif which == "refbroker":
+    elif which in ("refbroker", "sim"):
         from refbroker.testing import RefBroker
 
         with RefBroker(settings=SETTINGS) as running:
@@ -241,6 +263,8 @@ def raw(bootstrap_servers: str) -> Iterator[RawTransactions]:
 @pytest.fixture
 def topic(request: pytest.FixtureRequest) -> str:
     """A topic name nobody used before; the broker creates it when it is first asked for it."""
+    if request.config.getoption("--broker") == "sim":
+        return readable(request.node.name)
     return unique(request.node.name)
 
 

@@ -1,0 +1,27 @@
+"""A simulated machine for one test: everything that is made within it runs there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from kclient.net import runtime
+from refbroker.testing import hosts
+from refbroker.testing.simulation.host import SimulatedHost
+from refbroker.testing.simulation.network import Conduct, Network
+from refbroker.testing.simulation.scheduler import Simulation
+from tests.support.simulation.runtime import SimulatedRuntime
+
+
+@contextmanager
+def simulated_machine(seed: int, conduct: Conduct = Conduct()) -> Iterator[Simulation]:  # noqa: B008 - it is immutable
+    """Run the clients and brokers that are made within a `with` block in a simulation.
+
+    Parameters:
+        seed: decides every choice of the simulation.
+        conduct: how its network behaves.
+    """
+    simulation = Simulation(seed)
+    network = Network(simulation, conduct)
+    with runtime.use(SimulatedRuntime(simulation, network)), hosts.use(SimulatedHost(simulation, network)):
+        yield simulation

@@ -15,10 +15,11 @@ PYTEST := $(BIN)/python -m pytest
 SOURCES := pyproject.toml setup.py $(shell find kclient -name '_*.pyx' -o -name '*.pxd')
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-spark examples test test-sim lint format types contracts check bench bench-spark interop spark fuzz soak docs clean
+.PHONY: help demo demo-spark examples test test-sim lint format types contracts check bench bench-compare \
+        bench-spark interop spark fuzz soak docs clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: $(VENV)/.demo ## send 336,776 real flights through a broker on disk and read them back
 	@$(BIN)/python examples/flights.py
@@ -60,6 +61,9 @@ check: lint types contracts docs test ## all of the above, before a commit
 
 bench: $(VENV)/.bench ## the table of DESIGN.md section 9, with the peers in the same run
 	@$(BIN)/python -m benchmarks $(ARGS)
+
+bench-compare: $(VENV)/.bench ## BASE=rev: this checkout beside another revision, and that one beside itself
+	@$(BIN)/python -m benchmarks.compare $(or $(BASE),$(error BASE=rev names the revision to compare with)) $(ARGS)
 
 bench-spark: $(SPARKVENV)/.spark ## PySpark's data source beside Spark's own Kafka connector (needs java and mvn)
 	@$(SPARKVENV)/bin/python -m benchmarks.spark $(ARGS)

@@ -15,8 +15,8 @@ PYTEST := $(BIN)/python -m pytest
 SOURCES := pyproject.toml setup.py $(shell find kclient -name '_*.pyx' -o -name '*.pxd')
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-spark examples test test-sim lint format types contracts check bench bench-compare \
-        bench-spark interop spark fuzz soak docs clean
+.PHONY: help demo demo-spark examples test test-sim lint format types contracts cycles check bench bench-compare \
+        bench-spark interop nightly spark fuzz soak docs clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -57,7 +57,10 @@ types: $(VENV)/.dev ## mypy --strict
 contracts: $(VENV)/.dev ## import-linter: who may know whom
 	@$(BIN)/lint-imports
 
-check: lint types contracts docs test ## all of the above, before a commit
+cycles: $(VENV)/.dev ## fails if files import each other, also under TYPE_CHECKING
+	@$(BIN)/python tools/cycles.py $(ARGS)
+
+check: lint types contracts cycles docs test ## all of the above, before a commit
 
 bench: $(VENV)/.bench ## the table of DESIGN.md section 9, with the peers in the same run
 	@$(BIN)/python -m benchmarks $(ARGS)
@@ -81,6 +84,9 @@ fuzz: $(VENV)/.dev ## hypothesis for longer
 
 soak: $(VENV)/.dev ## ten minutes at full rate, memory watched
 	@$(PYTEST) tests -m soak --soak --timeout=1800 $(ARGS)
+
+nightly: ## everything that landing has no time for: every interpreter and broker, random seeds; hours
+	@.ci/nightly
 
 docs: $(VENV)/.dev ## check links, examples and generated tables (ARGS=--write renews the tables)
 	@$(BIN)/python tools/check_docs.py $(ARGS)

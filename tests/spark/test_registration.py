@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+import kclient
 from kclient.spark import register, requirements
 from kclient.spark.errors import MissingRequirementError
 from tests.spark.conftest import PROJECT
@@ -39,7 +40,7 @@ def test_the_module_that_spark_looks_for_is_light() -> None:
     name, *modules = loaded.split()
     assert name == "kclient"
     ours = {module for module in modules if module.startswith("kclient")}
-    assert ours == {"kclient", "kclient.spark", "kclient.spark.source"}
+    assert ours == {"kclient", "kclient._version", "kclient.spark", "kclient.spark.source"}
     assert "msgspec" not in modules
 
 
@@ -118,7 +119,7 @@ def test_workers_without_kclient_are_told_by_their_interpreter(interpreter: Call
 @pytest.mark.parametrize(
     "asked",
     [
-        session(path=str(PROJECT)),
+        session(path=str(Path(kclient.__file__).parents[1])),
         session(shipped=True),
         session("spark://somewhere:7077"),
         session("local-cluster[2,1,1024]"),

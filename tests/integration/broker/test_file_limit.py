@@ -20,21 +20,24 @@ from tests.support.wire import Wire, produce_request
 
 pytestmark = pytest.mark.not_simulated("talks over sockets of its own")
 
-LIMIT = 400
+FREE = 300
+"""How many files the process may open when a test begins."""
+MANY = 400
+"""More partitions or connections than there is room for."""
 POLICY_VIOLATION = PolicyViolationError.code
 
 
 @pytest.fixture
 def kafka() -> Iterator[RefBroker]:
     """A broker in a process that may open few files, of which most are free."""
-    # A broker that an earlier test killed keeps its files open until it is collected.
+    # A broker that an earlier test killed frees its files when it is collected: before a test, not during it.
     gc.collect()
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     with RefBroker(num_partitions=1) as kafka:
+        # Other brokers of this process, and what their tests left, may hold hundreds of files.
         lowest = os.dup(0)
         os.close(lowest)
-        assert lowest < LIMIT // 2
-        resource.setrlimit(resource.RLIMIT_NOFILE, (LIMIT, hard))
+        resource.setrlimit(resource.RLIMIT_NOFILE, (lowest + FREE, hard))
         yield kafka
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
@@ -56,20 +59,20 @@ def create(wire: Wire, **partitions: int) -> dict[str, tuple[int, str | None]]:
 
 def connect_often(kafka: RefBroker, stack: contextlib.ExitStack) -> None:
     """Connect until the broker closes the connection."""
-    for _ in range(LIMIT):
+    for _ in range(MANY):
         assert stack.enter_context(Wire(kafka.bootstrap_servers)).ask(ApiVersionsRequest(), 0)
 
 
 def test_partitions_whose_logs_would_take_too_many_files_are_not_made(kafka: RefBroker, wire: Wire) -> None:
-    code, text = create(wire, large=LIMIT)["large"]
+    code, text = create(wire, large=MANY)["large"]
     assert code == POLICY_VIOLATION
     assert text is not None
-    assert f"no room for {LIMIT} more partitions" in text
+    assert f"no room for {MANY} more partitions" in text
     assert "ulimit -n" in text
-    assert [code for code, _ in create(wire, a=100, b=100, c=LIMIT - 200, d=1).values()] == [0, 0, POLICY_VIOLATION, 0]
+    assert [code for code, _ in create(wire, a=100, b=100, c=MANY - 200, d=1).values()] == [0, 0, POLICY_VIOLATION, 0]
 
     kind = CreatePartitionsRequest
-    for count, wanted in ((LIMIT, POLICY_VIOLATION), (2, 0)):
+    for count, wanted in ((MANY, POLICY_VIOLATION), (2, 0)):
         more = kind(topics=[kind.CreatePartitionsTopic(name="d", count=count, assignments=None)], timeout_ms=10_000)
         (result,) = wire.ask(more, 3).results
         assert result.error_code == wanted

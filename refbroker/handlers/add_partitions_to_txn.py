@@ -14,9 +14,10 @@ from __future__ import annotations
 from kclient.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnResponse
 from refbroker.coordinators.transactions.coordinator import Answers
 from refbroker.coordinators.transactions.metadata import FIRST_WITH_EPOCH_BUMP
-from refbroker.handlers.answers import NONE, transaction_code
+from refbroker.handlers.answers import transaction_code
 from refbroker.handlers.context import Context
 from refbroker.log.checkpoints import TopicPartitionKey
+from refbroker.runtime.error_codes import NONE
 
 FIRST_WITH_PRODUCER_FENCED = 2
 FIRST_OF_BROKERS = 4

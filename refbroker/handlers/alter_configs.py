@@ -11,9 +11,9 @@ from collections import Counter
 from kclient.errors import InvalidRequestError, KafkaError
 from kclient.protocol import Message
 from kclient.protocol.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
-from refbroker.handlers.answers import code_of
 from refbroker.handlers.context import Change, Context
 from refbroker.metadata.configs import Edit, Operation, plan_replacement
+from refbroker.runtime.error_codes import code_of
 
 Result = AlterConfigsResponse.AlterConfigsResourceResponse
 

@@ -13,10 +13,10 @@ from kclient.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsResponse,
 )
 from kclient.protocol.messages.records.metadata_log import PartitionChangeRecord
-from refbroker.handlers.answers import code_of
 from refbroker.handlers.context import Change, Context
 from refbroker.metadata.image import TOPIC_RESOURCE
 from refbroker.metadata.partition_changes import plan_cancellation, plan_move
+from refbroker.runtime.error_codes import code_of
 from refbroker.settings.effective import topic_texts
 
 Wanted = AlterPartitionReassignmentsRequest.ReassignablePartition

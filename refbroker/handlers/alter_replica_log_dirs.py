@@ -19,10 +19,10 @@ from kclient.errors import (
     UnknownTopicOrPartitionError,
 )
 from kclient.protocol.messages.alter_replica_log_dirs import AlterReplicaLogDirsRequest, AlterReplicaLogDirsResponse
-from refbroker.handlers.answers import code_of
 from refbroker.handlers.context import Context
 from refbroker.handlers.services import BrokerServices
 from refbroker.log.log_names import LONGEST_NAME, LogKind, log_name
+from refbroker.runtime.error_codes import code_of
 
 Topic = AlterReplicaLogDirsResponse.AlterReplicaLogDirTopicResult
 Partition = AlterReplicaLogDirsResponse.AlterReplicaLogDirPartitionResult

@@ -15,9 +15,7 @@ from kclient.errors import (
 )
 from kclient.protocol import Message
 from refbroker.metadata.image import ClusterImage, PartitionState
-
-NONE = 0
-UNKNOWN_SERVER_ERROR = -1
+from refbroker.runtime.error_codes import code_of
 
 # Bit sets of Kafka's AclOperation; without an authorizer everything is permitted.
 TOPIC_OPERATIONS = 3576
@@ -26,11 +24,6 @@ GROUP_OPERATIONS = 3400
 NOT_ASKED = -(2**31)
 
 INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
-
-
-def code_of(error: KafkaError) -> int:
-    """The number of an error in an answer."""
-    return UNKNOWN_SERVER_ERROR if error.code is None else error.code
 
 
 def transaction_code(error: KafkaError, *, knows_fenced: bool) -> int:

@@ -14,8 +14,9 @@ from kclient.protocol.messages.consumer_group_describe import (
 )
 from refbroker.coordinators.groups.administration import DescribedConsumerGroup, describe_consumer_group
 from refbroker.coordinators.groups.consumer.settings import assignor_names, is_enabled
-from refbroker.handlers.answers import GROUP_OPERATIONS, code_of
+from refbroker.handlers.answers import GROUP_OPERATIONS
 from refbroker.handlers.context import Context
+from refbroker.runtime.error_codes import code_of
 
 
 def handle(context: Context, request: ConsumerGroupDescribeRequest) -> ConsumerGroupDescribeResponse:

@@ -15,8 +15,9 @@ from kclient.protocol.messages.consumer_group_heartbeat import (
 from refbroker.coordinators.groups.classic.requests import Caller
 from refbroker.coordinators.groups.consumer.heartbeats import check_request
 from refbroker.coordinators.groups.consumer.settings import assignor_names, is_enabled
-from refbroker.handlers.answers import code_of, host_of
+from refbroker.handlers.answers import host_of
 from refbroker.handlers.context import Context
+from refbroker.runtime.error_codes import code_of
 
 
 def handle(context: Context, request: ConsumerGroupHeartbeatRequest) -> ConsumerGroupHeartbeatResponse:

@@ -11,9 +11,9 @@ from collections import Counter
 from kclient.errors import InvalidRequestError, KafkaError, UnknownTopicOrPartitionError
 from kclient.protocol import Message
 from kclient.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
-from refbroker.handlers.answers import code_of
 from refbroker.handlers.context import Change, Context
 from refbroker.metadata.topics import plan_partitions
+from refbroker.runtime.error_codes import code_of
 
 Result = CreatePartitionsResponse.CreatePartitionsTopicResult
 

@@ -17,10 +17,10 @@ from collections import Counter
 from kclient.errors import InvalidRequestError, KafkaError, PolicyViolationError
 from kclient.protocol import Message
 from kclient.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
-from refbroker.handlers.answers import code_of
 from refbroker.handlers.context import Change, Context
 from refbroker.log.log_dir import METADATA_TOPIC
 from refbroker.metadata.topics import BROKERS_CHOICE, MOST_PARTITIONS, NewTopic, TopicPlan, plan_topic
+from refbroker.runtime.error_codes import code_of
 from refbroker.settings.effective import topic_values
 
 Result = CreateTopicsResponse.CreatableTopicResult

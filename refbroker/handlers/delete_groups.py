@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from kclient.errors import KafkaError
 from kclient.protocol.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
-from refbroker.handlers.answers import NONE, code_of
 from refbroker.handlers.context import Context
+from refbroker.runtime.error_codes import NONE, code_of
 
 
 def handle(context: Context, request: DeleteGroupsRequest) -> DeleteGroupsResponse:

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from kclient.errors import InvalidTopicError, KafkaError, PolicyViolationError
 from kclient.protocol.messages.delete_records import DeleteRecordsRequest, DeleteRecordsResponse
-from refbroker.handlers.answers import INTERNAL_TOPICS, code_of
+from refbroker.handlers.answers import INTERNAL_TOPICS
 from refbroker.handlers.context import Context
+from refbroker.runtime.error_codes import code_of
 
 Result = DeleteRecordsResponse.DeleteRecordsPartitionResult
 

@@ -20,9 +20,9 @@ from kclient.errors import (
 from kclient.protocol import Message
 from kclient.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
 from kclient.protocol.messages.records.metadata_log import RemoveTopicRecord
-from refbroker.handlers.answers import code_of
 from refbroker.handlers.context import Change, Context
 from refbroker.metadata.image import ClusterImage, TopicState
+from refbroker.runtime.error_codes import code_of
 
 Result = DeleteTopicsResponse.DeletableTopicResult
 NO_ID = UUID(int=0)

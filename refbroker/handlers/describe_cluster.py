@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from kclient.errors import KafkaError, MismatchedEndpointTypeError, UnsupportedEndpointTypeError
 from kclient.protocol.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
-from refbroker.handlers.answers import CLUSTER_OPERATIONS, NOT_ASKED, code_of, endpoint_of
+from refbroker.handlers.answers import CLUSTER_OPERATIONS, NOT_ASKED, endpoint_of
 from refbroker.handlers.context import Context
+from refbroker.runtime.error_codes import code_of
 
 BROKERS, CONTROLLERS = 1, 2
 

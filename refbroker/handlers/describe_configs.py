@@ -13,7 +13,6 @@ from collections.abc import Collection
 
 from kclient.errors import InvalidRequestError, KafkaError, UnknownTopicOrPartitionError
 from kclient.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResponse
-from refbroker.handlers.answers import code_of
 from refbroker.handlers.context import Context
 from refbroker.metadata.image import (
     BROKER_LOGGER_RESOURCE,
@@ -24,6 +23,7 @@ from refbroker.metadata.image import (
 )
 from refbroker.metadata.topics import check_name
 from refbroker.runtime import loggers
+from refbroker.runtime.error_codes import code_of
 from refbroker.settings.documentation import documentation
 from refbroker.settings.effective import (
     ConfigValue,

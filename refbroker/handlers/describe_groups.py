@@ -10,8 +10,9 @@ from __future__ import annotations
 from kclient.errors import KafkaError
 from kclient.protocol.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 from refbroker.coordinators.groups.administration import DescribedGroup, describe_group
-from refbroker.handlers.answers import GROUP_OPERATIONS, code_of
+from refbroker.handlers.answers import GROUP_OPERATIONS
 from refbroker.handlers.context import Context
+from refbroker.runtime.error_codes import code_of
 
 FIRST_WITH_OPERATIONS = 3
 

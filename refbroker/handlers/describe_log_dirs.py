@@ -11,10 +11,10 @@ from collections.abc import Iterator
 
 from kclient.errors import KafkaError
 from kclient.protocol.messages.describe_log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse
-from refbroker.handlers.answers import code_of
 from refbroker.handlers.context import Context
 from refbroker.log import LogDirectory, PartitionLog
 from refbroker.log.log_dir import METADATA_TOPIC
+from refbroker.runtime.error_codes import code_of
 
 Result = DescribeLogDirsResponse.DescribeLogDirsResult
 Topic = DescribeLogDirsResponse.DescribeLogDirsTopic

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from kclient.errors import InvalidTopicError, KafkaError, UnknownTopicOrPartitionError
 from kclient.protocol.messages.describe_producers import DescribeProducersRequest, DescribeProducersResponse
-from refbroker.handlers.answers import code_of
 from refbroker.handlers.context import Context
 from refbroker.metadata.topics import check_name
+from refbroker.runtime.error_codes import code_of
 
 Topic = DescribeProducersResponse.TopicResponse
 Partition = DescribeProducersResponse.PartitionResponse

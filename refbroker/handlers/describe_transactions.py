@@ -12,8 +12,8 @@ from __future__ import annotations
 from kclient.errors import KafkaError
 from kclient.protocol.messages.describe_transactions import DescribeTransactionsRequest, DescribeTransactionsResponse
 from refbroker.coordinators.transactions.listing import describe
-from refbroker.handlers.answers import code_of
 from refbroker.handlers.context import Context
+from refbroker.runtime.error_codes import code_of
 
 State = DescribeTransactionsResponse.TransactionState
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 from kclient.errors import ElectionNotNeededError, InvalidRequestError, KafkaError
 from kclient.protocol import Message
 from kclient.protocol.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
-from refbroker.handlers.answers import code_of
 from refbroker.handlers.context import Change, Context
 from refbroker.metadata.partition_changes import Election, plan_election
+from refbroker.runtime.error_codes import code_of
 
 Result = ElectLeadersResponse.ReplicaElectionResult
 Partition = ElectLeadersResponse.PartitionResult

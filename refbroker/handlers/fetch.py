@@ -30,10 +30,11 @@ from kclient.errors import (
 )
 from kclient.protocol.messages.fetch import FetchRequest, FetchResponse
 from refbroker.fetch.sessions import FIRST_EPOCH, LAST_EPOCH, NO_SESSION, FetchedPartition, FetchSession, Key
-from refbroker.handlers.answers import LeaderHints, code_of
+from refbroker.handlers.answers import LeaderHints
 from refbroker.handlers.context import Context, ErrorFree, Reply
 from refbroker.log import Isolation, PartitionLog
 from refbroker.metadata.partitions import LocalPartition
+from refbroker.runtime.error_codes import code_of
 
 FIRST_WITH_STORAGE_ERROR = 6
 FIRST_WITH_SESSIONS = 7

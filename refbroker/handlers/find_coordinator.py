@@ -13,8 +13,9 @@ from typing import NamedTuple
 
 from kclient.errors import CoordinatorNotAvailableError, InvalidRequestError
 from kclient.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
-from refbroker.handlers.answers import NONE, endpoint_of
+from refbroker.handlers.answers import endpoint_of
 from refbroker.handlers.context import Context
+from refbroker.runtime.error_codes import NONE
 
 GROUP, TRANSACTION, SHARE = range(3)
 FIRST_WITH_SEVERAL_KEYS = 4

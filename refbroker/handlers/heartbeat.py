@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from kclient.errors import CoordinatorLoadInProgressError, InvalidGroupIdError, KafkaError
 from kclient.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from refbroker.handlers.answers import code_of
 from refbroker.handlers.context import Context
+from refbroker.runtime.error_codes import code_of
 
 
 def handle(context: Context, request: HeartbeatRequest) -> HeartbeatResponse:

@@ -15,11 +15,11 @@ from kclient.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
-from refbroker.handlers.answers import code_of
 from refbroker.handlers.context import Change, Context
 from refbroker.metadata.configs import Edit, Operation, check_request, plan_edits
 from refbroker.metadata.image import BROKER_LOGGER_RESOURCE
 from refbroker.runtime import loggers
+from refbroker.runtime.error_codes import code_of
 
 Result = IncrementalAlterConfigsResponse.AlterConfigsResourceResponse
 

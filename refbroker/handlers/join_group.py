@@ -13,8 +13,9 @@ from kclient.errors import InvalidGroupIdError, InvalidSessionTimeoutError, Kafk
 from kclient.protocol import Message
 from kclient.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from refbroker.coordinators.groups.classic.requests import Caller
-from refbroker.handlers.answers import LaterAnswer, code_of, host_of
+from refbroker.handlers.answers import LaterAnswer, host_of
 from refbroker.handlers.context import Context
+from refbroker.runtime.error_codes import code_of
 
 FIRST_WITHOUT_PROTOCOL = 7
 

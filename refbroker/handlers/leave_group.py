@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from kclient.errors import InvalidGroupIdError, KafkaError, UnknownMemberIdError
 from kclient.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
-from refbroker.handlers.answers import code_of
 from refbroker.handlers.context import Context
+from refbroker.runtime.error_codes import code_of
 
 FIRST_WITH_SEVERAL_MEMBERS = 3
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from kclient.errors import KafkaError
 from kclient.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 from refbroker.coordinators.groups.administration import list_groups
-from refbroker.handlers.answers import code_of
 from refbroker.handlers.context import Context
+from refbroker.runtime.error_codes import code_of
 
 
 def handle(context: Context, request: ListGroupsRequest) -> ListGroupsResponse:

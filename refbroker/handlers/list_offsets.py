@@ -13,9 +13,9 @@ from collections import Counter
 
 from kclient.errors import InvalidRequestError, KafkaError, UnsupportedVersionError
 from kclient.protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
-from refbroker.handlers.answers import code_of
 from refbroker.handlers.context import Context
 from refbroker.log import PartitionLog
+from refbroker.runtime.error_codes import code_of
 
 LATEST = -1
 EARLIEST = -2

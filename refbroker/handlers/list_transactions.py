@@ -13,8 +13,8 @@ from __future__ import annotations
 from kclient.errors import KafkaError
 from kclient.protocol.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
 from refbroker.coordinators.transactions.listing import list_transactions
-from refbroker.handlers.answers import code_of
 from refbroker.handlers.context import Context
+from refbroker.runtime.error_codes import code_of
 
 
 def handle(context: Context, request: ListTransactionsRequest) -> ListTransactionsResponse:

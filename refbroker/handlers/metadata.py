@@ -25,19 +25,12 @@ from kclient.errors import (
 )
 from kclient.protocol import Message
 from kclient.protocol.messages.metadata import MetadataRequest, MetadataResponse
-from refbroker.handlers.answers import (
-    CLUSTER_OPERATIONS,
-    INTERNAL_TOPICS,
-    NONE,
-    NOT_ASKED,
-    TOPIC_OPERATIONS,
-    code_of,
-    endpoint_of,
-)
+from refbroker.handlers.answers import CLUSTER_OPERATIONS, INTERNAL_TOPICS, NOT_ASKED, TOPIC_OPERATIONS, endpoint_of
 from refbroker.handlers.context import Change, Context
 from refbroker.metadata.directories import offline_replicas
 from refbroker.metadata.image import ClusterImage, TopicState
 from refbroker.metadata.topics import NewTopic, check_name, plan_topic
+from refbroker.runtime.error_codes import NONE, code_of
 
 logger = logging.getLogger(__name__)
 

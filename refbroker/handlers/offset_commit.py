@@ -13,8 +13,8 @@ from uuid import UUID
 
 from kclient.errors import KafkaError, UnknownTopicIdError, UnknownTopicOrPartitionError
 from kclient.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
-from refbroker.handlers.answers import code_of
 from refbroker.handlers.context import Context
+from refbroker.runtime.error_codes import code_of
 
 FIRST_WITH_TOPIC_IDS = 10
 

@@ -11,8 +11,8 @@ from collections.abc import Iterable
 
 from kclient.errors import InvalidGroupIdError, KafkaError, UnknownTopicOrPartitionError
 from kclient.protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
-from refbroker.handlers.answers import code_of
 from refbroker.handlers.context import Context
+from refbroker.runtime.error_codes import code_of
 
 RequestTopic = OffsetDeleteRequest.OffsetDeleteRequestTopic
 ResponseTopic = OffsetDeleteResponse.OffsetDeleteResponseTopic

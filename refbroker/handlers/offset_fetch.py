@@ -14,8 +14,8 @@ from __future__ import annotations
 from kclient.errors import KafkaError, UnknownTopicIdError
 from kclient.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
 from refbroker.coordinators.groups.offset_requests import NO_OFFSET, FetchedGroup, FetchedPartition, FetchedTopic
-from refbroker.handlers.answers import code_of
 from refbroker.handlers.context import Context
+from refbroker.runtime.error_codes import code_of
 
 FIRST_WITH_GROUP_ERROR = 2
 FIRST_WITH_SEVERAL_GROUPS = 8

@@ -11,8 +11,8 @@ from kclient.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderEpochResponse,
 )
-from refbroker.handlers.answers import code_of
 from refbroker.handlers.context import Context
+from refbroker.runtime.error_codes import code_of
 
 Result = OffsetForLeaderEpochResponse.EpochEndOffset
 

@@ -47,11 +47,12 @@ from kclient.errors import (
 from kclient.protocol.messages.produce import ProduceRequest, ProduceResponse
 from kclient.records import batch_headers
 from refbroker.coordinators.transactions.verification import ClientSupport
-from refbroker.handlers.answers import INTERNAL_TOPICS, LeaderHints, code_of
+from refbroker.handlers.answers import INTERNAL_TOPICS, LeaderHints
 from refbroker.handlers.context import CloseConnectionError, Context, ErrorFree, Reply
 from refbroker.log import RejectedRecordsError, RejectedTimestampsError
 from refbroker.log.checkpoints import TopicPartitionKey
 from refbroker.metadata.partitions import LocalPartition
+from refbroker.runtime.error_codes import code_of
 
 FIRST_WITH_ZSTD = 7
 FIRST_WITH_LEADER_HINTS = 10

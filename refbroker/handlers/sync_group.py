@@ -11,8 +11,9 @@ import asyncio
 from kclient.errors import InconsistentGroupProtocolError, InvalidGroupIdError, KafkaError
 from kclient.protocol import Message
 from kclient.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
-from refbroker.handlers.answers import LaterAnswer, code_of
+from refbroker.handlers.answers import LaterAnswer
 from refbroker.handlers.context import Context
+from refbroker.runtime.error_codes import code_of
 
 FIRST_WITH_PROTOCOL = 5
 

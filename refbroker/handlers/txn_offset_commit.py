@@ -27,8 +27,8 @@ from kclient.errors import (
 )
 from kclient.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
 from refbroker.coordinators.transactions.verification import ClientSupport
-from refbroker.handlers.answers import code_of
 from refbroker.handlers.context import Context
+from refbroker.runtime.error_codes import code_of
 
 FIRST_WITH_LOAD_IN_PROGRESS = 2
 FIRST_WITH_ABORTABLE_ERROR = 4

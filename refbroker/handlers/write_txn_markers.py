@@ -10,10 +10,10 @@ Permission: ALTER or CLUSTER_ACTION on the cluster.
 from __future__ import annotations
 
 from kclient.protocol.messages.write_txn_markers import WriteTxnMarkersRequest, WriteTxnMarkersResponse
-from refbroker.handlers.answers import NONE, code_of
 from refbroker.handlers.context import Context
 from refbroker.log import TransactionMarker
 from refbroker.log.checkpoints import TopicPartitionKey
+from refbroker.runtime.error_codes import NONE, code_of
 
 ProducerResult = WriteTxnMarkersResponse.WritableTxnMarkerResult
 TopicResult = WriteTxnMarkersResponse.WritableTxnMarkerTopicResult

@@ -50,6 +50,7 @@ from refbroker.coordinators.groups.classic.timers import GroupTimers
 from refbroker.coordinators.groups.surroundings import NOTHING, Result, Surroundings
 from refbroker.coordinators.runtime import CoordinatorResult
 from refbroker.metrics.counters import GroupStats
+from refbroker.runtime.error_codes import code_of
 
 logger = logging.getLogger(__name__)
 
@@ -107,7 +108,7 @@ class ClassicGroups:
         def written(error: KafkaError | None) -> None:
             if error is not None:
                 del self._groups[request.group_id]
-                answer(JoinGroupResponse(error_code=_code_of(error)))
+                answer(JoinGroupResponse(error_code=code_of(error)))
 
         return CoordinatorResult([group.empty_record()], None, written, replayed=False)
 
@@ -172,7 +173,7 @@ class ClassicGroups:
                 back.answer()
             else:
                 self._timers.restart_session(group, back.restore_former())
-                back.answer_error(_code_of(error))
+                back.answer_error(code_of(error))
 
         return CoordinatorResult([group.record(group.assignments)], None, written, replayed=False)
 
@@ -187,7 +188,7 @@ class ClassicGroups:
         try:
             group.check_member(member_id, instance_id)
         except (UnknownMemberIdError, FencedInstanceIdError) as error:
-            join.answer(JoinGroupResponse(member_id=member_id, protocol_name=None, error_code=error.code or -1))
+            join.answer(JoinGroupResponse(member_id=member_id, protocol_name=None, error_code=code_of(error)))
             return NOTHING
         if group.is_empty:
             return join.refuse(UnknownMemberIdError, member_id)
@@ -235,7 +236,7 @@ class ClassicGroups:
                 self._stats.rebalances += 1
                 self._rebalancing.assign(group, assignments)
                 return
-            self._rebalancing.discard_assignments(group, _code_of(error))
+            self._rebalancing.discard_assignments(group, code_of(error))
             self._rebalancing.rebalance(group, f"error when storing group assignment during SyncGroup: {error}")
 
         return CoordinatorResult([group.record(assignments)], None, written, replayed=False)
@@ -301,7 +302,7 @@ class ClassicGroups:
         try:
             group.check_member(member_id, instance_id)
         except (UnknownMemberIdError, FencedInstanceIdError) as error:
-            response.error_code = error.code or -1
+            response.error_code = code_of(error)
             return response
         log_leave(group.group_id, member_id, identity)
         self._rebalancing.dismiss(group, group.members[member_id])
@@ -392,7 +393,3 @@ class ClassicGroups:
         """End with a group that another broker coordinates from now on."""
         group.apply(GroupEvent.UNLOAD)
         self._rebalancing.release(group, NotCoordinatorError.code)
-
-
-def _code_of(error: KafkaError) -> int:
-    return UnknownServerError.code if error.code is None else error.code

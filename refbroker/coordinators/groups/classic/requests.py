@@ -24,6 +24,7 @@ from refbroker.coordinators.groups.classic.group import ClassicGroup, protocol_n
 from refbroker.coordinators.groups.classic.member import AnswerJoin, ClassicMember, GroupProtocol
 from refbroker.coordinators.groups.classic.states import GroupState
 from refbroker.coordinators.groups.surroundings import NOTHING, Result
+from refbroker.runtime.error_codes import code_of
 
 UNKNOWN_MEMBER = ""
 FIRST_WITH_MEMBER_ID_REQUIRED = 4
@@ -88,7 +89,7 @@ class Join(NamedTuple):
 
     def refuse(self, error: type[KafkaError], member_id: str = UNKNOWN_MEMBER) -> Result:
         """Answer with an error; nothing is to be written."""
-        self.answer(JoinGroupResponse(member_id=member_id, error_code=error.code or -1))
+        self.answer(JoinGroupResponse(member_id=member_id, error_code=code_of(error)))
         return NOTHING
 
 

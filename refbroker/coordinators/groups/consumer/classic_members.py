@@ -48,6 +48,7 @@ from refbroker.coordinators.groups.consumer.update import Environment, MemberUpd
 from refbroker.coordinators.groups.surroundings import NOTHING, Result
 from refbroker.coordinators.records import CoordinatorRecord
 from refbroker.coordinators.runtime import CoordinatorResult
+from refbroker.runtime.error_codes import code_of
 
 MemberResponse = LeaveGroupResponse.MemberResponse
 
@@ -242,7 +243,7 @@ class ClassicMembers:
             try:
                 member = _leaving(group, identity.member_id, identity.group_instance_id)
             except (UnknownMemberIdError, FencedInstanceIdError) as error:
-                response.error_code = error.code or -1
+                response.error_code = code_of(error)
                 continue
             log_leave(group.group_id, member.member_id, identity)
             left[member.member_id] = member

@@ -1,0 +1,15 @@
+"""The numbers that stand for errors in responses.
+
+Source: https://kafka.apache.org/protocol.html#protocol_error_codes
+"""
+
+from __future__ import annotations
+
+from kclient.errors import KafkaError, UnknownServerError
+
+NONE = 0
+
+
+def code_of(error: KafkaError | type[KafkaError]) -> int:
+    """Return the error code of an exception: UNKNOWN_SERVER_ERROR for one that the protocol has no code for."""
+    return UnknownServerError.code if error.code is None else error.code

@@ -11,6 +11,7 @@ import inspect
 import os
 import random
 import re
+import reprlib
 import signal
 import sys
 from collections.abc import Generator, Iterator
@@ -20,6 +21,7 @@ import hypothesis
 import pytest
 
 from tests.support.command_line import Cli
+from tests.support.ids import readable_id
 from tests.support.kafka.cluster import KafkaCluster, unavailable_reason
 from tests.support.names import readable, unique
 from tests.support.patience import GUARD
@@ -140,6 +142,15 @@ def pytest_pycollect_makeitem(collector: pytest.Collector, name: str, obj: objec
     marks = {mark.name for mark in getattr(obj, "pytestmark", ())}
     if "anyio" not in marks and collector.get_closest_marker("anyio") is None:
         pytest.mark.asyncio(obj)
+
+
+def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
+    """Name cases by their values; refuse a value that pytest would number, as in `options3`."""
+    if (text := readable_id(val)) is None:
+        pytest.fail(
+            f"{argname}={reprlib.repr(val)} has no readable id: use pytest.param(..., id=...) or ids=", pytrace=False
+        )
+    return text
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -255,7 +255,11 @@ def test_who_may_commit(both: list[Broker], version: int) -> None:
             assert refbroker == kafka, (state, case)
 
 
-@pytest.mark.parametrize("metadata", [None, "", "x" * 4096, "x" * 4097, "\U0001f600" * 2048, "\U0001f600" * 2049])
+@pytest.mark.parametrize(
+    "metadata",
+    [None, "", "x" * 4096, "x" * 4097, "\U0001f600" * 2048, "\U0001f600" * 2049],
+    ids=["null", "empty", "4096 letters", "4097 letters", "2048 surrogate pairs", "2049 surrogate pairs"],
+)
 def test_metadata(both: list[Broker], metadata: str | None) -> None:
     group = "metadata"
     for broker in both:

@@ -131,7 +131,11 @@ def test_an_option_far_from_all_others_is_an_error_without_a_guess() -> None:
             'bootstrap_servers must be "host:port,host:port" or a sequence of such, not 9092',
         ),
         ({"interceptors": int}, "interceptors must be a list of objects, not <class 'int'>"),
-        ({"interceptors": [object()]}, "an interceptor has on_send, on_acknowledgement or both, not <object"),
+        pytest.param(
+            {"interceptors": [object()]},
+            "an interceptor has on_send, on_acknowledgement or both, not <object",
+            id="interceptors=object",
+        ),
         ({"interceptors": "org.example.Audit"}, "interceptors must be a list of objects, not 'org.example"),
     ],
 )
@@ -231,7 +235,7 @@ def test_automatic_commits_of_no_group_are_refused_if_asked_for() -> None:
     ConsumerConfig.from_options({"enable_auto_commit": True, "group_id": "g"})
 
 
-@pytest.mark.parametrize("name", ["", ".", "..", "a b", "ä", "i" * 250])
+@pytest.mark.parametrize("name", ["", ".", "..", "a b", "ä", pytest.param("i" * 250, id="too long")])
 def test_a_static_members_name_is_one_as_topics_have_them(name: str) -> None:
     with pytest.raises(ConfigError, match=r"^group_instance_id must be a name"):
         ConsumerConfig(group_id="g", group_instance_id=name)

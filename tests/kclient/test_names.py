@@ -10,7 +10,7 @@ import pytest
 import kclient
 
 
-@pytest.mark.parametrize("failure", [AttributeError("no send_many"), ImportError("no _hot")], ids=repr)
+@pytest.mark.parametrize("failure", [AttributeError("no send_many"), ImportError("no _hot")])
 def test_a_part_that_cannot_be_loaded_says_why(failure: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(name: str) -> Any:
         raise failure

@@ -47,6 +47,7 @@ def test_a_string_may_have_a_collation() -> None:
         ({**EVERY, "partition": "bigint"}, "column partition is bigint and must be int"),
         ({**EVERY, "headers": "map<string,binary>"}, "column headers is map.* and must be array<struct<key:string"),
     ],
+    ids=["no value", "no column", "no topic", "value", "key", "topic", "partition", "headers"],
 )
 def test_what_cannot_be_written_is_named(columns: dict[str, str], message: str) -> None:
     with pytest.raises(SourceError, match=message):

@@ -266,6 +266,7 @@ def test_a_transaction_is_named_in_one_way(named: dict[str, int]) -> None:
     ("producers", "says"),
     [([], "no open transaction starts at offset 4, and none is open there"),
      ([opened(7, start=9), opened(8)], "starts at offset 4; open ones start at 5, 9")],
+    ids=["none open", "others open"],
 )  # fmt: skip
 def test_an_offset_at_which_nothing_begins_is_told(producers: list[Any], says: str) -> None:
     core = over({T0: producers})

@@ -235,6 +235,7 @@ def test_a_topic_without_leaders_is_asked_about_with_growing_pauses() -> None:
         (AdminConfig(bootstrap_servers="boot:1"), False),
         (ConsumerConfig(bootstrap_servers="boot:1", allow_auto_create_topics=False), False),
     ],
+    ids=["producer", "admin", "consumer"],
 )
 def test_only_who_may_create_topics_lets_brokers_create_them(config: ProducerConfig, may: bool) -> None:
     rig = Rig(config)

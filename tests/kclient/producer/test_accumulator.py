@@ -134,14 +134,13 @@ def test_a_low_rate_changes_partitions_between_batches(twin: Any) -> None:
         {"value": bytearray(b"x")},
         {"key": 5},
         {"headers": [("h", "text")]},
-        pytest.param({"headers": iter([])}, id="{'headers': an iterator}"),
+        pytest.param({"headers": iter([])}, id="headers=iterator"),
         {"partition": 1},
         {"partition": -1},
         {"timestamp": -1},
-        {"value": b"x" * 2_000_000},
+        pytest.param({"value": b"x" * 2_000_000}, id="value=2 MB"),
         {"on_delivery": 5},
     ],
-    ids=str,
 )
 def test_what_needs_a_closer_look_is_not_appended(twin: Any, record: dict[str, Any]) -> None:
     model = Model(twin)
@@ -252,7 +251,11 @@ def test_the_twins_have_the_same_methods() -> None:
                     assert list(inspect.signature(getattr(theirs, method)).parameters) == parameters, method
 
 
-@pytest.mark.parametrize("headers", [[("h", b"x" * 2000)], [("h" * 2000, None)], [("\ud800", b"not UTF-8")]])
+@pytest.mark.parametrize(
+    "headers",
+    [[("h", b"x" * 2000)], [("h" * 2000, None)], [("\ud800", b"not UTF-8")]],
+    ids=["long value", "long key", "surrogate"],
+)
 def test_headers_that_need_a_closer_look_are_not_appended(twin: Any, headers: Any) -> None:
     model = Model(twin, max_request_size=1500)
     assert model.accumulator.try_append("t", b"v", None, headers) is None

@@ -46,7 +46,7 @@ def test_bytes_like_values_become_bytes() -> None:
     [
         ("value", "text", TypeError),
         ("value", 5, TypeError),
-        ("key", object(), TypeError),
+        pytest.param("key", object(), TypeError, id="key-object-TypeError"),
         ("headers", [("h", "text")], TypeError),
         ("headers", [("h",)], TypeError),
         ("headers", [(b"h", b"v")], TypeError),
@@ -139,7 +139,7 @@ def test_an_interceptor_may_leave_out_one_of_its_methods(caplog: pytest.LogCaptu
     assert caplog.text == ""
 
 
-@pytest.mark.parametrize("interceptors", [[], [OnSend()]])
+@pytest.mark.parametrize("interceptors", [[], [OnSend()]], ids=["no interceptor", "an interceptor"])
 def test_what_cannot_be_called_is_no_delivery_callback(interceptors: list[Any]) -> None:
     with pytest.raises(TypeError, match="on_delivery is a function or None, not 5"):
         preparation(interceptors=interceptors).on_delivery(5)  # type: ignore[arg-type]

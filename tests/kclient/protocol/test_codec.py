@@ -79,6 +79,7 @@ def test_null_is_an_error_at_a_version_that_cannot_carry_it() -> None:
         (HeartbeatRequest(group_id="x" * 32768), "group_id: a string of 32768 bytes"),
         (HeartbeatRequest(group_id="\ud800"), "surrogates not allowed"),
     ],
+    ids=["too large", "null", "a number", "too long", "a surrogate"],
 )
 def test_a_value_of_the_wrong_kind_is_an_error_that_names_the_field(request_: HeartbeatRequest, text: str) -> None:
     with pytest.raises(ProtocolError, match=text):

@@ -16,7 +16,9 @@ MARKERS = [row for row in GOLDEN if "marker" in row]
 
 
 def name(row: dict[str, Any]) -> str:
-    return f"v{row['magic']}-{row.get('codec', row.get('marker'))}-{row['baseOffset']}"
+    if "marker" in row:
+        return f"v{row['magic']}-{row['marker']}-{row['baseOffset']}"
+    return f"v{row['magic']}-{row['codec']}-{row['timestampType']}-epoch {row['leaderEpoch']}"
 
 
 def as_golden(record: Any) -> dict[str, Any]:

@@ -36,6 +36,7 @@ def test_a_member_that_commits_in_transactions_and_reads_what_is_committed_will_
         ({**READS, "isolation_level": "read_uncommitted"}, WRITES, 'isolation_level="read_committed"'),
         (READS, {}, "needs a transactional_id"),
     ],
+    ids=["no group", "automatic commits", "uncommitted records", "no transactional id"],
 )
 def test_an_option_that_would_count_records_twice_or_never_is_named(
     reads: dict[str, Any], writes: dict[str, Any], said: str
@@ -72,7 +73,9 @@ async def asynchronous_generator(record: object) -> AsyncIterator[ProducerRecord
     yield ProducerRecord("out", b"")
 
 
-@pytest.mark.parametrize("function", [coroutine, asynchronous_generator, partial(coroutine)])
+@pytest.mark.parametrize(
+    "function", [coroutine, asynchronous_generator, pytest.param(partial(coroutine), id="partial")]
+)
 def test_what_would_have_to_be_awaited_is_refused_before_anything_is_read(function: object) -> None:
     check_functions(function, None, awaits=True)
     with pytest.raises(TypeError, match="AsyncTransform"):

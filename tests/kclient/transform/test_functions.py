@@ -172,7 +172,7 @@ def test_what_turns_out_to_be_a_coroutine_needs_the_async_face() -> None:
         run(loop_of(World(1), lambda record: double_later(record)))
 
 
-@pytest.mark.parametrize("error", [SerializationError("no bytes"), RecordTooLargeError(), TypeError()], ids=repr)
+@pytest.mark.parametrize("error", [SerializationError("no bytes"), RecordTooLargeError(), TypeError()])
 def test_results_that_cannot_be_sent_name_their_record(error: Exception) -> None:
     world = World(5, faults={"send": [None, error]})
     with pytest.raises(TransformError) as raised:

@@ -139,6 +139,7 @@ def huge(length: int = 2**31 - 1, count: int = 3) -> bytes:
         (f"{BASE}.snapshot", struct.pack(">hIi", 1, 0, 2**31 - 1), "checksum"),
         ("leader-epoch-checkpoint", b"0\n2000000000\n", "damaged"),
     ],
+    ids=["batch length", "record count", "producers in a snapshot", "epochs in a checkpoint"],
 )
 def test_a_size_that_is_claimed_is_not_allocated(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, data: bytes, says: str

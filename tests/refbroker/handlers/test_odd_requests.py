@@ -140,6 +140,7 @@ async def test_a_topic_that_is_not_there_takes_its_turn_in_the_pages(harness: Ha
         ),
         (7, errors.UnsupportedEndpointTypeError, "Unsupported endpoint type 7"),
     ],
+    ids=["controller", "unknown"],
 )
 async def test_another_endpoint_than_a_brokers_is_refused(
     harness: Harness, endpoint_type: int, error: type[errors.KafkaError], text: str
@@ -172,6 +173,11 @@ BY_HAND = "The manual partition assignment includes "
 INCONSISTENT = "but this is not consistent with previous partitions, which have"
 
 
+def beginning(value: object) -> str | None:
+    """Return the first words of an error as the id of its case."""
+    return value.removeprefix(BY_HAND)[:40] if isinstance(value, str) else None
+
+
 @pytest.mark.parametrize(
     ("partitions", "text"),
     [
@@ -188,6 +194,7 @@ INCONSISTENT = "but this is not consistent with previous partitions, which have"
         ([(0, [1]), (2, [1])], "partitions should be a consecutive 0-based integer sequence"),
         ([(0, [1]), (2, [3])], NOBODY),
     ],
+    ids=beginning,
 )
 async def test_of_all_that_is_wrong_with_replicas_placed_by_hand_the_first_is_told(
     harness: Harness, partitions: list[tuple[int, list[int]]], text: str
@@ -226,6 +233,7 @@ async def test_replicas_on_brokers_that_are_fenced_are_not_in_sync(harness: Harn
         (20_000, [[1]], "Attempted to add 19999 additional partition(s), but only 1 assignment(s) were specified."),
         (3, [[1], [3]], NOBODY),
     ],
+    ids=beginning,
 )
 async def test_more_partitions_are_placed_by_the_same_rules(
     harness: Harness, count: int, placed: list[list[int]], text: str

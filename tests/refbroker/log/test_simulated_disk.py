@@ -282,6 +282,7 @@ def test_operations_fail_where_when_and_as_often_as_told(tmp_path: Path) -> None
         ("rename", lambda disk, path: disk.rename(path / "a", path / "b")),
         ("unlink", lambda disk, path: disk.unlink(path / "a")),
     ],
+    ids=lambda value: value if isinstance(value, str) else "fails",
 )
 def test_every_operation_can_fail_and_leaves_the_file_as_it_was(
     tmp_path: Path, operation: str, attempt: Callable[[SimulatedDisk, Path], object]

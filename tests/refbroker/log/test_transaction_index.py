@@ -62,6 +62,7 @@ def test_it_is_cut_by_the_markers(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "data",
     [b"short", struct.pack(">hqqqq", 1, *ONE), struct.pack(">hqqqq", 0, *TWO) + struct.pack(">hqqqq", 0, *ONE)],
+    ids=["short", "unknown version", "wrong order"],
 )
 def test_a_file_that_is_no_transaction_index_is_recognised(tmp_path: Path, data: bytes) -> None:
     (tmp_path / "t").write_bytes(data)

@@ -172,6 +172,7 @@ async def test_an_error_of_a_fetch_that_waited_is_counted(harness: Harness) -> N
             {3: 1, 5: 2},
         ),
     ],
+    ids=["top", "none", "topics and partitions"],
 )
 def test_errors_are_found_at_every_level_of_an_answer(answer: Message, errors: dict[int, int]) -> None:
     found: dict[int, int] = {}

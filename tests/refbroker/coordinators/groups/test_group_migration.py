@@ -113,6 +113,7 @@ def test_classic_members_that_wait_when_their_group_changes_join_again() -> None
         (lambda: classic_group(user_data=b"mine"), "custom assignor"),
         (lambda: classic_group(max_size=0), "exceeds the consumer group maximum size"),
     ],
+    ids=["disabled", "downgrades only", "custom assignor", "too large"],
 )
 def test_a_classic_group_that_cannot_go_over_stays_what_it_is(groups: Any, reason: str) -> None:
     groups = groups()

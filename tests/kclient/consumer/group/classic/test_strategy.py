@@ -38,6 +38,7 @@ class BothWays(RangeAssignor):
         ([CooperativeStickyAssignor(), BothWays()], ["cooperative-sticky", "both"], True),
         ([OnlyCooperative], ["only-cooperative"], True),
     ],
+    ids=["default", "a list of one", "names in a text", "Java's class", "a class and an object", "objects", "a class"],
 )
 def test_a_member_rebalances_in_the_best_way_that_all_its_assignors_can_do(
     choice: object, names: list[str], cooperative: bool
@@ -56,6 +57,7 @@ def test_a_member_rebalances_in_the_best_way_that_all_its_assignors_can_do(
         ([7], "a name or an Assignor, not 7"),
         ([OnlyCooperative, "range"], "only-cooperative, range have no way to rebalance in common"),
     ],
+    ids=["none", "twice", "misspelt", "no assignor", "nothing in common"],
 )
 def test_what_cannot_be_is_refused(choice: object, text: str) -> None:
     with pytest.raises(ConfigError, match=text):

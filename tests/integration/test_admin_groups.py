@@ -188,7 +188,8 @@ def test_whom_to_remove_must_be_said(admin: Admin, group: str) -> None:
         (OffsetReset.latest(), (10, 10)),
         (OffsetReset.to_time(START + 6), (6, 6)),
         (OffsetReset.to_time(START + 1000), (10, 10)),
-        (OffsetReset.by_duration(60), (10, 10)),
+        # The offset's timestamp is of the moment of collection, so the id cannot be made from it.
+        pytest.param(OffsetReset.by_duration(60), (10, 10), id="by duration"),
         (OffsetReset.shift_by(2), (6, 10)),
         (OffsetReset.shift_by(-3), (2, 6)),
         (OffsetReset.to_offset(5), (5, 5)),

@@ -5,13 +5,22 @@ failed for good, or whose fate nobody knows, leaves a gap that nothing may follo
 new epoch, under which the partition starts at 0 again. It is taken only when all batches before the gap
 are settled and none is under way: what is left cannot have been written, and is numbered anew.
 
+A broker that knows nothing of a producer id takes a batch with any sequence as the first. If the partition's leader
+refused the first batch, as it does while a topic comes up, and accepted one that was in flight behind it, records would
+change places; and since the second batch was then written in spite of the gap before it, they could be doubled. So
+the first batch under a producer id and epoch is alone in flight until the broker has accepted it.
+
 The rules for one partition, in the words of the fields of `PartitionSequence`:
 
     a batch is numbered when it is first sent, in order; a retried one keeps its number
+    no batch is sent that comes after one that is not settled until the broker has acknowledged a batch of this epoch
     no batch is sent that comes five or more after one that is not settled (the broker remembers five)
     a numbered batch is sent again only when all before it are settled
     nothing new is sent while there is a `gap`, or `unresolved`, or while batches of another epoch are not settled
     `unresolved` ends when nothing is left: well if the last number was acknowledged, else with a `gap`
+
+Limitations: a broker forgets a producer id that has not written to a partition for `producer.id.expiration.ms`, a day;
+the batches in flight behind the next one are not held back then.
 
 A transactional producer takes its id and epoch from the coordinator, and aborts where this one renumbers: a gap stays
 until the next epoch. Elsewhere: requests and responses, which are the sender's and those of `transactions`.
@@ -236,6 +245,9 @@ class Identity:
             return False
         if not entry.unsettled:
             return True
+        if entry.last_acknowledged is None:
+            # The broker may know nothing of the producer id, and would take this batch as the first one.
+            return False
         # Counted from the oldest, not by how many there are: later ones may be settled before it.
         if queue.drained - entry.unsettled[0].attempts.ordinal >= REMEMBERED:
             return False

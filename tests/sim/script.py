@@ -1,15 +1,15 @@
-"""A broker, its network and a few producers under a script: which messages get lost is told, and nothing else does."""
+"""A broker, its network and a few producers under a script: nothing is lost or refused but what a test names."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from kclient.errors import KafkaError
 from kclient.protocol import Message
-from kclient.protocol.messages.produce import ProduceRequest
+from kclient.protocol.messages.produce import ProduceRequest, ProduceResponse
 from kclient.records import read_batches
 from tests.sim.committed_reader import CommittedReader
 from tests.sim.ledger import PARTITIONS
@@ -36,11 +36,18 @@ class Loss:
     late: float | None = None
 
 
+class Refusal(NamedTuple):
+    """An error code with which the broker refuses the next Produce request that carries a value."""
+
+    value: bytes
+    error_code: int
+
+
 class Script:
     """A simulation in which nothing fails but what the test says.
 
     Attributes:
-        losses: to come.
+        losses, refusals: to come.
     """
 
     def __init__(self, path: Path, *, version: int = 2) -> None:
@@ -48,8 +55,15 @@ class Script:
         self.broker = SimulatedBroker(self.simulation, path, version=version, power=False)
         self.simulation.brokers[HOST] = self._answer
         self.losses: list[Loss] = []
+        self.refusals: list[Refusal] = []
 
     def _answer(self, request: Message, version: int) -> Message | Later | Gone | None:
+        if isinstance(request, ProduceRequest):
+            carried = values(request)
+            refusal = next((refusal for refusal in self.refusals if refusal.value in carried), None)
+            if refusal is not None:
+                self.refusals.remove(refusal)
+                return refused(request, refusal.error_code)
         loss = next((loss for loss in self.losses if loss.fits(request)), None)
         if loss is None:
             return self.broker.answer(request, version)
@@ -69,6 +83,10 @@ class Script:
         self.losses.append(
             Loss(lambda request: isinstance(request, ProduceRequest) and value in values(request), **how)
         )
+
+    def refuse_value(self, value: bytes, error_code: int) -> None:
+        """Let the broker refuse the next Produce request that carries a value; it writes nothing of it."""
+        self.refusals.append(Refusal(value, error_code))
 
     # Clients
 
@@ -139,3 +157,20 @@ def values(request: ProduceRequest) -> list[bytes]:
         for batch in read_batches(data.records or b"")
         for record in batch.records()
     ]
+
+
+def refused(request: ProduceRequest, error_code: int) -> ProduceResponse:
+    """Return the answer that refuses every partition of a request."""
+    kind = ProduceResponse.PartitionProduceResponse
+    return ProduceResponse(
+        responses=[
+            ProduceResponse.TopicProduceResponse(
+                name=topic.name,
+                topic_id=topic.topic_id,
+                partition_responses=[
+                    kind(index=data.index, error_code=error_code, base_offset=-1) for data in topic.partition_data
+                ],
+            )
+            for topic in request.topic_data
+        ]
+    )

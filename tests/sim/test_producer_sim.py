@@ -1,5 +1,5 @@
-"""A producer against brokers that lose, delay and repeat, from a seed: each record that was acknowledged is in the
-log exactly once, in the order it was sent, and nothing is in the log twice."""
+"""A producer against brokers that come up late, lose, delay and repeat, from a seed: each record that was acknowledged
+is in the log exactly once, in the order it was sent, and nothing is in the log twice."""
 
 from __future__ import annotations
 
@@ -26,9 +26,16 @@ LAST_SEQUENCE = 0x7FFFFFFF
 
 
 class Partition:
-    """A log with the broker's checks: the last five batches of a producer are known, others must follow."""
+    """A log with the broker's checks: the last five batches of a producer are known, others must follow.
 
-    def __init__(self) -> None:
+    The first batch of a producer may have any sequence.
+
+    Parameters:
+        up_at: when it has a leader; until then it refuses everything.
+    """
+
+    def __init__(self, up_at: float) -> None:
+        self.up_at = up_at
         self.log: list[bytes] = []
         self.epoch = -1
         self.next_sequence = 0
@@ -45,7 +52,7 @@ class Partition:
                     answer.base_offset = offset
                     return answer
         expected = self.next_sequence if batch.producer_epoch == self.epoch else 0
-        if batch.base_sequence != expected:
+        if self.epoch >= 0 and batch.base_sequence != expected:
             answer.error_code = 45
             return answer
         if batch.size_in_bytes > limit:
@@ -95,7 +102,7 @@ class World:
         self.trouble = self.random.choice([0.0, 0.05, 0.2])
         self.limit = self.random.choice([10_000, 300])
         self.epochs = [0] * PARTITIONS
-        self.partitions = [Partition() for _ in range(PARTITIONS)]
+        self.partitions = [Partition(self.random.choice([0.0, self.random.random()])) for _ in range(PARTITIONS)]
         self.connections = {node: Connection() for node in range(BROKERS)}
         self.events: list[tuple[float, int, Callable[[], None]]] = []
         self.numbers = itertools.count()
@@ -173,7 +180,7 @@ class World:
         leaders = getattr(self, "leaders", None) or [
             info.leader for info in self.model.metadata.cluster.partitions("t") or ()
         ]
-        if leaders[data.index] != node:
+        if leaders[data.index] != node or self.model.now < self.partitions[data.index].up_at:
             return ProduceResponse.PartitionProduceResponse(error_code=6, base_offset=-1)
         if self.random.random() < self.trouble / 4:
             return ProduceResponse.PartitionProduceResponse(error_code=19, base_offset=-1)

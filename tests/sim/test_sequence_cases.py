@@ -13,7 +13,13 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from kclient.errors import KafkaError, KafkaTimeoutError
+from kclient.errors import (
+    BrokerError,
+    KafkaError,
+    KafkaTimeoutError,
+    NotLeaderOrFollowerError,
+    UnknownTopicOrPartitionError,
+)
 from kclient.protocol.messages.produce import ProduceRequest
 from refbroker.testing.control.elections import elect
 from tests.sim.script import Script
@@ -71,7 +77,8 @@ class Case:
 async def case(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Case]:
     version = 1 if request.param == "version 1" else 2
     script = Script(tmp_path / "data", version=version)
-    options = {"linger_ms": 0, "delivery_timeout_ms": 2_000, "request_timeout_ms": 1_000}
+    # Each record has a batch of its own, also where it waits for the broker to accept the first batch of the partition.
+    options = {"linger_ms": 0, "batch_size": 1, "delivery_timeout_ms": 2_000, "request_timeout_ms": 1_000}
     if request.param == "idempotent":
         yield Case(script, await script.producer(**options))
     else:
@@ -85,6 +92,21 @@ async def test_a_batch_whose_answer_is_lost_is_written_once(case: Case, lost: by
     case.script.lose_value(lost, carried_out=carried_out)
     offsets = await case.write(*VALUES)
     assert not case.script.losses
+    assert case.script.stored() == VALUES
+    assert offsets == list(range(len(VALUES)))
+    assert case.script.committed() == VALUES
+
+
+@pytest.mark.parametrize("times", [1, 3], ids=["once", "three times"])
+@pytest.mark.parametrize("error", [NotLeaderOrFollowerError, UnknownTopicOrPartitionError])
+async def test_a_partition_that_refuses_its_first_batch_keeps_the_order(
+    case: Case, error: type[BrokerError], times: int
+) -> None:
+    """As a partition does that comes up; a broker that knows nothing of a producer id takes any first sequence."""
+    for _ in range(times):
+        case.script.refuse_value(b"a", error.code)
+    offsets = await case.write(*VALUES)
+    assert not case.script.refusals
     assert case.script.stored() == VALUES
     assert offsets == list(range(len(VALUES)))
     assert case.script.committed() == VALUES

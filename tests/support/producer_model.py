@@ -5,7 +5,8 @@ from __future__ import annotations
 import importlib
 import random
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any
 from uuid import UUID
 
@@ -211,14 +212,23 @@ class Model:
                 (found[data.index],) = read_batches(data.records)
         return found
 
-    def answer(self, request: Request, *, code: int = 0, offset: int = 0, **fields: Any) -> None:
-        """The same answer for every partition of a request."""
+    def answer(
+        self,
+        request: Request,
+        *,
+        code: int = 0,
+        offset: int = 0,
+        codes: Mapping[int, int] = MappingProxyType({}),
+        **fields: Any,
+    ) -> None:
+        """Answer every partition of a request alike, except those that have an error code in `codes`."""
         self.nodes.flying[request.node] -= 1
+        given = {partition: codes.get(partition, code) for partition in self.batches(request)}
         answers = [
             ProduceResponse.PartitionProduceResponse(
-                index=partition, error_code=code, base_offset=-1 if code else offset, **fields
+                index=partition, error_code=error, base_offset=-1 if error else offset, **fields
             )
-            for partition in self.batches(request)
+            for partition, error in given.items()
         ]
         topics = [ProduceResponse.TopicProduceResponse(topic_id=TOPIC_ID, partition_responses=answers)]
         request.on_response(ProduceResponse(responses=topics), self.now)

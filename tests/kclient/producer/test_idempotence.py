@@ -6,11 +6,14 @@ import pytest
 
 from kclient.errors import (
     DisconnectedError,
+    DuplicateSequenceError,
     IllegalStateError,
     InvalidRecordError,
     KafkaTimeoutError,
+    NotLeaderOrFollowerError,
     OutOfOrderSequenceError,
     UnknownProducerIdError,
+    UnknownTopicOrPartitionError,
 )
 from kclient.net.manager import Request
 from kclient.producer.idempotence import (
@@ -32,10 +35,18 @@ def stamp(model: Model, request: Request) -> Stamp:
     return batch.producer_id, batch.producer_epoch, batch.base_sequence
 
 
-def full_batches(count: int, **options: object) -> tuple[Model, list[Request]]:
-    """A model with so many one-record batches sent, not answered."""
+def one_record_batches(count: int, **options: object) -> Model:
+    """Return a model in which so many one-record batches wait to be sent."""
     model = Model(batch_size=150, linger_ms=0, **options)
     model.futures = [model.send(b"x" * 100) for _ in range(count)]  # type: ignore[attr-defined]
+    return model
+
+
+def full_batches(count: int, **options: object) -> tuple[Model, list[Request]]:
+    """Return a model whose broker has accepted sequence 0, and the requests of so many one-record batches after it."""
+    model = one_record_batches(count + 1, **options)
+    model.answer(model.one())
+    assert model.futures.pop(0).done()  # type: ignore[attr-defined]
     return model, model.poll()
 
 
@@ -47,7 +58,69 @@ def test_sequences_wrap_after_the_last_one() -> None:
 
 def test_batches_are_numbered_in_order() -> None:
     model, requests = full_batches(3)
-    assert [stamp(model, request) for request in requests] == [(9, 0, 0), (9, 0, 1), (9, 0, 2)]
+    assert [stamp(model, request) for request in requests] == [(9, 0, 1), (9, 0, 2), (9, 0, 3)]
+
+
+@pytest.mark.parametrize("code", [NotLeaderOrFollowerError.code, UnknownTopicOrPartitionError.code])
+def test_nothing_follows_the_first_batch_until_the_broker_has_accepted_it(code: int) -> None:
+    model = one_record_batches(3)
+    refused = model.one()
+    assert model.poll() == []
+    model.answer(refused, code=code)
+    model.now += 2
+    first = model.one()
+    assert stamp(model, first) == (9, 0, 0)
+    assert model.poll() == []
+    model.answer(first)
+    assert [stamp(model, request) for request in model.poll()] == [(9, 0, 1), (9, 0, 2)]
+
+
+def test_the_first_batch_of_one_partition_holds_no_other_partition_back() -> None:
+    model = Model(leaders=[1, 1], batch_size=150)
+    for partition in (0, 1, 1, 1):
+        model.send(b"x" * 100, partition=partition)
+    both = model.one()
+    model.answer(both, codes={0: NotLeaderOrFollowerError.code})
+    assert [stamp(model, request) for request in model.poll()] == [(9, 0, 1), (9, 0, 2)]
+
+
+def test_a_first_batch_that_was_written_before_counts_as_accepted() -> None:
+    model = one_record_batches(3)
+    model.lose(model.one(), DisconnectedError())
+    model.now += 2
+    model.answer(model.one(), code=DuplicateSequenceError.code)
+    assert [stamp(model, request) for request in model.poll()] == [(9, 0, 1), (9, 0, 2)]
+
+
+def test_nothing_follows_the_first_batch_after_one_that_was_refused_for_good() -> None:
+    model = one_record_batches(3)
+    model.answer(model.one(), code=InvalidRecordError.code)
+    assert stamp(model, model.one()) == (9, 0, 0)
+    assert model.poll() == []
+
+
+def test_nothing_follows_the_first_batch_of_a_new_epoch() -> None:
+    model, requests = full_batches(1)
+    model.futures += [model.send(b"x" * 100) for _ in range(2)]
+    model.answer(requests[0], code=OutOfOrderSequenceError.code)
+    model.now += 2
+    first = model.one()
+    assert stamp(model, first) == (9, 1, 0)
+    assert model.poll() == []
+    model.answer(first)
+    assert [stamp(model, request) for request in model.poll()] == [(9, 1, 1), (9, 1, 2)]
+
+
+def test_nothing_follows_the_first_batch_of_a_new_producer_id() -> None:
+    model, requests = full_batches(1)
+    model.answer(requests[0])
+    model.sender.identity.producer_id = 10
+    model.futures = [model.send(b"x" * 100) for _ in range(3)]
+    first = model.one()
+    assert stamp(model, first) == (10, 0, 0)
+    assert model.poll() == []
+    model.answer(first)
+    assert [stamp(model, request) for request in model.poll()] == [(10, 0, 1), (10, 0, 2)]
 
 
 def test_a_batch_across_the_wrap_is_acknowledged_and_followed() -> None:
@@ -69,16 +142,17 @@ def test_a_batch_across_the_wrap_is_acknowledged_and_followed() -> None:
 
 def test_five_in_flight_are_retried_in_order_under_their_numbers() -> None:
     model, requests = full_batches(5)
+    assert len(requests) == 5
     for request in requests:
         model.lose(request, DisconnectedError())
     model.now += 2
     seen = []
-    for offset in range(5):
+    for offset in range(1, 6):
         request = model.one()
         seen.append(stamp(model, request))
         model.answer(request, offset=offset)
-    assert seen == [(9, 0, number) for number in range(5)]
-    assert [future.result(0).offset for future in model.futures] == list(range(5))
+    assert seen == [(9, 0, number) for number in range(1, 6)]
+    assert [future.result(0).offset for future in model.futures] == list(range(1, 6))
 
 
 def test_new_batches_wait_behind_retries() -> None:
@@ -87,24 +161,24 @@ def test_new_batches_wait_behind_retries() -> None:
     late = model.send(b"late")
     model.now += 2
     retried, new = model.poll()
-    assert stamp(model, retried) == (9, 0, 0)
-    assert stamp(model, new) == (9, 0, 1)
+    assert stamp(model, retried) == (9, 0, 1)
+    assert stamp(model, new) == (9, 0, 2)
     assert not late.done()
 
 
 def test_a_failure_in_the_middle_keeps_the_order() -> None:
     model, requests = full_batches(3)
-    model.answer(requests[0], offset=0)
+    model.answer(requests[0], offset=1)
     model.answer(requests[1], code=6)
     model.answer(requests[2], code=OutOfOrderSequenceError.code)
     model.now += 2
     second = model.one()
-    assert stamp(model, second) == (9, 0, 1)
-    model.answer(second, offset=1)
+    assert stamp(model, second) == (9, 0, 2)
+    model.answer(second, offset=2)
     third = model.one()
-    assert stamp(model, third) == (9, 0, 2)
-    model.answer(third, offset=2)
-    assert [future.result(0).offset for future in model.futures] == [0, 1, 2]
+    assert stamp(model, third) == (9, 0, 3)
+    model.answer(third, offset=3)
+    assert [future.result(0).offset for future in model.futures] == [1, 2, 3]
 
 
 def test_a_duplicate_counts_as_delivered_without_an_offset() -> None:
@@ -166,7 +240,7 @@ def test_a_refused_batch_leaves_no_gap() -> None:
 
 
 def test_a_batch_that_expired_unsent_leaves_no_trace() -> None:
-    model, _ = full_batches(0)
+    model = Model()
     model.nodes.down.add(1)
     expired = model.send()
     model.now += 121
@@ -185,7 +259,7 @@ def test_new_batches_wait_until_an_expired_one_is_resolved() -> None:
     model.send(b"next")
     assert model.poll() == []
     model.answer(requests[0])
-    assert stamp(model, model.one()) == (9, 0, 1)
+    assert stamp(model, model.one()) == (9, 0, 2)
 
 
 def test_an_expired_batch_of_which_nothing_is_heard_costs_an_epoch() -> None:

@@ -8,6 +8,7 @@ from kclient.errors import (
     DisconnectedError,
     InvalidPidMappingError,
     KafkaTimeoutError,
+    NotLeaderOrFollowerError,
     OutOfOrderSequenceError,
     ProducerFencedError,
     TopicAuthorizationError,
@@ -70,6 +71,21 @@ def test_a_record_that_is_refused_makes_the_transaction_abortable(
     assert EndTxnRequest in abort(model)
     model.begin(b"w")
     model.deliver()
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_nothing_follows_the_first_batch_of_a_transaction_s_epoch(version: int) -> None:
+    model = open_transaction(version, b"a")
+    first = model.one()
+    model.send(b"b", partition=0)
+    assert model.poll() == []
+    model.answer(first, code=NotLeaderOrFollowerError.code)
+    model.now += 2
+    again = model.one()
+    assert [record.value for record in model.batches(again)[0].records()] == [b"a"]
+    assert model.poll() == []
+    model.answer(again)
+    assert [record.value for record in model.batches(model.one())[0].records()] == [b"b"]
 
 
 @pytest.mark.parametrize(("code", "kind"), [(90, ProducerFencedError), (49, InvalidPidMappingError)])
@@ -159,8 +175,10 @@ def test_a_new_epoch_that_was_asked_for_numbers_from_0() -> None:
 
 def test_a_batch_that_overtook_another_one_is_sent_again_and_costs_nothing() -> None:
     model = open_transaction(2, b"a")
-    first = model.one()
+    model.answer(model.one())
     model.send(b"b", partition=0)
+    first = model.one()
+    model.send(b"c", partition=0)
     second = model.one()
     model.answer(second, code=45)
     model.answer(first)

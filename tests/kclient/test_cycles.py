@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 )
 def test_modules_that_lead_to_each_other_are_a_cycle(imports: str, expected: list[str]) -> None:
     graph = grimp.ImportGraph()
-    for importer, imported in imports.split():
+    for importer, imported in map(tuple, imports.split()):
         graph.add_import(importer=importer, imported=imported)
     assert ["".join(found) for found in cycles(graph)] == expected
 

@@ -56,7 +56,7 @@ def make_batch(base: int, values: list[bytes], epoch: int, **options: Any) -> Ba
 class Log:
     """One partition's log on its leader."""
 
-    leader: int = 1
+    leader: int | None = 1
     epoch: int = 0
     start: int = 0
     batches: list[Batch] = field(default_factory=list)
@@ -295,7 +295,7 @@ class Model:
             for request in list(self.outbox):
                 self.deliver(request)
 
-    def read(self, max_records: int = 1_000_000) -> list[tuple[str, int, int, bytes]]:
+    def read(self, max_records: int = 1_000_000) -> list[tuple[str, int, int, Any]]:
         """What a poll would return at once."""
         return [
             (record.topic, record.partition, record.offset, record.value)

@@ -46,6 +46,7 @@ class ScriptedCore(AdminCore):
         minimum_version: int | None = None,
         maximum_version: int | None = None,
     ) -> Operation[Any]:
+        yield from ()
         known = self._newest.get(request_type, request_type.max_version)
         version = known if maximum_version is None else min(known, maximum_version)
         if version < (minimum_version or 0):
@@ -56,7 +57,6 @@ class ScriptedCore(AdminCore):
         if isinstance(answer, KafkaError):
             raise answer
         return type(answer).decode(answer.encode(version), version)
-        yield
 
     def back_off(self, attempts: int, deadline: Deadline, error: KafkaError) -> Operation[None]:
         yield Pause(0.0)

@@ -102,11 +102,11 @@ WRONG_CALLS: list[tuple[Callable[[Any], object], str]] = [
         lambda admin: admin.abort_transaction(T0, producer_id=7, producer_epoch=3.0),
         r"\(producer_epoch=\) takes a whole number, not 3\.0",
     ),
-    (lambda admin: NewTopic("t", "6"), r"NewTopic\(num_partitions=\) takes a whole number, not '6'"),
-    (lambda admin: NewTopic("t", configs=[("a", 1)]), r"NewTopic\(configs=\) takes a Mapping"),
+    (lambda admin: NewTopic("t", "6"), r"NewTopic\(num_partitions=\) takes a whole number, not '6'"),  # type: ignore[arg-type]
+    (lambda admin: NewTopic("t", configs=[("a", 1)]), r"NewTopic\(configs=\) takes a Mapping"),  # type: ignore[arg-type]
     (lambda admin: NewPartitions(True), r"NewPartitions\(total_count=\) takes a whole number, not True"),
-    (lambda admin: OffsetReset.shift_by("3"), r"OffsetReset\.shift_by takes a whole number, not '3'"),
-    (lambda admin: OffsetReset.by_duration("PT1H"), r"OffsetReset\.by_duration takes seconds, not 'PT1H'"),
+    (lambda admin: OffsetReset.shift_by("3"), r"OffsetReset\.shift_by takes a whole number, not '3'"),  # type: ignore[arg-type]
+    (lambda admin: OffsetReset.by_duration("PT1H"), r"OffsetReset\.by_duration takes seconds, not 'PT1H'"),  # type: ignore[arg-type]
 ]
 
 

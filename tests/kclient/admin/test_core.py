@@ -44,11 +44,11 @@ def keyed(script: list[dict[str, Any] | KafkaError], keys: str) -> Any:
     attempts: Iterator[dict[str, Any] | KafkaError] = iter(script)
 
     def attempt(pending: list[str]) -> Operation[Any]:
+        yield from ()
         outcome = next(attempts)
         if isinstance(outcome, KafkaError):
             raise outcome
         return outcome
-        yield
 
     return finished(Core().keyed(keys, attempt, Deadline("delete_records", 10, lambda: None, lambda: 0.0)))
 
@@ -76,7 +76,11 @@ def test_what_succeeded_is_told_when_the_rest_fails_as_a_whole() -> None:
 
 
 def test_a_call_that_decides_nothing_raises_what_stopped_it() -> None:
-    for script in ([ClosedError("closed")], [{"a": RequestTimedOutError()}, ClosedError("closed")]):
+    scripts: list[list[dict[str, Any] | KafkaError]] = [
+        [ClosedError("closed")],
+        [{"a": RequestTimedOutError()}, ClosedError("closed")],
+    ]
+    for script in scripts:
         with pytest.raises(ClosedError):
             keyed(script, "a")
 
@@ -88,9 +92,9 @@ def test_a_call_that_runs_out_of_time_tells_what_it_waited_for() -> None:
 
 def test_a_key_that_runs_out_of_time_tells_what_it_waited_for() -> None:
     def attempt(pending: list[str]) -> Operation[Any]:
+        yield from ()
         deadline.at -= 6
         return {"a": KafkaTimeoutError("late") if deadline.passed else CoordinatorLoadInProgressError("still loading")}
-        yield
 
     deadline = Deadline("describe_groups", 10, lambda: None, lambda: 0.0)
     with pytest.raises(AdminError) as caught:

@@ -119,7 +119,7 @@ def test_what_can_pass_is_tried_again_at_the_coordinator_of_then(error: type[Any
         if node == 2:
             return EndTxnResponse()
         cluster.homes["etl-1"] = 2
-        return error("lost") if error.code is None else EndTxnResponse(error_code=error.code)  # type: ignore[no-any-return]
+        return error("lost") if error.code is None else EndTxnResponse(error_code=error.code)
 
     core = script([], EndTxn=end)
     cluster = core._answer
@@ -253,5 +253,6 @@ def test_other_errors_are_raised_as_they_are() -> None:
     ],
 )
 def test_what_is_no_prepared_transaction_is_refused(arguments: Any, says: str) -> None:
+    prepared, commit = arguments
     with pytest.raises(TypeError, match=says):
-        finished(complete_transaction(script([]), *arguments, soon("complete_transaction")))
+        finished(complete_transaction(script([]), prepared, commit, soon("complete_transaction")))

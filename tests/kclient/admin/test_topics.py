@@ -34,7 +34,7 @@ def validate(core: ScriptedCore, topic: NewTopic) -> Any:
 
 @pytest.mark.parametrize("missing", [{"num_partitions": 3}, {"replication_factor": 1}, {}])
 def test_defaults_of_a_broker_that_is_too_old_for_them_are_an_error_that_says_what_to_give(
-    missing: dict[str, int],
+    missing: dict[str, Any],
 ) -> None:
     core = before_defaults()
     with pytest.raises(UnsupportedVersionError, match=r"Kafka 2\.4: give num_partitions and replication_factor"):

@@ -21,6 +21,7 @@ from kclient.net.coordinator import GROUP, TRANSACTION, Coordinator
 from kclient.net.manager import ANY_NODE, NEVER, Request
 from kclient.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from kclient.types import Node
+from tests.support.typed import reread
 
 
 class Nodes:
@@ -140,7 +141,7 @@ def test_lost_connection_gives_it_up_once_connecting_again_has_failed() -> None:
     assert case.coordinator.node == 1_001  # it is being tried
     case.nodes.backoff_until = case.now + 1
     deadline = case.coordinator.poll(case.now).deadline
-    assert case.coordinator.node is None
+    assert reread(case.coordinator.node) is None
     assert isinstance(case.coordinator.last_error, DisconnectedError)
     case.now = deadline
     must(case.asked())
@@ -167,7 +168,7 @@ def test_error_that_is_final_ends_the_search_until_somebody_wants_it_again() -> 
     case.coordinator.ready(case.now)
     assert case.asked() is None
     case.coordinator.want()
-    assert case.coordinator.fatal_error is None
+    assert reread(case.coordinator.fatal_error) is None
     must(case.asked())
 
 
@@ -187,7 +188,7 @@ def test_while_no_broker_can_be_reached_that_is_why_the_coordinator_is_not_known
     case.nodes.unreachable = refused
     assert case.coordinator.last_error is refused
     case.nodes.unreachable = None
-    assert case.coordinator.last_error is None
+    assert reread(case.coordinator.last_error) is None
     case.found(request)
     case.coordinator.forget(1_001, NotCoordinatorError(), case.now)
     case.nodes.unreachable = refused

@@ -18,6 +18,7 @@ from kclient.net.cluster import Cluster
 from kclient.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from kclient.types import Node, TopicPartition
 from tests.kclient.net.scripted import Rig, ScriptedChannel, cluster, topic
+from tests.support.typed import reread
 
 OLD, NEW = UUID(int=1), UUID(int=2)
 
@@ -354,7 +355,7 @@ def test_listeners_hear_of_each_update_and_of_a_cluster_that_is_none() -> None:
     rig.connect().answer(cluster())
     rig.settle()
     assert heard[-1] == 1
-    assert rig.metadata.fatal_error is None
+    assert reread(rig.metadata.fatal_error) is None
     assert rig.metadata.last_error is None
 
 

@@ -23,7 +23,7 @@ class Simulation(ThreadRuntime):
         self.waits: list[float | None] = []
         self.events: list[Callable[[], None]] = []
 
-    def monotonic(self) -> float:  # type: ignore[override]
+    def monotonic(self) -> float:
         return self.now
 
     def signal(self) -> Signal:
@@ -183,9 +183,9 @@ def test_gathered_operations_all_begin_before_the_first_is_waited_for() -> None:
         futures["slow"].set_result(1)
 
     def none() -> Operation[int]:
+        yield from ()
         begun.append("none")
         return 0
-        yield
 
     simulation.events.append(settle)
     found: dict[str, int | KafkaError] = run(

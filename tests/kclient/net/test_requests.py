@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from functools import partial
+from typing import Any
+
 import pytest
 
 from kclient.config import ProducerConfig
@@ -18,9 +21,10 @@ from kclient.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from kclient.protocol.messages.produce import ProduceRequest
 from kclient.types import Node
 from tests.kclient.net.scripted import Rig, cluster
+from tests.support.typed import reread
 
 
-def ready_rig(**options: object) -> Rig:
+def ready_rig(**options: Any) -> Rig:
     """A client connected to broker 0."""
     rig = Rig(**options)
     rig.start()
@@ -70,8 +74,13 @@ def test_a_request_to_a_broker_nobody_knows_fails_and_asks_for_metadata() -> Non
 def test_at_most_the_configured_requests_are_in_flight_and_the_order_is_kept() -> None:
     rig = ready_rig(max_in_flight_requests_per_connection=2)
     order: list[int] = []
+
+    def build(number: int, version: int) -> MetadataRequest:
+        order.append(number)
+        return MetadataRequest()
+
     for number in range(5):
-        rig.send(0, build=lambda version, number=number: (order.append(number), MetadataRequest())[1])
+        rig.send(0, build=partial(build, number))
     assert len(rig.channel.unanswered) == 2
     assert rig.nodes.in_flight(0) == 2
     assert not rig.nodes.ready(0, rig.clock())
@@ -230,7 +239,7 @@ def test_an_idle_connection_is_closed_and_a_busy_one_is_not() -> None:
     rig.advance(59.0)
     assert not rig.channel.closed
     rig.advance(2.0)
-    assert rig.channel.closed
+    assert reread(rig.channel.closed)
     assert rig.nodes.connection_error(0) is None
     assert rig.nodes.retry_at(0) == 0.0
 
@@ -303,7 +312,7 @@ def test_bootstrap_connections_end_when_the_brokers_are_known_and_nothing_is_und
     assert not boot.closed
     boot.answer(cluster())
     rig.settle()
-    assert boot.closed
+    assert reread(boot.closed)
     assert len(rig.results) == 1
 
 

@@ -14,6 +14,7 @@ from kclient.producer import accumulator as pure
 from kclient.producer.batch import ProducerBatch
 from kclient.producer.partitioners import partition_for_key
 from tests.support.producer_model import Model, implementations
+from tests.support.typed import must
 
 
 @pytest.fixture(params=implementations(), ids=lambda module: module.__name__.rpartition(".")[2])
@@ -234,7 +235,7 @@ def test_many_threads_lose_and_repeat_nothing(twin: Any) -> None:
         worker.join()
     used = model.accumulator.used
     batches = model.sender.take_all()
-    assert used == sum(batch.builder.size_in_bytes for batch in batches)
+    assert used == sum(must(batch.builder).size_in_bytes for batch in batches)
     from kclient.records import read_batches
 
     values = [record.value for batch in batches for wire in read_batches(batch.build()) for record in wire.records()]

@@ -171,7 +171,7 @@ def test_the_pure_future_has_all_methods_of_the_other() -> None:
 def test_producer_declares_send_as_its_base_class_does() -> None:
     declared = {}
     for module in (accumulator, producer):
-        tree = ast.parse(Path(module.__file__).read_text())
+        tree = ast.parse(Path(str(module.__file__)).read_text())
         (function,) = (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) and node.name == "send")
         declared[module.__name__] = ast.unparse(function.args), ast.get_docstring(function)
     assert declared[accumulator.__name__] == declared[producer.__name__]

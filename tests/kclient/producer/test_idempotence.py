@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from kclient.errors import (
@@ -35,18 +37,19 @@ def stamp(model: Model, request: Request) -> Stamp:
     return batch.producer_id, batch.producer_epoch, batch.base_sequence
 
 
-def one_record_batches(count: int, **options: object) -> Model:
-    """Return a model in which so many one-record batches wait to be sent."""
-    model = Model(batch_size=150, linger_ms=0, **options)
-    model.futures = [model.send(b"x" * 100) for _ in range(count)]  # type: ignore[attr-defined]
-    return model
+class OneRecordBatches(Model):
+    """A model in which so many one-record batches wait to be sent."""
+
+    def __init__(self, count: int, **options: Any) -> None:
+        super().__init__(batch_size=150, linger_ms=0, **options)
+        self.futures = [self.send(b"x" * 100) for _ in range(count)]
 
 
-def full_batches(count: int, **options: object) -> tuple[Model, list[Request]]:
+def full_batches(count: int, **options: Any) -> tuple[OneRecordBatches, list[Request]]:
     """Return a model whose broker has accepted sequence 0, and the requests of so many one-record batches after it."""
-    model = one_record_batches(count + 1, **options)
+    model = OneRecordBatches(count + 1, **options)
     model.answer(model.one())
-    assert model.futures.pop(0).done()  # type: ignore[attr-defined]
+    assert model.futures.pop(0).done()
     return model, model.poll()
 
 
@@ -63,7 +66,7 @@ def test_batches_are_numbered_in_order() -> None:
 
 @pytest.mark.parametrize("code", [NotLeaderOrFollowerError.code, UnknownTopicOrPartitionError.code])
 def test_nothing_follows_the_first_batch_until_the_broker_has_accepted_it(code: int) -> None:
-    model = one_record_batches(3)
+    model = OneRecordBatches(3)
     refused = model.one()
     assert model.poll() == []
     model.answer(refused, code=code)
@@ -85,7 +88,7 @@ def test_the_first_batch_of_one_partition_holds_no_other_partition_back() -> Non
 
 
 def test_a_first_batch_that_was_written_before_counts_as_accepted() -> None:
-    model = one_record_batches(3)
+    model = OneRecordBatches(3)
     model.lose(model.one(), DisconnectedError())
     model.now += 2
     model.answer(model.one(), code=DuplicateSequenceError.code)
@@ -93,7 +96,7 @@ def test_a_first_batch_that_was_written_before_counts_as_accepted() -> None:
 
 
 def test_nothing_follows_the_first_batch_after_one_that_was_refused_for_good() -> None:
-    model = one_record_batches(3)
+    model = OneRecordBatches(3)
     model.answer(model.one(), code=InvalidRecordError.code)
     assert stamp(model, model.one()) == (9, 0, 0)
     assert model.poll() == []

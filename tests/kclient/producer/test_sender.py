@@ -21,8 +21,9 @@ from kclient.errors import (
 from kclient.producer.batch import ProducerBatch
 from kclient.producer.outcomes import Outcome, outcome
 from kclient.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from kclient.protocol.messages.produce import ProduceResponse
+from kclient.protocol.messages.produce import ProduceRequest, ProduceResponse
 from tests.support.producer_model import TOPIC_ID, Model
+from tests.support.typed import built, must
 
 
 def values(model: Model, request: Any, partition: int = 0) -> list[bytes | None]:
@@ -109,8 +110,8 @@ def test_versions_without_topic_ids_carry_names_and_later_ones_ids() -> None:
     model = Model()
     model.send()
     request = model.one()
-    assert request.build(12).topic_data[0].name == "t"
-    assert request.build(13).topic_data[0].topic_id == TOPIC_ID
+    assert built(request, ProduceRequest, 12).topic_data[0].name == "t"
+    assert built(request, ProduceRequest, 13).topic_data[0].topic_id == TOPIC_ID
     assert request.maximum_version is None
 
 
@@ -119,7 +120,7 @@ def test_acks_0_is_delivered_once_written() -> None:
     future = model.send()
     request = model.one()
     assert not request.expects_response
-    assert request.build(9).acks == 0
+    assert built(request, ProduceRequest, 9).acks == 0
     request.on_response(None, model.now)
     assert future.result(0).offset == -1
 
@@ -333,7 +334,7 @@ def test_order_is_kept_without_idempotence_when_one_request_is_allowed() -> None
                 seen += values(model, request)
                 model.answer(request)
         model.now += 2
-    assert [value[:1] for value in seen] == [b"0", b"1", b"2", b"3"]
+    assert [must(value)[:1] for value in seen] == [b"0", b"1", b"2", b"3"]
 
 
 def test_what_cannot_be_delivered_at_all_is_fatal() -> None:
@@ -516,8 +517,8 @@ def test_what_is_behind_a_batch_that_expired_before_its_retry_is_sent_at_once() 
     if not requests:
         assert model.deadline <= model.now
         requests = model.poll()
-    (batch,) = model.batches(requests[0]).values()
-    assert (batch.producer_epoch, batch.base_sequence) == (1, 0)
+    (sent,) = model.batches(requests[0]).values()
+    assert (sent.producer_epoch, sent.base_sequence) == (1, 0)
     model.answer(requests[0], offset=3)
     assert second.result(0).offset == 3
 

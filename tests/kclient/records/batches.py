@@ -58,7 +58,7 @@ def damaged(data: bytes, position: int = -1) -> bytes:
     return bytes(copy)
 
 
-def resealed(data: bytes) -> bytes:
+def resealed(data: bytes | bytearray) -> bytes:
     """The same v2 batch with the checksum that its bytes now have."""
     copy = bytearray(data)
     base_offset, max_timestamp = (int.from_bytes(copy[at : at + 8], "big", signed=True) for at in (0, 35))

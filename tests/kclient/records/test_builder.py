@@ -46,7 +46,7 @@ def test_the_first_record_always_fits(twin: ModuleType) -> None:
 
 def test_many_records_grow_the_buffer_to_its_cap(twin: ModuleType) -> None:
     builder = twin.BatchBuilder(max_bytes=100_000)
-    expected = []
+    expected: list[bytes] = []
     while builder.append(TIMESTAMP, None, b"%d" % builder.count) >= 0:
         expected.append(b"%d" % len(expected))
     assert 99_980 < builder.size_in_bytes <= 100_000

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import subprocess
 import sys
@@ -13,14 +14,15 @@ import pytest
 
 from kclient import records
 from kclient.records import pure
+from tests.support.twins import compiled_twin
 
 from .batches import TIMESTAMP
-from .conftest import compiled_twin
 
-if (compiled := compiled_twin()) is None:
+if (twin := compiled_twin()) is None:
     pytest.skip("the compiled twin is not built, or KCLIENT_PURE is set", allow_module_level=True)
 
-from kclient.records import _handover
+compiled: ModuleType = twin
+_handover = importlib.import_module("kclient.records._handover")
 
 
 @pytest.fixture

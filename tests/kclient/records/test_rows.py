@@ -77,7 +77,7 @@ def test_a_slice_has_its_own_rows(twin: ModuleType, start: int) -> None:
             "w": pyarrow.array([optional(n + 4, n) for n in range(40)], pyarrow.int64()),
         }
     )
-    columns = {"key": "key", "headers": "h", "partition": "p", "timestamp": "w"}
+    columns: dict[str, Any] = {"key": "key", "headers": "h", "partition": "p", "timestamp": "w"}
     everything = records(rows_of(twin, whole, **columns))
     assert everything[4] == ("t", b"4", b"k4", (("h4", b"xxxx"),), 4, 4)
     assert records(rows_of(twin, whole.slice(start, 8), **columns)) == everything[start : start + 8]

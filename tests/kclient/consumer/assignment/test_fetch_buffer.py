@@ -48,9 +48,9 @@ def test_partitions_take_turns_and_keep_their_own_order() -> None:
     for state, size in ((first, 1), (first, 2), (second, 3), (second, 4)):
         buffer.put(state, piece(size))
     sizes = []
-    while (state := buffer.first()) is not None:
-        sizes.append(state.pieces[0].size)
-        buffer.finish(state)
+    while (ready := buffer.first()) is not None:
+        sizes.append(ready.pieces[0].size)
+        buffer.finish(ready)
     assert sizes == [1, 3, 2, 4]
 
 

@@ -23,6 +23,7 @@ from kclient.errors import DisconnectedError, KafkaError
 from kclient.metrics import Metrics
 from kclient.net.coordinator import GROUP, Coordinator
 from kclient.net.manager import Request
+from kclient.net.operation import Operation, Result
 from kclient.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from kclient.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from kclient.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
@@ -46,7 +47,7 @@ class Member:
 
     def __init__(self) -> None:
         self.generation: Generation | None = Generation(1, "m", None, "range")
-        self.last = self.generation
+        self.last: Generation | None = self.generation
         self.rebalancing = False
         self.refusals: list[KafkaError] = []
 
@@ -221,7 +222,7 @@ class OffsetsModel:
         kind: Any = OffsetFetchResponse.OffsetFetchResponsePartitions
         if old:
             kind = OffsetFetchResponse.OffsetFetchResponsePartition
-        topics = []
+        topics: list[Any] = []
         for topic in wanted or ():
             answers = []
             for number in topic.partition_indexes:
@@ -247,3 +248,10 @@ class OffsetsModel:
             group_id="g", topics=[] if group_code else topics, error_code=group_code
         )
         return OffsetFetchResponse(groups=[group])
+
+
+def result_of(operation: Operation[Any]) -> Result:
+    """Run an operation up to its first step, which waits for a result."""
+    step = next(operation)
+    assert isinstance(step, Result)
+    return step

@@ -22,6 +22,7 @@ from kclient.protocol.messages.list_offsets import ListOffsetsRequest
 from kclient.protocol.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest
 from kclient.types import OffsetAndMetadata, TopicPartition
 from tests.support.consumer_model import FENCED, NOT_LEADER, Log, Model
+from tests.support.typed import built
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
@@ -139,7 +140,7 @@ def test_cut_off_first_batch_raises_the_limit_of_its_partition() -> None:
     model.outbox.clear()
     model.respond(request, response)
     (again,) = model.poll()
-    assert again.build(18).topics[0].partitions[0].partition_max_bytes > 5_000
+    assert built(again, FetchRequest, 18).topics[0].partitions[0].partition_max_bytes > 5_000
 
 
 def test_partitions_take_turns() -> None:
@@ -584,5 +585,5 @@ def test_reset_is_asked_of_the_leader_with_the_isolation_level() -> None:
     model.assign(T0)
     (request,) = model.poll()
     assert request.request_type is ListOffsetsRequest
-    message = request.build(11)
+    message = built(request, ListOffsetsRequest, 11)
     assert (message.isolation_level, message.topics[0].partitions[0].timestamp) == (1, -2)

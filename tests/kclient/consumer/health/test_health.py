@@ -20,6 +20,7 @@ from kclient.errors import DeserializationError, IllegalStateError, KafkaError, 
 from kclient.metrics import Metrics
 from kclient.types import TopicPartition
 from tests.support.consumer_model import Model
+from tests.support.typed import reread
 
 TP = TopicPartition("t", 0)
 
@@ -104,22 +105,22 @@ def test_each_obstacle_has_its_reason() -> None:
     state.high_watermark = 2
     assert watched.health.waiting is Waiting.FETCHING
     watched.commit_error = KafkaError("no")
-    assert watched.health.waiting is Waiting.COMMIT_FAILING
+    assert reread(watched.health.waiting) is Waiting.COMMIT_FAILING
     assert watched.consumer.commit_error is watched.commit_error
     watched.model.buffer.starved = True
-    assert watched.health.waiting is Waiting.BUFFER_FULL
+    assert reread(watched.health.waiting) is Waiting.BUFFER_FULL
     state.state = FetchState.AWAITING_VALIDATION
-    assert watched.health.waiting is Waiting.POSITION_UNKNOWN
-    watched.log.leader = None  # type: ignore[assignment]
+    assert reread(watched.health.waiting) is Waiting.POSITION_UNKNOWN
+    watched.log.leader = None
     watched.model.refresh()
-    assert watched.health.waiting is Waiting.NO_LEADER
+    assert reread(watched.health.waiting) is Waiting.NO_LEADER
     state.state = FetchState.AWAITING_COMMITTED
     watched.coordinator.node = None
-    assert watched.health.waiting is Waiting.COORDINATOR_UNKNOWN
+    assert reread(watched.health.waiting) is Waiting.COORDINATOR_UNKNOWN
     watched.rebalancing = True
-    assert watched.health.waiting is Waiting.REBALANCING
+    assert reread(watched.health.waiting) is Waiting.REBALANCING
     watched.model.subscription.pause([TP])
-    assert watched.health.waiting is Waiting.PAUSED
+    assert reread(watched.health.waiting) is Waiting.PAUSED
 
 
 OTHER = TopicPartition("t", 1)
@@ -241,7 +242,7 @@ def test_records_end_what_failed_before() -> None:
     watched.model.run()
     with watched.asking:
         assert watched.model.read()
-    assert watched.health.waiting is Waiting.NO_DATA
+    assert reread(watched.health.waiting) is Waiting.NO_DATA
 
 
 def refused_once() -> Watched:
@@ -268,7 +269,7 @@ def test_calls_that_bring_nothing_end_what_failed_before() -> None:
 def test_what_failed_before_does_not_hide_what_a_stall_is_due_to() -> None:
     watched = refused_once()
     watched.model.subscription.partitions[TP].high_watermark = 1
-    watched.log.leader = None  # type: ignore[assignment]
+    watched.log.leader = None
     watched.model.refresh()
     for _ in range(70):
         with watched.asking:
@@ -316,12 +317,12 @@ def test_a_call_is_under_way_until_the_outermost_one_ends() -> None:
         assert asking.within
         assert asking.error is None
         assert asking.idle(now) == 0.0
-    assert not asking.within
+    assert not reread(asking.within)
     assert asking.error is None
     assert asking.idle(7.0) == 2.0
     with pytest.raises(IllegalStateError), asking, asking:
         raise IllegalStateError("the listener passes it on")
-    assert not asking.within
+    assert not reread(asking.within)
     assert isinstance(asking.error, IllegalStateError)
 
 
@@ -355,7 +356,7 @@ def test_a_stall_is_told_once_and_again_after_progress() -> None:
     watched.model.read(1)
     watched.log.append(b"c")
     watched.pass_time(30)
-    assert watched.consumer.stalled == ()
+    assert reread(watched.consumer.stalled) == ()
     watched.pass_time(60)
     assert len(watched.stalls) == 2
 
@@ -428,7 +429,7 @@ def test_a_member_that_does_not_get_into_its_group_is_a_stall_without_a_partitio
 
 @pytest.mark.parametrize("reason", ["a partition is read", "nothing is subscribed to", "no group", "never"])
 def test_a_member_that_need_not_get_in_has_not_stalled(reason: str) -> None:
-    options = {"no group": {"in_group": False}, "never": {"stall_timeout_ms": 0}}
+    options: dict[str, dict[str, Any]] = {"no group": {"in_group": False}, "never": {"stall_timeout_ms": 0}}
     watched = outside_of_its_group(**options.get(reason, {}))
     if reason == "a partition is read":
         watched.model.subscription.partitions = {TP: PartitionState(TP)}

@@ -18,6 +18,7 @@ from kclient.protocol.messages.produce import ProduceRequest
 from kclient.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
 from kclient.types import ConsumerGroupMetadata, Node, OffsetAndMetadata, TopicPartition
 from tests.support.producer_model import FakeNodes, Model
+from tests.support.typed import built
 
 COORDINATOR = 3
 DEDICATED = 103
@@ -41,6 +42,8 @@ class TransactionNodes(FakeNodes):
 
 class TransactionModel(Model):
     """One transactional producer, `tx`."""
+
+    nodes: TransactionNodes
 
     def __init__(self, version: int = 2, *, initialized: bool = True, **options: Any) -> None:
         self.version = version
@@ -95,7 +98,7 @@ class TransactionModel(Model):
             requests = super().poll()
             lookups = [request for request in requests if request.request_type is FindCoordinatorRequest]
             for request in lookups:
-                (key,) = request.build(4).coordinator_keys
+                (key,) = built(request, FindCoordinatorRequest, 4).coordinator_keys
                 self.lookups += key == "tx"
                 found = FindCoordinatorResponse.Coordinator(
                     key=key, node_id=COORDINATOR, host="h", port=1, error_code=self.lookup_code
@@ -126,7 +129,7 @@ class TransactionModel(Model):
             answer = self.offsets_answer(request, code, **fields)
         else:
             assert kind is EndTxnRequest
-            message = request.build(4)
+            message = built(request, EndTxnRequest, 4)
             if not code and request.minimum_version == 5:
                 fields = {"producer_id": message.producer_id, "producer_epoch": message.producer_epoch + 1, **fields}
             answer = EndTxnResponse(error_code=code, **fields)
@@ -145,7 +148,7 @@ class TransactionModel(Model):
                         for partition in topic.partitions
                     ],
                 )
-                for topic in request.build(3).v3_and_below_topics
+                for topic in built(request, AddPartitionsToTxnRequest, 3).v3_and_below_topics
             ],
             **fields,
         )
@@ -166,7 +169,7 @@ class TransactionModel(Model):
                         for each in topic.partitions
                     ],
                 )
-                for topic in request.build(5).topics
+                for topic in built(request, TxnOffsetCommitRequest, 5).topics
             ]
         )
 

@@ -15,10 +15,12 @@ from kclient.errors import (
     TransactionAbortableError,
     TransactionAbortedError,
 )
+from kclient.protocol import Message
 from kclient.protocol.messages.end_txn import EndTxnRequest
 from kclient.protocol.messages.init_producer_id import InitProducerIdRequest
 from kclient.protocol.messages.produce import ProduceRequest, ProduceResponse
 from tests.kclient.producer.transactions.model import TransactionModel
+from tests.support.typed import built
 
 
 def open_transaction(version: int, *values: bytes) -> TransactionModel:
@@ -30,7 +32,7 @@ def open_transaction(version: int, *values: bytes) -> TransactionModel:
     return model
 
 
-def abort(model: TransactionModel) -> list[object]:
+def abort(model: TransactionModel) -> list[type[Message]]:
     """Abort the transaction; returns the kinds of requests that it took."""
     call = model.transactions.abort()
     asked = []
@@ -228,7 +230,7 @@ def test_requests_of_a_transaction_name_it() -> None:
     model = open_transaction(1, b"v")
     request = model.one()
     assert request.request_type is ProduceRequest
-    assert request.build(11).transactional_id == "tx"
+    assert built(request, ProduceRequest, 11).transactional_id == "tx"
     (batch,) = model.batches(request).values()
     assert batch.is_transactional
 

@@ -14,12 +14,14 @@ from kclient.errors import (
     UnknownTopicOrPartitionError,
     UnsupportedVersionError,
 )
+from kclient.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
 from kclient.protocol.messages.end_txn import EndTxnRequest
 from kclient.protocol.messages.init_producer_id import InitProducerIdRequest
 from kclient.protocol.messages.produce import ProduceRequest
 from kclient.records import read_batches
 from kclient.types import ConsumerGroupMetadata, PreparedTransaction
 from tests.kclient.producer.transactions.model import GROUP, OFFSETS, TransactionModel, drive, names
+from tests.support.typed import built
 
 CONCURRENT_TRANSACTIONS = 51
 
@@ -120,7 +122,7 @@ def test_a_partition_that_comes_while_others_are_added_is_added_after_them() -> 
     model.answer_step(request)
     requests = model.poll()
     assert names(requests) == ["Produce", "AddPartitionsToTxn"]
-    assert requests[1].build(3).v3_and_below_topics[0].partitions == [1]
+    assert built(requests[1], AddPartitionsToTxnRequest, 3).v3_and_below_topics[0].partitions == [1]
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from kclient.producer.transactions.manager import TransactionManager
 from kclient.producer.transactions.seams import PendingCall
 from kclient.producer.transactions.states import STATES, TransactionCall, TransactionEvent, TransactionState
 from tests.kclient.producer.transactions.model import GROUP, TransactionModel
+from tests.support.typed import reread
 
 S = TransactionState
 PRODUCER_FENCED = 90
@@ -95,9 +96,9 @@ def test_records_may_be_sent_in_a_transaction_only() -> None:
     model = TransactionModel()
     assert model.opened[-1] is False
     model.begin(b"v")
-    assert model.opened[-1] is True
+    assert reread(model.opened[-1]) is True
     model.transactions.commit()
-    assert model.opened[-1] is False
+    assert reread(model.opened[-1]) is False
 
 
 def test_a_repeated_call_has_the_result_of_the_first() -> None:
@@ -149,7 +150,7 @@ def test_a_call_that_was_interrupted_before_it_waited_may_be_made_again(
     model = TransactionModel(initialized=call is not TransactionCall.INIT)
     if call is not TransactionCall.INIT:
         model.begin(b"v")
-    interrupted = []
+    interrupted: list[bool] = []
 
     def interrupt(*_: object) -> None:
         if not interrupted:

@@ -68,7 +68,7 @@ class MemberCase(Generic[M]):
             if poll.requests:
                 (request,) = poll.requests
                 assert request.request_type is kind, request
-                message: Any = request.build(kind.max_version)  # type: ignore[attr-defined]
+                message: Any = request.build(kind.max_version)
                 return request, message
             assert poll.deadline != NEVER, f"nothing is ever sent in {self.member.state}"
             self.now = max(self.now, poll.deadline)

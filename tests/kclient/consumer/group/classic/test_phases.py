@@ -86,7 +86,7 @@ REFUSED = [
 
 def _name(value: object) -> str:
     assert isinstance(value, Phase | PhaseEvent)
-    return value.value.replace(" ", "-")
+    return str(value.value).replace(" ", "-")
 
 
 @pytest.mark.parametrize(

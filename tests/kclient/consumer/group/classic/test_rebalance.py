@@ -324,7 +324,7 @@ def test_assignor_error_is_raised_again_when_the_member_has_joined_again_by_itse
     assignor.assign_error = CommitFailedError("an assignor's own")
     case.coordination.enforce_rebalance("")
     case.poll_until(lambda: "join" in case.did)
-    turned_away = []
+    turned_away: list[HeartbeatResponse] = []
 
     def turn_away_once(answer: Answer, request: Message, version: int) -> Message | Later | Gone | None:
         response = answer(request, version)

@@ -14,6 +14,7 @@ from kclient.errors import (
     MaxPollExceeded,
 )
 from tests.kclient.consumer.group.consumer_protocol.member_case import Case, State, T
+from tests.support.typed import reread
 
 
 @pytest.mark.parametrize(
@@ -34,12 +35,12 @@ def test_how_a_member_leaves(instance_id: str | None, tell: bool, epoch: int | N
         (request,) = requests
         message: Any = request.build(1)
         assert (message.member_epoch, message.instance_id, message.topic_partitions) == (epoch, instance_id, None)
-        assert case.state is State.LEAVING
+        assert reread(case.state) is State.LEAVING
         assert case.sent() is None
         assert not done.done()
         case.answer(request=request, epoch=epoch)
     assert done.done()
-    assert case.state is State.UNSUBSCRIBED
+    assert reread(case.state) is State.UNSUBSCRIBED
     assert case.member.generation_now() is None
 
 
@@ -103,9 +104,9 @@ def test_member_whose_application_is_too_slow_leaves_and_joins_with_its_next_cal
     assert case.sent() is None
     case.interval.polled(case.now)
     case.subscribe("t")
-    assert case.state is State.JOINING
+    assert reread(case.state) is State.JOINING
     case.answer(errors.UnknownMemberIdError.code, request=request)
-    assert case.state is State.JOINING, "how leaving went is of no concern any more"
+    assert reread(case.state) is State.JOINING, "how leaving went is of no concern any more"
     assert case.next_heartbeat()[1].member_epoch == 0
 
 

@@ -285,7 +285,9 @@ def test_the_page_ends_with_the_broker_and_its_pending_requests(kafka: RefBroker
     host, port = re.fullmatch(r"http://([^:]+):(\d+)/metrics", page.url).groups()  # type: ignore[union-attr]
     with socket.create_connection((host, int(port)), timeout=ANSWER) as silent:
         kafka.wait_for(lambda _: page.__aexit__(None, None, None))
-        assert silent.recv(1) == b""
+        # A connection that was still in the backlog is reset.
+        with contextlib.suppress(ConnectionResetError):
+            assert silent.recv(1) == b""
 
 
 def test_run_serves_the_page_and_says_where(tmp_path: Path) -> None:

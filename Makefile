@@ -14,6 +14,9 @@ PYTEST := $(BIN)/python -m pytest
 # Whatever changes the compiled modules or the metadata asks for a new install.
 SOURCES := pyproject.toml setup.py $(shell find kclient -name '_*.pyx' -o -name '*.pxd')
 
+# The tests start hundreds of processes, and without bytecode each would compile kclient.
+export PYTHONDONTWRITEBYTECODE :=
+
 .DEFAULT_GOAL := help
 .PHONY: help demo demo-spark examples test test-sim lint format types contracts cycles check bench bench-compare \
         bench-spark interop nightly spark fuzz soak docs clean

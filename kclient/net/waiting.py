@@ -8,6 +8,7 @@ wait in the main thread is interrupted by Ctrl-C. Elsewhere: what is waited for,
 from __future__ import annotations
 
 import asyncio
+import sys
 import threading
 from collections import deque
 from collections.abc import Callable
@@ -18,12 +19,6 @@ import anyio
 import anyio.lowlevel
 
 from kclient.errors import KafkaTimeoutError
-
-trio: Any = None
-try:
-    import trio
-except ImportError:  # it is optional, and without it nobody can be inside one of its loops
-    pass
 
 T = TypeVar("T")
 
@@ -107,6 +102,8 @@ class LoopBridge:
         self._posted: deque[Callable[[], None]] = deque()
         self._wake_pending = False
         self._asyncio: asyncio.AbstractEventLoop | None = None
+        # Inside one of trio's loops trio has been imported; elsewhere importing it would only cost time.
+        trio: Any = sys.modules.get("trio")
         if trio is not None and trio.lowlevel.in_trio_run():
             self._run_soon: Callable[..., Any] = trio.lowlevel.current_trio_token().run_sync_soon
             self._loop_is_over: type[Exception] = trio.RunFinishedError

@@ -25,7 +25,7 @@ import pytest
 from tests.sim.transaction_runs import Run
 
 FIRST = int(os.environ.get("KCLIENT_TEST_SEED", "0"))
-ROUNDS = int(os.environ.get("KCLIENT_SIM_ROUNDS", "200"))
+ROUNDS = int(os.environ.get("KCLIENT_SIM_ROUNDS", "100"))
 PARTS = max(ROUNDS // 10, 1)
 
 

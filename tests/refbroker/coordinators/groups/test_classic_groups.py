@@ -212,6 +212,17 @@ def test_the_initial_delay_ends_with_the_rebalance_timeout_however_many_come() -
     assert len(answers[0].members) == 5
 
 
+def test_each_new_member_extends_the_initial_delay_up_to_the_rebalance_timeout() -> None:
+    groups = Groups(initial_rebalance_delay_ms=DELAY_MS)
+    _, answers = groups.join_new(rebalance_timeout_ms=4 * DELAY_MS)
+    for delays in range(3):
+        groups.join_new(rebalance_timeout_ms=4 * DELAY_MS)
+        groups.pass_time(DELAY_MS)
+        assert not answers, f"answered after {delays + 1} delays"
+    groups.pass_time(DELAY_MS)
+    assert len(answers[0].members) == 4
+
+
 def test_a_member_that_does_not_join_again_in_time_is_out() -> None:
     groups, (leader, follower) = stable()
     _, answers = groups.join_new()
@@ -287,6 +298,13 @@ def test_an_id_that_nobody_joins_with_is_forgotten() -> None:
     assert groups.join(told.member_id)[0].error_code == UNKNOWN_MEMBER
 
 
+def test_an_id_that_leaves_before_it_has_joined_is_forgotten() -> None:
+    groups, _ = stable()
+    [told] = groups.join()
+    assert groups.leave((told.member_id, None)).members[0].error_code == 0
+    assert groups.join(told.member_id)[0].error_code == UNKNOWN_MEMBER
+
+
 def test_a_new_member_that_waits_too_long_is_told_to_join_again() -> None:
     groups, (leader, follower) = stable()
     _, answers = groups.join_new(rebalance_timeout_ms=1_000_000)
@@ -340,6 +358,16 @@ def test_after_the_limit_was_lowered_the_last_to_join_again_are_out() -> None:
     answers = [again.join(member) for member in members]
     again.pass_time(REBALANCE_MS)
     assert [_code(each) for each in answers] == [0, 0, FULL]
+
+
+def test_a_group_that_is_as_large_as_allowed_is_loaded_without_a_rebalance() -> None:
+    groups, members = stable(2)
+    record = groups.written[-1].value
+    assert isinstance(record, GroupMetadataValue)
+    again = Groups(max_size=2)
+    again.groups[GROUP] = ClassicGroup.from_record(GROUP, record, again.now)
+    again.classic.on_loaded(again.group)
+    assert [again.heartbeat(member, 1) for member in members] == [0, 0]
 
 
 # The vote

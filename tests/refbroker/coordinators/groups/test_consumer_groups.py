@@ -256,6 +256,22 @@ def test_a_changed_subscription_changes_the_assignment() -> None:
     assert groups.settle() == {"a": {"u": [0, 1]}, "b": {"t": [0, 1, 2, 3]}}
 
 
+def test_a_member_that_is_giving_up_partitions_gives_up_a_topic_that_it_leaves_too() -> None:
+    groups = with_topic()
+    groups.create("u", 2)
+    groups.join("a", "t", "u")
+    groups.pass_time(INTERVAL_MS)
+    groups.join("b", "t")
+    owned = {"t": [0, 1, 2, 3], "u": [0, 1]}
+    groups.beat("a", 2, owned)
+    assert groups.group.members["a"].state is MemberState.UNREVOKED_PARTITIONS
+    assert "u" in groups.assigned()["a"]
+    told = groups.beat("a", 2, owned, subscribed_topic_names=["t"])
+    assert "u" not in groups.assigned()["a"]
+    assert [one.topic_id for one in told.assignment.topic_partitions] == [groups.image.topics["t"].topic_id]
+    assert groups.group.members["a"].state is MemberState.UNREVOKED_PARTITIONS
+
+
 def test_a_topic_that_appears_grows_or_goes_counts_the_epoch_up() -> None:
     groups = Consumers()
     assert groups.join("a", "t").assignment.topic_partitions == []
@@ -323,6 +339,46 @@ def test_a_pattern_matches_whole_names_and_new_topics_join_by_themselves() -> No
     assert groups.group.patterns == {}
     assert any(isinstance(one.key, ConsumerGroupRegularExpressionKey) and one.value is None for one in groups.written)
     assert groups.settle() == {"a": {"my-orders-1": [0]}}
+
+
+def test_a_pattern_is_resolved_again_after_ten_seconds_at_the_earliest() -> None:
+    pytest.importorskip("re2")
+    groups = with_topic()
+    groups.join("a", subscribed_topic_regex="t.*")
+    groups.pass_time(0)
+    resolved_ms = groups.now_ms
+    groups.create("t2", 1)
+    while groups.now_ms < resolved_ms + 10_000:
+        groups.pass_time(5_000)
+        groups.settle()
+        assert groups.group.patterns["t.*"].topics == {"t"}
+    groups.pass_time(1)
+    groups.settle()
+    assert groups.group.patterns["t.*"].topics == {"t", "t2"}
+
+
+def test_a_pattern_that_matches_what_it_did_before_begins_no_rebalance() -> None:
+    pytest.importorskip("re2")
+    groups = with_topic()
+    groups.join("a", subscribed_topic_regex="t")
+    groups.pass_time(0)
+    groups.settle()
+    epoch, resolved_ms = groups.group.epoch, groups.group.patterns["t"].timestamp_ms
+    groups.create("other", 1)
+    groups.pass_time(10_001)
+    groups.settle()
+    groups.pass_time(0)
+    assert groups.group.patterns["t"].timestamp_ms > resolved_ms
+    assert groups.group.epoch == epoch
+
+
+def test_a_pattern_that_matches_topics_known_by_name_begins_a_rebalance() -> None:
+    pytest.importorskip("re2")
+    groups = with_topic(assignment_interval_ms=0)
+    groups.join("a", "t")
+    groups.join("b", subscribed_topic_regex="t")
+    groups.pass_time(0)
+    assert groups.settle() == {"a": {"t": [0, 1]}, "b": {"t": [2, 3]}}
 
 
 def test_a_pattern_goes_with_its_last_member() -> None:

@@ -62,6 +62,9 @@ async def test_a_round_cleans_every_log_that_is_due_and_no_other(store: Store) -
     assert stats.last_run_ms == START_MS
     assert stats.last_pass is not None
     assert stats.last_pass.map_keys == 1
+    # Both logs have the same size, so that each pass counts half.
+    assert stats.bytes_read == 2 * (stats.last_pass.bytes_read + stats.last_pass.map_bytes_read) > 0
+    assert stats.bytes_written == 2 * stats.last_pass.bytes_written > 0
     assert stats.max_dirty_percent == 0
     await cleaner.clean_due()
     assert stats.passes == 2
@@ -79,6 +82,15 @@ async def test_a_log_waits_until_enough_of_it_is_dirty(store: Store) -> None:
     rewrite(log)
     await cleaner.clean_due()
     assert cleaner.stats.passes == 2
+
+
+async def test_the_dirty_ratio_of_the_dirtiest_log_is_reported(store: Store) -> None:
+    make_log(store, "clean")
+    cleaner = make_cleaner(store)
+    await cleaner.clean_due()
+    make_log(store, "dirty")
+    cleaner.look()
+    assert cleaner.stats.max_dirty_percent == 100
 
 
 async def test_the_metadata_log_is_never_compacted(store: Store) -> None:

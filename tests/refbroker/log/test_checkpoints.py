@@ -11,6 +11,7 @@ from kclient.errors import InconsistentClusterIdError, KafkaStorageError
 from refbroker.log import Files
 from refbroker.log import checkpoints as cp
 from refbroker.log.leader_epochs import LeaderEpochCache
+from refbroker.log.offset_checkpoints import OffsetCheckpoints
 
 FILES = Files(durable=False)
 
@@ -30,6 +31,14 @@ def test_a_damaged_checkpoint_is_refused_by_name(tmp_path: Path, text: str) -> N
     (tmp_path / "c").write_text(text)
     with pytest.raises(KafkaStorageError, match=str(tmp_path / "c")):
         cp.read_offsets(FILES, tmp_path / "c")
+
+
+@pytest.mark.parametrize("name", [cp.RECOVERY_POINTS, cp.LOG_START_OFFSETS, cp.CLEANER_OFFSETS])
+def test_whether_all_checkpoints_could_be_read_is_told(tmp_path: Path, name: str) -> None:
+    cp.write_offsets(FILES, tmp_path / name, {("orders", 0): 7})
+    assert OffsetCheckpoints(FILES, tmp_path).read()
+    (tmp_path / name).write_text("0\n2\norders 0 1\n")
+    assert not OffsetCheckpoints(FILES, tmp_path).read()
 
 
 @pytest.mark.parametrize("text", [None, ""])

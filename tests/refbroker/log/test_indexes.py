@@ -114,6 +114,9 @@ OFFSETS = {
     "zeros behind the entries": struct.pack(">iiii", 4, 100, 0, 0),
     "a position that is not in the file": struct.pack(">iiii", 4, 100, 8, 1000),
     "an offset of the next segment": struct.pack(">iiii", 4, 100, 90, 200),
+    "an offset that comes twice": struct.pack(">iiii", 4, 100, 4, 200),
+    "a position that comes twice": struct.pack(">iiii", 4, 100, 8, 100),
+    "a position before the file": struct.pack(">ii", 4, -1),
     "an offset before the segment": struct.pack(">ii", -3, 100),
     "text": b"no index",
 }
@@ -144,6 +147,8 @@ def test_indexes_are_recognised_as_what_they_are(tmp_path: Path) -> None:
     assert offset_index(tmp_path / "i", active=False).is_sane(1000, 90)
     assert time_index(tmp_path / "t", active=False).is_sane(90)
     assert offset_index(tmp_path / "empty", active=False).is_sane(0, None)
+    (tmp_path / "first").write_bytes(struct.pack(">ii", 0, 0))
+    assert offset_index(tmp_path / "first", active=False).is_sane(1, None)
 
 
 def test_no_batch_before_a_position_reaches_the_offset_of_the_next_entry(tmp_path: Path) -> None:

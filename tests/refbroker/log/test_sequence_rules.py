@@ -129,7 +129,7 @@ RULES: list[tuple[str, list[Batch | Marker], Batch | Marker, object]] = [
     ("a new epoch forgets it", [Batch(0, verified=1, refused=True)], Batch(5, 1, verified=1), STORED),
     ("the lowest counts", [Batch(3, verified=1, refused=True), Batch(2, verified=1, refused=True)],
      Batch(3, verified=1), OUT_OF_ORDER),
-    ("a marker ends it", [*OPEN, Batch(1, verified=1, refused=True), Marker()], Batch(1, verified=1), STORED),
+    ("a marker ends it", [*OPEN, Marker(), Batch(0, verified=1, refused=True), Marker()], Batch(1, verified=1), STORED),
     ("for a producer without records here, too", [Batch(0, verified=1, refused=True), Marker()], Batch(0, verified=1),
      STORED),
     ("of the next transaction it does not", [*OPEN_2, Batch(0, 1, verified=2, refused=True), Marker(1, version=2)],

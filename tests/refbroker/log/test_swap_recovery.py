@@ -140,6 +140,17 @@ def test_several_swap_files_of_a_split_are_taken_only_when_all_are_finished(room
     assert room.start() == room.dirty
 
 
+def test_what_belonged_to_any_of_several_finished_segments_is_removed(room: Room) -> None:
+    stale = room.store.path / f"{0:020d}.txnindex"
+    stale.write_bytes(b"of the segment that was split")
+    for kind in KINDS:
+        for base in (0, 10):
+            shutil.copy(room.old / f"{base:020d}.{kind}", room.store.path / f"{base:020d}.{kind}.swap")
+    finish_swaps(room.store.disk, room.store.path)
+    assert not stale.exists()
+    assert room.start() == room.dirty
+
+
 def test_a_start_that_dies_at_any_operation_can_be_repeated(room: Room, rng: random.Random) -> None:
     for after in range(200):
         room.place("old")

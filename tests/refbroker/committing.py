@@ -68,7 +68,7 @@ class GroupHarness(Harness):
         topics: dict[str | UUID, OffsetCommitRequest.OffsetCommitRequestTopic] = {}
         for (topic, partition), offset in offsets.items():
             named = {"name": topic} if isinstance(topic, str) else {"topic_id": topic}
-            one = topics.setdefault(topic, OffsetCommitRequest.OffsetCommitRequestTopic(**named))  # type: ignore[arg-type]
+            one = topics.setdefault(topic, OffsetCommitRequest.OffsetCommitRequestTopic(**named))
             one.partitions.append(
                 OffsetCommitRequest.OffsetCommitRequestPartition(
                     partition_index=partition,
@@ -104,7 +104,7 @@ class GroupHarness(Harness):
             new = None if topics is None else [
                 one.OffsetFetchRequestTopics(
                     **({"name": topic} if isinstance(topic, str) else {"topic_id": topic}), partition_indexes=numbers
-                )  # type: ignore[arg-type]
+                )
                 for topic, numbers in topics.items()
             ]  # fmt: skip
             wanted = one.OffsetFetchRequestGroup(group_id=group, topics=new)

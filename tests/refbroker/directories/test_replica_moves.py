@@ -7,6 +7,7 @@ import dataclasses
 import shutil
 import threading
 from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -84,7 +85,7 @@ class Hold:
             original(future, records)
 
         monkeypatch.setattr(replica_moves, "_copy", copy)
-        self._restore = lambda: monkeypatch.setattr(replica_moves, "_copy", original)
+        self._restore = partial(monkeypatch.setattr, replica_moves, "_copy", original)
 
     def release(self) -> None:
         self._restore()

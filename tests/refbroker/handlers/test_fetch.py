@@ -24,7 +24,7 @@ from tests.support.broker_harness import Harness
 HUGE = 1 << 30
 
 
-def want(topic_id: UUID, *partitions: int, offset: int = 0, max_bytes: int = HUGE, **more: int) -> Any:
+def want(topic_id: UUID, *partitions: int, offset: int = 0, max_bytes: int = HUGE, **more: Any) -> Any:
     return FetchRequest.FetchTopic(
         topic_id=topic_id,
         partitions=[

@@ -167,7 +167,7 @@ async def test_what_clients_may_not_write(harness: Harness) -> None:
 
 
 @pytest.mark.parametrize("whose", [{"producer_id": -1}, {"producer_epoch": -1}])
-async def test_nobody_has_no_markers(harness: Harness, whose: dict[str, int]) -> None:
+async def test_nobody_has_no_markers(harness: Harness, whose: dict[str, Any]) -> None:
     one = producer(harness)
     assert one.mark(("t", 0), ("none", 0), **whose) == [UNKNOWN_SERVER_ERROR, UNKNOWN_TOPIC_OR_PARTITION]
     assert stable(harness) == (0, 0)

@@ -17,8 +17,9 @@ import pytest
 from kclient.errors import KafkaStorageError
 from kclient.records import ABORT, COMMIT, BatchBuilder, control_batch, read_batches
 from refbroker.log import LogConfig, LogManager, Origin, PartitionLog, spare_files
+from refbroker.runtime.clock import Clock
 from refbroker.testing.simulated_disk import SimulatedDisk
-from tests.support.stores import START_MS, TOPIC_ID, Clock
+from tests.support.stores import START_MS, TOPIC_ID
 
 FAILURES = int(os.environ.get("KCLIENT_POWER_FAILURES", "60"))
 FAILURES_PER_LOG = 6
@@ -65,7 +66,8 @@ class Model:
         return {producer: offset for producer, offset in found.items() if offset not in self.deleted}
 
     def aborted(self) -> list[tuple[int, int, int]]:
-        open_, found = {}, []
+        open_: dict[int, int] = {}
+        found = []
         for offset, _, producer, _, kind in self.batches:
             if kind == "transactional":
                 open_.setdefault(producer, offset)

@@ -27,8 +27,8 @@ def test_everything_is_found_again(store: Store, clean: bool) -> None:
     fill(log)
     log.delete_records(33)
     before, segments, epochs = read_all(log), log.segments.base_offsets, log.epochs.entries
-    if not clean:
-        store.manager and store.manager.checkpoint()
+    if not clean and store.manager:
+        store.manager.checkpoint()
     log = store.reopened(clean=clean)
     assert (log.log_start_offset, log.log_end_offset, log.high_watermark) == (33, 300, 300)
     assert (log.segments.base_offsets, log.epochs.entries) == (segments, epochs)

@@ -5,6 +5,7 @@ Each rule once more after a crash of the broker, which must not have forgotten w
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import pytest
@@ -27,7 +28,8 @@ STORED = "stored"
 OUT_OF_ORDER, OLD_EPOCH, NO_TRANSACTION = OutOfOrderSequenceError, InvalidProducerEpochError, InvalidTxnStateError
 
 
-class Batch(NamedTuple):
+@dataclass(frozen=True)
+class Batch:
     """A batch.
 
     Attributes:
@@ -76,10 +78,10 @@ def apply(log: PartitionLog, step: Batch | Marker) -> AppendResult | None:
     return log.append(data, leader_epoch=0, now_ms=START_MS, verified=bool(step.verified))
 
 
-SEVEN = [Batch(number) for number in range(7)]
+SEVEN: list[Batch | Marker] = [Batch(number) for number in range(7)]
 # Offset 0: its only record.
-OPEN = [Batch(0, verified=1)]
-OPEN_2 = [Batch(0, verified=2)]
+OPEN: list[Batch | Marker] = [Batch(0, verified=1)]
+OPEN_2: list[Batch | Marker] = [Batch(0, verified=2)]
 
 # What is known, what comes, and what becomes of it: STORED, the offset of the batch that it repeats, or the error.
 RULES: list[tuple[str, list[Batch | Marker], Batch | Marker, object]] = [

@@ -17,8 +17,9 @@ from kclient.errors import KafkaStorageError
 from refbroker.log import Files, LogManager, PartitionLog, spare_files
 from refbroker.log.files import OpenFile
 from refbroker.log.spare_files import SpareFiles
+from refbroker.runtime.clock import Clock
 from refbroker.testing.simulated_disk import SimulatedDisk
-from tests.support.stores import SMALL, START_MS, TOPIC_ID, Clock, append, read_all
+from tests.support.stores import SMALL, START_MS, TOPIC_ID, append, read_all
 
 FEW = 4
 
@@ -141,11 +142,11 @@ def test_logs_that_rest_have_one_open_file_each_and_lose_nothing(tmp_path: Path)
 
     manager = open_logs(files, tmp_path)
     for number in range(10):
-        log = manager.get("t", number)
-        assert log is not None
-        check(log, 240)
-        fill(log, 40)
-        check(log, 320)
+        opened = manager.get("t", number)
+        assert opened is not None
+        check(opened, 240)
+        fill(opened, 40)
+        check(opened, 320)
     assert len(files.open_paths) <= lock + active + FEW
     manager.abandon()
 

@@ -243,7 +243,7 @@ def test_a_disk_that_fills_up_leaves_nothing_half_written(tmp_path: Path) -> Non
 
 
 async def test_one_is_taken_when_there_are_enough_bytes_of_new_records(tmp_path: Path) -> None:
-    harness = Harness(tmp_path / "data", **{"metadata.log.max.record.bytes.between.snapshots": "1000"})
+    harness = Harness(tmp_path / "data", metadata_log_max_record_bytes_between_snapshots="1000")
     metadata = harness.broker.metadata
     await metadata.take_snapshot_if_due()
     assert names(harness) == []
@@ -273,7 +273,7 @@ async def test_one_is_taken_after_a_while_if_there_is_something_new(harness: Har
 
 
 async def test_an_interval_of_0_takes_none_by_time(tmp_path: Path) -> None:
-    harness = Harness(tmp_path / "data", **{"metadata.log.max.snapshot.interval.ms": "0"})
+    harness = Harness(tmp_path / "data", metadata_log_max_snapshot_interval_ms="0")
     harness.clock.step(10**10)
     await harness.broker.metadata.take_snapshot_if_due()
     assert names(harness) == []
@@ -398,8 +398,8 @@ async def grow(harness: Harness, topics: str) -> list[str]:
 
 @pytest.mark.parametrize("setting", ["bytes", "ms"])
 async def test_old_snapshots_and_the_log_before_the_next_one_go(tmp_path: Path, setting: str) -> None:
-    limit = {"bytes": "2500", "ms": "2500"}[setting]
-    harness = Harness(tmp_path / "data", **{f"metadata.max.retention.{setting}": limit})
+    limit: dict[str, Any] = {f"metadata_max_retention_{setting}": "2500"}
+    harness = Harness(tmp_path / "data", **limit)
     made = await grow(harness, "abcd")
     harness.broker.metadata.clean_snapshots()
     log = metadata_log(harness)
@@ -422,7 +422,7 @@ async def test_old_snapshots_and_the_log_before_the_next_one_go(tmp_path: Path, 
 
 
 async def test_the_newest_snapshot_stays_however_little_is_allowed(tmp_path: Path) -> None:
-    harness = Harness(tmp_path / "data", **{"metadata.max.retention.bytes": "0", "metadata.max.retention.ms": "0"})
+    harness = Harness(tmp_path / "data", metadata_max_retention_bytes="0", metadata_max_retention_ms="0")
     made = await grow(harness, "abc")
     harness.clock.step(10**9)
     harness.broker.metadata.clean_snapshots()
@@ -433,7 +433,7 @@ async def test_the_newest_snapshot_stays_however_little_is_allowed(tmp_path: Pat
 
 
 async def test_without_limits_everything_stays(tmp_path: Path) -> None:
-    harness = Harness(tmp_path / "data", **{"metadata.max.retention.bytes": "-1", "metadata.max.retention.ms": "-1"})
+    harness = Harness(tmp_path / "data", metadata_max_retention_bytes="-1", metadata_max_retention_ms="-1")
     made = await grow(harness, "abc")
     harness.clock.step(10**12)
     harness.broker.metadata.clean_snapshots()

@@ -214,7 +214,7 @@ async def test_the_log_of_a_formatted_directory_begins_with_what_formatting_left
     ]
     (tmp_path / "data").mkdir()
     write_bootstrap(FILES, tmp_path / "data", [*levels, scram], START_MS)
-    harness = Harness(tmp_path / "data", **{"min.insync.replicas": "2"})
+    harness = Harness(tmp_path / "data", min_insync_replicas="2")
     image = harness.broker.metadata.image
     assert image.features == {"metadata.version": 27, "eligible.leader.replicas.version": 1}
     assert list(image.scram) == [(1, "alice")]

@@ -204,7 +204,7 @@ def test_close_waits_for_a_request_that_is_being_handled() -> None:
 
     def refuses_connections() -> bool:
         with socket.socket() as other:
-            return other.connect_ex((LOOPBACK, server.port)) != 0
+            return other.connect_ex((LOOPBACK, closing.port)) != 0
 
     def slow(request: HttpRequest) -> HttpResponse:
         entered.set()
@@ -212,12 +212,12 @@ def test_close_waits_for_a_request_that_is_being_handled() -> None:
         # A close that does not wait for this request returns within this time; one that waits never does.
         return json_response({"closed": closed.wait(0.3)})
 
-    server = HttpServer(LOOPBACK, 0, {("GET", "/slow"): slow})
-    server.start()
-    client = threading.Thread(target=lambda: answers.append(ask(server, "GET", "/slow")))
+    closing = HttpServer(LOOPBACK, 0, {("GET", "/slow"): slow})
+    closing.start()
+    client = threading.Thread(target=lambda: answers.append(ask(closing, "GET", "/slow")))
     client.start()
     assert entered.wait(10)
-    server.close()
+    closing.close()
     closed.set()
     client.join(10)
     assert answers == [(200, {"closed": False})]

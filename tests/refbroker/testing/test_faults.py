@@ -28,6 +28,7 @@ from refbroker.testing.faults.error_answers import has_codes, has_codes_of_topic
 from refbroker.testing.faults.injection import Exchange
 from refbroker.testing.faults.naming import PARTITION_FIELDS, Covers, named, select
 from tests.support.broker_harness import Harness, batch, produce_request
+from tests.support.typed import must
 
 CODE = errors.NotLeaderOrFollowerError.code
 assert CODE is not None
@@ -51,7 +52,8 @@ def sample(kind: type[Struct], version: int, topic: UUID) -> Any:
             elif element.struct is not None:
                 made = [sample(element.struct, version, topic)]
             else:
-                made = {"string": [f"{field.name} 0"], "int32": [3]}.get(element.name, [])
+                values: dict[str, list[Any]] = {"string": [f"{field.name} 0"], "int32": [3]}
+                made = values.get(element.name, [])
                 if field.name.endswith("topic_names"):
                     made = list(IDS.values())
             setattr(value, field.name, made)
@@ -425,7 +427,7 @@ async def test_an_unsupported_version_is_told_in_the_oldest_form(harness: Harnes
     _, waiting = harness.dispatcher.handle(harness.connection, memoryview(frame)[4:])
     assert isinstance(waiting, Waiting)
     await asyncio.wait([waiting.future])
-    answer = ApiVersionsResponse.decode(b"".join(waiting.encode())[8:], 0)
+    answer = ApiVersionsResponse.decode(b"".join(must(waiting.encode()))[8:], 0)
     assert (answer.error_code, [one.api_key for one in answer.api_keys]) == (35, [18])
 
 

@@ -181,9 +181,10 @@ class Consumers:
 
     def join(self, member_id: str, *topics: str, **fields: Any) -> Any:
         """The answer to a member that joins."""
-        names = {} if "subscribed_topic_regex" in fields else {"subscribed_topic_names": list(topics)}
+        if "subscribed_topic_regex" not in fields:
+            fields["subscribed_topic_names"] = list(topics)
         fields.setdefault("rebalance_timeout_ms", REBALANCE_MS)
-        return self.beat(member_id, 0, {}, **names, **fields)
+        return self.beat(member_id, 0, {}, **fields)
 
     def leave(self, member_id: str, epoch: int = -1, **fields: Any) -> Any:
         return self.beat(member_id, epoch, **fields)

@@ -386,7 +386,7 @@ def test_subscriptions_of_consumers_are_known_and_those_of_others_are_not() -> N
     subscription = encode_versioned(ConsumerProtocolSubscription(topics=["t", "u"]), 3)
     groups.join_new(metadata=subscription)
     groups.pass_time(0)
-    assert groups.group.subscribed_topics == {"t", "u"}
+    assert groups.group.subscribed_topics == frozenset({"t", "u"})
     assert groups.group.is_subscribed_to("t")
     assert not groups.group.is_subscribed_to("v")
     damaged = Groups(initial_rebalance_delay_ms=0)

@@ -32,6 +32,7 @@ from refbroker.coordinators.groups.consumer.states import (
     MemberState,
 )
 from tests.refbroker.coordinators.groups.consumers import GROUP, INTERVAL_MS, REBALANCE_MS, SESSION_MS, Consumers
+from tests.support.typed import reread
 
 
 def with_topic(partitions: int = 4, **settings: Any) -> Consumers:
@@ -90,7 +91,7 @@ def test_a_partition_goes_to_the_next_member_only_when_the_former_has_given_it_u
     assert groups.group.state is ConsumerGroupState.RECONCILING
     assert groups.beat("a", 2, {"t": [0, 1]}).member_epoch == 3
     assert groups.beat("b", 3, {}).assignment.topic_partitions[0].partitions == [2, 3]
-    assert groups.group.state is ConsumerGroupState.STABLE
+    assert reread(groups.group.state) is ConsumerGroupState.STABLE
 
 
 def test_a_target_stays_for_the_interval_and_a_later_heartbeat_makes_the_next() -> None:

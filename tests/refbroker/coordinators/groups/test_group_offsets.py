@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -114,7 +115,7 @@ async def test_a_generation_of_a_group_that_is_not_there(
 
 async def test_only_members_of_this_generation_may_commit(groups: GroupHarness) -> None:
     member, generation = await groups.join(topics=["t"])
-    mine = {"member_id": member, "generation_id_or_member_epoch": generation}
+    mine: dict[str, Any] = {"member_id": member, "generation_id_or_member_epoch": generation}
     assert groups.commit({("t", 0): 1}, **mine) == {("t", 0): errors.RebalanceInProgressError.code}
     await groups.sync(member, generation)
     assert groups.commit({("t", 0): 2}, **mine) == {("t", 0): NONE}
@@ -125,7 +126,7 @@ async def test_only_members_of_this_generation_may_commit(groups: GroupHarness) 
         ({"member_id": member, "generation_id_or_member_epoch": generation - 1}, errors.IllegalGenerationError),
         ({**mine, "group_instance_id": "i"}, errors.UnknownMemberIdError),
     ]:
-        assert groups.commit({("t", 0): 3}, **fields) == {("t", 0): error.code}, fields  # type: ignore[arg-type]
+        assert groups.commit({("t", 0): 3}, **fields) == {("t", 0): error.code}, fields
     assert groups.committed() == {("t", 0): 2}
 
 
@@ -232,8 +233,9 @@ async def test_offsets_of_an_open_transaction_are_unstable_before_and_after_a_re
     groups.commit({("t", 0): 1, ("t", 1): 2})
     write_in_transaction(groups, 5)
     unstable = (-1, -1, "", errors.UnstableOffsetCommitError.code)
+    chosen: list[dict[str | UUID, list[int]] | None] = [{"t": [0, 1]}, None]
     for _ in range(2):
-        for topics in ({"t": [0, 1]}, None):
+        for topics in chosen:
             assert groups.fetch(topics, require_stable=True) == {("t", 0): unstable, ("t", 1): (2, -1, "", 0)}
             assert groups.fetch(topics) == {("t", 0): (1, -1, "", 0), ("t", 1): (2, -1, "", 0)}
         await groups.restarted(clean=False)

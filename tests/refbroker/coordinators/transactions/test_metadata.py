@@ -122,7 +122,7 @@ def test_a_transaction_begins_with_its_first_partition() -> None:
     assert (more.start_timestamp_ms, more.last_update_timestamp_ms) == (3, 9)
     assert more.partitions == ONGOING.partitions | {("c", 0)}
     again = more.prepared(E.COMMIT, 10, 2).completed(11).with_partitions([("d", 0)], 12, 2)
-    assert (again.start_timestamp_ms, again.partitions) == (12, {("d", 0)})
+    assert (again.start_timestamp_ms, again.partitions) == (12, frozenset({("d", 0)}))
 
 
 @pytest.mark.parametrize(("version", "epochs"), [(0, (5, 3)), (2, (6, 5))])

@@ -7,6 +7,7 @@ just after, when nobody has heard of it. The producer sends what was not answere
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -103,13 +104,14 @@ def committed_offset(broker: TransactionHarness) -> int:
 
 async def transact(broker: TransactionHarness, *, commit: bool) -> Identity:
     """One transaction: records in two partitions, an offset of a group, and its end; what the producer has then."""
+    who: Identity
+    after: Identity
     error, who = await until_answered(broker, broker.init)
     assert error == 0
     for partition in (0, 1):
         if broker.version < 2:
-            assert await until_answered(broker, lambda number=partition: broker.add(who, [(DATA, number)])) == [0]
-        write = lambda number=partition: broker.write(who, b"value", partition=number)  # noqa: E731
-        assert await until_answered(broker, write) == 0
+            assert await until_answered(broker, partial(broker.add, who, [(DATA, partition)])) == [0]
+        assert await until_answered(broker, partial(broker.write, who, b"value", partition=partition)) == 0
     if broker.version < 2:
         assert await until_answered(broker, lambda: broker.add_offsets(who)) == 0
     assert await until_answered(broker, lambda: commit_offset(broker, who, 41)) == 0

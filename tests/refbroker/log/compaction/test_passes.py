@@ -97,7 +97,7 @@ def test_a_map_that_is_full_ends_the_pass_and_the_next_one_goes_on_there(
     fill(log, rng, 150, keys=30)
     log.roll()
     before, end = latest(records(log)), log.log_end_offset
-    ends = []
+    ends: list[int] = []
     while not ends or ends[-1] < end:
         stats = clean(store, log, keys=7)
         assert stats.map_keys <= 7

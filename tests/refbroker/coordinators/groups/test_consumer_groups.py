@@ -17,6 +17,7 @@ from kclient.errors import (
 )
 from kclient.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from kclient.protocol.messages.records.consumer_offsets import (
+    ConsumerGroupCurrentMemberAssignmentValue,
     ConsumerGroupMetadataKey,
     ConsumerGroupPartitionMetadataKey,
     ConsumerGroupPartitionMetadataValue,
@@ -257,6 +258,15 @@ def test_a_changed_subscription_changes_the_assignment() -> None:
     assert groups.settle() == {"a": {"u": [0, 1]}, "b": {"t": [0, 1, 2, 3]}}
 
 
+def test_a_topic_that_a_member_leaves_is_taken_away_before_the_next_target_is_due() -> None:
+    groups = with_topic()
+    groups.create("u", 2)
+    groups.join("a", "t", "u")
+    told = groups.beat("a", 2, {"t": [0, 1, 2, 3], "u": [0, 1]}, subscribed_topic_names=["t"])
+    assert (groups.group.epoch, groups.group.assignment_epoch) == (3, 2)
+    assert [one.topic_id for one in told.assignment.topic_partitions] == [groups.image.topics["t"].topic_id]
+
+
 def test_a_member_that_is_giving_up_partitions_gives_up_a_topic_that_it_leaves_too() -> None:
     groups = with_topic()
     groups.create("u", 2)
@@ -365,11 +375,13 @@ def test_a_pattern_that_matches_what_it_did_before_begins_no_rebalance() -> None
     groups.pass_time(0)
     groups.settle()
     epoch, resolved_ms = groups.group.epoch, groups.group.patterns["t"].timestamp_ms
+    rebalances = groups.stats.consumer_rebalances
     groups.create("other", 1)
     groups.pass_time(10_001)
     groups.settle()
     groups.pass_time(0)
     assert groups.group.patterns["t"].timestamp_ms > resolved_ms
+    assert groups.stats.consumer_rebalances == rebalances
     assert groups.group.epoch == epoch
 
 
@@ -378,7 +390,9 @@ def test_a_pattern_that_matches_topics_known_by_name_begins_a_rebalance() -> Non
     groups = with_topic(assignment_interval_ms=0)
     groups.join("a", "t")
     groups.join("b", subscribed_topic_regex="t")
+    epoch, rebalances = groups.group.epoch, groups.stats.consumer_rebalances
     groups.pass_time(0)
+    assert (groups.group.epoch, groups.stats.consumer_rebalances) == (epoch + 1, rebalances + 1)
     assert groups.settle() == {"a": {"t": [0, 1]}, "b": {"t": [2, 3]}}
 
 
@@ -426,6 +440,27 @@ def test_epochs_and_assignments_survive_a_restart() -> None:
         assert groups.beat(member_id, epochs[member_id], has, instance_id=instance).assignment is None
     groups.pass_time(SESSION_MS + 1)
     assert groups.group.is_empty
+
+
+def test_members_that_stay_silent_after_a_restart_are_out_when_a_session_is_over() -> None:
+    groups = two_members()
+    groups.restart()
+    groups.pass_time(SESSION_MS - 1)
+    assert list(groups.group.members) == ["a", "b"]
+    groups.pass_time(1)
+    assert groups.group.is_empty
+
+
+def test_partitions_that_brokers_before_4_3_assigned_are_held_since_the_epoch_of_the_member() -> None:
+    groups = two_members()
+    for record in groups.written:
+        if isinstance(record.value, ConsumerGroupCurrentMemberAssignmentValue):
+            for topic in (*record.value.assigned_partitions, *record.value.partitions_pending_revocation):
+                topic.assignment_epochs = None
+    groups.restart()
+    topic_id = groups.image.topics["t"].topic_id
+    assert groups.group.members["a"].assigned == {topic_id: {0: 3, 1: 3}}
+    assert groups.group.members["b"].assigned == {topic_id: {2: 3, 3: 3}}
 
 
 def test_a_revocation_goes_on_after_a_restart() -> None:
@@ -518,6 +553,7 @@ def test_commits_are_checked_against_the_epoch_in_which_a_partition_was_got() ->
     groups.leave("a")
     groups.leave("b")
     assert groups.group.check_commit("", -1, 2) is None
+    assert groups.code(lambda: groups.group.check_commit("", 0, 2)) == "UnknownMemberIdError"
 
 
 # Requests that make no sense

@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 
 from kclient.errors import UnknownServerError
-from kclient.protocol.consumer_protocol import ConsumerProtocolAssignment
+from kclient.protocol.consumer_protocol import ConsumerProtocolAssignment, decode_any_version
 from kclient.protocol.log_records import encode_versioned
 from kclient.protocol.messages.sync_group import SyncGroupRequest
 from refbroker.coordinators.groups.classic.states import GroupState
+from refbroker.coordinators.groups.consumer.migration import classic_assignment
 from refbroker.coordinators.groups.consumer.states import MemberState
 from tests.refbroker.coordinators.groups.consumers import GROUP, INTERVAL_MS, REBALANCE_MS, Consumers
 
@@ -94,6 +95,23 @@ def test_a_classic_group_goes_on_as_a_consumer_group_and_loses_nothing() -> None
     assert groups.assigned() == {"c-new-1": {"t": [0, 1]}, "b": {"t": [2, 3]}}
     assert groups.group.members["c-new-1"].classic is not None
     assert groups.classic_beat("c-new-1", 2) == 0
+
+
+def test_a_consumer_group_goes_on_from_the_generation_of_the_classic_one() -> None:
+    groups = classic_group()
+    assert groups.classic_join("c-new-1", "t").generation_id == 2
+    assert groups.join("b", "t").member_epoch == 3
+    assert groups.classic_beat("c-new-1", 2) == REBALANCE_IN_PROGRESS
+
+
+def test_a_classic_member_that_is_silent_from_the_change_of_its_group_on_is_out() -> None:
+    groups = classic_group()
+    groups.pass_time(5_000)
+    groups.join("b", "t")
+    groups.pass_time(9_999)
+    assert list(groups.group.members) == ["c-new-1", "b"]
+    groups.pass_time(1)
+    assert list(groups.group.members) == ["b"]
 
 
 def test_classic_members_that_wait_when_their_group_changes_join_again() -> None:
@@ -208,6 +226,20 @@ def test_a_classic_member_that_does_not_join_again_is_out() -> None:
     assert list(groups.group.members) == ["b", "c"]
 
 
+def test_a_classic_member_that_has_joined_again_stays() -> None:
+    groups = mixed_group()
+    groups.pass_time(INTERVAL_MS)
+    groups.join("c", "t")
+    assert groups.classic_beat("c-new-1", 2) == REBALANCE_IN_PROGRESS
+    generation = groups.classic_join("c-new-1", "t", owned={"t": [0]}).generation_id
+    groups.classic_sync("c-new-1", generation)
+    for _ in range(2 * REBALANCE_MS // 5_000):
+        groups.pass_time(5_000)
+        assert groups.classic_beat("c-new-1", generation) == 0
+        for member_id in ("b", "c"):
+            groups.beat(member_id, groups.group.members[member_id].epoch)
+
+
 def test_a_classic_member_that_does_not_ask_for_its_assignment_is_out() -> None:
     groups = Consumers(assignment_interval_ms=0)
     groups.create("t", 2)
@@ -220,6 +252,41 @@ def test_a_classic_member_that_does_not_ask_for_its_assignment_is_out() -> None:
         if joined.member_id in groups.group.members:
             groups.classic_beat(joined.member_id, 3)
     assert list(groups.group.members) == ["a"]
+
+
+def test_a_classic_member_that_asks_for_an_outdated_assignment_has_to_join_again() -> None:
+    groups = Consumers(assignment_interval_ms=0)
+    groups.create("t", 2)
+    groups.join("a", "t")
+    joined = groups.classic_join("", "t", version=3)
+    groups.join("c", "t")
+    assert groups.code(lambda: groups.classic_sync(joined.member_id, 3)) == "RebalanceInProgressError"
+    assert groups.classic_join(joined.member_id, "t", owned={}).generation_id == 4
+    assert groups.classic_sync(joined.member_id, 4) == {}
+
+
+@pytest.mark.parametrize("request_name", ["join", "sync"])
+def test_any_request_of_a_classic_member_begins_its_session_again(request_name: str) -> None:
+    groups = mixed_group()
+    groups.pass_time(9_999)
+    if request_name == "join":
+        groups.classic_join("c-new-1", "t", owned={"t": [0, 1]})
+    else:
+        groups.classic_sync("c-new-1", 2)
+    groups.pass_time(9_999)
+    assert "c-new-1" in groups.group.members
+    groups.pass_time(1)
+    assert "c-new-1" not in groups.group.members
+
+
+@pytest.mark.parametrize(("version", "answered"), [(-1, 0), (0, 0), (1, 1), (2, 2), (3, 3), (4, 3)])
+def test_an_assignment_has_the_version_of_the_subscription(version: int, answered: int) -> None:
+    groups = Consumers()
+    topic = groups.create("t", 1)
+    subscription = version.to_bytes(2, "big", signed=True)
+    told = classic_assignment({topic: {0}}, subscription, groups.topics)
+    assert int.from_bytes(told[:2], "big") == answered
+    assert decode_any_version(ConsumerProtocolAssignment, told).assigned_partitions[0].partitions == [0]
 
 
 def test_the_session_of_a_classic_member_is_its_own() -> None:

@@ -105,11 +105,12 @@ async def test_without_members_anybody_may_commit_who_claims_no_generation(group
     assert groups.list_groups() == {"g": ("", "Empty", "classic")}
 
 
+@pytest.mark.parametrize("generation", [0, 1])
 @pytest.mark.parametrize(("version", "error"), [(8, errors.IllegalGenerationError), (9, errors.GroupIdNotFoundError)])
 async def test_a_generation_of_a_group_that_is_not_there(
-    groups: GroupHarness, version: int, error: type[errors.BrokerError]
+    groups: GroupHarness, version: int, error: type[errors.BrokerError], generation: int
 ) -> None:
-    code = groups.commit({("t", 0): 1}, member_id="m", generation_id_or_member_epoch=1, version=version)
+    code = groups.commit({("t", 0): 1}, member_id="m", generation_id_or_member_epoch=generation, version=version)
     assert code == {("t", 0): error.code}
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable
+from functools import partial
 from types import ModuleType
 from typing import Any
 
@@ -24,9 +25,9 @@ from tests.support.twins import compiled_twin
 
 pytestmark = pytest.mark.fuzz
 
-compiled = compiled_twin()
-if compiled is None:
+if (twin_or_none := compiled_twin()) is None:
     pytest.skip("the compiled twin is not built, or KCLIENT_PURE is set", allow_module_level=True)
+compiled: ModuleType = twin_or_none
 
 BATCHES = [bytes.fromhex(row["hex"]) for row in golden_rows("record_batches") if len(row["hex"]) < 4000]
 INTERESTING = [0, 1, 2, 3, 0x7E, 0x7F, 0x80, 0x81, 0xFE, 0xFF]
@@ -87,13 +88,17 @@ def outcome(read: Callable[[], Any]) -> Any:
         return type(error).__name__, error.message, error.offset
 
 
+def plain_records(batch: Any) -> list[Any]:
+    return [plain(record) for record in batch.records("t", 1)]
+
+
 def through_batches(twin: ModuleType, data: bytes) -> list[Any]:
     seen: list[Any] = []
 
     def read() -> None:
         for batch in twin.read_batches(data):
             seen.append((batch.base_offset, batch.last_offset, batch.producer_id, batch.last_sequence))
-            seen.append(outcome(lambda batch=batch: [plain(record) for record in batch.records("t", 1)]))
+            seen.append(outcome(partial(plain_records, batch)))
 
     seen.append(outcome(read))
     return seen

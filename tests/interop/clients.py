@@ -54,14 +54,18 @@ def _confluent_produce(bootstrap_servers: str, topic: str, messages: list[Messag
     from confluent_kafka import Producer
 
     failures: list[Any] = []
+
+    def delivered(error: Any, _: Any) -> None:
+        if error:
+            failures.append(error)
+
     producer = Producer(
         {"bootstrap.servers": bootstrap_servers, "compression.type": codec, "enable.idempotence": True, "linger.ms": 5}
     )
     for key, value, headers, timestamp in messages:
         producer.produce(
-            topic, value, key, partition=0, timestamp=timestamp, headers=list(headers),
-            on_delivery=lambda error, _: error and failures.append(error),
-        )  # fmt: skip
+            topic, value, key, partition=0, timestamp=timestamp, headers=list(headers), on_delivery=delivered
+        )
     assert producer.flush(ANSWER) == 0
     assert not failures, failures
 

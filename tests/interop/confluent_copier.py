@@ -126,7 +126,8 @@ class ConfluentCopier:
     def _seek(self, place: Any) -> None:
         while True:
             try:
-                return self._consumer.seek(place)
+                self._consumer.seek(place)
+                return
             except KafkaException as failed:
                 # It has been assigned, but librdkafka does not fetch from it yet.
                 if failed.args[0].code() != Kinds._STATE:

@@ -100,7 +100,7 @@ class ConsumerPlay(Play):
 
         def finalized() -> int:
             levels = {each.name: each.max_version_level for each in self._main.ask(asked, 3).finalized_features}
-            return levels.get("group.version", 0)
+            return int(levels.get("group.version", 0))
 
         wait_until(lambda: finalized() == level)
 

@@ -59,7 +59,7 @@ class Victim(Protocol):
 class Refbroker:
     """`refbroker run`, at the same port in the same folder again and again; a context manager."""
 
-    fencing = (FENCED,)
+    fencing: tuple[int, ...] = (FENCED,)
 
     def __init__(self, folder: Path) -> None:
         self.data = folder / "data"
@@ -88,7 +88,7 @@ class Kafka(KafkaCluster):
 
     # A commit that comes in the moment in which the next producer's InitProducerId fences this one: the coordinator
     # would prepare a transition while another one is pending, and answers UNKNOWN_SERVER_ERROR.
-    fencing = (FENCED, BROKER_FAILED)
+    fencing: tuple[int, ...] = (FENCED, BROKER_FAILED)
 
     def __init__(self, folder: Path) -> None:
         super().__init__(directory=folder, config=SETTINGS)

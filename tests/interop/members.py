@@ -93,14 +93,14 @@ class Kclient:
 
     def __init__(self, bootstrap_servers: str, topic: str, group: str, **options: Any) -> None:
         self.received = 0
-        sessions = {"heartbeat_interval_ms": 500, "session_timeout_ms": 30_000}
+        if options.get("group_protocol") != "consumer":
+            options = {"heartbeat_interval_ms": 500, "session_timeout_ms": 30_000, **options}
         self._consumer = Consumer(
             topic,
             bootstrap_servers=bootstrap_servers,
             group_id=group,
             client_id="kclient",
             auto_offset_reset="earliest",
-            **({} if options.get("group_protocol") == "consumer" else sessions),
             **options,
         )
 

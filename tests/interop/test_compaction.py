@@ -152,7 +152,7 @@ def test_both_keep_the_same_records_and_read_what_the_other_left(
 
     tools = JavaTools(cluster.bootstrap_servers)
     for topic in (HERE, THERE):
-        tools.create_topic(topic, **{"cleanup.policy": "compact"})
+        tools.create_topic(topic, 1, **{"cleanup.policy": "compact"})
     cluster.stop(1)
     put_into_kafka(cluster, tmp_path / "clean" / f"{HERE}-0", HERE)
     put_into_kafka(cluster, tmp_path / "dirty" / f"{THERE}-0", THERE)

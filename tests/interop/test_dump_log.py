@@ -11,11 +11,14 @@ import os
 import re
 import shutil
 import struct
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from kclient.records import BatchBuilder, control_batch
+from refbroker.log import PartitionLog
 from refbroker.testing import RefBroker
 from tests.interop.dumps import assert_same, kafkas, ours, parts
 from tests.support.golden_data import golden_rows
@@ -189,6 +192,10 @@ def test_a_part_of_a_segment(kafka_files: tuple[Path, Path], size: int) -> None:
 # Files of refbroker
 
 
+def append(log: PartitionLog, batch: bytes, _: object) -> None:
+    log.append(batch, leader_epoch=0, now_ms=START_MS)
+
+
 def test_every_file_of_refbroker(tmp_path: Path) -> None:
     with RefBroker(data_dir=tmp_path / "data") as broker:
         broker.create_topic("orders", segment_bytes=1_048_576, index_interval_bytes=500)
@@ -198,7 +205,7 @@ def test_every_file_of_refbroker(tmp_path: Path) -> None:
             for index in range(30):
                 builder.append(START_MS + number * 100 + index, b"k%d" % index, os.urandom(400), [("h", b"1")])
             batch = bytes(builder.build(producer_id=7, producer_epoch=0, base_sequence=number * 30))
-            broker.call(lambda _, batch=batch: log.append(batch, leader_epoch=0, now_ms=START_MS))
+            broker.call(partial(append, log, batch))
         broker.create_topic("other", 2, cleanup_policy="compact")
         broker.restart()
     data = tmp_path / "data"
@@ -223,7 +230,7 @@ def write(folder: Path, name: str, data: bytes) -> Path:
     return path
 
 
-def batch(base: int, count: int = 3, **options: int) -> bytes:
+def batch(base: int, count: int = 3, **options: Any) -> bytes:
     builder = BatchBuilder()
     for index in range(count):
         builder.append(START_MS + base + index, b"k", b"v%d" % index)

@@ -10,6 +10,7 @@ A difference is a bug in refbroker unless it is explained here. Known ones:
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -360,6 +361,10 @@ def test_deleting_groups(both: list[Broker], version: int) -> None:
     assert refbroker == kafka
 
 
+def _has_offsets_of_one_topic(broker: Broker, group: str) -> bool:
+    return len(broker.ask(fetch(broker, 9, group, None), 9).groups[0].topics) == 1
+
+
 def test_offsets_of_a_topic_that_is_deleted_and_made_anew(both: list[Broker]) -> None:
     group, topic = "again", "group-differences-again"
     for broker in both:
@@ -370,7 +375,7 @@ def test_offsets_of_a_topic_that_is_deleted_and_made_anew(both: list[Broker]) ->
         state = DeleteTopicsRequest.DeleteTopicState(name=topic)
         assert broker.ask(DeleteTopicsRequest(topics=[state], timeout_ms=30_000), 6).responses[0].error_code == 0
         # Kafka's coordinator learns of it a little later.
-        wait_until(lambda broker=broker: len(broker.ask(fetch(broker, 9, group, None), 9).groups[0].topics) == 1)
+        wait_until(partial(_has_offsets_of_one_topic, broker, group))
         _make_topics(broker, topic)
     for version in (9, 10):
         for topics in (None, [(topic, [0]), (TOPIC, [0])]):

@@ -12,7 +12,17 @@ from typing import Any
 import pytest
 
 from tests.interop.conftest import Target
-from tests.interop.members import Aiokafka, Confluent, KafkaPython, Kclient, closing, poll_until, produce, share
+from tests.interop.members import (
+    Aiokafka,
+    Confluent,
+    GroupMember,
+    KafkaPython,
+    Kclient,
+    closing,
+    poll_until,
+    produce,
+    share,
+)
 from tests.support.broker_process import BrokerProcess
 from tests.support.kafka.cluster import free_ports
 from tests.support.kafka.tools import TOOLS, JavaTools, keyed_lines
@@ -108,7 +118,11 @@ def test_members_of_three_clients_share_a_group(target: Target, topic: str) -> N
     _make(target, topic)
     produce(target.bootstrap_servers, topic, 100, PARTITIONS)
     at = (target.bootstrap_servers, topic, topic)
-    members = [Confluent(*at, **{"partition.assignment.strategy": "range"}), KafkaPython(*at), Kclient(*at)]
+    members: list[GroupMember] = [
+        Confluent(*at, **{"partition.assignment.strategy": "range"}),
+        KafkaPython(*at),
+        Kclient(*at),
+    ]
     with closing(*members):
         poll_until(lambda: share(members, PARTITIONS), *members)
         before = sum(member.received for member in members)

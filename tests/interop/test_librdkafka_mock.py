@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -63,7 +64,11 @@ def test_every_codec_arrives(mock: str, topic: str) -> None:
 @pytest.mark.parametrize("strategy", ["range", "roundrobin", "sticky", "cooperative-sticky"])
 def test_a_group_of_three_shares_a_topic_and_commits(mock: str, topic: str, strategy: str) -> None:
     expected = fill(mock, topic, "none", 40)
-    options = {"group_id": f"group-{topic}", "partition_assignment_strategy": strategy, "auto_offset_reset": "earliest"}
+    options: dict[str, Any] = {
+        "group_id": f"group-{topic}",
+        "partition_assignment_strategy": strategy,
+        "auto_offset_reset": "earliest",
+    }
     members = [Consumer(topic, bootstrap_servers=mock, **options) for _ in range(3)]
     seen: list[bytes | None] = []
 

@@ -100,11 +100,12 @@ def read(bootstrap_servers: str, topic: str, count: int) -> list[int]:
     found: list[int] = []
     with Consumer(bootstrap_servers=bootstrap_servers, auto_offset_reset="earliest") as consumer:
         consumer.assign([TopicPartition(topic, 0)])
-        wait_until(
-            lambda: (
-                found.extend(int(record.value or b"") for record in consumer.poll(timeout=0.5)) or len(found) >= count
-            )
-        )
+
+        def complete() -> bool:
+            found.extend(int(record.value or b"") for record in consumer.poll(timeout=0.5))
+            return len(found) >= count
+
+        wait_until(complete)
     return found
 
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from functools import partial
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -82,6 +83,14 @@ def sides(kafka: KafkaCluster, tmp_path_factory: pytest.TempPathFactory) -> Iter
         left.ask(_deleted(*(Deletion(name=name) for name in (A, B, COMPACTED))), 6)
 
 
+def _has_leaders(wire: Wire, ends: Message) -> bool:
+    return not any(one.error_code for one in wire.ask(ends, 7).topics[0].partitions)
+
+
+def _has_coordinator(wire: Wire, coordinator: Message) -> bool:
+    return not wire.ask(coordinator, 6).coordinators[0].error_code
+
+
 def _prepared(wire: Wire) -> Side:
     compact = CreateTopicsRequest.CreatableTopicConfig(name="cleanup.policy", value="compact")
     topics = [Creation(name=name, num_partitions=2, replication_factor=1) for name in (A, B)]
@@ -90,10 +99,10 @@ def _prepared(wire: Wire) -> Side:
     assert not any(topic.error_code for topic in made.topics)
     for name, partitions in ((A, 2), (B, 2), (COMPACTED, 1)):
         ends = _offsets(*((index, -1, -1) for index in range(partitions)), topic=name)
-        wait_until(lambda ends=ends: not any(one.error_code for one in wire.ask(ends, 7).topics[0].partitions))
+        wait_until(partial(_has_leaders, wire, ends))
     for kind in KEY_TYPES:
         coordinator = FindCoordinatorRequest(key_type=kind, coordinator_keys=["g"])
-        wait_until(lambda coordinator=coordinator: not wire.ask(coordinator, 6).coordinators[0].error_code)
+        wait_until(partial(_has_coordinator, wire, coordinator))
     answer = wire.ask(_produce(A, _batch(b"a", b"b", b"c"), _batch(b"d")), 9)
     assert not any(one.error_code for one in answer.responses[0].partition_responses)
     return Side(wire, {topic.name: topic.topic_id for topic in made.topics})

@@ -72,7 +72,7 @@ def test_transactions_that_are_committed_and_aborted(compare: Compare, transacti
             at.producers()
             at.read(committed=True)
             producer.send(at.topic, b"d")
-            at.end(producer, commit=commit)
+            at.end_transaction(producer, commit=commit)
             at.offsets()
             at.producers()
         for partition in (0, 1):
@@ -89,14 +89,14 @@ def test_transactions_that_overlap(compare: Compare) -> None:
         one.send(at.topic, b"1")
         two.send(at.topic, b"2")
         plain.send(at.topic, b"3")
-        at.end(two, commit=False)
+        at.end_transaction(two, commit=False)
         at.read(committed=True)
         at.offsets()
-        at.end(one, commit=False)
+        at.end_transaction(one, commit=False)
         at.read(committed=True)
         two.send(at.topic, b"4")
         at.read(committed=True)
-        at.end(two, commit=True)
+        at.end_transaction(two, commit=True)
         at.read(committed=True, offset=2)
 
     compare(play)
@@ -118,7 +118,7 @@ def test_records_that_no_transaction_knows_of(compare: Compare, version: int) ->
         nobody = RawProducer(at.ask, "")
         nobody.producer_id, nobody.epoch = producer.producer_id, 0
         nobody.send(at.topic, partition=0, version=version)
-        at.end(producer, commit=True)
+        at.end_transaction(producer, commit=True)
         # Its end is known here, too.
         producer.send(at.topic, partition=1, version=version)
         at.read(committed=False, partition=1)
@@ -148,7 +148,7 @@ def test_a_producer_that_another_one_has_fenced(compare: Compare, transactions: 
             old.end(commit=True, version=version)
         begin(at, new)
         new.send(at.topic, b"new")
-        at.end(new, commit=True)
+        at.end_transaction(new, commit=True)
         at.read(committed=True)
 
     compare(play)
@@ -169,7 +169,7 @@ def test_sequences(compare: Compare, transactions: int) -> None:
         producer.send(at.topic, b"two", b"records", sequence=14)
         # The same epoch goes on in the next transaction of version 1, another begins.
         if transactions:
-            at.end(producer, commit=True)
+            at.end_transaction(producer, commit=True)
             begin(at, producer)
         producer.send(at.topic, sequence=1)
         producer.send(at.topic, sequence=16)
@@ -295,7 +295,7 @@ def test_offsets_count_when_their_transaction_is_committed(compare: Compare, tra
                 producer.add_offsets(at.group)
             producer.commit_offsets(at.group, places)
             at.committed()
-            at.end(producer, commit=round_)
+            at.end_transaction(producer, commit=round_)
             at.committed()
             places = {(at.topic, 0): 50}
 
@@ -329,7 +329,7 @@ def test_offsets_that_are_refused(compare: Compare, version: int) -> None:
             commit(member_id="m")
             commit(group_instance_id="i")
         at.committed()
-        at.end(producer, commit=True, version=None if version == 5 else 3)
+        at.end_transaction(producer, commit=True, version=None if version == 5 else 3)
         at.committed()
 
     compare(play)
@@ -369,7 +369,7 @@ def test_offsets_of_members(compare: Compare) -> None:
             producer.commit_offsets(
                 at.group, place, member_id=member, generation_id=generation, group_instance_id="nobody"
             )
-        at.end(producer, commit=True)
+        at.end_transaction(producer, commit=True)
         at.committed()
 
     compare(play)
@@ -390,7 +390,7 @@ def test_offsets_of_members_of_a_consumer_group(compare: Compare) -> None:
         for member, generation in (("m", epoch), ("m", epoch + 1), ("m", epoch - 1), ("m", -1), ("n", epoch), ("", 1)):
             producer.commit_offsets(at.group, place, member_id=member, generation_id=generation)
         producer.commit_offsets(at.group, place)
-        at.end(producer, commit=True)
+        at.end_transaction(producer, commit=True)
         at.committed()
 
     compare(play)
@@ -409,7 +409,7 @@ def test_offsets_and_groups_that_are_deleted_under_a_transaction(compare: Compar
             producer.commit_offsets(at.group, {(at.topic, 0): 1, (at.topic, 1): 2})
             delete()
             at.committed()
-            at.end(producer, commit=True)
+            at.end_transaction(producer, commit=True)
             at.committed()
 
     compare(play)

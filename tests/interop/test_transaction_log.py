@@ -70,7 +70,8 @@ def committed(confluent: Any, address: str) -> list[str]:
         }
     )
     consumer.assign([confluent.TopicPartition(TOPIC, number, 0) for number in range(PARTITIONS)])
-    found, ended = [], set()
+    found: list[str] = []
+    ended: set[int] = set()
     deadline = time.monotonic() + 30
     while len(ended) < PARTITIONS:
         assert time.monotonic() < deadline, f"partitions {ended} ended, {found} found"

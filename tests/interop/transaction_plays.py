@@ -25,6 +25,7 @@ from kclient.records import parse_control_record, read_batches
 from tests.interop.plays import Play, two_brokers
 from tests.support.patience import CHANGE
 from tests.support.raw_producer import NOTHING, RawProducer
+from tests.support.typed import must
 from tests.support.waiting import wait_until
 
 SETTINGS = {
@@ -102,11 +103,11 @@ class TransactionPlay(Play):
 
     def state(self, producer: RawProducer) -> str:
         """Of its last transaction."""
-        request = DescribeTransactionsRequest(transactional_ids=[producer.transactional_id])
+        request = DescribeTransactionsRequest(transactional_ids=[must(producer.transactional_id)])
         [transaction] = self._main.ask(request, 0).transaction_states
-        return transaction.transaction_state
+        return str(transaction.transaction_state)
 
-    def end(self, producer: RawProducer, **fields: Any) -> Any:
+    def end_transaction(self, producer: RawProducer, **fields: Any) -> Any:
         answer = producer.end(**fields)
         self.settle(producer)
         return answer

@@ -161,7 +161,7 @@ class Aiokafka:
     """aiokafka's, in an event loop of its own."""
 
     def __init__(self, bootstrap_servers: str, name: str) -> None:
-        from aiokafka import AIOKafkaProducer  # type: ignore[import-untyped]
+        from aiokafka import AIOKafkaProducer
 
         self._loop = asyncio.new_event_loop()
 
@@ -173,7 +173,7 @@ class Aiokafka:
         self._producer = self._loop.run_until_complete(start())
 
     def _run(self, call: Callable[[], Awaitable[object]]) -> None:
-        from aiokafka.errors import ProducerFenced  # type: ignore[import-untyped]
+        from aiokafka.errors import ProducerFenced
 
         try:
             self._loop.run_until_complete(asyncio.wait_for(call(), ANSWER))

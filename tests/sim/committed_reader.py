@@ -5,7 +5,8 @@ from __future__ import annotations
 from kclient.protocol.messages.fetch import FetchRequest
 from kclient.records import RecordCursor
 from kclient.types import ConsumerRecord
-from tests.sim.transaction_broker import DATA, SimulatedBroker
+from tests.sim.transaction_broker import SimulatedBroker
+from tests.support.transaction_harness import DATA
 
 READ_COMMITTED = 1
 

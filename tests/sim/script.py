@@ -13,9 +13,10 @@ from kclient.protocol.messages.produce import ProduceRequest, ProduceResponse
 from kclient.records import read_batches
 from tests.sim.committed_reader import CommittedReader
 from tests.sim.ledger import PARTITIONS
-from tests.sim.transaction_broker import DATA, HOST, SimulatedBroker
+from tests.sim.transaction_broker import HOST, SimulatedBroker
 from tests.sim.transaction_clients import Program, SimulatedProducer, TransactionalProducer
 from tests.support.engines.network import GONE, Gone, Later, Simulation
+from tests.support.transaction_harness import DATA
 
 LONG = 60.0
 """Seconds within which everything ends that does at all."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from typing import ClassVar
 
 import pytest
 
@@ -24,9 +23,9 @@ class Run(GroupRun[ConsumerCluster]):
 
     stable = ConsumerState.STABLE
     cluster_type = ConsumerCluster
-    owner_options: ClassVar = {"group_protocol": "consumer"}
 
     def __init__(self, seed: int, faults: Faults = ORDERLY) -> None:
+        self.owner_options = {"group_protocol": "consumer"}
         super().__init__(seed, faults)
 
     def disturb(self, action: float) -> None:
@@ -85,8 +84,8 @@ def test_member_with_a_slow_commit_still_heartbeats_and_what_goes_waits_for_it()
     done = False
 
     def slow(deadline: float) -> Operation[bool]:
+        yield from ()
         return done
-        yield
 
     first.commit_before_rebalance = slow  # type: ignore[method-assign]
     for _ in range(75):

@@ -117,7 +117,12 @@ def test_static_member_that_comes_back_with_another_subscription_has_the_group_d
     leader = run.join()
     run.calm_down()
     static = run.join(["u"], group_instance_id="s")
-    run.simulation.run(60, until=lambda: run.poll() is None and bool(static.owned))
+
+    def owns() -> bool:
+        run.poll()
+        return bool(static.owned)
+
+    run.simulation.run(60, until=owns)
     run.calm_down()
     run.owners.remove(static)
     assert {tp.topic for tp in static.owned} == {"u"}

@@ -17,6 +17,7 @@ from kclient.protocol.messages.init_producer_id import InitProducerIdRequest, In
 from kclient.protocol.messages.produce import ProduceRequest, ProduceResponse
 from kclient.records import read_batches
 from tests.support.producer_model import TOPIC_ID, Model, implementations
+from tests.support.typed import built
 
 PARTITIONS = 3
 BROKERS = 3
@@ -151,7 +152,7 @@ class World:
             return
         connection = self.connections[request.node]
         connection.waiting.append(request)
-        message = request.build(13)
+        message = built(request, ProduceRequest, 13)
         delay = max(connection.busy_until - self.model.now, 0.0) + self.random.expovariate(200)
         if self.random.random() < self.trouble / 5:
             delay += 2 * REQUEST_TIMEOUT
@@ -185,7 +186,7 @@ class World:
         if self.random.random() < self.trouble / 4:
             return ProduceResponse.PartitionProduceResponse(error_code=19, base_offset=-1)
         (batch,) = read_batches(data.records)
-        answer = self.partitions[data.index].append(batch, self.limit)
+        answer: ProduceResponse.PartitionProduceResponse = self.partitions[data.index].append(batch, self.limit)
         if not answer.error_code and self.random.random() < self.trouble / 4:
             return ProduceResponse.PartitionProduceResponse(error_code=7, base_offset=-1)
         return answer

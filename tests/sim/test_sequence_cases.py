@@ -23,8 +23,8 @@ from kclient.errors import (
 from kclient.protocol.messages.produce import ProduceRequest
 from refbroker.testing.control.elections import elect
 from tests.sim.script import Script
-from tests.sim.transaction_broker import DATA
 from tests.sim.transaction_clients import SimulatedProducer, TransactionalProducer
+from tests.support.transaction_harness import DATA
 
 DAY_MS = 24 * 60 * 60 * 1000
 VALUES = [b"a", b"b", b"c", b"d", b"e"]
@@ -78,7 +78,12 @@ async def case(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[
     version = 1 if request.param == "version 1" else 2
     script = Script(tmp_path / "data", version=version)
     # Each record has a batch of its own, also where it waits for the broker to accept the first batch of the partition.
-    options = {"linger_ms": 0, "batch_size": 1, "delivery_timeout_ms": 2_000, "request_timeout_ms": 1_000}
+    options: dict[str, Any] = {
+        "linger_ms": 0,
+        "batch_size": 1,
+        "delivery_timeout_ms": 2_000,
+        "request_timeout_ms": 1_000,
+    }
     if request.param == "idempotent":
         yield Case(script, await script.producer(**options))
     else:

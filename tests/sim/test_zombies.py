@@ -13,8 +13,8 @@ from kclient.protocol.messages.end_txn import EndTxnRequest
 from kclient.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 from kclient.types import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
 from tests.sim.script import Script
-from tests.sim.transaction_broker import DATA
 from tests.sim.transaction_clients import TransactionalProducer
+from tests.support.transaction_harness import DATA
 
 LATE = 5.0
 """Seconds after which it arrives; a request that is repeated has long been answered by then."""

@@ -31,8 +31,10 @@ from kclient.producer.transactions.seams import PendingCall
 from kclient.protocol.messages.offset_fetch import OffsetFetchRequest
 from kclient.records import BatchBuilder
 from kclient.types import PreparedTransaction
-from tests.sim.transaction_broker import DATA, HOST
+from tests.sim.transaction_broker import HOST
 from tests.support.engines.network import Simulation
+from tests.support.transaction_harness import DATA
+from tests.support.typed import must
 
 NODE = 1
 CALL_SECONDS = 8.0
@@ -233,21 +235,21 @@ class SimulatedAdmin(AdminCore):
         deadline = Deadline("complete_transaction()", 2 * CALL_SECONDS, lambda: None, self.engine.clock)
         operation = complete_transaction(self, prepared, commit, deadline)
         outcome: Any = None
-        failure: Exception | None = None
+        failure: BaseException | None = None
         until = self._simulation.now + CALL_SECONDS
         try:
             while True:
                 step = operation.send(outcome) if failure is None else operation.throw(failure)
-                outcome = failure = None
+                outcome, failure = None, None
                 if isinstance(step, Pause):
-                    yield Wait(never, self._simulation.now + step.seconds)
+                    yield Wait(never, self._simulation.now + must(step.seconds))
                 elif isinstance(step, Result):
                     future: Future[Any] = step.future
                     future.add_done_callback(lambda done: self._wake())
                     yield Wait(future.done, until)
                     if not future.done():
                         raise KafkaTimeoutError("complete_transaction() did not end in time")
-                    failure = future.exception()  # type: ignore[assignment]
+                    failure = future.exception()
                     outcome = None if failure is not None else future.result()
                 if self._simulation.now >= until:
                     raise KafkaTimeoutError("complete_transaction() did not end in time")

@@ -14,9 +14,10 @@ from typing import Any
 from kclient.errors import KafkaError, KafkaTimeoutError
 from kclient.types import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
 from tests.sim.ledger import Entry, Ledger, Told
-from tests.sim.transaction_broker import DATA, SimulatedBroker
+from tests.sim.transaction_broker import SimulatedBroker
 from tests.sim.transaction_clients import Program, SimulatedAdmin, TransactionalProducer, Wait, never
 from tests.support.engines.network import NO_FAULTS, Faults, Simulation
+from tests.support.transaction_harness import DATA
 
 STEP = 0.5
 """Seconds that the network goes on for, at most, before the broker's event loop takes some turns."""

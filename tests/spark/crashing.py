@@ -134,7 +134,7 @@ class CrashingSource(KafkaSource):
         return CrashingWriter(plan, source.streamWriter(schema, overwrite))
 
 
-class CrashingWriter(DataSourceStreamArrowWriter):
+class CrashingWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
     """The writer, with each call of its clients watched."""
 
     def __init__(self, plan: Path, writer: StreamWriter) -> None:

@@ -415,7 +415,8 @@ def test_limits_that_contradict_each_other_are_refused() -> None:
 # -- topics that are others than they were
 
 
-OLD, NEW = {"t/old": {}}, {"t/new": {}}
+OLD: dict[str, dict[str, Any]] = {"t/old": {}}
+NEW: dict[str, dict[str, Any]] = {"t/new": {}}
 
 
 def test_ids_are_kept_beside_the_offsets_and_asked_for_once(logs: Logs) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import subprocess
 import sys
@@ -61,13 +62,11 @@ def test_it_is_registered_by_hand_under_its_name(spark: SparkSession, bootstrap_
     ],
 )
 def test_what_is_missing_is_named(monkeypatch: pytest.MonkeyPatch, version: str | None, arrow: bool, said: str) -> None:
-    real: Any = requirements.importlib.util.find_spec
+    real: Any = importlib.util.find_spec
     monkeypatch.setattr(requirements, "spark_version", lambda: version)
-    monkeypatch.setattr(
-        requirements.importlib.util, "find_spec", lambda name: real(name) if arrow or name != "pyarrow" else None
-    )
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: real(name) if arrow or name != "pyarrow" else None)
     with pytest.raises(MissingRequirementError) as caught:
-        register(None)  # type: ignore[arg-type]
+        register(None)
     assert said in str(caught.value)
 
 

@@ -219,7 +219,7 @@ def test_what_does_not_exist_is_named_and_not_made(reader: Reader, make_topic: M
 
 @pytest.mark.parametrize("wish", [{"minPartitions": 7}, {"maxRecordsPerPartition": 13}])
 def test_divided_among_more_tasks_nothing_is_lost_or_doubled(
-    reader: Reader, producer: Producer, make_topic: MakeTopic, wish: dict[str, int]
+    reader: Reader, producer: Producer, make_topic: MakeTopic, wish: dict[str, Any]
 ) -> None:
     topic = make_topic(partitions=2)
     fill(producer, topic, 90, partitions=2)
@@ -342,12 +342,15 @@ def test_gaps_of_compaction_are_no_loss(
         # The active segment is left alone, and only an append makes another one of it.
         send(1)
         offsets = [record.offset for record in consumed(topic)]
-        return len(offsets) < offsets[-1] / 2
+        return bool(len(offsets) < offsets[-1] / 2)
 
     send(200)
     wait_until(compacted)
     end = consumed(topic)[-1].offset + 1
-    bounds = {"startingOffsets": json.dumps({topic: {"0": 0}}), "endingOffsets": json.dumps({topic: {"0": end}})}
+    bounds: dict[str, Any] = {
+        "startingOffsets": json.dumps({topic: {"0": 0}}),
+        "endingOffsets": json.dumps({topic: {"0": end}}),
+    }
     before = reader.offsets(subscribe=topic, **bounds)[0]
     split = reader.offsets(subscribe=topic, maxRecordsPerPartition=7, **bounds)[0]
     # The cleaner may take more meanwhile, and never brings anything back.

@@ -467,7 +467,7 @@ def test_a_subject_that_is_not_there_is_named(registry: SchemaRegistry) -> None:
 def test_columns_of_spark_go_there_and_back(
     spark: SparkSession, registry: SchemaRegistry, client: SchemaRegistryClient, kind: str
 ) -> None:
-    named = {}
+    named: dict[str, Any] = {}
     if kind == "avro":
         data, told = AvroSerializer(client, json.dumps(AVRO))(ORDER, CONTEXT), AVRO_DDL
     elif kind == "json":

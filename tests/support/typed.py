@@ -6,9 +6,10 @@ it, and takes the next assertion for one that cannot hold. `reread` forgets what
 
 from __future__ import annotations
 
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from kclient.net.manager import Request
+from kclient.net.operation import Operation, Result
 from kclient.protocol import Message
 
 M = TypeVar("M", bound=Message)
@@ -20,6 +21,13 @@ def built(request: Request, kind: type[M], version: int) -> M:
     message = request.build(version)
     assert isinstance(message, kind), request
     return message
+
+
+def result_of(operation: Operation[Any]) -> Result:
+    """Run an operation up to its first step, which waits for a result."""
+    step = next(operation)
+    assert isinstance(step, Result)
+    return step
 
 
 def must(value: T | None) -> T:

@@ -236,7 +236,7 @@ class Simulation:
         self.brokers: dict[str, Answer] = {}
         self.channels: dict[str, list[SimChannel]] = {}
         self.requests = 0
-        self._actions: list[tuple[float, int, Callable[[], None]]] = []
+        self._actions: list[tuple[float, int, Callable[[], object]]] = []
         self._numbers = itertools.count()
         self._clients: list[tuple[Engine, SimTransport]] = []
         self._due: dict[Engine, float] = {}
@@ -292,11 +292,11 @@ class Simulation:
             else:
                 raise AssertionError(f"a client makes turn after turn at {self.now}, and nothing happens")
 
-    def at(self, when: float, action: Callable[[], None]) -> None:
+    def at(self, when: float, action: Callable[[], object]) -> None:
         """Do something at a time."""
         heapq.heappush(self._actions, (when, next(self._numbers), action))
 
-    def later(self, seconds: float, action: Callable[[], None]) -> None:
+    def later(self, seconds: float, action: Callable[[], object]) -> None:
         """Do something after some seconds."""
         self.at(self.now + seconds, action)
 

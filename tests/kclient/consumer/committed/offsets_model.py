@@ -23,7 +23,6 @@ from kclient.errors import DisconnectedError, KafkaError
 from kclient.metrics import Metrics
 from kclient.net.coordinator import GROUP, Coordinator
 from kclient.net.manager import Request
-from kclient.net.operation import Operation, Result
 from kclient.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from kclient.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from kclient.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
@@ -248,10 +247,3 @@ class OffsetsModel:
             group_id="g", topics=[] if group_code else topics, error_code=group_code
         )
         return OffsetFetchResponse(groups=[group])
-
-
-def result_of(operation: Operation[Any]) -> Result:
-    """Run an operation up to its first step, which waits for a result."""
-    step = next(operation)
-    assert isinstance(step, Result)
-    return step

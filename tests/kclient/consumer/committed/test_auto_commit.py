@@ -12,8 +12,8 @@ from kclient.consumer.group.generation import Generation
 from kclient.consumer.iteration.current_chunk import Place
 from kclient.errors import FencedInstanceIdError, KafkaTimeoutError, NotCoordinatorError, RetriableCommitFailedError
 from kclient.protocol.messages.offset_commit import OffsetCommitRequest
-from tests.kclient.consumer.committed.offsets_model import OTHER, TP, OffsetsModel, result_of
-from tests.support.typed import reread
+from tests.kclient.consumer.committed.offsets_model import OTHER, TP, OffsetsModel
+from tests.support.typed import reread, result_of
 
 LOADING, REBALANCING, FENCED = 14, 27, 82
 

@@ -16,7 +16,8 @@ from kclient.errors import (
 from kclient.protocol.messages.find_coordinator import FindCoordinatorRequest
 from kclient.protocol.messages.offset_fetch import OffsetFetchRequest
 from kclient.types import OffsetAndMetadata, TopicPartition
-from tests.kclient.consumer.committed.offsets_model import OTHER, TP, OffsetsModel, result_of
+from tests.kclient.consumer.committed.offsets_model import OTHER, TP, OffsetsModel
+from tests.support.typed import result_of
 
 LOADING, NOT_AVAILABLE, NOT_COORDINATOR, GROUP_DENIED, TOPIC_DENIED = 14, 15, 16, 30, 29
 GROUP_NOT_FOUND = 69

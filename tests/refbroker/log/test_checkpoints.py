@@ -11,7 +11,7 @@ from kclient.errors import InconsistentClusterIdError, KafkaStorageError
 from refbroker.log import Files
 from refbroker.log import checkpoints as cp
 from refbroker.log.leader_epochs import LeaderEpochCache
-from refbroker.log.offset_checkpoints import OffsetCheckpoints
+from refbroker.log.offset_checkpoints import LogState, OffsetCheckpoints
 from tests.support.typed import reread
 
 FILES = Files(durable=False)
@@ -40,6 +40,15 @@ def test_whether_all_checkpoints_could_be_read_is_told(tmp_path: Path, name: str
     assert OffsetCheckpoints(FILES, tmp_path).read()
     (tmp_path / name).write_text("0\n2\norders 0 1\n")
     assert not OffsetCheckpoints(FILES, tmp_path).read()
+
+
+def test_what_the_checkpoints_say_of_a_log(tmp_path: Path) -> None:
+    for number, name in enumerate((cp.RECOVERY_POINTS, cp.LOG_START_OFFSETS, cp.CLEANER_OFFSETS), 7):
+        cp.write_offsets(FILES, tmp_path / name, {("orders", 0): number})
+    checkpoints = OffsetCheckpoints(FILES, tmp_path)
+    checkpoints.read()
+    assert checkpoints.state_of(("orders", 0), clean=True) == LogState(True, 7, 8, 9)
+    assert checkpoints.state_of(("orders", 1), clean=False) == LogState(False, 0, 0, None)
 
 
 @pytest.mark.parametrize("text", [None, ""])

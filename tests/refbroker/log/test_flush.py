@@ -106,14 +106,45 @@ def test_a_log_is_due_when_flush_ms_have_passed(store: Store) -> None:
     store.clock.step(500)
     [(due, flush)] = store.manager.pending_flushes(store.clock())
     assert (due, flush.offset) == (log, 1)
+    flush.sync()
+    log.finish_flush(flush)
+    append(log)
+    store.clock.step(499)
+    assert list(store.manager.pending_flushes(store.clock())) == []
+    store.clock.step(1)
+    assert len(list(store.manager.pending_flushes(store.clock()))) == 1
 
 
+def test_a_directory_is_made_durable_only_when_its_names_have_changed(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = store.log()
+    synced: list[Path] = []
+    monkeypatch.setattr(store.disk, "fsync_directory", synced.append)
+
+    def flushed() -> list[Path]:
+        synced.clear()
+        append(log)
+        log.flush()
+        return synced
+
+    assert {log.directory, log.directory.parent} <= set(flushed())
+    assert flushed() == []
+    log.roll()
+    assert log.directory in flushed()
+    assert flushed() == []
+
+
+@pytest.mark.parametrize("flushed", [False, True])
 @pytest.mark.parametrize("seed", range(12))
 def test_power_that_goes_after_a_clean_stop_takes_nothing(
-    tmp_path: Path, seed: int, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, seed: int, flushed: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     store = PowerlessStore(tmp_path)
     fill(store.log())
+    if flushed:
+        # Of the active segment this leaves out the indexes.
+        store.log().flush()
     before = read_all(store.log())
     store.close()
     store.power.lose_unflushed(seed)

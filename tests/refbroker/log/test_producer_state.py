@@ -123,6 +123,21 @@ def test_a_damaged_snapshot_is_replaced_by_the_one_before_it_and_the_log(store: 
     assert send(store.log(), 199).duplicate
 
 
+def test_a_start_removes_the_snapshots_that_no_segment_of_the_log_begins_or_ends_with(store: Store) -> None:
+    log = store.log()
+    for _ in range(3):
+        append(log, 3, producer_id=7, producer_epoch=0, base_sequence=log.log_end_offset)
+        log.roll()
+    append(log, 3, producer_id=7, producer_epoch=0, base_sequence=log.log_end_offset)
+    log.delete_records(3)
+    store.close()
+    data = (store.path / f"{9:020d}.snapshot").read_bytes()
+    for offset in (1, 3, 4, 6, 9, 12, 13):
+        (store.path / f"{offset:020d}.snapshot").write_bytes(data)
+    store.log()
+    assert sorted(int(path.stem) for path in store.path.glob("*.snapshot")) == [6, 9, 12]
+
+
 def test_a_damaged_only_snapshot_is_replaced_by_the_log(store: Store) -> None:
     log = store.log()
     for sequence in range(3):

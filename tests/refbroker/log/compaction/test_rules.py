@@ -67,7 +67,7 @@ def test_a_batch_of_which_nothing_goes_is_copied_byte_for_byte(
     before = [bytes(header.raw) for header in batches(log)]
     stats = clean(store, log)
     assert [bytes(header.raw) for header in batches(log)] == before
-    assert stats.bytes_read == stats.bytes_written == len(before[0])
+    assert stats.map_bytes_read == stats.bytes_read == stats.bytes_written == len(before[0])
 
 
 @pytest.mark.parametrize("compression", CODECS)
@@ -249,7 +249,7 @@ def test_data_of_an_aborted_transaction_go_at_once_and_are_no_reason_for_others_
     log.roll()
     stats = clean(store, log)
     assert records(log) == [Kept(0, b"a", b"committed")]
-    assert stats.map_keys == 1
+    assert (stats.map_keys, stats.map_records) == (1, 4)
     # One header stays, for the producer's last sequence; so the marker does, and its entry in the index.
     assert [(header.base_offset, header.record_count) for header in batches(log)] == [(0, 1), (2, 0), (3, 1)]
     assert [entry.first_offset for entry in log.segments[0].transaction_index.entries()] == [1]
@@ -280,6 +280,15 @@ def test_a_marker_goes_once_its_data_are_gone_and_the_horizon_has_passed(
     clean_again(store, log)
     assert markers(log) == []
     assert all(not list(segment.transaction_index.entries()) for segment in log.segments)
+
+
+def test_a_marker_without_data_may_go_though_its_producer_has_committed_before(store: Store, log: PartitionLog) -> None:
+    in_transaction(log, b"a", b"1", 0)
+    for _ in range(2):
+        end_transaction(log, 7, 0, commit=True)
+    log.roll()
+    clean(store, log)
+    assert [header.has_delete_horizon for header in batches(log)] == [False, False, True]
 
 
 def test_a_transaction_that_is_open_is_not_touched(store: Store, log: PartitionLog) -> None:

@@ -102,6 +102,14 @@ def test_what_is_older_than_the_largest_lag_is_overdue_whatever_the_ratio(store:
     assert not measure(log, START_MS + 600_007).is_due
 
 
+@pytest.mark.parametrize("timestamp", [-1, 0])
+def test_records_without_a_time_are_never_overdue(store: Store, timestamp: int) -> None:
+    log = store.log(with_config(max_compaction_lag_ms=600_000))
+    put(log, (b"a", b"1"), timestamp=timestamp)
+    log.roll()
+    assert measure(log, store.clock()).overdue_ms == 0
+
+
 def candidate(clean_bytes: int, dirty: int, *, ratio: float = 0.5, overdue_ms: int = 0) -> LogToClean:
     log: Any = SimpleNamespace(config=with_config(min_cleanable_dirty_ratio=ratio))
     return LogToClean(log, 0, 0, clean_bytes, dirty, overdue_ms)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kclient.errors import (
+    ClosedError,
     DisconnectedError,
     KafkaTimeoutError,
     NotCoordinatorError,
@@ -23,6 +24,7 @@ from kclient.types import ConsumerGroupMetadata, PreparedTransaction
 from tests.kclient.producer.transactions.model import GROUP, OFFSETS, TransactionModel, drive, names
 from tests.support.typed import built
 
+COORDINATOR_LOAD_IN_PROGRESS = 14
 CONCURRENT_TRANSACTIONS = 51
 
 
@@ -225,6 +227,15 @@ def test_a_request_whose_answer_was_lost_is_sent_again_after_the_coordinator_was
         assert model.seen(call) is None
 
 
+def test_a_request_that_is_lost_because_the_producer_closes_changes_nothing() -> None:
+    model = TransactionModel()
+    model.begin(b"a")
+    call = model.transactions.commit()
+    model.deliver_records()
+    model.one().on_error(ClosedError("closed"), model.now)
+    assert (model.state, call.done) == ("COMMITTING", False)
+
+
 def test_what_comes_while_markers_are_written_is_sent_again_soon() -> None:
     model = TransactionModel(1)
     model.begin(b"a")
@@ -236,6 +247,18 @@ def test_what_comes_while_markers_are_written_is_sent_again_soon() -> None:
     model.answer(model.one(), code=CONCURRENT_TRANSACTIONS)
     assert model.poll() == []
     assert model.deadline - model.now < 0.01
+
+
+def test_a_request_that_fails_again_and_again_is_repeated_less_and_less_often() -> None:
+    model = TransactionModel(1, retry_backoff_ms=100, retry_backoff_max_ms=10_000)
+    model.begin(b"a")
+    waits = []
+    for _ in range(5):
+        model.answer_step(model.one(), COORDINATOR_LOAD_IN_PROGRESS)
+        assert model.poll() == []
+        waits.append(model.deadline - model.now)
+        model.now = model.deadline
+    assert waits == [pytest.approx(0.1 * 2**number, rel=0.21) for number in range(5)]
 
 
 def test_a_throttled_coordinator_is_left_alone() -> None:

@@ -283,8 +283,10 @@ def test_members_that_wait_for_an_answer_need_no_heartbeats() -> None:
         assert groups.heartbeat(leader, 2) == 0
     groups.sync(leader, 2, {follower: b"F"})
     assert waiting[0].assignment == b"F"
-    groups.pass_time(SESSION_MS)
-    assert groups.group.state is not GroupState.STABLE, "its session began anew with the assignment"
+    groups.pass_time(SESSION_MS - 1)
+    assert groups.heartbeat(leader, 2) == 0
+    groups.pass_time(1)
+    assert list(groups.group.members) == [leader], "the follower's session began again with the assignment"
 
 
 def test_an_id_that_nobody_joins_with_is_forgotten() -> None:
@@ -303,6 +305,15 @@ def test_an_id_that_leaves_before_it_has_joined_is_forgotten() -> None:
     [told] = groups.join()
     assert groups.leave((told.member_id, None)).members[0].error_code == 0
     assert groups.join(told.member_id)[0].error_code == UNKNOWN_MEMBER
+
+
+@pytest.mark.parametrize("state", ["empty", "preparing", "completing", "stable"])
+def test_timers_of_a_group_that_is_gone_do_nothing(state: str) -> None:
+    groups, _, _ = STATES[state]()
+    groups.join()
+    groups.groups.clear()
+    groups.pass_time(2 * REBALANCE_MS)
+    assert not groups.timers
 
 
 def test_a_new_member_that_waits_too_long_is_told_to_join_again() -> None:

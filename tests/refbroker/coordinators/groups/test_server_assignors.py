@@ -8,10 +8,12 @@ from uuid import UUID
 
 import pytest
 
+from refbroker.config import BrokerConfig
 from refbroker.coordinators.groups.assignors import ASSIGNORS
 from refbroker.coordinators.groups.assignors.range import assign_range
 from refbroker.coordinators.groups.assignors.spec import Assignment, GroupSpec, MemberSpec
 from refbroker.coordinators.groups.assignors.uniform import assign_uniform
+from refbroker.coordinators.groups.consumer.settings import assignor_names
 from tests.support.assignor_cases import assigned_here
 from tests.support.golden_data import golden_rows
 
@@ -84,6 +86,19 @@ def test_uniform_with_different_subscriptions_gives_to_those_with_the_fewest() -
 def test_uniform_with_different_subscriptions_balances_what_was_assigned() -> None:
     given = assign_uniform(group({T: 6, U: 1}, a=on(T, t=[0, 1, 2, 3, 4, 5]), b=on(T, U, u=[0])))
     assert short(given) == {"a": {1: [0, 1, 2, 3]}, "b": {1: [4, 5], 2: [0]}}
+
+
+@pytest.mark.parametrize(
+    ("setting", "names"),
+    [
+        ("range", ("range",)),
+        ("range,uniform", ("range", "uniform")),
+        ("org.example.Mine,range", ("range",)),
+        ("org.example.Mine", ("uniform", "range")),
+    ],
+)
+def test_a_broker_has_the_assignors_of_its_setting_that_are_known_here(setting: str, names: tuple[str, ...]) -> None:
+    assert assignor_names(BrokerConfig({"group.consumer.assignors": setting})) == names
 
 
 def test_groups_are_assigned_as_by_kafka() -> None:

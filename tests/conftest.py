@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 import hypothesis
 import pytest
 
+from tests.support.broker_settings import KEEP_OLD_RECORDS
 from tests.support.command_line import Cli
 from tests.support.ids import readable_id
 from tests.support.kafka.cluster import KafkaCluster, unavailable_reason
@@ -46,6 +47,7 @@ SETTINGS = {
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "200",
     # How often logs are looked at that could be compacted.
     "log.cleaner.backoff.ms": "200",
+    **KEEP_OLD_RECORDS,
 }
 """What brokers under test are started with. With the consumer protocol a member has no say in its heartbeats."""
 

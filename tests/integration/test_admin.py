@@ -134,17 +134,14 @@ def test_settings_are_changed_one_by_one(admin: Admin, topic: str) -> None:
     admin.create_topics([NewTopic(topic, num_partitions=1)])
     resource = ConfigResource.topic(topic)
     admin.incremental_alter_configs(
-        {resource: [AlterConfig.set("retention.ms", "1234"), AlterConfig.append("cleanup.policy", "compact")]}
+        {resource: [AlterConfig.set("segment.ms", "1234"), AlterConfig.append("cleanup.policy", "compact")]}
     )
-    entries = settings_once(admin, resource, lambda entries: entries["retention.ms"].value == "1234")
-    assert (entries["retention.ms"].value, entries["retention.ms"].source) == (
-        "1234",
-        ConfigSource.DYNAMIC_TOPIC_CONFIG,
-    )
+    entries = settings_once(admin, resource, lambda entries: entries["segment.ms"].value == "1234")
+    assert (entries["segment.ms"].value, entries["segment.ms"].source) == ("1234", ConfigSource.DYNAMIC_TOPIC_CONFIG)
     assert set((entries["cleanup.policy"].value or "").split(",")) == {"delete", "compact"}
     assert entries["segment.bytes"].is_default
-    admin.incremental_alter_configs({resource: [AlterConfig.delete("retention.ms")]})
-    settings_once(admin, resource, lambda entries: entries["retention.ms"].is_default)
+    admin.incremental_alter_configs({resource: [AlterConfig.delete("segment.ms")]})
+    settings_once(admin, resource, lambda entries: entries["segment.ms"].is_default)
 
 
 def test_numbers_and_bools_become_text(admin: Admin, topic: str) -> None:

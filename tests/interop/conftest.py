@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from tests.support.broker_process import BrokerProcess
+from tests.support.broker_settings import KEEP_OLD_RECORDS
 from tests.support.kafka.cluster import KafkaCluster
 from tests.support.kafka.tools import JavaTools
 
@@ -38,7 +39,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def refbroker_process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
     """refbroker as a process, one per run."""
-    settings = {"auto.create.topics.enable": "true"}
+    settings = {"auto.create.topics.enable": "true", **KEEP_OLD_RECORDS}
     with BrokerProcess(tmp_path_factory.mktemp("refbroker") / "data", settings=settings) as process:
         yield process
 

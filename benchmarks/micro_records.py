@@ -12,6 +12,7 @@ import importlib
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from types import ModuleType
 from typing import Any
 
@@ -59,6 +60,10 @@ def as_fetched(batches: list[Any]) -> bytes:
     return bytes(data)
 
 
+def read_in_chunks(twin: ModuleType, data: bytes) -> int:
+    return read_all(twin.RecordCursor(data, "topic", 0, 0), 500)
+
+
 def read_all(cursor: Any, size: int | None) -> int:
     total = 0
     while len(chunk := cursor.take(size)):
@@ -86,8 +91,8 @@ def measure(twin: ModuleType, name: str, count: int, value: bytes) -> None:
     for codec in ("gzip", "snappy", "lz4", "zstd"):
         packed = as_fetched(build(twin, value, count, codec))
         rows |= {
-            f"append, build, {codec}": lambda codec=codec: build(twin, value, count, codec),
-            f"take 500 and decode, {codec}": lambda data=packed: read_all(twin.RecordCursor(data, "topic", 0, 0), 500),
+            f"append, build, {codec}": partial(build, twin, value, count, codec),
+            f"take 500 and decode, {codec}": partial(read_in_chunks, twin, packed),
         }
     for title, work in rows.items():
         print(f"{name:10}{title:32}{best(work, count):10.1f} ns")

@@ -24,6 +24,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -118,9 +119,12 @@ class Bench:
         self.raw.append({"what": what, "rounds": found})
         return {name: best(figures) for name, figures in found.items()}
 
+    def rate(self, run: Callable[[str], float], name: str) -> float:
+        return self.count / run(name)
+
     def rates(self, what: str, run: Callable[[str], float], goal: float) -> None:
         """Rows per second by each format, of what `run` says took so many seconds."""
-        each = {name: lambda name=name: self.count / run(name) for name in (OURS, THEIRS)}
+        each: dict[str, Callable[[], float]] = {name: partial(self.rate, run, name) for name in (OURS, THEIRS)}
         best = self.in_turn(what, each, max)
         self.rows.append(Row(what, "rows/s", best[OURS], "JVM connector", best[THEIRS], goal))
 

@@ -19,7 +19,7 @@ with Producer(bootstrap_servers=bootstrap_servers) as producer:
     sent.result(timeout=10)  # raises RowsDeliveryError, which names the rows, if some were not delivered
     print(f"{len(sent)} rows sent")
 
-pieces = []
+pieces: list[pa.RecordBatch] = []
 with Consumer(topic, bootstrap_servers=bootstrap_servers, auto_offset_reset="earliest") as consumer:
     while sum(piece.num_rows for piece in pieces) < len(orders):
         pieces.append(consumer.poll(timeout=10, max_records=10_000).to_arrow(columns=["key", "value"]))

@@ -59,7 +59,7 @@ def work(bootstrap_servers: str, source: str, target: str) -> None:
 def done(admin: Admin, source: str) -> int:
     """How many flights are transformed, and committed."""
     group = f"delays-of-{source}"
-    return sum(committed.offset for committed in admin.list_group_offsets(group)[group].values())
+    return sum(committed.offset for committed in admin.list_group_offsets(group)[group].values() if committed)
 
 
 def transform(admin: Admin, servers: str, source: str, target: str, total: int, console: Console) -> None:

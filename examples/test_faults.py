@@ -159,7 +159,8 @@ def test_restart_in_the_middle(refbroker: RefBroker, producer: Producer) -> None
 
 
 def test_broker_in_another_process(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "refbroker", "run", "--port", "0", "--control-port", "0", "--data-dir", tmp_path]
+    ports = ["--port", "0", "--control-port", "0"]
+    command = [sys.executable, "-m", "refbroker", "run", *ports, "--data-dir", str(tmp_path)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         said = process.stdout.readline() + process.stdout.readline()

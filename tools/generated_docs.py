@@ -101,7 +101,7 @@ def _metrics() -> str:
 
 
 def _first_sentence(kind: type[errors.KafkaError]) -> str:
-    return " ".join(inspect.getdoc(kind).partition("\n\n")[0].split())
+    return " ".join((inspect.getdoc(kind) or "").partition("\n\n")[0].split())
 
 
 def _own_errors() -> str:
@@ -145,13 +145,17 @@ def _methods(module: str, name: str, pure_base: str = "") -> str:
 
 
 def _parameters(function: Callable[..., object]) -> str:
-    shown = []
+    shown: list[str] = []
     for parameter in inspect.signature(function).parameters.values():
         if parameter.name == "self":
             continue
         if parameter.kind is parameter.KEYWORD_ONLY and not any("*" in name for name in shown):
             shown.append("*")
-        mark = {parameter.VAR_POSITIONAL: "*", parameter.VAR_KEYWORD: "**"}.get(parameter.kind, "")
+        mark = ""
+        if parameter.kind is parameter.VAR_POSITIONAL:
+            mark = "*"
+        elif parameter.kind is parameter.VAR_KEYWORD:
+            mark = "**"
         default = "" if parameter.default is parameter.empty else f"={parameter.default!r}"
         shown.append(f"{mark}{parameter.name}{default}")
     return ", ".join(shown)

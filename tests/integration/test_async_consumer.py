@@ -12,6 +12,7 @@ from kclient.errors import ConcurrentUseError, DeserializationError, WakeupError
 from kclient.types import TopicPartition
 from tests.support.patience import ANSWER
 from tests.support.seeding import Seeder
+from tests.support.typed import must
 
 pytestmark = pytest.mark.anyio
 
@@ -62,8 +63,7 @@ async def test_poll_and_offsets(bootstrap_servers: str, seed: Seeder, topic: str
         assert await consumer.end_offsets([tp]) == {tp: 50}
         assert await consumer.beginning_offsets([tp]) == {tp: 0}
         found = await consumer.offsets_for_times({tp: 1_600_000_000_010})
-        assert found[tp] is not None
-        assert found[tp].offset == 10
+        assert must(found[tp]).offset == 10
         assert len(await consumer.partitions_for(topic)) == 2
         assert topic in await consumer.list_topics()
         consumer.seek(tp, 45)

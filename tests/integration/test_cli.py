@@ -130,7 +130,8 @@ def test_settings_are_described_set_and_deleted(cli: Cli, topic: str) -> None:
 
     def is_deleted() -> bool:
         described = json.loads(cli("configs", "describe", "--topic", topic, "--all", "--json"))
-        return described["retention.ms"]["source"] == "DEFAULT_CONFIG" or described["retention.ms"]["value"] != "4321"
+        setting = described["retention.ms"]
+        return bool(setting["source"] == "DEFAULT_CONFIG" or setting["value"] != "4321")
 
     wait_until(is_deleted)
 

@@ -6,7 +6,7 @@ import os
 import signal
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -23,7 +23,7 @@ from kclient.errors import (
     UnknownTopicOrPartitionError,
     WakeupError,
 )
-from kclient.types import OffsetAndTimestamp, TopicPartition
+from kclient.types import OffsetAndTimestamp, PartitionInfo, TopicPartition
 from refbroker.testing import RefBroker
 from tests.support import clock
 from tests.support.patience import GUARD
@@ -85,7 +85,7 @@ def test_poll_returns_at_most_max_records_in_order(open_consumer: Opener, seed: 
     for start in range(0, 1_000, 100):
         seed.append(topic, numbers(start, start + 100))
     consumer = open_consumer(topic, max_poll_records=70)
-    found = []
+    found: list[bytes | None] = []
     while len(found) < 1_000:
         records = consumer.poll(1.0)
         assert len(records) <= 70
@@ -324,7 +324,11 @@ def test_topics_are_asked_for_again_where_the_answer_is_lost_or_the_leader_is_no
         Consumer(bootstrap_servers=kafka.bootstrap_servers, default_api_timeout_ms=20_000) as consumer,
     ):
         kafka.create_topic("t")
-        for api in (lambda: consumer.partitions_for("t"), lambda: consumer.list_topics()["t"]):
+        apis: list[Callable[[], Sequence[PartitionInfo]]] = [
+            lambda: consumer.partitions_for("t"),
+            lambda: consumer.list_topics()["t"],
+        ]
+        for api in apis:
             lost = kafka.faults.cut("Metadata", when="after", count=2)
             assert [info.partition for info in api()] == [0]
             lost.wait(2)

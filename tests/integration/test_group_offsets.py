@@ -147,7 +147,8 @@ def test_commit_takes_a_record_offsets_or_everything(seed: Seeder, topic: str, g
     first, second = TopicPartition(topic, 0), TopicPartition(topic, 1)
     with group.consumer(enable_auto_commit=False) as consumer:
         read(consumer, 40)
-        consumer.commit({first: 3, second: OffsetAndMetadata(4, "a note", 0)})
+        offsets: dict[TopicPartition, OffsetAndMetadata | int] = {first: 3, second: OffsetAndMetadata(4, "a note", 0)}
+        consumer.commit(offsets)
         assert consumer.committed([first, second]) == {
             first: OffsetAndMetadata(3),
             second: OffsetAndMetadata(4, "a note", 0),

@@ -8,6 +8,7 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -233,12 +234,15 @@ def test_asynchronous_commits_in_flight_when_the_generation_changes_are_told_in_
     group.settle(2)
     number = 0
 
+    def committed(sent: int, offsets: object, error: KafkaError | None) -> None:
+        told.append((sent, error))
+
     def commit() -> None:
         nonlocal number
         first.poll(0.002)  # commits take about as long
         for _ in range(5):
             sent, number = number, number + 1
-            first.consumer.commit_async(callback=lambda offsets, error, sent=sent: told.append((sent, error)))
+            first.consumer.commit_async(callback=partial(committed, sent))
 
     generations = set()
     for _ in range(3):

@@ -196,8 +196,9 @@ def test_serializers_make_bytes_and_a_failing_one_fails_its_own_send(bootstrap_s
 def test_what_is_not_bytes_is_refused_at_once(bootstrap_servers: str, topic: str) -> None:
     with Producer(bootstrap_servers=bootstrap_servers) as producer:
         for wrong in ({"value": "text"}, {"value": 5}, {"key": 1.5}, {"headers": [("h", "text")]}, {"headers": [b"h"]}):
+            arguments: dict[str, Any] = {"value": b"v", **wrong}
             with pytest.raises(TypeError):
-                producer.send(topic, **{"value": b"v", **wrong})
+                producer.send(topic, **arguments)
         assert producer.send(topic, bytearray(b"v"), key=memoryview(b"k")).result(ANSWER).offset == 0
 
 

@@ -87,7 +87,7 @@ def rest(consumer: Consumer) -> list[tuple[int, bytes | None]]:
 @pytest.fixture
 def log(bootstrap_servers: str, topic: str) -> Iterator[Log]:
     """An empty log."""
-    servers = {"bootstrap_servers": bootstrap_servers}
+    servers: dict[str, Any] = {"bootstrap_servers": bootstrap_servers}
     with (
         Admin(**servers) as admin,
         Producer(**servers, transactional_id=f"id-{topic}") as transactional,
@@ -220,7 +220,11 @@ def test_records_that_were_deleted_are_missing_from_their_transaction(log: Log) 
 
 @pytest.mark.refbroker_only
 def test_a_value_that_was_replaced_is_missing_from_its_transaction_after_compaction(topic: str) -> None:
-    compacted = {"log.cleanup.policy": "compact", "log.cleaner.backoff.ms": 5, "log.cleaner.min.cleanable.ratio": 0.01}
+    compacted = {
+        "log.cleanup.policy": "compact",
+        "log.cleaner.backoff.ms": "5",
+        "log.cleaner.min.cleanable.ratio": "0.01",
+    }
     with (
         RefBroker(settings=compacted) as kafka,
         Producer(bootstrap_servers=kafka.bootstrap_servers, transactional_id="t") as producer,

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import random
 from contextlib import ExitStack
+from functools import partial
 
 import pytest
 
@@ -61,6 +62,11 @@ def check(servers: str, written: Query, where: object = None) -> None:
     assert open_transactions(servers, written) == [], where
 
 
+def has_ended(servers: str, written: Query) -> bool:
+    """Whether no transaction of the query is open."""
+    return not open_transactions(servers, written)
+
+
 @pytest.mark.parametrize("error", [Killed, Failed])
 @pytest.mark.parametrize("tasks", [1, 4])
 def test_every_row_is_written_once_whichever_call_was_the_last(
@@ -107,7 +113,7 @@ def test_nothing_of_a_batch_is_visible_before_it_is_decided(bootstrap_servers: s
 
 
 def test_tasks_and_batches_without_rows_write_nothing(bootstrap_servers: str, topic: str) -> None:
-    rows = [[[b"a"], []], [[], []], [], [[], [b"b"]]]
+    rows: list[list[list[bytes]]] = [[[b"a"], []], [[], []], [], [[], [b"b"]]]
     with query(bootstrap_servers, topic, rows) as written:
         chance = Chance()
         written.run(chance)
@@ -337,7 +343,7 @@ def test_rows_that_are_written_anew_are_written_once_though_that_fails_at_any_ca
             with pytest.raises(Killed):
                 commit(written.settings, 0, tasks, written.process(Chance(name="before complete_transaction")))
         for written in queries:
-            wait_until(lambda query=written: not open_transactions(bootstrap_servers, query), OVER)
+            wait_until(partial(has_ended, bootstrap_servers, written), OVER)
             written.take_time()
             chance = Chance(rng.randrange(60), rng.choice([Killed, Failed]))
             try:

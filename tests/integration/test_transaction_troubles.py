@@ -25,7 +25,7 @@ from tests.support.waiting import wait_until
 pytestmark = pytest.mark.refbroker_only
 
 SETTINGS = {"auto.create.topics.enable": "false"}
-IMPATIENT = {"retry_backoff_ms": 5, "reconnect_backoff_ms": 5, "reconnect_backoff_max_ms": 50}
+IMPATIENT: dict[str, Any] = {"retry_backoff_ms": 5, "reconnect_backoff_ms": 5, "reconnect_backoff_max_ms": 50}
 
 
 @pytest.fixture(params=[2, 1])
@@ -181,7 +181,7 @@ def test_a_topic_that_goes_in_the_middle_costs_the_transaction_and_no_more(
 def test_a_producer_closes_in_time_in_every_state_without_a_broker(state: str) -> None:
     with RefBroker(settings=SETTINGS) as broker:
         create(broker, "t", partitions=1)
-        never = {"delivery_timeout_ms": NEVER_MS, "max_block_ms": NEVER_MS}
+        never: dict[str, Any] = {"delivery_timeout_ms": NEVER_MS, "max_block_ms": NEVER_MS}
         producer = Producer(bootstrap_servers=broker.bootstrap_servers, transactional_id="tx", **IMPATIENT, **never)
         if state != "initializing":
             producer.init_transactions()

@@ -36,6 +36,7 @@ from kclient.errors import (
 from tests.support.patience import ANSWER
 from tests.support.raw_transactions import RawTransactions
 from tests.support.reading import committed
+from tests.support.typed import must
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.kafka
@@ -140,14 +141,15 @@ def test_offsets_count_when_their_transaction_does(
         producer.init_transactions()
         with producer.transaction():
             producer.send(out, b"a")
-            offsets = {tp: 3, other: OffsetAndMetadata(7, "note", 0)}
+            offsets: dict[TopicPartition, OffsetAndMetadata | int] = {tp: 3, other: OffsetAndMetadata(7, "note", 0)}
             producer.send_offsets_to_transaction(offsets, consumer.group_metadata())
         found = consumer.committed([tp, other])
-        assert (found[tp].offset, found[other].offset, found[other].metadata) == (3, 7, "note")
+        first, second = must(found[tp]), must(found[other])
+        assert (first.offset, second.offset, second.metadata) == (3, 7, "note")
         producer.begin_transaction()
         producer.send_offsets_to_transaction({tp: 99}, ConsumerGroupMetadata(group))
         producer.abort_transaction()
-        assert consumer.committed([tp])[tp].offset == 3
+        assert must(consumer.committed([tp])[tp]).offset == 3
         with producer.transaction():
             producer.send_offsets_to_transaction({}, consumer.group_metadata())
 

@@ -194,7 +194,7 @@ def test_two_processes_share_the_input_and_rebalances_cost_no_record(pipe: Pipe,
     if group_protocol == "consumer":
         del pipe.reads["session_timeout_ms"], pipe.reads["heartbeat_interval_ms"]
         pipe.reads["group_protocol"] = "consumer"
-    limits = {"max_records": 50, "max_seconds": 0.05}
+    limits: dict[str, Any] = {"max_records": 50, "max_seconds": 0.05}
     total = 0
     with pipe.running(0, **limits) as first:
         for number in range(1, 4):  # a second one comes and goes in the middle of batches

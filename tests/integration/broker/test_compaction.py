@@ -53,7 +53,7 @@ def test_a_producer_and_consumers_notice_nothing_but_that_older_records_are_gone
     newest: dict[bytes, int] = {}
     stop = threading.Event()
 
-    def follow(consumer: Consumer[bytes, bytes], *, begin_anew: bool) -> None:
+    def follow(consumer: Consumer, *, begin_anew: bool) -> None:
         while not stop.is_set() or consumer.position(PLACE) < consumer.end_offsets([PLACE])[PLACE]:
             last = -1
             for record in consumer.poll(timeout=0.2):

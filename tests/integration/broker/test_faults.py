@@ -262,7 +262,12 @@ def test_a_consumer_gets_every_record_whatever_happens(orders: RefBroker, produc
     ]
     found: list[bytes | None] = []
     with Consumer("orders", bootstrap_servers=orders.bootstrap_servers, auto_offset_reset="earliest") as consumer:
-        wait_until(lambda: found.extend(record.value for record in consumer.poll(timeout=0.1)) or len(found) >= 11)
+
+        def found_all() -> bool:
+            found.extend(record.value for record in consumer.poll(timeout=0.1))
+            return len(found) >= 11
+
+        wait_until(found_all)
     assert found == expected
     assert [fault.fired for fault in faults] == [1] * len(faults)
 

@@ -14,6 +14,7 @@ from kclient.protocol.messages.api_versions import ApiVersionsRequest
 from kclient.protocol.messages.create_partitions import CreatePartitionsRequest
 from kclient.protocol.messages.create_topics import CreateTopicsRequest
 from kclient.protocol.messages.metadata import MetadataRequest
+from refbroker.broker import Broker
 from refbroker.runtime.file_limit import open_files
 from refbroker.testing import RefBroker
 from tests.support.wire import Wire, produce_request
@@ -80,6 +81,11 @@ def test_partitions_whose_logs_would_take_too_many_files_are_not_made(kafka: Ref
         assert wire.ask(produce_request(name, b"v"), 9).responses[0].partition_responses[0].error_code == 0
 
 
+def roll_all(broker: Broker) -> None:
+    for log in broker.parts.logs.logs():
+        log.roll()
+
+
 def test_connections_do_not_take_the_last_files(kafka: RefBroker, wire: Wire, caplog: pytest.LogCaptureFixture) -> None:
     assert create(wire, t=100) == {"t": (0, None)}
     with contextlib.ExitStack() as stack:
@@ -87,7 +93,7 @@ def test_connections_do_not_take_the_last_files(kafka: RefBroker, wire: Wire, ca
             connect_often(kafka, stack)
         assert "too few files are left" in caplog.text
         # There is room for what a broker opens for a moment.
-        kafka.call(lambda broker: [log.roll() for log in broker.parts.logs.logs()])
+        kafka.call(roll_all)
         kafka.call(lambda broker: broker.parts.logs.checkpoint())
         assert wire.ask(produce_request("t", b"v"), 9).responses[0].partition_responses[0].error_code == 0
     with Wire(kafka.bootstrap_servers) as later:

@@ -121,7 +121,12 @@ def test_a_crash_loses_no_commit_that_was_answered(tmp_path: Path, after: int) -
     process, address = start()
     answered = -1
     enough = threading.Event()
-    killer = threading.Thread(target=lambda: (enough.wait(ANSWER), os.kill(process.pid, signal.SIGKILL)))
+
+    def kill() -> None:
+        enough.wait(ANSWER)
+        os.kill(process.pid, signal.SIGKILL)
+
+    killer = threading.Thread(target=kill)
     try:
         with Wire(address) as wire:
             prepare(wire)

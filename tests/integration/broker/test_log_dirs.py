@@ -16,6 +16,7 @@ from kclient.errors import KafkaStorageError
 from kclient.protocol.messages.alter_replica_log_dirs import AlterReplicaLogDirsRequest
 from refbroker.testing import RefBroker, SimulatedDisk
 from tests.support.broker_process import BrokerProcess
+from tests.support.typed import must
 from tests.support.waiting import wait_until
 from tests.support.wire import Wire
 
@@ -135,7 +136,8 @@ def test_nothing_is_lost_when_partitions_move_under_a_producer_and_a_consumer(
         assert consumed == list(range(len(consumed)))
         assert len(consumed) == len(acknowledged) > 100
     broker.restart()
-    sizes = broker.call(lambda running: [running.parts.logs.get("moving", p).log_end_offset for p in range(PARTITIONS)])
+    logs = broker.call(lambda running: [must(running.parts.logs.get("moving", p)) for p in range(PARTITIONS)])
+    sizes = [log.log_end_offset for log in logs]
     assert sizes == [len(acknowledged) for acknowledged in load.acknowledged]
 
 
@@ -163,7 +165,12 @@ def test_without_the_disk_of_the_metadata_the_broker_ends_and_comes_back_when_it
         with Consumer(bootstrap_servers=broker.bootstrap_servers, auto_offset_reset="earliest") as consumer:
             consumer.assign([TopicPartition("kept", 0)])
             found: list[bytes | None] = []
-            wait_until(lambda: found.extend(record.value for record in consumer.poll(timeout=0.2)) or found)
+
+            def found_any() -> bool:
+                found.extend(record.value for record in consumer.poll(timeout=0.2))
+                return bool(found)
+
+            wait_until(found_any)
         assert found == [b"value"]
 
 

@@ -10,10 +10,12 @@ import os
 import random
 import threading
 from collections import defaultdict
+from functools import partial
 
 import pytest
 
 from kclient import Consumer, Producer, RecordMetadata, TopicPartition
+from kclient.producer.future import RecordFuture
 from refbroker.testing import RefBroker, SimulatedDisk
 from tests.support.patience import CHANGE, GUARD
 
@@ -36,7 +38,10 @@ class Acknowledged:
         self.count = 0
         self.changed = threading.Condition()
 
-    def note(self, number: int, metadata: RecordMetadata | None, error: Exception | None) -> None:
+    def on_done(self, number: int, done: RecordFuture) -> None:
+        self.note(number, None if done.exception() else done.result(), done.exception())
+
+    def note(self, number: int, metadata: RecordMetadata | None, error: BaseException | None) -> None:
         with self.changed:
             if metadata is not None:
                 self.offsets[metadata.partition][number] = metadata.offset
@@ -57,11 +62,7 @@ def send_while_the_power_fails(kafka: RefBroker, producer: Producer, rng: random
             number, sent = sent, sent + 1
             value = b"%08d" % number + bytes(rng.randrange(8000))
             future = producer.send("orders", value, partition=number % PARTITIONS)
-            future.add_done_callback(
-                lambda done, number=number: told.note(
-                    number, None if done.exception() else done.result(), done.exception()
-                )
-            )
+            future.add_done_callback(partial(told.on_done, number))
         if kind == "disk":
             # In the middle of whatever the broker does, with all its logs.
             kafka.disk.fail(after=rng.randrange(200), error=errno.EIO)
@@ -89,7 +90,7 @@ def test_what_was_acknowledged_and_flushed_is_there_once_and_in_order(rng: rando
                 where = TopicPartition("orders", partition)
                 consumer.assign([where])
                 end = consumer.end_offsets([where])[where]
-                found = {}
+                found: dict[int, int] = {}
                 while consumer.position(where) < end:
                     found |= {record.offset: int(record.value[:8]) for record in consumer.poll(timeout=1.0)}
             assert list(found.values()) == sorted(told.offsets[partition])

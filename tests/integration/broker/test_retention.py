@@ -96,7 +96,7 @@ def step(kafka: RefBroker, ms: int) -> None:
     kafka.call(lambda running: running.parts.clock.step(ms))
 
 
-def poll_until(consumer: Consumer[Any, Any], done: Callable[[], bool]) -> None:
+def poll_until(consumer: Consumer, done: Callable[[], bool]) -> None:
     for _ in range(20):
         consumer.poll(timeout=1.0)
         if done():

@@ -14,6 +14,7 @@ from kclient import Admin, Consumer, Producer, TopicPartition
 from refbroker.testing import RefBroker
 from tests.support.reading import committed_records
 from tests.support.stored_directory import STORED, content, stopped_broker
+from tests.support.typed import must
 
 VERSIONS = sorted(path.name for path in STORED.iterdir())
 
@@ -72,7 +73,7 @@ def test_a_group_goes_on_where_it_committed(stored: RefBroker, protocol: str) ->
     ) as consumer:
         while place not in consumer.assignment():
             consumer.poll(0.1)
-        assert consumer.committed([place])[place].offset == 5
+        assert must(consumer.committed([place])[place]).offset == 5
         assert consumer.position(place) in range(5, 16)
 
 

@@ -7,6 +7,7 @@ import struct
 import threading
 from collections.abc import Callable
 from types import TracebackType
+from typing import Self
 
 from kclient.protocol import API_NAMES, Message, request_type
 from kclient.protocol.frames import decode_request_header, encode_response
@@ -30,7 +31,7 @@ class Peer:
         self.port: int = self._listener.getsockname()[1]
         self.server = f"[{host}]:{self.port}" if family == socket.AF_INET6 else f"{host}:{self.port}"
 
-    def __enter__(self) -> Peer:
+    def __enter__(self) -> Self:
         self._accepting = threading.Thread(target=self._accept)
         self._accepting.start()
         return self

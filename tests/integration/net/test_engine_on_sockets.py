@@ -22,6 +22,7 @@ from kclient.errors import (
 from kclient.net.engine import Engine
 from kclient.net.manager import ANY_NODE
 from kclient.net.waiting import ThreadSignal, wait_future
+from kclient.protocol import Message
 from kclient.protocol.messages.fetch import FetchRequest, FetchResponse
 from kclient.protocol.messages.metadata import MetadataRequest
 from tests.integration.net.peers import Behaviour, Peer, TinyBroker, read_frame
@@ -230,12 +231,16 @@ def test_a_request_that_is_not_answered_times_out(make_engine: EngineMaker) -> N
         while True:
             read_frame(connection)
 
+    def deaf(request: Message) -> Message:
+        deaf_to_metadata(broker.connections[-1])
+        raise AssertionError("it ends with its connection")
+
     with TinyBroker() as broker:
         engine = make_engine(broker.server)
         wait_for(engine, lambda: engine.metadata.cluster.brokers)
         wait_future(ask(engine, 1), 20)
         broker.behaviour = deaf_to_metadata
-        broker._answer = lambda request: read_frame(broker.connections[-1])  # type: ignore[method-assign]
+        broker._answer = deaf  # type: ignore[method-assign]
         assert isinstance(ask(engine, 1, timeout=0.2).exception(20), KafkaTimeoutError)
 
 

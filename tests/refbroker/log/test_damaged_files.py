@@ -10,7 +10,9 @@ from typing import Any
 
 import pytest
 
+from kclient.errors import CorruptRecordError
 from refbroker.log import LogConfig, PartitionLog
+from refbroker.log.batches import header_at
 from refbroker.log.files import OpenFile
 from refbroker.log.segment import Segment
 from tests.support.stores import START_MS, TOPIC_ID, Disk, Store, append, make_batch, read_all
@@ -205,6 +207,24 @@ def test_a_time_between_two_entries_is_found_by_scanning_from_the_one_before_it(
     assert segment.time_index.lookup(1_570_793_423_501) == (1_570_793_423_413, 6_506_150)
     assert segment.find_timestamp(1_570_793_423_501, 0) == (6_506_238, 1_570_793_423_501, 0)
     assert segment.find_timestamp(1_570_793_423_503, 0) == (6_506_240, 1_570_793_423_503, 0)
+
+
+@pytest.mark.parametrize(("magic", "smallest"), [(0, 14), (1, 22), (2, 49)])
+def test_what_is_smaller_than_any_batch_of_its_format_is_none(magic: int, smallest: int) -> None:
+    def start(length: int) -> memoryview:
+        return memoryview(struct.pack(">qiiB", 2**40, length, 0, magic) + bytes(50))
+
+    header = header_at(start(smallest), 700)
+    assert header is not None
+    assert (header.position, header.size_in_bytes) == (700, 12 + smallest)
+    with pytest.raises(CorruptRecordError, match="at position 700") as caught:
+        header_at(start(smallest - 1), 700)
+    assert caught.value.offset == 2**40
+
+
+def test_a_format_that_is_not_known_is_no_batch() -> None:
+    with pytest.raises(CorruptRecordError, match="magic 3"):
+        header_at(memoryview(struct.pack(">qiiB", 0, 1000, 0, 3) + bytes(50)), 0)
 
 
 @pytest.mark.parametrize("clean", [True, False])

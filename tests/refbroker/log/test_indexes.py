@@ -97,6 +97,12 @@ def test_a_time_is_looked_up_at_the_last_entry_at_or_before_it(
     assert index.lookup(timestamp) == found
 
 
+def test_a_time_of_zero_is_looked_up_like_any_other(tmp_path: Path) -> None:
+    index = time_index(tmp_path / "t", base_offset=7)
+    index.append_if_later(0, 8)
+    assert index.lookup(0) == (0, 8)
+
+
 def test_a_cleared_index_is_empty_and_takes_entries_again(tmp_path: Path) -> None:
     offsets, times = offset_index(tmp_path / "i"), time_index(tmp_path / "t")
     for index in (offsets, times):

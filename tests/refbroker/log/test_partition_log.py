@@ -117,6 +117,17 @@ def test_a_segment_is_rolled_when_its_records_span_too_much_time(store: Store) -
     assert log.segments.base_offsets == [0, 2]
 
 
+@pytest.mark.parametrize("reopened", [False, True])
+def test_the_times_of_the_records_decide_whatever_the_clock_says(store: Store, reopened: bool) -> None:
+    log = store.log(LogConfig(segment_ms=1000))
+    for timestamp in (0, 1000, 1001):
+        if reopened:
+            log = store.reopened()
+            log.update_config(LogConfig(segment_ms=1000))
+        log.append(make_batch(timestamp=timestamp), leader_epoch=0, now_ms=START_MS + 10_000)
+    assert log.segments.base_offsets == [0, 2]
+
+
 def test_a_segment_without_timestamps_is_rolled_by_the_clock(store: Store) -> None:
     log = store.log(LogConfig(segment_ms=1000))
     for later in (0, 1000, 1001):
@@ -181,6 +192,14 @@ def test_a_coordinator_may_append_several_batches_at_once(log: PartitionLog) -> 
     result = log.append(data, leader_epoch=0, origin=Origin.COORDINATOR, now_ms=START_MS)
     assert (result.base_offset, result.last_offset) == (0, 4)
     assert len(read_all(log)) == 5
+
+
+def test_as_much_as_a_segment_at_once_is_taken(store: Store) -> None:
+    batch = make_batch(3)
+    log = store.log(LogConfig(segment_bytes=len(batch)))
+    for _ in range(2):
+        log.append(batch, leader_epoch=0, now_ms=START_MS)
+    assert log.segments.base_offsets == [0, 3]
 
 
 def test_more_than_a_segment_at_once_is_refused(log: PartitionLog) -> None:

@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 
 from kclient.errors import InvalidProducerEpochError, InvalidRecordError, InvalidTxnStateError, OutOfOrderSequenceError
-from refbroker.log import PartitionLog
+from kclient.records import ABORT, COMMIT, control_batch
+from refbroker.log import Origin, PartitionLog
 from refbroker.log.producer_snapshot import CorruptSnapshotError, decode_snapshot, encode_snapshot
 from refbroker.log.producer_state import BatchMetadata, ProducerEntry
-from tests.support.stores import START_MS, Store, append
+from tests.support.stores import START_MS, Store, append, make_batch
 
 INT32_MAX = 2**31 - 1
 
@@ -89,6 +90,16 @@ def test_a_transactional_batch_outside_a_transaction_is_refused(log: PartitionLo
     with pytest.raises(InvalidTxnStateError, match="not part of an ongoing transaction"):
         send(log, 0, is_transactional=True)
     assert log.log_end_offset == 0
+
+
+@pytest.mark.parametrize("kind", [COMMIT, ABORT])
+def test_a_transaction_that_has_ended_is_told_as_none(log: PartitionLog, kind: int) -> None:
+    data = make_batch(producer_id=9, producer_epoch=0, base_sequence=0, is_transactional=True)
+    log.append(data, leader_epoch=0, now_ms=START_MS, verified=True)
+    assert log.producers()[0].current_txn_first_offset == 0
+    marker = control_batch(kind, producer_id=9, producer_epoch=0, coordinator_epoch=0, timestamp=START_MS)
+    log.append(marker, leader_epoch=0, origin=Origin.COORDINATOR, now_ms=START_MS)
+    assert log.producers()[0].current_txn_first_offset == -1
 
 
 def test_an_idle_producer_is_forgotten(store: Store) -> None:

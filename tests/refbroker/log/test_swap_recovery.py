@@ -132,6 +132,12 @@ def test_files_of_other_segments_and_of_no_segment_stay(room: Room) -> None:
     assert not [name for name in names if name.startswith(("00000000000000000010", "00000000000000000020"))]
 
 
+def test_unfinished_files_of_no_segment_are_removed_too(room: Room) -> None:
+    for name in ("one.cleaned", "other.cleaned"):
+        (room.store.path / name).write_bytes(b"")
+    assert room.start() == room.dirty
+
+
 def test_several_swap_files_of_a_split_are_taken_only_when_all_are_finished(room: Room) -> None:
     # A split renames the later segments first: the first one still being .cleaned, none of them counts.
     for kind in KINDS:

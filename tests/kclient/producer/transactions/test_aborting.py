@@ -81,6 +81,18 @@ def test_an_abort_forgets_partitions_and_offsets_that_nobody_was_asked_to_add() 
     assert isinstance(offsets.error, TransactionAbortedError)
 
 
+def test_an_abort_adds_no_partition_that_has_come_while_others_were_added() -> None:
+    model = TransactionModel(1, leaders=[1, 1])
+    model.begin(b"a")
+    request = model.one()
+    model.send(b"b", partition=1)
+    assert model.poll() == []
+    call = model.transactions.abort()
+    model.answer_step(request)
+    assert [name for name, _ in drive(model)] == ["EndTxn"]
+    assert model.seen(call) is None
+
+
 def test_an_abort_does_not_wait_for_a_topic_that_is_gone() -> None:
     """Its partition was not added, and never will be."""
     model = TransactionModel(1, delivery_timeout_ms=31_000)

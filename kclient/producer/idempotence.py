@@ -8,7 +8,8 @@ are settled and none is under way: what is left cannot have been written, and is
 A broker that knows nothing of a producer id takes a batch with any sequence as the first. If the partition's leader
 refused the first batch, as it does while a topic comes up, and accepted one that was in flight behind it, records would
 change places; and since the second batch was then written in spite of the gap before it, they could be doubled. So
-the first batch under a producer id and epoch is alone in flight until the broker has accepted it.
+the first batch under a producer id and epoch is alone in flight until the broker has accepted it; and so is the first
+one to a topic that was created again, whose id is another.
 
 The rules for one partition, in the words of the fields of `PartitionSequence`:
 
@@ -30,6 +31,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Sequence
+from uuid import UUID
 
 from kclient.producer.batch import ProducerBatch, Queue
 from kclient.state_machine import StateTable
@@ -98,8 +100,10 @@ class PartitionSequence:
 
     Attributes:
         producer_id, epoch: under which its batches are numbered.
+        topic_id: of the topic that its last batch was sent to; None if the broker gave none.
         next_sequence: the number of the next new record.
-        last_acknowledged: the highest number the broker has acknowledged; None before any of this epoch.
+        last_acknowledged: the highest number the broker has acknowledged; None before any of this epoch in the topic
+            of this id.
         unsettled: the batches that have numbers and are not settled, in order.
         under_way: requests that carry one of its batches and are not answered.
         unresolved: a batch was given up and may or may not have been written.
@@ -112,6 +116,7 @@ class PartitionSequence:
         "last_acknowledged",
         "next_sequence",
         "producer_id",
+        "topic_id",
         "under_way",
         "unresolved",
         "unsettled",
@@ -120,6 +125,7 @@ class PartitionSequence:
     def __init__(self) -> None:
         self.producer_id = -1
         self.epoch = -1
+        self.topic_id: UUID | None = None
         self.next_sequence = 0
         self.last_acknowledged: int | None = None
         self.unsettled: list[ProducerBatch] = []
@@ -253,11 +259,14 @@ class Identity:
             return False
         return (entry.producer_id, entry.epoch) == (self.producer_id, self.epoch)
 
-    def sending(self, batch: ProducerBatch) -> None:
-        """A batch is about to be sent: number it if it is new."""
+    def sending(self, batch: ProducerBatch, topic_id: UUID | None) -> None:
+        """A batch is about to be sent to the topic of this id: number it if it is new."""
         if not self.enabled:
             return
         entry = self.entry(batch.queue)
+        if entry.topic_id != topic_id:
+            # The topic was created again, and its new partitions know nothing of the producer id.
+            entry.topic_id, entry.last_acknowledged = topic_id, None
         if batch.sequence < 0:
             if (entry.producer_id, entry.epoch) != (self.producer_id, self.epoch):
                 entry.restart(self.producer_id, self.epoch)

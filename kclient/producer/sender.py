@@ -209,7 +209,7 @@ class Sender(Manager):
             batch.attempts.ordinal = batch.queue.drained
             batch.queue.drained += 1
             batch.account()
-        self.identity.sending(batch)
+        self.identity.sending(batch, self._metadata.cluster.topic_id(batch.topic))
         try:
             wire = batch.build()
         except Exception as error:  # noqa: BLE001 - whatever a codec raises belongs to this batch

@@ -6,9 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
+from uuid import UUID
 
 from kclient.errors import KafkaError
 from kclient.protocol import Message
+from kclient.protocol.messages.delete_topics import DeleteTopicsRequest
 from kclient.protocol.messages.produce import ProduceRequest, ProduceResponse
 from kclient.records import read_batches
 from tests.sim.committed_reader import CommittedReader
@@ -88,6 +90,12 @@ class Script:
     def refuse_value(self, value: bytes, error_code: int) -> None:
         """Let the broker refuse the next Produce request that carries a value; it writes nothing of it."""
         self.refusals.append(Refusal(value, error_code))
+
+    def create_again(self) -> UUID:
+        """Delete the topic, create another one under its name, and return the id of the new one."""
+        deleted = DeleteTopicsRequest(topics=[DeleteTopicsRequest.DeleteTopicState(name=DATA)])
+        assert self.broker.send(deleted, 6).responses[0].error_code == 0
+        return self.broker.create(DATA, len(PARTITIONS))
 
     # Clients
 

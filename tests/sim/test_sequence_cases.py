@@ -22,7 +22,7 @@ from kclient.errors import (
 )
 from kclient.protocol.messages.produce import ProduceRequest
 from refbroker.testing.control.elections import elect
-from tests.sim.script import Script
+from tests.sim.script import LONG, Script
 from tests.sim.transaction_clients import SimulatedProducer, TransactionalProducer
 from tests.support.transaction_harness import DATA
 
@@ -115,6 +115,20 @@ async def test_a_partition_that_refuses_its_first_batch_keeps_the_order(
     assert case.script.stored() == VALUES
     assert offsets == list(range(len(VALUES)))
     assert case.script.committed() == VALUES
+
+
+async def test_a_topic_that_is_created_again_keeps_the_order(case: Case) -> None:
+    script = case.script
+    await case.write(b"x", b"y")
+    topic_id = script.create_again()
+    metadata = case.producer.engine.metadata
+    metadata.request_update()
+    case.producer.engine.wakeup()
+    await script.pass_time(LONG, until=lambda: metadata.cluster.topic_id(DATA) == topic_id)
+    script.refuse_value(b"a", NotLeaderOrFollowerError.code)
+    await case.write(*VALUES)
+    assert not script.refusals
+    assert script.stored() == VALUES
 
 
 async def test_batches_are_written_once_though_each_answer_is_lost_and_the_broker_is_killed(case: Case) -> None:

@@ -10,6 +10,7 @@ from kclient.errors import (
     KafkaTimeoutError,
     NotCoordinatorError,
     ProducerFencedError,
+    ProtocolError,
     TransactionAbortableError,
     TransactionAbortedError,
     UnknownTopicOrPartitionError,
@@ -336,6 +337,27 @@ def test_a_producer_that_closes_aborts_what_is_open(version: int) -> None:
     assert (name, message.committed) == ("EndTxn", False)
     assert call is not None
     assert call.done
+
+
+def test_a_call_that_waits_ends_when_its_producer_closes_and_aborts() -> None:
+    model = TransactionModel()
+    model.begin(b"a")
+    waiting = model.transactions.prepare()
+    closing = model.transactions.close()
+    assert isinstance(waiting.error, ClosedError)
+    assert closing is not waiting
+
+
+def test_a_broker_that_gives_no_next_epoch_ends_the_producer() -> None:
+    model = TransactionModel(2)
+    model.begin(b"a")
+    call = model.transactions.commit()
+    model.deliver_records()
+    model.answer_step(model.one(), producer_id=-1, producer_epoch=-1)
+    error = model.seen(call)
+    assert isinstance(error, ProtocolError)
+    assert error.fatal
+    assert model.state == "FATAL_ERROR"
 
 
 def test_a_producer_that_closes_waits_for_a_commit() -> None:

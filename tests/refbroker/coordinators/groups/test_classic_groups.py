@@ -451,7 +451,7 @@ def test_a_static_member_whose_return_cannot_be_stored_keeps_its_former_id() -> 
     groups, (leader, follower) = _static()
     groups.failure = CoordinatorNotAvailableError()
     [answer] = groups.join(instance_id="i1", metadata=b"other")
-    assert (answer.error_code, answer.member_id) == (NOT_AVAILABLE, "")
+    assert (answer.error_code, answer.member_id, answer.leader) == (NOT_AVAILABLE, "", leader)
     groups.failure = None
     assert groups.heartbeat(follower, 1, "i1") == 0
     assert groups.group.members[follower].metadata("range") == b""

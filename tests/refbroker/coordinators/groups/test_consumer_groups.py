@@ -546,6 +546,7 @@ def test_commits_are_checked_against_the_epoch_in_which_a_partition_was_got() ->
         (lambda: group.check_fetch("a", 2), "StaleMemberEpochError"),
         (lambda: group.check_fetch("c", 3), "UnknownMemberIdError"),
         (lambda: group.check_fetch(None, -1), ""),
+        (lambda: group.check_fetch(None, 0), "UnknownMemberIdError"),
         (lambda: group.check_fetch("a", 3), ""),
     ]
     for check, error in checks:

@@ -137,9 +137,14 @@ def _seed_line(config: pytest.Config) -> str:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_pycollect_makeitem(collector: pytest.Collector, name: str, obj: object) -> None:
-    """A coroutine test runs on asyncio unless it is marked ``anyio``, which runs it on asyncio and trio."""
+    """A coroutine test runs on asyncio unless it is marked ``anyio``, which runs it on asyncio and trio.
+
+    With ``--broker=sim`` the simulation runs both.
+    """
     test = getattr(getattr(obj, "hypothesis", None), "inner_test", obj)
     if not name.startswith("test") or not inspect.iscoroutinefunction(test):
+        return
+    if collector.config.getoption("--broker") == "sim":
         return
     marks = {mark.name for mark in getattr(obj, "pytestmark", ())}
     if "anyio" not in marks and collector.get_closest_marker("anyio") is None:
@@ -259,8 +264,12 @@ def admin(bootstrap_servers: str) -> Iterator[Admin]:
 
 
 @pytest.fixture
-def cli(bootstrap_servers: str) -> Cli:
+def cli(bootstrap_servers: str, request: pytest.FixtureRequest) -> Cli:
     """The `kclient` command, for the broker under test."""
+    if request.config.getoption("--broker") == "sim":
+        from tests.support.simulation.command_line import SimulatedCli
+
+        return SimulatedCli(bootstrap_servers)
     return Cli(bootstrap_servers)
 
 

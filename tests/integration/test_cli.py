@@ -16,8 +16,6 @@ from tests.support.command_line import Cli
 from tests.support.patience import PROCESS
 from tests.support.waiting import wait_until
 
-pytestmark = pytest.mark.not_simulated("runs processes")
-
 START = 1_600_000_000_000
 
 
@@ -95,6 +93,7 @@ def test_count_stops_early(cli: Cli, topic: str, tmp_path: Path) -> None:
     assert cli("consume", topic, "--count", "3") == b"0\n1\n2\n"
 
 
+@pytest.mark.not_simulated("runs a process whose reader goes away")
 def test_a_reader_that_has_seen_enough_is_an_ordinary_end(cli: Cli, topic: str) -> None:
     cli("produce", topic, "--partition", "0", stdin=b"a line of text\n" * 50_000)
     program = "from kclient.cli.main import main; main()"
@@ -177,6 +176,7 @@ def test_a_line_without_a_key_is_named(cli: Cli, topic: str) -> None:
     assert b"line 2 has no key separator ':'" in done.stderr
 
 
+@pytest.mark.not_simulated("runs a process at a terminal")
 def test_at_a_terminal_records_stand_alone_in_their_lines(cli: Cli, topic: str) -> None:
     cli("produce", topic, stdin=b"one\ntwo\n")
     screen, terminal = os.openpty()

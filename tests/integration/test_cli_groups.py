@@ -12,8 +12,6 @@ from tests.support.command_line import Cli
 from tests.support.group_members import CLIENT_ID, GroupMembers
 from tests.support.seeding import Seeder
 
-pytestmark = pytest.mark.not_simulated("runs processes")
-
 START = 1_600_000_000_000
 
 

@@ -15,8 +15,6 @@ from tests.support.command_line import Cli
 from tests.support.raw_transactions import RawTransactions
 from tests.support.waiting import wait_until
 
-pytestmark = pytest.mark.not_simulated("runs processes")
-
 
 @pytest.fixture
 def made(admin: Admin, topic: str) -> str:

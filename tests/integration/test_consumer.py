@@ -357,7 +357,6 @@ def test_partition_that_does_not_exist_is_an_error(open_consumer: Opener, seed: 
     assert (raised.value.topic, raised.value.partition) == (topic, 7)
 
 
-@pytest.mark.not_simulated("runs threads or processes")
 def test_wakeup_interrupts_a_waiting_poll_once(open_consumer: Opener, seed: Seeder, topic: str) -> None:
     seed.create(topic)
     consumer = open_consumer(topic)
@@ -386,7 +385,6 @@ def test_wakeup_interrupts_iteration_before_the_next_record(open_consumer: Opene
     assert [next(records).offset for _ in range(40)] == list(range(10, 50))
 
 
-@pytest.mark.not_simulated("runs threads or processes")
 def test_ctrl_c_interrupts_a_waiting_poll_and_loses_nothing(open_consumer: Opener, seed: Seeder, topic: str) -> None:
     seed.create(topic)
     consumer = open_consumer(topic)
@@ -407,7 +405,6 @@ def test_ctrl_c_interrupts_a_waiting_poll_and_loses_nothing(open_consumer: Opene
     assert [record.value for record in read(consumer, 3)] == numbers(0, 3)
 
 
-@pytest.mark.not_simulated("runs threads or processes")
 def test_second_thread_is_told_that_the_consumer_is_in_use(open_consumer: Opener, seed: Seeder, topic: str) -> None:
     seed.create(topic)
     consumer = open_consumer(topic)

@@ -340,7 +340,7 @@ with Consumer(topic, bootstrap_servers=servers, group_id="group-" + topic, auto_
 """
 
 
-@pytest.mark.not_simulated("runs threads or processes")
+@pytest.mark.not_simulated("kills a process")
 def test_a_kill_repeats_what_one_interval_brought_at_most(
     bootstrap_servers: str, seed: Seeder, topic: str, group: Group
 ) -> None:

@@ -172,7 +172,6 @@ def takes_part(member: Member) -> bool:
     return state in (MemberState.PREPARING, ConsumerState.STABLE)
 
 
-@pytest.mark.not_simulated("runs threads or processes")
 @EVERY_WAY
 def test_coordinator_that_restarts_in_the_middle_of_a_rebalance_ends_it(
     broker: Broker, group: Group, seed: Seeder, topic: str

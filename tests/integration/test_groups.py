@@ -291,7 +291,6 @@ def test_enforced_rebalance_runs_with_the_next_poll(group: Group, seed: Seeder, 
     assert member.log.heard == [("assigned", {0}), ("revoked", {0}), ("assigned", {0})]
 
 
-@pytest.mark.not_simulated("runs threads or processes")
 def test_iteration_in_the_middle_of_a_chunk_takes_part_in_a_rebalance(group: Group, seed: Seeder, topic: str) -> None:
     seed.create(topic, partitions=2)
     expected = fill(seed, topic, 2, 0, 2_000)
@@ -413,7 +412,6 @@ def test_wakeup_interrupts_joining_and_the_next_poll_goes_on(group: Group, seed:
     assert Counter(member.values) == Counter(expected)
 
 
-@pytest.mark.not_simulated("runs threads or processes")
 def test_close_is_refused_while_another_thread_polls(group: Group, seed: Seeder, topic: str) -> None:
     seed.create(topic)
     member = group.join()

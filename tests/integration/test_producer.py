@@ -202,7 +202,7 @@ def test_what_is_not_bytes_is_refused_at_once(bootstrap_servers: str, topic: str
         assert producer.send(topic, bytearray(b"v"), key=memoryview(b"k")).result(ANSWER).offset == 0
 
 
-@pytest.mark.not_simulated("is about a thread")
+@pytest.mark.not_simulated("asks for the name of the thread")
 def test_callbacks_run_in_order_in_a_thread_of_their_own(bootstrap_servers: str, topic: str, admin: Admin) -> None:
     create(admin, topic)
     seen: list[tuple[int, str]] = []
@@ -332,7 +332,6 @@ def test_a_closed_producer_says_so(bootstrap_servers: str, topic: str) -> None:
             call()
 
 
-@pytest.mark.not_simulated("runs threads or processes")
 def test_many_threads_share_a_producer(bootstrap_servers: str, topic: str, admin: Admin) -> None:
     create(admin, topic)
     count, threads = 3000, 4
@@ -396,7 +395,7 @@ producer.send(sys.argv[2], b"sent at the end", partition=0)
 """
 
 
-@pytest.mark.not_simulated("runs threads or processes")
+@pytest.mark.not_simulated("runs processes")
 def test_the_end_of_the_interpreter_flushes_what_nobody_closed(bootstrap_servers: str, topic: str) -> None:
     command = [sys.executable, "-W", "always", "-c", FORGETFUL, bootstrap_servers, topic]
     paths = os.pathsep.join([str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")])
@@ -534,7 +533,7 @@ async def test_async_failures_are_raised_by_close(bootstrap_servers: str, topic:
         await producer.send(topic, b"v")
 
 
-@pytest.mark.not_simulated("runs threads or processes")
+@pytest.mark.not_simulated("holds up the network thread, which has no thread there")
 def test_a_full_buffer_blocks_and_then_says_so(bootstrap_servers: str, topic: str, admin: Admin) -> None:
     create(admin, topic)
     with Producer(

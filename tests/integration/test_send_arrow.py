@@ -124,7 +124,6 @@ def test_a_column_says_which_topic(bootstrap_servers: str, topic: str, admin: Ad
         assert values == [b"%d" % number for number in range(start, 300, 3)]
 
 
-@pytest.mark.not_simulated("runs threads or processes")
 def test_threads_share_batches_and_lose_nothing(bootstrap_servers: str, topic: str, admin: Admin) -> None:
     create(admin, topic, 2)
     with Producer(bootstrap_servers=bootstrap_servers, buffer_memory=200_000, batch_size=10_000) as producer:

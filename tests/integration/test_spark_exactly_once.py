@@ -42,8 +42,6 @@ from tests.support.spark_stand_in import (
 )
 from tests.support.waiting import wait_until
 
-pytestmark = pytest.mark.not_simulated("the data source reads the system's clock, and runs threads of its own")
-
 SOME = 4
 
 

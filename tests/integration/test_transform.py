@@ -125,7 +125,6 @@ def pipe(bootstrap_servers: str, topic: str) -> Pipe:
     return Pipe(bootstrap_servers, topic)
 
 
-@pytest.mark.not_simulated("runs threads or processes")
 def test_each_record_is_transformed_once(pipe: Pipe) -> None:
     pipe.fill(0, 3_000)
     with pipe.running(max_records=500) as running:
@@ -189,7 +188,6 @@ async def test_a_cancelled_task_leaves_nothing_and_the_next_one_goes_on(pipe: Pi
     assert pipe.out() == pipe.expected(300)
 
 
-@pytest.mark.not_simulated("runs threads or processes")
 def test_two_processes_share_the_input_and_rebalances_cost_no_record(pipe: Pipe, group_protocol: str) -> None:
     if group_protocol == "consumer":
         del pipe.reads["session_timeout_ms"], pipe.reads["heartbeat_interval_ms"]
@@ -212,7 +210,6 @@ def test_two_processes_share_the_input_and_rebalances_cost_no_record(pipe: Pipe,
     assert pipe.out() == pipe.expected(total)
 
 
-@pytest.mark.not_simulated("runs threads or processes")
 def test_a_member_that_was_slow_commits_nothing_that_another_one_has_read(pipe: Pipe) -> None:
     pipe.fill(0, 30)
     stuck, go_on = threading.Event(), threading.Event()
@@ -236,7 +233,6 @@ def test_a_member_that_was_slow_commits_nothing_that_another_one_has_read(pipe: 
     assert pipe.out() == pipe.expected(60)
 
 
-@pytest.mark.not_simulated("runs threads or processes")
 def test_a_rival_of_the_same_id_ends_the_loop_and_goes_on_in_its_place(pipe: Pipe) -> None:
     pipe.fill(0, 300)
     halfway, fenced = threading.Event(), threading.Event()
@@ -294,7 +290,6 @@ def test_a_poison_record_ends_the_loop_before_it(pipe: Pipe) -> None:
     assert pipe.out() == pipe.expected(60)
 
 
-@pytest.mark.not_simulated("runs threads or processes")
 def test_dead_letters_count_with_the_transaction(pipe: Pipe) -> None:
     pipe.fill(0, 60)
 
@@ -308,7 +303,6 @@ def test_dead_letters_count_with_the_transaction(pipe: Pipe) -> None:
     assert pipe.out() == [1700 if number == 17 else number for number in pipe.expected(60)]
 
 
-@pytest.mark.not_simulated("runs threads or processes")
 def test_a_result_that_is_too_large_to_be_sent_names_its_record(pipe: Pipe) -> None:
     pipe.fill(0, 3)
     with pipe.running(0, lambda record: ProducerRecord(pipe.target, bytes(1_100_000))) as running:
@@ -318,7 +312,6 @@ def test_a_result_that_is_too_large_to_be_sent_names_its_record(pipe: Pipe) -> N
     assert (pipe.out(), sum(pipe.committed().values())) == ([], 0)
 
 
-@pytest.mark.not_simulated("runs threads or processes")
 def test_results_that_no_broker_takes_end_the_loop(pipe: Pipe) -> None:
     pipe.fill(0, 3)
     with Admin(bootstrap_servers=pipe.bootstrap_servers) as admin:
@@ -333,7 +326,6 @@ def test_results_that_no_broker_takes_end_the_loop(pipe: Pipe) -> None:
     assert sum(pipe.committed().values()) == 0
 
 
-@pytest.mark.not_simulated("runs threads or processes")
 def test_a_transaction_that_was_aborted_under_it_is_done_again(pipe: Pipe) -> None:
     pipe.fill(0, 30)
     aborted = threading.Event()
@@ -360,7 +352,6 @@ def test_a_transaction_that_was_aborted_under_it_is_done_again(pipe: Pipe) -> No
     assert pipe.out() == pipe.expected(30)
 
 
-@pytest.mark.not_simulated("runs threads or processes")
 @pytest.mark.refbroker_only
 def test_it_survives_a_broker_that_is_killed_and_comes_back() -> None:
     with RefBroker() as broker:
@@ -376,7 +367,6 @@ def test_it_survives_a_broker_that_is_killed_and_comes_back() -> None:
         assert pipe.out() == pipe.expected(900)
 
 
-@pytest.mark.not_simulated("runs threads or processes")
 def test_partitions_that_are_assigned_by_hand_are_transformed_as_well(pipe: Pipe) -> None:
     pipe.fill(0, 30)
     with Consumer(**pipe.reads) as consumer, Producer(**pipe.writes()) as producer:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import inspect
 import reprlib
-import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from typing import TypeVar
@@ -39,9 +38,9 @@ def result_of(future: Future[T], seconds: float = ANSWER) -> T:
 
 async def until(condition: Callable[[], object], seconds: float = ANSWER) -> None:
     """Do the same as `wait_until` in a coroutine, which leaves the loop to others meanwhile."""
-    deadline = time.monotonic() + seconds
+    deadline = clock.monotonic() + seconds
     while not (last := condition()):
-        assert time.monotonic() < deadline, _state(condition, last, seconds)
+        assert clock.monotonic() < deadline, _state(condition, last, seconds)
         await asyncio.sleep(_TURN)
 
 

@@ -80,9 +80,9 @@ def frame(request: Message, version: int, correlation_id: int = 1) -> bytes:
     return b"".join(encode_request(request, version, correlation_id, "wire"))
 
 
-def produce_request(topic: str, value: bytes, acks: int = -1) -> ProduceRequest:
+def produce_request(topic: str, value: bytes, acks: int = -1, *, timestamp: int = 1_700_000_000_000) -> ProduceRequest:
     builder = BatchBuilder(max_bytes=1 << 30)
-    builder.append(1_700_000_000_000, None, value)
+    builder.append(timestamp, None, value)
     data = ProduceRequest.PartitionProduceData(index=0, records=bytes(builder.build()))
     topics = [ProduceRequest.TopicProduceData(name=topic, partition_data=[data])]
     return ProduceRequest(acks=acks, timeout_ms=1000, topic_data=topics)

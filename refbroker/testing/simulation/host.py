@@ -39,7 +39,6 @@ class SimulatedHost:
     def start(self, main: Callable[[], Coroutine[Any, Any, None]]) -> SimulatedProcess:
         """See Host."""
         loop = SimulatedLoop(self._simulation, self._network, f"broker {next(self._numbers)}")
-        self._simulation.add(loop)
         return SimulatedProcess(self._simulation, loop, main())
 
 
@@ -47,6 +46,7 @@ class SimulatedProcess:
     """A `refbroker.testing.hosts.Process`: one loop of the simulation, until its main coroutine has ended."""
 
     def __init__(self, simulation: Simulation, loop: SimulatedLoop, main: Coroutine[Any, Any, None]) -> None:
+        simulation.add(loop)
         self._simulation = simulation
         self._loop = loop
         self._main = loop.create_task(main, name="main")
@@ -64,5 +64,12 @@ class SimulatedProcess:
         for task in left:
             task.cancel()
         self._simulation.run_until(lambda: all(task.done() for task in left))
+        closing = self._loop.create_task(self._loop.shutdown_asyncgens())
+        self._simulation.run_until(closing.done)
         self._simulation.remove(self._loop)
         self._loop.close()
+
+    def run(self) -> None:
+        """Wait until the main coroutine has ended, and raise what it has raised."""
+        self.join()
+        self._main.result()

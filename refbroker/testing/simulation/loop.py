@@ -35,11 +35,14 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         simulation: the scheduler; `add` the loop to it.
         network: what `create_connection` connects through.
         name: for the message of a deadlock.
+        longest_turn: seconds that an iteration takes at most, so that time passes for tasks that never wait.
     """
 
-    def __init__(self, simulation: Simulation, network: Network, name: str) -> None:
+    def __init__(self, simulation: Simulation, network: Network, name: str, *, longest_turn: float = 0.0) -> None:
         super().__init__()
         self.name = name
+        self._longest_turn = longest_turn
+        self._turn_ends = simulation.now
         self.network = network
         self._simulation = simulation
         self._selector = _NoSelector()
@@ -54,13 +57,21 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         # The base class has no public way to ask for these; its own `_run_once` computes its timeout from them.
         queues: Any = self
         if queues._ready:
-            return self._simulation.now
+            return self._turn_ends
         return queues._scheduled[0].when() if queues._scheduled else NEVER
 
     def step(self) -> None:
         """Run one iteration: `run_forever` returns after it, since `stop` was called before."""
+        if self._longest_turn:
+            self._turn_ends = self._simulation.now + self._simulation.random.uniform(0.0, self._longest_turn)
         self.stop()
-        self.run_forever()
+        # A callback of another loop may wait for this one.
+        outer = asyncio._get_running_loop()
+        asyncio._set_running_loop(None)
+        try:
+            self.run_forever()
+        finally:
+            asyncio._set_running_loop(outer)
 
     def describe(self) -> str:
         """See Actor."""

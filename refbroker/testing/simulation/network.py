@@ -1,8 +1,8 @@
 """A simulated TCP network: listeners by address, and connections that carry bytes with delays.
 
 The seed decides how long bytes take, in which pieces they arrive, and how many a sender can hand over at once. Bytes of
-one direction of a connection keep their order; nothing else does. Not implemented: lost packets below TCP, name
-lookups, and half-closed connections.
+one direction of a connection keep their order; nothing else does. Not implemented: lost packets below TCP, and name
+lookups.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from refbroker.testing.simulation.scheduler import Simulation
 
 WINDOW = 262_144
 """Bytes on their way or not read yet that one direction of a connection holds."""
+LEAST_ROOM = WINDOW // 4
+"""Bytes of the window that have to be free for a sender: as TCP does, so that pieces do not become ever smaller."""
 _FIRST_PORT = 20_000
 
 
@@ -69,7 +71,11 @@ class Endpoint:
     @property
     def is_writable(self) -> bool:
         """Whether `send` takes bytes, or has an error to give."""
-        return self.error is not None or (self.is_connected and self._unread_by_peer < WINDOW)
+        return self.error is not None or (self.is_connected and self._has_room)
+
+    @property
+    def _has_room(self) -> bool:
+        return WINDOW - self._unread_by_peer >= LEAST_ROOM
 
     def receive(self, limit: int) -> bytes:
         """Take bytes that have arrived; empty at the end of the stream.
@@ -90,7 +96,7 @@ class Endpoint:
             return b""
         raise BlockingIOError
 
-    def send(self, data: bytes) -> int:
+    def send(self, data: bytes | memoryview) -> int:
         """Hand over bytes and return how many were taken.
 
         Raises:
@@ -99,11 +105,10 @@ class Endpoint:
         """
         if self.error is not None:
             raise self.error
-        room = WINDOW - self._unread_by_peer
-        if not self.is_connected or room <= 0:
+        if not self.is_connected or not self._has_room:
             raise BlockingIOError
         network = self._network
-        taken = min(len(data), room)
+        taken = min(len(data), WINDOW - self._unread_by_peer)
         if taken > 1 and network.happens(network.conduct.short):
             taken = network.random.randrange(1, taken)
         if network.happens(network.conduct.cut):
@@ -113,6 +118,10 @@ class Endpoint:
         for piece in network.pieces(bytes(data[:taken])):
             self._carry(lambda other, piece=piece: other._take(piece))  # type: ignore[misc]
         return taken
+
+    def finish(self) -> None:
+        """Send nothing more: the peer reads what was sent, and then the end of the stream. Reading goes on."""
+        self._carry(Endpoint._end)
 
     def close(self) -> None:
         """Close in order: the peer reads what was sent, and then the end of the stream."""
@@ -125,7 +134,7 @@ class Endpoint:
             # As TCP does: what arrives at a closed socket is answered by a reset.
             self._carry(lambda other: other._fail(ConnectionResetError("the peer reset the connection")))
         else:
-            self._carry(Endpoint._end)
+            self.finish()
 
     def abort(self) -> None:
         """Close at once: the peer reads no more of what was sent."""
@@ -169,9 +178,9 @@ class Endpoint:
             self.on_change()
 
     def _read_by_peer(self, count: int) -> None:
-        was_full = self._unread_by_peer >= WINDOW
+        was_full = not self._has_room
         self._unread_by_peer -= count
-        if was_full and not self.is_closed:
+        if was_full and self._has_room and not self.is_closed:
             self.on_change()
 
 

@@ -2,7 +2,8 @@
 
 Actors (a client's network thread, a broker's event loop, a worker thread) and timed events share one thread. Among the
 actors that can run, the seed chooses. The clock moves only when none of them can, to the next event or deadline. A
-caller that waits runs the simulation until its condition holds (`run_until`).
+caller that waits runs the simulation until its condition holds (`run_until`). An actor may have a real thread for its
+steps (`entering`), in which a wait ends the step.
 """
 
 from __future__ import annotations
@@ -10,7 +11,8 @@ from __future__ import annotations
 import heapq
 import itertools
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Protocol
 
 NEVER = float("inf")
@@ -44,6 +46,13 @@ class Actor(Protocol):
         """Return what the actor waits for, for the message of a deadlock."""
 
 
+class Waiter(Actor, Protocol):
+    """An actor whose steps run in a thread of its own."""
+
+    def wait(self, is_over: Callable[[], bool], timeout: float | None) -> bool:
+        """End the step; return in a later one, once a condition holds (True) or so many seconds have passed."""
+
+
 class Simulation:
     """One simulated machine.
 
@@ -66,6 +75,7 @@ class Simulation:
         self._numbers = itertools.count()
         self._actors: list[Actor] = []
         self._running: list[Actor] = []
+        self._thread: Waiter | None = None
 
     def monotonic(self) -> float:
         """Return seconds of the simulation's clock."""
@@ -77,7 +87,22 @@ class Simulation:
 
     def is_running(self, actor: Actor) -> bool:
         """Whether the caller was called from a step of this actor, directly or through a nested wait."""
-        return actor in self._running
+        # What a thread was entered from is not what the thread is called from.
+        return actor is self._thread if self._thread is not None else actor in self._running
+
+    @property
+    def is_in_thread(self) -> bool:
+        """Whether the caller runs in the thread of an actor."""
+        return self._thread is not None
+
+    @contextmanager
+    def entering(self, thread: Waiter) -> Iterator[None]:
+        """Let the thread of an actor make its step within a `with` block."""
+        self._thread = thread
+        try:
+            yield
+        finally:
+            self._thread = None
 
     def add(self, actor: Actor) -> None:
         """Let an actor take part from now on."""
@@ -111,6 +136,8 @@ class Simulation:
         Raises:
             DeadlockError: the condition can never hold, or did not within the time that a simulation may take.
         """
+        if self._thread is not None:
+            return is_over() or self._thread.wait(is_over, timeout)
         deadline = NEVER if timeout is None else self.now + timeout
         steps = 0
         while not is_over():

@@ -136,7 +136,8 @@ class StreamTransport(asyncio.Transport):
     def _flush(self) -> None:
         try:
             while self._unsent:
-                sent = self._endpoint.send(bytes(self._unsent))
+                with memoryview(self._unsent) as unsent:
+                    sent = self._endpoint.send(unsent)
                 del self._unsent[:sent]
                 if self._unsent and self._endpoint.is_writable:
                     self._wake()

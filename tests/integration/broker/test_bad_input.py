@@ -20,8 +20,6 @@ from refbroker.testing import RefBroker
 from tests.support.waiting import wait_until
 from tests.support.wire import Wire, frame
 
-pytestmark = pytest.mark.not_simulated("talks over sockets of its own")
-
 CONNECTIONS = 10_000
 AT_ONCE = 100
 """Less than the backlog of the listening socket: the system retries a connection beyond that after a second."""

@@ -46,7 +46,6 @@ def passes(kafka: RefBroker) -> int:
     return kafka.call(lambda running: running.parts.cleaner.stats.passes)
 
 
-@pytest.mark.not_simulated("runs threads or processes")
 def test_a_producer_and_consumers_notice_nothing_but_that_older_records_are_gone(rng: random.Random) -> None:
     expected: dict[bytes, bytes] = {}
     seen: list[int] = []

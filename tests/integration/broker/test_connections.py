@@ -20,8 +20,6 @@ from refbroker.testing import RefBroker
 from tests.support.waiting import wait_until
 from tests.support.wire import Wire, fetch_request, frame, produce_request, values
 
-pytestmark = pytest.mark.not_simulated("talks over sockets of its own")
-
 
 def test_pipelined_requests_are_answered_in_order(kafka: RefBroker) -> None:
     kafka.create_topic("t")
@@ -106,6 +104,7 @@ def test_a_reader_that_does_not_read_holds_up_itself_alone(kafka: RefBroker) -> 
             assert values(FetchResponse.decode(body, 11)) == [value]
 
 
+@pytest.mark.not_simulated("the simulated network has no sendfile")
 def test_where_the_file_system_has_no_sendfile_answers_go_without(
     kafka: RefBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:

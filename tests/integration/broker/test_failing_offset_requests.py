@@ -135,7 +135,6 @@ def test_a_fenced_member_hears_of_it_from_its_next_call(kafka: RefBroker) -> Non
             wait_until(lambda: reader.poll(0.01, max_records=1) is None)
 
 
-@pytest.mark.not_simulated("its broker recovers logs in threads")
 def test_commits_survive_a_restart_of_the_broker_and_go_on_after_it(kafka: RefBroker) -> None:
     with consumer(kafka, enable_auto_commit=False) as reader:
         assert first_offset(reader) == 5

@@ -54,7 +54,6 @@ def is_silent(wire: Wire) -> bool:
 # On the wire
 
 
-@pytest.mark.not_simulated("talks over sockets of its own")
 def test_a_delayed_answer_keeps_its_place_and_others_connections_do_not_wait(orders: RefBroker) -> None:
     slow = orders.faults.delay("Metadata", when="after", client_id="wire", version=12)
     with Wire(orders.bootstrap_servers) as wire, Wire(orders.bootstrap_servers) as other:
@@ -70,7 +69,6 @@ def test_a_delayed_answer_keeps_its_place_and_others_connections_do_not_wait(ord
         assert [peek_correlation_id(wire.read_frame()) for _ in range(3)] == [1, 2, 3]
 
 
-@pytest.mark.not_simulated("talks over sockets of its own")
 def test_a_delay_lasts_as_long_as_it_is_told(orders: RefBroker) -> None:
     orders.faults.delay("ApiVersions", 0.2)
     with Wire(orders.bootstrap_servers) as wire:
@@ -79,7 +77,6 @@ def test_a_delay_lasts_as_long_as_it_is_told(orders: RefBroker) -> None:
         assert clock.monotonic() - began >= 0.2
 
 
-@pytest.mark.not_simulated("talks over sockets of its own")
 @pytest.mark.parametrize(("when", "stored"), [("before", []), ("after", [b"v"])])
 def test_a_dropped_request_leaves_its_connection_open_and_silent(
     orders: RefBroker, when: str, stored: list[bytes]
@@ -94,7 +91,6 @@ def test_a_dropped_request_leaves_its_connection_open_and_silent(
         assert orders.call(lambda broker: len(broker.server.connections)) >= 1
 
 
-@pytest.mark.not_simulated("talks over sockets of its own")
 @pytest.mark.parametrize(("when", "stored"), [("before", []), ("after", [b"v"])])
 def test_a_cut_closes_the_connection_behind_the_answers_before_it(
     orders: RefBroker, when: str, stored: list[bytes]
@@ -111,7 +107,6 @@ def test_a_cut_closes_the_connection_behind_the_answers_before_it(
         assert contents(orders) == stored
 
 
-@pytest.mark.not_simulated("talks over sockets of its own")
 def test_an_answer_that_is_truncated_ends_in_the_middle(orders: RefBroker) -> None:
     with Wire(orders.bootstrap_servers) as wire:
         wire.send(ApiVersionsRequest(), 0)
@@ -124,7 +119,6 @@ def test_an_answer_that_is_truncated_ends_in_the_middle(orders: RefBroker) -> No
         assert len(received) == whole // 2
 
 
-@pytest.mark.not_simulated("talks over sockets of its own")
 def test_producers_that_want_no_answer_are_told_by_the_end_of_their_connection(orders: RefBroker) -> None:
     with Wire(orders.bootstrap_servers) as wire:
         dropped = orders.faults.drop("Produce")
@@ -143,7 +137,6 @@ def test_producers_that_want_no_answer_are_told_by_the_end_of_their_connection(o
     assert contents(orders) == [b"late", b"kept"]
 
 
-@pytest.mark.not_simulated("talks over sockets of its own")
 def test_a_long_poll_that_is_struck_still_waits_and_is_woken(orders: RefBroker) -> None:
     fault = orders.faults.delay("Fetch", 0.0, when="after")
     with Wire(orders.bootstrap_servers) as waiting, Wire(orders.bootstrap_servers) as other:
@@ -155,7 +148,6 @@ def test_a_long_poll_that_is_struck_still_waits_and_is_woken(orders: RefBroker) 
         assert (values(FetchResponse.decode(body, 11)), fault.fired) == ([b"v"], 1)
 
 
-@pytest.mark.not_simulated("talks over sockets of its own")
 def test_a_client_that_goes_while_it_is_held_up_is_forgotten(orders: RefBroker) -> None:
     for fault in (orders.faults.delay("ApiVersions"), orders.faults.drop("Metadata")):
         with Wire(orders.bootstrap_servers) as wire:
@@ -164,7 +156,6 @@ def test_a_client_that_goes_while_it_is_held_up_is_forgotten(orders: RefBroker) 
         wait_until(lambda: not orders.call(lambda broker: len(broker.server.connections)))
 
 
-@pytest.mark.not_simulated("talks over sockets of its own")
 def test_a_client_that_gives_up_on_a_dropped_request_is_noticed_whatever_it_has_sent_behind_it(
     orders: RefBroker,
 ) -> None:
@@ -177,7 +168,6 @@ def test_a_client_that_gives_up_on_a_dropped_request_is_noticed_whatever_it_has_
     assert contents(orders) == []
 
 
-@pytest.mark.not_simulated("talks over sockets of its own")
 @pytest.mark.parametrize("end", ["close", "kill", "restart"])
 def test_a_broker_with_requests_that_are_held_up_stops_at_once(end: str) -> None:
     kafka = RefBroker().start()
@@ -195,7 +185,6 @@ def test_a_broker_with_requests_that_are_held_up_stops_at_once(end: str) -> None
         kafka.close()
 
 
-@pytest.mark.not_simulated("runs threads or processes")
 def test_faults_stay_while_the_broker_is_restarted(orders: RefBroker) -> None:
     with orders.faults.fail("Produce", "KAFKA_STORAGE_ERROR", count=None) as fault:
         orders.kill()

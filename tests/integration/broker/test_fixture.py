@@ -22,8 +22,6 @@ from tests.support.patience import NEVER_MS, PROCESS
 from tests.support.waiting import wait_until
 from tests.support.wire import Wire, fetch_request, frame, produce_request, values
 
-pytestmark = pytest.mark.not_simulated("is about the threads of the fixture")
-
 
 def produce(kafka: RefBroker | BrokerProcess, value: bytes) -> int:
     with Wire(kafka.bootstrap_servers) as wire:
@@ -183,6 +181,7 @@ def test_the_fixture_takes_options_of_the_module_and_of_the_test(refbroker: RefB
     assert isinstance(refbroker.disk, SimulatedDisk)
 
 
+@pytest.mark.not_simulated("runs processes")
 def test_the_process_stops_cleanly_and_survives_a_kill(tmp_path: Path) -> None:
     data = tmp_path / "data"
     with BrokerProcess(data) as process:
@@ -207,6 +206,7 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.not_simulated("runs processes")
 def test_mistakes_on_the_command_line_are_one_line_and_status_2(tmp_path: Path) -> None:
     data = str(tmp_path / "data")
     for arguments, says in (
@@ -224,6 +224,7 @@ def test_mistakes_on_the_command_line_are_one_line_and_status_2(tmp_path: Path) 
     assert run("--version").stdout.startswith("refbroker ")
 
 
+@pytest.mark.not_simulated("runs processes")
 def test_dump_log_shows_every_kind_of_file(tmp_path: Path) -> None:
     with RefBroker(data_dir=tmp_path / "data") as kafka:
         kafka.create_topic("t")
@@ -240,6 +241,7 @@ def test_dump_log_shows_every_kind_of_file(tmp_path: Path) -> None:
     assert as_json.stdout.count("\n") > len(files)
 
 
+@pytest.mark.not_simulated("runs processes")
 def test_ctrl_c_stops_it_cleanly(tmp_path: Path) -> None:
     with BrokerProcess(tmp_path / "data") as process:
         os.kill(process.pid, signal.SIGINT)

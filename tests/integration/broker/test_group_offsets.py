@@ -63,7 +63,6 @@ def size(broker: Broker) -> int:
     return sum(log.size_in_bytes() for log in broker.parts.logs.logs() if log.topic == "__consumer_offsets")
 
 
-@pytest.mark.not_simulated("talks over sockets of its own")
 def test_compaction_keeps_the_latest_of_each_partition(tmp_path: Path) -> None:
     partitions, rounds = 100, 700
     with RefBroker(data_dir=tmp_path, **SMALL) as kafka, Wire(kafka.bootstrap_servers) as wire:
@@ -79,7 +78,7 @@ def test_compaction_keeps_the_latest_of_each_partition(tmp_path: Path) -> None:
         assert (committed(wire), committed(wire, "quiet")) == ({rounds - 1}, {7})
 
 
-@pytest.mark.not_simulated("talks over sockets of its own")
+@pytest.mark.not_simulated("is about volume: a million commits take a simulation minutes")
 @pytest.mark.slow
 @pytest.mark.parametrize("commits", [100_000, pytest.param(1_000_000, marks=pytest.mark.nightly)], ids="{:,}".format)
 def test_many_commits_stay_a_small_topic_that_is_loaded_again(tmp_path: Path, commits: int) -> None:
@@ -99,7 +98,7 @@ def test_many_commits_stay_a_small_topic_that_is_loaded_again(tmp_path: Path, co
         assert committed(wire) == {rounds - 1}
 
 
-@pytest.mark.not_simulated("runs threads or processes")
+@pytest.mark.not_simulated("kills a process")
 @pytest.mark.parametrize("after", [50, 400])
 def test_a_crash_loses_no_commit_that_was_answered(tmp_path: Path, after: int) -> None:
     """Offsets grow: what is there after the crash is the last answered one, or the one that was under way."""

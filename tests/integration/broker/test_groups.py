@@ -6,8 +6,6 @@ import errno
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from kclient.protocol.frames import decode_response_header
 from kclient.protocol.messages.find_coordinator import FindCoordinatorRequest
 from kclient.protocol.messages.heartbeat import HeartbeatRequest
@@ -61,7 +59,6 @@ def _heartbeat(wire: Wire, member: Any, group: str = "g") -> int:
     return int(wire.ask(request, 4).error_code)
 
 
-@pytest.mark.not_simulated("talks over sockets of its own")
 def test_sessions_go_by_the_clock_of_the_broker(kafka: RefBroker) -> None:
     kafka.clock.hold()
     with Wire(kafka.bootstrap_servers) as wire:
@@ -74,7 +71,6 @@ def test_sessions_go_by_the_clock_of_the_broker(kafka: RefBroker) -> None:
         assert _heartbeat(wire, member) == UNKNOWN_MEMBER
 
 
-@pytest.mark.not_simulated("talks over sockets of its own")
 def test_members_go_on_after_a_kill(kafka: RefBroker) -> None:
     with Wire(kafka.bootstrap_servers) as wire:
         member = _join(wire)
@@ -84,7 +80,6 @@ def test_members_go_on_after_a_kill(kafka: RefBroker) -> None:
         assert _heartbeat(wire, member) == 0
 
 
-@pytest.mark.not_simulated("talks over sockets of its own")
 def test_a_member_that_waits_does_not_hold_up_the_end_of_the_broker(kafka: RefBroker) -> None:
     with Wire(kafka.bootstrap_servers) as wire, Wire(kafka.bootstrap_servers) as other:
         member = _join(wire)
@@ -97,7 +92,6 @@ def test_a_member_that_waits_does_not_hold_up_the_end_of_the_broker(kafka: RefBr
         assert _heartbeat(wire, member) == 0, "the rebalance has not got to its end"
 
 
-@pytest.mark.not_simulated("talks over sockets of its own")
 def test_an_election_has_members_look_for_their_coordinator(kafka: RefBroker) -> None:
     with Wire(kafka.bootstrap_servers) as wire, Wire(kafka.bootstrap_servers) as other:
         member = _join(wire)
@@ -110,7 +104,6 @@ def test_an_election_has_members_look_for_their_coordinator(kafka: RefBroker) ->
         wait_until(lambda: _heartbeat(wire, member) == 0)
 
 
-@pytest.mark.not_simulated("talks over sockets of its own")
 def test_a_disk_that_fails_takes_its_groups_and_no_others(tmp_path: Path) -> None:
     first, second = tmp_path / "first", tmp_path / "second"
     with (

@@ -118,7 +118,6 @@ def _wait_for(load: Load, records: int) -> None:
     wait_until(lambda: min(map(len, load.acknowledged)) >= records)
 
 
-@pytest.mark.not_simulated("runs threads or processes")
 def test_nothing_is_lost_when_partitions_move_under_a_producer_and_a_consumer(
     broker: RefBroker, directories: list[Path]
 ) -> None:
@@ -141,7 +140,6 @@ def test_nothing_is_lost_when_partitions_move_under_a_producer_and_a_consumer(
     assert sizes == [len(acknowledged) for acknowledged in load.acknowledged]
 
 
-@pytest.mark.not_simulated("talks over sockets of its own")
 def test_without_the_disk_of_the_metadata_the_broker_ends_and_comes_back_when_it_is_mended(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -174,7 +172,7 @@ def test_without_the_disk_of_the_metadata_the_broker_ends_and_comes_back_when_it
         assert found == [b"value"]
 
 
-@pytest.mark.not_simulated("runs threads or processes")
+@pytest.mark.not_simulated("runs a process")
 def test_a_process_whose_data_directory_is_gone_says_so_and_ends(tmp_path: Path) -> None:
     settings = {"log.flush.offset.checkpoint.interval.ms": "50"}
     with BrokerProcess(tmp_path / "data", settings=settings) as process:

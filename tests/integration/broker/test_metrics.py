@@ -32,8 +32,6 @@ from tests.support.patience import ANSWER, PROCESS
 from tests.support.waiting import wait_until
 from tests.support.wire import Wire, fetch_request, frame, produce_request
 
-pytestmark = pytest.mark.not_simulated("reads pages over HTTP")
-
 REQUESTS = "kafka_network_requestmetrics_requests_total"
 CLOSED = "kafka_server_socket_server_metrics_connection_close_total"
 
@@ -185,8 +183,8 @@ def test_logs_and_the_state_of_the_cluster_are_in_the_dict(kafka: RefBroker) -> 
 def test_flushes_and_what_retention_deletes_are_counted(kafka: RefBroker) -> None:
     kafka.create_topic("t")
     with Wire(kafka.bootstrap_servers) as wire:
-        # Of the year 2023, older than the seven days of log.retention.hours.
-        wire.ask(produce_request("t", b"v"), 9)
+        # Of the year 2020, older than the seven days of log.retention.hours.
+        wire.ask(produce_request("t", b"v", timestamp=1_600_000_000_000), 9)
     before = kafka.metrics()
     kafka.log("t").flush()
     kafka.wait_for(lambda broker: broker.parts.logs.apply_retention())
@@ -231,6 +229,7 @@ def test_a_broker_that_does_not_run_has_no_metrics() -> None:
         broker.close()
 
 
+@pytest.mark.not_simulated("reads a page over HTTP, which the broker serves in threads that wait on sockets")
 def test_the_page_is_answered_while_200_connections_are_open(kafka: RefBroker, page: MetricsPage) -> None:
     with contextlib.ExitStack() as stack:
         wires = [stack.enter_context(Wire(kafka.bootstrap_servers)) for _ in range(200)]
@@ -244,6 +243,7 @@ def test_the_page_is_answered_while_200_connections_are_open(kafka: RefBroker, p
     assert value(families, "kafka_network_requestmetrics_requests", request="Metadata") == 200
 
 
+@pytest.mark.not_simulated("reads a page over HTTP, which the broker serves in threads that wait on sockets")
 def test_the_page_is_answered_under_load(kafka: RefBroker, page: MetricsPage) -> None:
     kafka.create_topic("t", partitions=300)
     stop = threading.Event()
@@ -279,6 +279,7 @@ def test_the_page_is_answered_under_load(kafka: RefBroker, page: MetricsPage) ->
     assert seen[-1] > seen[0]
 
 
+@pytest.mark.not_simulated("reads a page over HTTP, which the broker serves in threads that wait on sockets")
 def test_the_page_ends_with_the_broker_and_its_pending_requests(kafka: RefBroker) -> None:
     page = kafka.call(lambda broker: MetricsPage(broker.collect_metrics, "127.0.0.1", 0))
     kafka.wait_for(lambda _: page.__aenter__())
@@ -290,6 +291,7 @@ def test_the_page_ends_with_the_broker_and_its_pending_requests(kafka: RefBroker
             assert silent.recv(1) == b""
 
 
+@pytest.mark.not_simulated("runs processes")
 def test_run_serves_the_page_and_says_where(tmp_path: Path) -> None:
     command = [
         sys.executable,
@@ -320,6 +322,7 @@ def test_run_serves_the_page_and_says_where(tmp_path: Path) -> None:
     assert errors == ""
 
 
+@pytest.mark.not_simulated("runs processes")
 def test_run_says_that_the_port_of_the_page_is_in_use(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])

@@ -78,7 +78,6 @@ def send_while_the_power_fails(kafka: RefBroker, producer: Producer, rng: random
     return told
 
 
-@pytest.mark.not_simulated("waits on a condition of threads")
 @pytest.mark.timeout(GUARD + 3 * FAILURES)
 def test_what_was_acknowledged_and_flushed_is_there_once_and_in_order(rng: random.Random) -> None:
     with RefBroker(disk=SimulatedDisk(), settings=SETTINGS) as kafka:

@@ -48,7 +48,6 @@ def contents(kafka: RefBroker) -> list[bytes | None]:
         return values(wire.ask(fetch_request("t", kafka.log("t").log_start_offset), 11))
 
 
-@pytest.mark.not_simulated("talks over sockets of its own")
 def test_time_stands_still_moves_and_goes_on(kafka: RefBroker) -> None:
     kafka.create_topic("t", message_timestamp_type="LogAppendTime")
 
@@ -70,7 +69,6 @@ def test_time_stands_still_moves_and_goes_on(kafka: RefBroker) -> None:
     assert appended_at() >= NOW_MS + HOUR * 1000
 
 
-@pytest.mark.not_simulated("talks over sockets of its own")
 def test_a_step_returns_when_what_became_due_is_done(kafka: RefBroker) -> None:
     kafka.create_topic("t", retention_ms=HOUR * 1000)
     produce(kafka, b"old")
@@ -106,7 +104,6 @@ def test_times_that_no_record_could_have_are_refused(kafka: RefBroker) -> None:
     assert kafka.clock.now_ms == NOW_MS
 
 
-@pytest.mark.not_simulated("runs threads or processes")
 def test_steps_from_many_threads_all_count(kafka: RefBroker) -> None:
     threads = [threading.Thread(target=lambda: [kafka.clock.step(1) for _ in range(10)]) for _ in range(8)]
     for thread in threads:
@@ -116,7 +113,6 @@ def test_steps_from_many_threads_all_count(kafka: RefBroker) -> None:
     assert kafka.clock.now_ms == NOW_MS + 80_000
 
 
-@pytest.mark.not_simulated("talks over sockets of its own")
 def test_what_was_not_flushed_is_lost_with_the_power_and_nothing_else() -> None:
     disk = SimulatedDisk()
     with RefBroker(disk=disk) as kafka:
@@ -131,7 +127,6 @@ def test_what_was_not_flushed_is_lost_with_the_power_and_nothing_else() -> None:
         assert kafka.disk is disk
 
 
-@pytest.mark.not_simulated("talks over sockets of its own")
 def test_the_same_seed_loses_the_same() -> None:
     def survivors(seed: int) -> list[bytes | None]:
         with RefBroker(disk=SimulatedDisk()) as kafka:
@@ -149,7 +144,6 @@ def test_the_same_seed_loses_the_same() -> None:
     assert survivors(3) == found[3]
 
 
-@pytest.mark.not_simulated("talks over sockets of its own")
 def test_a_disk_that_fails_or_is_full_fails_the_requests_that_need_it(kafka: RefBroker) -> None:
     kafka.create_topic("t")
     assert produce(kafka, b"fits") == [0]
@@ -162,7 +156,6 @@ def test_a_disk_that_fails_or_is_full_fails_the_requests_that_need_it(kafka: Ref
     assert produce(kafka, b"again") == [0]
 
 
-@pytest.mark.not_simulated("talks over sockets of its own")
 def test_a_broker_that_a_full_disk_has_ended_says_that_it_is_to_be_restarted(kafka: RefBroker) -> None:
     kafka.create_topic("t")
     kafka.disk.fill(bytes_left=0)
@@ -178,7 +171,6 @@ def test_a_broker_that_a_full_disk_has_ended_says_that_it_is_to_be_restarted(kaf
     assert contents(kafka) == [b"fits"]
 
 
-@pytest.mark.not_simulated("talks over sockets of its own")
 def test_a_step_of_the_clock_returns_when_it_makes_a_disk_end_the_broker(kafka: RefBroker) -> None:
     kafka.create_topic("t")
     produce(kafka, b"moves the offsets that are written down each minute")

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from unittest import mock
 
 from kclient.net import runtime
 from refbroker.testing import hosts
 from refbroker.testing.simulation.host import SimulatedHost
 from refbroker.testing.simulation.network import Conduct, Network
 from refbroker.testing.simulation.scheduler import Simulation
+from tests.support.simulation.clocks import simulated_clocks
 from tests.support.simulation.runtime import SimulatedRuntime
+from tests.support.simulation.sockets import connector
+from tests.support.simulation.threads import simulated_threads
 
 
 @contextmanager
@@ -23,5 +27,11 @@ def simulated_machine(seed: int, conduct: Conduct = Conduct()) -> Iterator[Simul
     """
     simulation = Simulation(seed)
     network = Network(simulation, conduct)
-    with runtime.use(SimulatedRuntime(simulation, network)), hosts.use(SimulatedHost(simulation, network)):
+    with (
+        runtime.use(SimulatedRuntime(simulation, network)),
+        hosts.use(SimulatedHost(simulation, network)),
+        simulated_threads(simulation),
+        simulated_clocks(simulation),
+        mock.patch("socket.create_connection", connector(network)),
+    ):
         yield simulation

@@ -1,6 +1,7 @@
 """The pytest plugin behind `--broker=sim`: a simulated machine for each test, and repetitions over many seeds.
 
-A test that needs the real machine is skipped: it is marked `not_simulated("why")`, or is a coroutine.
+A test that needs the real machine is skipped: it is marked `not_simulated("why")`, or runs on trio. A coroutine runs on
+an event loop of the simulation.
 `KCLIENT_SIM_SWEEP` repeats each test under so many seeds, the first of which is `KCLIENT_SIM_SEED`, by default the
 run's own seed. `KCLIENT_SIM_CUT` is how likely (0 to 1, by default 0) the network resets a connection when one end
 sends.
@@ -12,15 +13,15 @@ import inspect
 import os
 import subprocess
 import sys
-import threading
-import time
 from collections.abc import Iterator
 
 import pytest
 
+from kclient.net import runtime
 from refbroker.testing.simulation.network import Conduct
 from refbroker.testing.simulation.scheduler import Simulation
 from tests.support.simulation.machine import simulated_machine
+from tests.support.simulation.runtime import SimulatedRuntime
 
 SEED = "simulation_seed"
 """The parameter of a simulated test."""
@@ -62,6 +63,17 @@ class SimulationPlugin:
         with simulated_machine(seed_of(request.node), self._conduct) as simulation:
             yield simulation
 
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_pyfunc_call(self, pyfuncitem: pytest.Function) -> bool | None:
+        """Run a coroutine in the simulation."""
+        if not inspect.iscoroutinefunction(pyfuncitem.obj):
+            return None
+        machine = runtime.current()
+        assert isinstance(machine, SimulatedRuntime)
+        arguments = {name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}
+        machine.run(pyfuncitem.obj(**arguments))
+        return True
+
     @pytest.hookimpl(hookwrapper=True)
     def pytest_runtest_makereport(self, item: pytest.Item) -> Iterator[None]:
         """Print with a failure the command that repeats it."""
@@ -76,9 +88,9 @@ def reason_to_skip(item: pytest.Item) -> str | None:
     mark = item.get_closest_marker("not_simulated")
     if mark is not None:
         return str(mark.args[0])
-    function = getattr(item, "function", None)
-    if function is not None and inspect.iscoroutinefunction(inspect.unwrap(function)):
-        return "it is a coroutine"
+    callspec = getattr(item, "callspec", None)
+    if callspec is not None and callspec.params.get("anyio_backend") == "trio":
+        return "trio has an event loop of its own"
     return None
 
 
@@ -102,12 +114,9 @@ def repetition(item: pytest.Item) -> str:
 
 
 def forbid_the_real_machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let a simulated test fail at once where it uses a thread or a process, or waits for real time to pass."""
+    """Let a simulated test fail at once where it starts a process."""
 
     def refuse(*arguments: object, **options: object) -> None:
-        pytest.fail("a simulated test has no threads, processes and real waits: mark it `not_simulated`", pytrace=True)
+        pytest.fail("a simulated test has no processes: mark it `not_simulated`", pytrace=True)
 
-    monkeypatch.setattr(threading.Thread, "start", refuse)
-    monkeypatch.setattr(threading.Condition, "wait", refuse)
     monkeypatch.setattr(subprocess, "Popen", refuse)
-    monkeypatch.setattr(time, "sleep", refuse)

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import random
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
+from typing import Any
 
 from kclient.config import ClientConfig
 from kclient.net.engine import Engine
 from kclient.net.runtime import Steps
+from refbroker.testing.simulation.host import SimulatedProcess
+from refbroker.testing.simulation.loop import SimulatedLoop
 from refbroker.testing.simulation.network import Network
 from refbroker.testing.simulation.scheduler import NEVER, Simulation
 from tests.support.simulation.transport import SimulatedTransport
@@ -16,7 +19,7 @@ from tests.support.simulation.transport import SimulatedTransport
 _TICK = 1e-6
 """Seconds; adding less than that to the clock may round to nothing."""
 _CHECKPOINT = 0.0002
-"""Seconds that pass at most where a caller would let other threads run."""
+"""Seconds that pass at most where a caller would let other threads run, or a task other tasks."""
 
 
 class SimulatedRuntime:
@@ -53,6 +56,11 @@ class SimulatedRuntime:
     def worker(self, name: str) -> WorkerActor:
         """See Runtime."""
         return WorkerActor(self._simulation, name)
+
+    def run(self, main: Coroutine[Any, Any, None]) -> None:
+        """Run a coroutine in an event loop of its own until it has ended, and raise what it has raised."""
+        loop = SimulatedLoop(self._simulation, self._network, "test", longest_turn=_CHECKPOINT)
+        SimulatedProcess(self._simulation, loop, main).run()
 
     def checkpoint(self) -> None:
         """Run the simulation for a moment, so that time passes for a caller that never waits."""

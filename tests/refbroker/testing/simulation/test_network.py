@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from refbroker.testing.simulation.network import WINDOW, Conduct, Endpoint, Network
+from refbroker.testing.simulation.network import LEAST_ROOM, WINDOW, Conduct, Endpoint, Network
 from refbroker.testing.simulation.scheduler import Simulation
 from tests.support.typed import reread
 
@@ -63,16 +63,18 @@ def test_a_seed_repeats_the_time_that_bytes_take() -> None:
     assert seconds(3) == seconds(3) != seconds(4)
 
 
-def test_a_sender_is_stopped_until_the_peer_reads() -> None:
+def test_a_sender_waits_until_the_peer_has_read_a_quarter_of_the_window() -> None:
     simulation, near, far = connected(1, Conduct(split=0.0, short=0.0))
     assert near.send(bytes(2 * WINDOW)) == WINDOW
     with pytest.raises(BlockingIOError):
         near.send(b"more")
     assert not near.is_writable
     simulation.run_until(lambda: far.is_readable)
-    far.receive(100)
+    far.receive(LEAST_ROOM - 1)
+    assert not near.is_writable
+    far.receive(1)
     assert reread(near.is_writable)
-    assert near.send(bytes(200)) == 100
+    assert near.send(bytes(WINDOW)) == LEAST_ROOM
 
 
 def test_a_closed_connection_with_unread_bytes_is_reset() -> None:

@@ -14,7 +14,7 @@ PYTEST := $(BIN)/python -m pytest
 # Whatever changes the compiled modules or the metadata asks for a new install.
 SOURCES := pyproject.toml setup.py $(shell find kclient -name '_*.pyx' -o -name '*.pxd')
 
-# The tests start hundreds of processes, and without bytecode each would compile kclient.
+# Without bytecode, each of the hundreds of processes that the tests start would compile kclient again.
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help

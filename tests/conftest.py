@@ -137,9 +137,9 @@ def _seed_line(config: pytest.Config) -> str:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_pycollect_makeitem(collector: pytest.Collector, name: str, obj: object) -> None:
-    """A coroutine test runs on asyncio unless it is marked ``anyio``, which runs it on asyncio and trio.
+    """Run a coroutine test on asyncio, unless it is marked ``anyio``, which runs it on asyncio and trio.
 
-    With ``--broker=sim`` the simulation runs both.
+    With ``--broker=sim`` the event loop of the simulation runs it.
     """
     test = getattr(getattr(obj, "hypothesis", None), "inner_test", obj)
     if not name.startswith("test") or not inspect.iscoroutinefunction(test):

@@ -21,6 +21,8 @@ from refbroker.metrics.table import METRICS
 from refbroker.settings import Setting, broker_settings, topic_settings
 from refbroker.settings.documentation import documentation
 
+STARS: dict[object, str] = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
+
 
 def generate(name: str) -> str:
     """The Markdown of one generated part.
@@ -151,11 +153,7 @@ def _parameters(function: Callable[..., object]) -> str:
             continue
         if parameter.kind is parameter.KEYWORD_ONLY and not any("*" in name for name in shown):
             shown.append("*")
-        mark = ""
-        if parameter.kind is parameter.VAR_POSITIONAL:
-            mark = "*"
-        elif parameter.kind is parameter.VAR_KEYWORD:
-            mark = "**"
+        mark = STARS.get(parameter.kind, "")
         default = "" if parameter.default is parameter.empty else f"={parameter.default!r}"
         shown.append(f"{mark}{parameter.name}{default}")
     return ", ".join(shown)

@@ -5,23 +5,23 @@ failed for good, or whose fate nobody knows, leaves a gap that nothing may follo
 new epoch, under which the partition starts at 0 again. It is taken only when all batches before the gap
 are settled and none is under way: what is left cannot have been written, and is numbered anew.
 
-A broker that knows nothing of a producer id takes a batch with any sequence as the first. If the partition's leader
-refused the first batch, as it does while a topic comes up, and accepted one that was in flight behind it, records would
-change places; and since the second batch was then written in spite of the gap before it, they could be doubled. So
-the first batch under a producer id and epoch is alone in flight until the broker has accepted it; and so is the first
-one to a topic that was created again, whose id is another.
+A broker that does not know a producer id accepts a first batch with any sequence. While a topic is being created, the
+partition's leader may refuse the first batch. If it then accepted another one that was in flight behind the first, the
+records would change their order, and could be written twice, since the second batch was written in spite of the gap
+before it. So the first batch under a producer id and epoch is alone in flight until the broker has accepted it. So is
+the first batch to a topic that was created again, which has a new topic id.
 
 The rules for one partition, in the words of the fields of `PartitionSequence`:
 
     a batch is numbered when it is first sent, in order; a retried one keeps its number
-    no batch is sent that comes after one that is not settled until the broker has acknowledged a batch of this epoch
+    until the broker has acknowledged a batch of this epoch, no batch is sent that comes after one that is not settled
     no batch is sent that comes five or more after one that is not settled (the broker remembers five)
     a numbered batch is sent again only when all before it are settled
     nothing new is sent while there is a `gap`, or `unresolved`, or while batches of another epoch are not settled
     `unresolved` ends when nothing is left: well if the last number was acknowledged, else with a `gap`
 
-Limitations: a broker forgets a producer id that has not written to a partition for `producer.id.expiration.ms`, a day;
-the batches in flight behind the next one are not held back then.
+Limitations: a broker forgets a producer id that has not written to a partition for `producer.id.expiration.ms`, by
+default a day. The first batch after that is not alone in flight.
 
 A transactional producer takes its id and epoch from the coordinator, and aborts where this one renumbers: a gap stays
 until the next epoch. Elsewhere: requests and responses, which are the sender's and those of `transactions`.
@@ -100,10 +100,10 @@ class PartitionSequence:
 
     Attributes:
         producer_id, epoch: under which its batches are numbered.
-        topic_id: of the topic that its last batch was sent to; None if the broker gave none.
+        topic_id: the id of the topic that its last batch was sent to; None if the broker gave none.
         next_sequence: the number of the next new record.
-        last_acknowledged: the highest number the broker has acknowledged; None before any of this epoch in the topic
-            of this id.
+        last_acknowledged: the highest number that the broker has acknowledged under this epoch in this topic; None
+            before the first.
         unsettled: the batches that have numbers and are not settled, in order.
         under_way: requests that carry one of its batches and are not answered.
         unresolved: a batch was given up and may or may not have been written.
@@ -252,7 +252,7 @@ class Identity:
         if not entry.unsettled:
             return True
         if entry.last_acknowledged is None:
-            # The broker may know nothing of the producer id, and would take this batch as the first one.
+            # The broker may not know the producer id, and would accept this batch as its first one.
             return False
         # Counted from the oldest, not by how many there are: later ones may be settled before it.
         if queue.drained - entry.unsettled[0].attempts.ordinal >= REMEMBERED:
@@ -260,12 +260,12 @@ class Identity:
         return (entry.producer_id, entry.epoch) == (self.producer_id, self.epoch)
 
     def sending(self, batch: ProducerBatch, topic_id: UUID | None) -> None:
-        """A batch is about to be sent to the topic of this id: number it if it is new."""
+        """Number a batch, unless it has a number, before it is sent to the topic of this id."""
         if not self.enabled:
             return
         entry = self.entry(batch.queue)
         if entry.topic_id != topic_id:
-            # The topic was created again, and its new partitions know nothing of the producer id.
+            # The topic was created again: the leaders of its new partitions do not know the producer id.
             entry.topic_id, entry.last_acknowledged = topic_id, None
         if batch.sequence < 0:
             if (entry.producer_id, entry.epoch) != (self.producer_id, self.epoch):

@@ -22,12 +22,10 @@ from kclient.protocol.messages.alter_replica_log_dirs import AlterReplicaLogDirs
 from refbroker.handlers.context import Context
 from refbroker.handlers.services import BrokerServices
 from refbroker.log.log_names import LONGEST_NAME, LogKind, log_name
-from refbroker.runtime.error_codes import code_of
+from refbroker.runtime.error_codes import NONE, code_of
 
 Topic = AlterReplicaLogDirsResponse.AlterReplicaLogDirTopicResult
 Partition = AlterReplicaLogDirsResponse.AlterReplicaLogDirPartitionResult
-
-NONE = 0
 
 
 def handle(context: Context, request: AlterReplicaLogDirsRequest) -> AlterReplicaLogDirsResponse:

@@ -39,7 +39,7 @@ from kclient.protocol.messages.offset_commit import OffsetCommitRequest, OffsetC
 from kclient.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
 from kclient.types import OffsetAndMetadata, TopicPartition
 from tests.support.engines.network import NO_FAULTS, Faults, Simulation, with_api_versions
-from tests.support.typed import result_of
+from tests.support.typed import first_step
 
 TOPIC_ID = uuid.UUID(int=9)
 PARTITIONS = [TopicPartition("t", number) for number in range(6)]
@@ -219,7 +219,7 @@ class Client:
 
     def commit(self) -> None:
         try:
-            self.waiting.append(result_of(self.offsets.commit(self.processed_positions(), 30.0)).future)
+            self.waiting.append(first_step(self.offsets.commit(self.processed_positions(), 30.0)).future)
         except (RebalanceInProgressError, CommitFailedError):
             assert self.generation is None
 
@@ -241,7 +241,7 @@ class Run:
                 # What it was given counts as processed, since it asks for more.
                 client.poll(0)
                 operation = client.offsets.commit_before_rebalance(time.monotonic() + 60.0)
-                step = result_of(operation)
+                step = first_step(operation)
                 self.simulation.run(20.0, until=step.future.done)
                 operation.close()
             client.generation = None

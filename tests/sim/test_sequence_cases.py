@@ -77,7 +77,7 @@ class Case:
 async def case(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Case]:
     version = 1 if request.param == "version 1" else 2
     script = Script(tmp_path / "data", version=version)
-    # Each record has a batch of its own, also where it waits for the broker to accept the first batch of the partition.
+    # One record per batch, even where records wait until the broker has accepted the first batch of the partition.
     options: dict[str, Any] = {
         "linger_ms": 0,
         "batch_size": 1,
@@ -107,7 +107,7 @@ async def test_a_batch_whose_answer_is_lost_is_written_once(case: Case, lost: by
 async def test_a_partition_that_refuses_its_first_batch_keeps_the_order(
     case: Case, error: type[BrokerError], times: int
 ) -> None:
-    """As a partition does that comes up; a broker that knows nothing of a producer id takes any first sequence."""
+    """A leader may refuse requests while its topic is being created; it accepts any first sequence of a producer id."""
     for _ in range(times):
         case.script.refuse_value(b"a", error.code)
     offsets = await case.write(*VALUES)

@@ -18,7 +18,7 @@ from tests.support.wire import Wire, fetch_request, produce_request, values
 
 
 def turns(seed: int) -> list[int]:
-    """The order in which three threads take a lock."""
+    """Return the order in which three threads take a lock."""
     taken: list[int] = []
     with simulated_machine(seed):
         lock = threading.Lock()

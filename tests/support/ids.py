@@ -1,7 +1,7 @@
 """The ids of parametrized cases, made from their values.
 
-pytest numbers the values that are no string, number, enum, class or function (`options3`). The hook in
-tests/conftest.py makes their ids here, and refuses values without a readable id, so that no case has a positional one.
+pytest numbers values that are not strings, numbers, enums, classes or functions (`options3`). The hook in
+tests/conftest.py makes ids for them here, and refuses a value without a readable id, so that no id is a position.
 """
 
 from __future__ import annotations

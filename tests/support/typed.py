@@ -1,7 +1,7 @@
-"""What type checkers need of tests: the types of values that are only known to the test.
+"""Helpers that state the types of values where only the test knows them.
 
-mypy keeps what an assertion has shown of an attribute (`assert case.state is State.JOINING`) over the calls that change
-it, and takes the next assertion for one that cannot hold. `reread` forgets what was shown.
+After `assert case.state is State.JOINING`, mypy assumes that the attribute keeps this value over calls that change it,
+and reports the next assertion as one that cannot hold. `reread` makes mypy forget the value.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ T = TypeVar("T")
 
 
 def built(request: Request, kind: type[M], version: int) -> M:
-    """Build the message of a request, which is of this kind."""
+    """Build the message of a request, and check its kind."""
     message = request.build(version)
     assert isinstance(message, kind), request
     return message
 
 
-def result_of(operation: Operation[Any]) -> Result:
-    """Run an operation up to its first step, which waits for a result."""
+def first_step(operation: Operation[Any]) -> Result:
+    """Run an operation to its first step, and return the result that it waits for."""
     step = next(operation)
     assert isinstance(step, Result)
     return step
 
 
 def must(value: T | None) -> T:
-    """Return a value that has to be there."""
+    """Return a value that is not None."""
     assert value is not None
     return value
 

@@ -79,7 +79,7 @@ class CleanedTransactions:
         Raises:
             CorruptRecordError: it is no control batch.
         """
-        # An aborted transaction that no batch of data has begun has no data left, and its marker says so by itself.
+        # No need to begin aborted transactions here: one that no batch of data has begun has no data left.
         records = [record for batch in read_batches(header.raw) for record in batch.records()]
         if not records:
             # A header that was kept for its producer's epoch.

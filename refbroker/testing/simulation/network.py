@@ -17,7 +17,7 @@ from refbroker.testing.simulation.scheduler import Simulation
 WINDOW = 262_144
 """Bytes on their way or not read yet that one direction of a connection holds."""
 LEAST_ROOM = WINDOW // 4
-"""Bytes of the window that have to be free for a sender: as TCP does, so that pieces do not become ever smaller."""
+"""A sender waits until this many bytes of the window are free, as in TCP, so that pieces do not become ever smaller."""
 _FIRST_PORT = 20_000
 
 

@@ -19,7 +19,7 @@ from refbroker.runtime.file_limit import open_files
 from refbroker.testing import RefBroker
 from tests.support.wire import Wire, produce_request
 
-pytestmark = pytest.mark.not_simulated("talks over sockets of its own")
+pytestmark = pytest.mark.not_simulated("sets the limit of open files of the process")
 
 FREE = 400
 """How many files the process may open when a test begins; the broker reserves up to 100 of them."""

@@ -14,7 +14,7 @@ from functools import partial
 
 import pytest
 
-from kclient import Consumer, Producer, RecordMetadata, TopicPartition
+from kclient import Consumer, Producer, TopicPartition
 from kclient.producer.future import RecordFuture
 from refbroker.testing import RefBroker, SimulatedDisk
 from tests.support.patience import CHANGE, GUARD
@@ -39,11 +39,9 @@ class Acknowledged:
         self.changed = threading.Condition()
 
     def on_done(self, number: int, done: RecordFuture) -> None:
-        self.note(number, None if done.exception() else done.result(), done.exception())
-
-    def note(self, number: int, metadata: RecordMetadata | None, error: BaseException | None) -> None:
         with self.changed:
-            if metadata is not None:
+            if done.exception() is None:
+                metadata = done.result()
                 self.offsets[metadata.partition][number] = metadata.offset
             self.count += 1
             self.changed.notify_all()

@@ -38,7 +38,7 @@ def stamp(model: Model, request: Request) -> Stamp:
 
 
 class OneRecordBatches(Model):
-    """A model in which so many one-record batches wait to be sent."""
+    """A model in which `count` batches of one record wait to be sent."""
 
     def __init__(self, count: int, **options: Any) -> None:
         super().__init__(batch_size=150, linger_ms=0, **options)
@@ -46,7 +46,7 @@ class OneRecordBatches(Model):
 
 
 def full_batches(count: int, **options: Any) -> tuple[OneRecordBatches, list[Request]]:
-    """Return a model whose broker has accepted sequence 0, and the requests of so many one-record batches after it."""
+    """Return a model whose broker has accepted sequence 0, and requests with the next `count` batches of one record."""
     model = OneRecordBatches(count + 1, **options)
     model.answer(model.one())
     assert model.futures.pop(0).done()

@@ -134,7 +134,7 @@ def test_a_damaged_snapshot_is_replaced_by_the_one_before_it_and_the_log(store: 
     assert send(store.log(), 199).duplicate
 
 
-def test_a_start_removes_the_snapshots_that_no_segment_of_the_log_begins_or_ends_with(store: Store) -> None:
+def test_a_start_removes_snapshots_at_offsets_where_no_segment_begins_or_ends(store: Store) -> None:
     log = store.log()
     for _ in range(3):
         append(log, 3, producer_id=7, producer_epoch=0, base_sequence=log.log_end_offset)

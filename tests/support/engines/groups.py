@@ -38,6 +38,7 @@ from refbroker.coordinators.groups.classic.machine import ClassicGroups
 from refbroker.coordinators.groups.classic.rebalancing import GroupSettings
 from refbroker.coordinators.groups.classic.requests import Caller
 from refbroker.metrics.counters import GroupStats
+from refbroker.runtime.error_codes import code_of
 from tests.support.engines.network import Later, Simulation, with_api_versions
 
 GROUP = "g"
@@ -148,7 +149,7 @@ class GroupCluster:
                 answer = turn.carry_out(lambda: turn.classic.on_leave_group(request))
         except KafkaError as error:
             kind = HeartbeatResponse if isinstance(request, HeartbeatRequest) else LeaveGroupResponse
-            return kind(error_code=error.code or -1)
+            return kind(error_code=code_of(error))
         return answer
 
     def _declined(self, request: Message) -> Message:

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from unittest import mock
 
 from refbroker.testing.simulation.scheduler import Simulation
-
-NS = 1_000_000_000
-MEASURES = ("refbroker.server.connection.perf_counter_ns", "refbroker.server.server.perf_counter_ns")
-"""The clock that connections become idle by, under the names that the broker's modules have imported it by."""
 
 
 @contextmanager
@@ -19,17 +15,19 @@ def simulated_clocks(simulation: Simulation) -> Iterator[None]:
     """Let the clocks show the simulation's time within a `with` block."""
 
     def monotonic_ns() -> int:
-        return round(simulation.now * NS)
+        return round(simulation.now * 1_000_000_000)
 
-    with ExitStack() as stack:
-        for name, clock in (
-            ("time", lambda: simulation.time_ms() / 1000),
-            ("time_ns", lambda: simulation.time_ms() * (NS // 1000)),
-            ("monotonic", simulation.monotonic),
-            ("monotonic_ns", monotonic_ns),
-            ("sleep", simulation.sleep),
-        ):
-            stack.enter_context(mock.patch.object(time, name, clock))
-        for path in MEASURES:
-            stack.enter_context(mock.patch(path, monotonic_ns))
+    with (
+        mock.patch.multiple(
+            time,
+            time=lambda: simulation.time_ms() / 1000,
+            time_ns=lambda: simulation.time_ms() * 1_000_000,
+            monotonic=simulation.monotonic,
+            monotonic_ns=monotonic_ns,
+            sleep=simulation.sleep,
+        ),
+        # The clock of idle connections, which these modules have imported by its name.
+        mock.patch("refbroker.server.connection.perf_counter_ns", monotonic_ns),
+        mock.patch("refbroker.server.server.perf_counter_ns", monotonic_ns),
+    ):
         yield

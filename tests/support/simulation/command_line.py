@@ -6,7 +6,6 @@ import logging
 import os
 import sys
 import tempfile
-from contextlib import ExitStack
 from subprocess import CompletedProcess
 from typing import IO
 from unittest import mock
@@ -19,21 +18,19 @@ class SimulatedCli(Cli):
     """Runs `kclient` in this process."""
 
     def run(self, *arguments: str, stdin: bytes = b"") -> CompletedProcess[bytes]:
-        with ExitStack() as stack:
-            streams = [stack.enter_context(tempfile.TemporaryFile("w+")) for _ in range(3)]
-            given, out, err = streams
+        with (
+            tempfile.TemporaryFile("w+") as given,
+            tempfile.TemporaryFile("w+") as out,
+            tempfile.TemporaryFile("w+") as err,
+            mock.patch.multiple(sys, stdin=given, stdout=out, stderr=err, argv=["kclient", *arguments]),
+            mock.patch.dict(os.environ, self.environment),
+            # The handlers that the command adds would stay, as its process does not end.
+            mock.patch.object(logging.getLogger("kclient"), "handlers", []),
+        ):
             given.buffer.write(stdin)
             given.flush()
             os.lseek(given.fileno(), 0, os.SEEK_SET)
-            for name, stream in zip(("stdin", "stdout", "stderr"), streams, strict=True):
-                stack.enter_context(mock.patch.object(sys, name, stream))
-            stack.enter_context(mock.patch.object(sys, "argv", ["kclient", *arguments]))
-            stack.enter_context(mock.patch.dict(os.environ, self.environment))
-            # A process would take its handlers of the log with it.
-            stack.enter_context(mock.patch.object(logging.getLogger("kclient"), "handlers", []))
-            status = _status()
-            return CompletedProcess(arguments, status, _written(out), _written(err))
-        raise AssertionError("nothing of the stack swallows an exception")
+            return CompletedProcess(arguments, _status(), _written(out), _written(err))
 
 
 def _status() -> int:

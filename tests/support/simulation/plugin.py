@@ -1,10 +1,9 @@
 """The pytest plugin behind `--broker=sim`: a simulated machine for each test, and repetitions over many seeds.
 
 A test that needs the real machine is skipped: it is marked `not_simulated("why")`, or runs on trio. A coroutine runs on
-an event loop of the simulation.
-`KCLIENT_SIM_SWEEP` repeats each test under so many seeds, the first of which is `KCLIENT_SIM_SEED`, by default the
-run's own seed. `KCLIENT_SIM_CUT` is how likely (0 to 1, by default 0) the network resets a connection when one end
-sends.
+an event loop of the simulation. `KCLIENT_SIM_SWEEP` repeats each test under so many seeds, the first of which is
+`KCLIENT_SIM_SEED`, by default the run's own seed. `KCLIENT_SIM_CUT` is how likely (0 to 1, by default 0) the network
+resets a connection when one end sends.
 """
 
 from __future__ import annotations

@@ -56,7 +56,8 @@ class BlockingSocket:
             self._wait(lambda: self._endpoint.is_readable)
             self._peeked = self._endpoint.receive(size)
         data = self._peeked[:size]
-        self._peeked = self._peeked if flags == socket.MSG_PEEK else self._peeked[size:]
+        if flags != socket.MSG_PEEK:
+            self._peeked = self._peeked[size:]
         return data
 
     def makefile(self, mode: str = "rb") -> io.BufferedReader:
@@ -82,7 +83,10 @@ class BlockingSocket:
         self._endpoint.finish()
 
     def close(self) -> None:
-        self._endpoint.abort() if self._is_abortive else self._endpoint.close()
+        if self._is_abortive:
+            self._endpoint.abort()
+        else:
+            self._endpoint.close()
 
     def __enter__(self) -> Self:
         return self

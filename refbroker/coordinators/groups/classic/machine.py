@@ -207,7 +207,7 @@ class ClassicGroups:
         group = self._groups.get(request.group_id)
         error = UnknownMemberIdError if group is None or group.is_empty else sync_error(group, request)
         if error is not None or group is None:
-            answer(SyncGroupResponse(error_code=(error or UnknownMemberIdError).code or -1))
+            answer(SyncGroupResponse(error_code=code_of(error or UnknownMemberIdError)))
             return NOTHING
         member = group.members[request.member_id]
         self._rebalancing.has_synced(group, request.member_id)

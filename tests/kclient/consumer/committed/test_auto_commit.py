@@ -13,7 +13,7 @@ from kclient.consumer.iteration.current_chunk import Place
 from kclient.errors import FencedInstanceIdError, KafkaTimeoutError, NotCoordinatorError, RetriableCommitFailedError
 from kclient.protocol.messages.offset_commit import OffsetCommitRequest
 from tests.kclient.consumer.committed.offsets_model import OTHER, TP, OffsetsModel
-from tests.support.typed import reread, result_of
+from tests.support.typed import first_step, reread
 
 LOADING, REBALANCING, FENCED = 14, 27, 82
 
@@ -27,7 +27,7 @@ def automatic(**options: Any) -> OffsetsModel:
 def final(model: OffsetsModel) -> bool:
     """What a rebalance does: commit what is processed."""
     operation = model.offsets.commit_before_rebalance(time.monotonic() + 5.0)
-    step = result_of(operation)
+    step = first_step(operation)
     model.run()
     try:
         if step.future.done():
@@ -212,7 +212,7 @@ def test_a_commit_before_a_rebalance_goes_on_when_the_call_ends_and_the_next_wai
         operation.throw(KafkaTimeoutError())
     assert stop.value.value is False
     again = model.offsets.commit_before_rebalance(time.monotonic() + 5.0)
-    step = result_of(again)
+    step = first_step(again)
     assert not step.future.done()
     model.deliver(request)
     assert step.future.done()

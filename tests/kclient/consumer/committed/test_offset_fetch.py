@@ -17,7 +17,7 @@ from kclient.protocol.messages.find_coordinator import FindCoordinatorRequest
 from kclient.protocol.messages.offset_fetch import OffsetFetchRequest
 from kclient.types import OffsetAndMetadata, TopicPartition
 from tests.kclient.consumer.committed.offsets_model import OTHER, TP, OffsetsModel
-from tests.support.typed import result_of
+from tests.support.typed import first_step
 
 LOADING, NOT_AVAILABLE, NOT_COORDINATOR, GROUP_DENIED, TOPIC_DENIED = 14, 15, 16, 30, 29
 GROUP_NOT_FOUND = 69
@@ -114,7 +114,7 @@ def test_a_group_that_does_not_exist_yet_has_committed_nothing(version: int) -> 
     model.failures[OffsetFetchRequest] = [GROUP_NOT_FOUND, GROUP_NOT_FOUND]
     model.deliver(model.until(OffsetFetchRequest))
     assert isinstance(raised(model, TP), NoOffsetForPartitionError), "not the group's error: the reset policy decides"
-    asked = result_of(model.offsets.committed([TP], 5.0)).future
+    asked = first_step(model.offsets.committed([TP], 5.0)).future
     model.run()
     assert asked.result(0) == {TP: None}
 
@@ -184,7 +184,7 @@ def test_who_asks_at_an_epoch_that_is_over_asks_again_with_what_the_heartbeat_br
     model = OffsetsModel(group_protocol="consumer")
     model.stored = {TP: OffsetAndMetadata(5)}
     model.failures[OffsetFetchRequest] = [code]
-    step = result_of(model.offsets.committed([TP], 5.0))
+    step = first_step(model.offsets.committed([TP], 5.0))
     model.run()
     assert [(error.code, error.broker) for error in model.member.refusals] == [(code, "1")]
     assert state_of(model, TP) is FetchState.AWAITING_COMMITTED
@@ -201,7 +201,7 @@ def test_committed_tells_what_is_stored_also_of_partitions_that_are_not_assigned
     model = OffsetsModel(subscribed=False)
     model.stored = {TP: OffsetAndMetadata(5, "note", 2)}
     operation = model.offsets.committed([TP, OTHER, TP], 5.0)
-    step = result_of(operation)
+    step = first_step(operation)
     model.run()
     assert step.future.result(0) == {TP: OffsetAndMetadata(5, "note", 2), OTHER: None}
 
@@ -209,7 +209,7 @@ def test_committed_tells_what_is_stored_also_of_partitions_that_are_not_assigned
 def test_committed_waits_for_open_transactions_until_its_timeout() -> None:
     model = OffsetsModel(subscribed=False)
     model.failures[OffsetFetchRequest] = [{TP: UNSTABLE}] * 100
-    step = result_of(model.offsets.committed([TP], 3.0))
+    step = first_step(model.offsets.committed([TP], 3.0))
     for _ in range(5):
         model.pass_time(1.0)
     with pytest.raises(KafkaTimeoutError, match="UNSTABLE_OFFSET_COMMIT"):
@@ -219,7 +219,7 @@ def test_committed_waits_for_open_transactions_until_its_timeout() -> None:
 def test_committed_raises_what_does_not_pass() -> None:
     model = OffsetsModel(subscribed=False)
     model.failures[OffsetFetchRequest] = [GROUP_DENIED]
-    step = result_of(model.offsets.committed([TP], 3.0))
+    step = first_step(model.offsets.committed([TP], 3.0))
     model.run()
     with pytest.raises(GroupAuthorizationError):
         step.future.result(0)
@@ -227,7 +227,7 @@ def test_committed_raises_what_does_not_pass() -> None:
 
 def test_a_lookup_that_nobody_waits_for_any_more_is_forgotten() -> None:
     model = OffsetsModel(subscribed=False)
-    step = result_of(model.offsets.committed([TP], 3.0))
+    step = first_step(model.offsets.committed([TP], 3.0))
     request = model.until(OffsetFetchRequest)
     step.future.cancel()
     model.deliver(request)

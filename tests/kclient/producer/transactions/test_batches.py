@@ -76,7 +76,7 @@ def test_a_record_that_is_refused_makes_the_transaction_abortable(
 
 
 @pytest.mark.parametrize("version", [1, 2])
-def test_nothing_follows_the_first_batch_of_a_transaction_s_epoch(version: int) -> None:
+def test_nothing_follows_the_first_batch_of_an_epoch_in_a_transaction(version: int) -> None:
     model = open_transaction(version, b"a")
     first = model.one()
     model.send(b"b", partition=0)

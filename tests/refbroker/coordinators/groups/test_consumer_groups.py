@@ -451,8 +451,9 @@ def test_members_that_stay_silent_after_a_restart_are_out_when_a_session_is_over
     assert groups.group.is_empty
 
 
-def test_partitions_that_brokers_before_4_3_assigned_are_held_since_the_epoch_of_the_member() -> None:
+def test_partitions_without_an_assignment_epoch_take_that_of_their_member() -> None:
     groups = two_members()
+    # Brokers before Kafka 4.3 wrote no assignment epochs.
     for record in groups.written:
         if isinstance(record.value, ConsumerGroupCurrentMemberAssignmentValue):
             for topic in (*record.value.assigned_partitions, *record.value.partitions_pending_revocation):

@@ -80,6 +80,24 @@ def test_a_lock_keeps_others_out_while_its_holder_waits() -> None:
         assert (most, lock.acquire(blocking=False), lock.acquire(timeout=0.5)) == (1, True, False)
 
 
+def test_time_passes_where_the_application_takes_locks_and_not_within_the_scheduler() -> None:
+    with simulated_machine(1) as simulation:
+        lock = threading.Lock()
+        passed: list[float] = []
+
+        def take_often() -> bool:
+            began = simulation.now
+            for _ in range(100):
+                with lock:
+                    pass
+            passed.append(simulation.now - began)
+            return True
+
+        take_often()
+        simulation.run_until(take_often)
+    assert passed[0] > 0.0 == passed[1]
+
+
 def test_threads_that_still_wait_end_with_the_simulation() -> None:
     ended: list[str] = []
 

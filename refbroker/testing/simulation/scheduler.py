@@ -76,6 +76,8 @@ class Simulation:
         self._actors: list[Actor] = []
         self._running: list[Actor] = []
         self._thread: Waiter | None = None
+        self._depth = 0
+        """How many calls of `run_until` there are that have not returned, without those that wait in threads."""
 
     def monotonic(self) -> float:
         """Return seconds of the simulation's clock."""
@@ -91,9 +93,9 @@ class Simulation:
         return actor is self._thread if self._thread is not None else actor in self._running
 
     @property
-    def is_in_thread(self) -> bool:
-        """Whether the caller runs in the thread of an actor."""
-        return self._thread is not None
+    def is_preemptible(self) -> bool:
+        """Whether others may run before the caller goes on: it is the application or a thread, and not an actor."""
+        return self._thread is not None or not self._depth
 
     @contextmanager
     def entering(self, thread: Waiter) -> Iterator[None]:
@@ -138,6 +140,13 @@ class Simulation:
         """
         if self._thread is not None:
             return is_over() or self._thread.wait(is_over, timeout)
+        self._depth += 1
+        try:
+            return self._run_until(is_over, timeout)
+        finally:
+            self._depth -= 1
+
+    def _run_until(self, is_over: Callable[[], bool], timeout: float | None) -> bool:
         deadline = NEVER if timeout is None else self.now + timeout
         steps = 0
         while not is_over():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import socket
 from collections.abc import Iterator
 
@@ -135,6 +136,16 @@ def test_producers_that_want_no_answer_are_told_by_the_end_of_their_connection(o
         wire.send(produce_request("orders", b"kept", acks=0), 9)
         assert wire.is_closed()
     assert contents(orders) == [b"late", b"kept"]
+
+
+def test_records_keep_their_order_where_a_new_partition_refuses_the_first_requests(
+    orders: RefBroker, rng: random.Random
+) -> None:
+    orders.faults.fail("Produce", error="NOT_LEADER_OR_FOLLOWER", count=rng.randrange(1, 4))
+    with Producer(bootstrap_servers=orders.bootstrap_servers, linger_ms=0, batch_size=100) as producer:
+        sent = [producer.send("orders", b"%d" % number, partition=0) for number in range(50)]
+        assert [future.result(ANSWER).offset for future in sent] == list(range(50))
+    assert contents(orders) == [b"%d" % number for number in range(50)]
 
 
 def test_a_long_poll_that_is_struck_still_waits_and_is_woken(orders: RefBroker) -> None:

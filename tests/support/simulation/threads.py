@@ -2,7 +2,8 @@
 
 One thread at a time has the turn. It keeps the turn until it waits (for a condition, a lock, a queue, time) or ends, so
 a seed repeats how threads interleave. What a thread waits on has to be made within the simulation; a lock from before
-it blocks the whole simulation while another thread holds it. A thread may also lose its turn where it takes a lock.
+it blocks the whole simulation while another thread holds it. A thread, and the test itself, may also lose the turn
+where it takes a lock; an actor may not.
 
 Not implemented: processes, and threads that C code starts.
 """
@@ -20,7 +21,7 @@ from unittest import mock
 
 from refbroker.testing.simulation.scheduler import NEVER, Simulation
 
-PREEMPTED = 0.2
+PREEMPTED = 0.1
 """How likely (0 to 1) a thread loses its turn where it takes a lock."""
 LONGEST_PAUSE = 0.002
 """Seconds that a thread that lost its turn goes without at most."""
@@ -115,7 +116,7 @@ class SimulatedLock:
 
     def _acquire(self, blocking: bool, timeout: float) -> bool:
         simulation = self._simulation
-        if blocking and simulation.is_in_thread and simulation.random.random() < PREEMPTED:
+        if blocking and simulation.is_preemptible and simulation.random.random() < PREEMPTED:
             simulation.sleep(simulation.random.uniform(0.0, LONGEST_PAUSE))
         if self._is_held and (
             not blocking or not simulation.run_until(lambda: not self._is_held, None if timeout < 0 else timeout)

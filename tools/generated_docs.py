@@ -205,6 +205,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "broker settings": partial(_broker_settings, broker_settings, topic=False),
     "topic settings": partial(_broker_settings, topic_settings, topic=True),
     "cleaning states": partial(_state_table, "refbroker.log.compaction.states"),
+    "shard states": partial(_state_table, "refbroker.coordinators.states"),
     "group states": partial(_state_table, "refbroker.coordinators.groups.classic.states"),
     "consumer group member states": partial(_state_table, "refbroker.coordinators.groups.consumer.states"),
     "transaction coordinator states": partial(_state_table, "refbroker.coordinators.transactions.states"),

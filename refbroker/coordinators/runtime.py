@@ -16,7 +16,6 @@ Not implemented: several writes in one batch (`group.coordinator.append.linger.m
 from __future__ import annotations
 
 import asyncio
-import enum
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -41,6 +40,7 @@ from kclient.protocol.messages.records.metadata_log import PartitionChangeRecord
 from kclient.records import BatchBuilder
 from refbroker.coordinators.loading import ReplayedState, load
 from refbroker.coordinators.records import CoordinatorRecord
+from refbroker.coordinators.states import STATES, ShardEvent, ShardState
 from refbroker.coordinators.timers import ClockTimers
 from refbroker.log import Origin, PartitionLog, TransactionMarker
 from refbroker.metadata.partitions import Partitions
@@ -87,15 +87,6 @@ class CoordinatorResult(Generic[T]):
     atomic: bool = True
 
 
-class ShardState(enum.Enum):
-    """Where a partition's state machine stands."""
-
-    LOADING = "loading"
-    ACTIVE = "active"
-    FAILED = "failed"
-    CLOSED = "closed"
-
-
 @dataclass(slots=True)
 class OwnedPartition(Generic[S]):
     """A partition of the topic that this broker leads, with its state.
@@ -114,6 +105,14 @@ class OwnedPartition(Generic[S]):
     timers: ClockTimers
     state: ShardState = ShardState.LOADING
     loading: asyncio.Task[None] | None = field(default=None, repr=False)
+
+    def apply(self, event: ShardEvent) -> None:
+        """Go into the state that an event leads to.
+
+        Raises:
+            IllegalStateError: the event is not possible in this state.
+        """
+        self.state = STATES.next_state(self.state, event, f"{self.log.topic}-{self.partition}")
 
 
 class ShardContext(Generic[S]):
@@ -250,7 +249,7 @@ class CoordinatorRuntime(Generic[S]):
                 summary = await load(owned.log, owned.shard, self._load_buffer_bytes)
         except Exception as error:
             # Whatever is wrong with one partition's state, the others' keys are served.
-            owned.state = ShardState.FAILED
+            owned.apply(ShardEvent.LOAD_FAILED)
             expected = isinstance(error, KafkaError)
             logger.error("could not load %s: %s", name, error, exc_info=None if expected else error)
         else:
@@ -258,13 +257,13 @@ class CoordinatorRuntime(Generic[S]):
             self._activate(owned)
 
     def _activate(self, owned: OwnedPartition[S]) -> None:
-        owned.state = ShardState.ACTIVE
+        owned.apply(ShardEvent.LOADED)
         owned.shard.loaded()
 
     def _unload(self, owned: OwnedPartition[S]) -> None:
         del self._owned[owned.partition]
         was_active = owned.state is ShardState.ACTIVE
-        owned.state = ShardState.CLOSED
+        owned.apply(ShardEvent.UNLOAD)
         if owned.loading is not None:
             owned.loading.cancel()
         owned.timers.cancel_all()

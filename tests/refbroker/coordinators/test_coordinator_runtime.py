@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from kclient.errors import (
     CoordinatorLoadInProgressError,
     CoordinatorNotAvailableError,
     IllegalGenerationError,
+    IllegalStateError,
     KafkaError,
     KafkaStorageError,
     NotCoordinatorError,
@@ -24,15 +26,15 @@ from kclient.protocol.messages.delete_topics import DeleteTopicsRequest
 from kclient.protocol.messages.records.consumer_offsets import OffsetCommitKey, OffsetCommitValue
 from kclient.protocol.messages.records.metadata_log import ConfigRecord
 from kclient.records import COMMIT, BatchBuilder, control_batch
-from refbroker.coordinators.loading import RECORDS_IN_A_PIECE
+from refbroker.coordinators.loading import RECORDS_IN_A_PIECE, LoadSummary
 from refbroker.coordinators.records import CoordinatorRecord, decode_record, partition_for
 from refbroker.coordinators.runtime import (
     CoordinatorResult,
     CoordinatorRuntime,
     ShardContext,
-    ShardState,
     coordinator_error,
 )
+from refbroker.coordinators.states import ShardState
 from refbroker.coordinators.timers import ClockTimers
 from refbroker.log import FileRange, Origin
 from refbroker.metadata.image import TOPIC_RESOURCE
@@ -356,6 +358,33 @@ async def test_loading_ends_when_the_broker_gives_up_the_partition(harness: Harn
     again.close()
     assert owned.loading is not None
     with pytest.raises(asyncio.CancelledError):
+        await owned.loading
+    assert (owned.state, owned.shard.heard) == (ShardState.CLOSED, [])
+
+
+@pytest.mark.parametrize("error", [None, KafkaStorageError("Input/output error")], ids=["loaded", "failed"])
+async def test_a_load_that_ends_after_its_partition_was_given_up_leaves_the_shard_closed(
+    harness: Harness, runtime: Runtime, monkeypatch: pytest.MonkeyPatch, error: KafkaError | None
+) -> None:
+    runtime.set(a=1)
+    runtime.close()
+    begun = asyncio.Event()
+
+    async def load_in_spite_of_cancellation(*arguments: Any) -> LoadSummary:
+        begun.set()
+        with suppress(asyncio.CancelledError):
+            await asyncio.Event().wait()
+        if error is not None:
+            raise error
+        return LoadSummary()
+
+    monkeypatch.setattr("refbroker.coordinators.runtime.load", load_in_spite_of_cancellation)
+    again = Runtime(harness)
+    owned = again._owned[0]
+    await begun.wait()
+    again.close()
+    assert owned.loading is not None
+    with pytest.raises(IllegalStateError, match="shard state-0 is 'closed'"):
         await owned.loading
     assert (owned.state, owned.shard.heard) == (ShardState.CLOSED, [])
 

@@ -29,6 +29,7 @@ class ClassicGroup:
 
     Parameters:
         clock: milliseconds since the epoch.
+        state: which it begins in; a group of the log may have members.
 
     Attributes:
         state, previous_state: where it stands, and where it stood before.
@@ -45,9 +46,9 @@ class ClassicGroup:
         subscribed_topics: of all members, None when they cannot be known.
     """
 
-    def __init__(self, group_id: str, clock: Callable[[], int]) -> None:
+    def __init__(self, group_id: str, clock: Callable[[], int], state: GroupState = GroupState.EMPTY) -> None:
         self.group_id = group_id
-        self.state = GroupState.EMPTY
+        self.state = state
         self.previous_state = GroupState.DEAD
         self.state_timestamp_ms: int | None = clock()
         self.generation = 0
@@ -318,8 +319,7 @@ class ClassicGroup:
     @classmethod
     def from_record(cls, group_id: str, value: GroupMetadataValue, clock: Callable[[], int]) -> ClassicGroup:
         """The group as a record has it: stable, or empty."""
-        group = cls(group_id, clock)
-        group.state = GroupState.STABLE if value.members else GroupState.EMPTY
+        group = cls(group_id, clock, GroupState.STABLE if value.members else GroupState.EMPTY)
         timestamp = value.current_state_timestamp
         group.state_timestamp_ms = None if timestamp == NO_TIMESTAMP else timestamp
         group.generation = value.generation

@@ -165,8 +165,7 @@ class Downgrade:
     ) -> None:
         self._group = group
         self._stored = stored
-        self.classic = ClassicGroup(group.group_id, clock)
-        self.classic.state = GroupState.STABLE
+        self.classic = ClassicGroup(group.group_id, clock, GroupState.STABLE)
         self.classic.generation = group.epoch
         for member in left.values():
             assert member.classic is not None

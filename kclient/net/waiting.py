@@ -40,15 +40,16 @@ class WaiterSet:
     """The signals of the calls that wait; notifies all of them, from any thread, and costs nothing while none waits."""
 
     def __init__(self) -> None:
-        self._waiting: set[Notifier] = set()
+        # In the order of their calls: a set's would differ from run to run.
+        self._waiting: dict[Notifier, None] = {}
 
     def add(self, notifier: Notifier) -> None:
         """Notify it from now on."""
-        self._waiting.add(notifier)
+        self._waiting[notifier] = None
 
     def remove(self, notifier: Notifier) -> None:
         """Notify it no longer."""
-        self._waiting.discard(notifier)
+        self._waiting.pop(notifier, None)
 
     def __len__(self) -> int:
         return len(self._waiting)

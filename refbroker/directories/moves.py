@@ -93,7 +93,8 @@ class ReplicaMoves:
         self._assign = assign
         self._on_moved = on_moved
         self._moves: dict[tuple[str, int], Move] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
+        # In the order of their beginning: a set's would differ from run to run.
+        self._tasks: dict[asyncio.Task[None], None] = {}
 
     def __len__(self) -> int:
         return len(self._moves)
@@ -132,7 +133,7 @@ class ReplicaMoves:
         move.task = asyncio.create_task(self._carry_out(move), name=f"refbroker {move}")
         # Not at the end of the task itself, which may be cancelled before it has begun.
         move.task.add_done_callback(lambda task: self._let_go(move, task))
-        self._tasks.add(move.task)
+        self._tasks[move.task] = None
         logger.info("%s begins at offset %d", move, future.log_end_offset)
 
     def cancel(self, topic: str, partition: int) -> None:
@@ -179,7 +180,7 @@ class ReplicaMoves:
 
     def _let_go(self, move: Move, task: asyncio.Task[None]) -> None:
         key = (move.source.topic, move.source.partition)
-        self._tasks.discard(task)
+        self._tasks.pop(task, None)
         if self._moves.get(key) is move:
             del self._moves[key]
         if not move.complete and move.directory.futures.get(key) is not move.future:

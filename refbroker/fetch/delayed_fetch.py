@@ -103,7 +103,8 @@ class DelayedFetches:
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
-        self._waiting: set[DelayedFetch[Any]] = set()
+        # In the order of their arrival: a set's would differ from run to run.
+        self._waiting: dict[DelayedFetch[Any], None] = {}
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -118,8 +119,8 @@ class DelayedFetches:
     ) -> asyncio.Future[T]:
         """Wait; parameters as for `DelayedFetch`."""
         fetch = DelayedFetch(self._loop, logs, missing, max_wait_ms, answer, measure)
-        self._waiting.add(fetch)
-        fetch.future.add_done_callback(lambda _: self._waiting.discard(fetch))
+        self._waiting[fetch] = None
+        fetch.future.add_done_callback(lambda _: self._waiting.pop(fetch, None))
         return fetch.future
 
     def wake(self, log: PartitionLog) -> None:

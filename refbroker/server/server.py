@@ -35,7 +35,7 @@ class Server:
 
     Attributes:
         loop: the event loop it was made in.
-        connections: those that are open.
+        connections: those that are open, the oldest first: a set's order would differ from run to run.
         stopping: whether it is being closed.
     """
 
@@ -52,7 +52,7 @@ class Server:
         self.metrics = metrics
         self._make_room = make_room
         self.loop = asyncio.get_running_loop()
-        self.connections: set[Connection] = set()
+        self.connections: dict[Connection, None] = {}
         self.stopping = False
         self._empty = asyncio.Event()
         self._listener = listener
@@ -64,7 +64,7 @@ class Server:
 
     def opened(self, connection: Connection) -> None:
         """Take note of a new connection; one too many is closed."""
-        self.connections.add(connection)
+        self.connections[connection] = None
         self.metrics.connections_opened += 1
         if self.stopping:
             # It was accepted before, and is told only now.
@@ -79,7 +79,7 @@ class Server:
 
     def lost(self, connection: Connection) -> None:
         """Take note that a connection is gone."""
-        self.connections.discard(connection)
+        self.connections.pop(connection, None)
         self.metrics.connections_closed[connection.closed_for] += 1
         if self.stopping and not self.connections:
             self._empty.set()

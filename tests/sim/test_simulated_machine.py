@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import time
+from functools import partial
 
 import pytest
 
 from kclient.admin import Admin, NewTopic
 from kclient.consumer import Consumer
 from kclient.errors import KafkaTimeoutError
-from refbroker.testing import RefBroker
-from refbroker.testing.simulation.scheduler import DeadlockError
+from refbroker.testing import RefBroker, hosts
+from refbroker.testing.simulation.host import SimulatedHost
+from refbroker.testing.simulation.network import Endpoint, Network
+from refbroker.testing.simulation.scheduler import DeadlockError, Simulation
+from tests.support.patience import PROCESS
 from tests.support.simulation.machine import simulated_machine
 
 
@@ -25,6 +32,47 @@ def seconds_to_list_topics(seed: int) -> float:
 
 def test_a_seed_repeats_a_run_of_a_broker_and_a_client_exactly() -> None:
     assert seconds_to_list_topics(5) == seconds_to_list_topics(5) != seconds_to_list_topics(6)
+
+
+def ends_of_connections(seed: int) -> list[tuple[int, float]]:
+    """Return the client port and the time of each end of a stream, when a broker with eight connections stops."""
+    simulation = Simulation(seed)
+    network = Network(simulation)
+    ends: list[tuple[int, float]] = []
+
+    def note_end(endpoint: Endpoint) -> None:
+        if endpoint.is_readable:
+            ends.append((endpoint.address[1], simulation.now))
+
+    with hosts.use(SimulatedHost(simulation, network)), RefBroker() as broker:
+        host, _, port = broker.bootstrap_servers.rpartition(":")
+        endpoints = [network.connect(host, int(port)) for _ in range(8)]
+        for endpoint in endpoints:
+            endpoint.on_change = partial(note_end, endpoint)
+        assert simulation.run_until(lambda: all(endpoint.is_connected for endpoint in endpoints), 1.0)
+        assert not ends
+        broker.stop()
+        assert simulation.run_until(lambda: len(ends) == len(endpoints), 1.0), ends
+    return ends
+
+
+def test_a_seed_repeats_the_stop_of_a_broker_in_another_process() -> None:
+    # Objects have other addresses there, so that a set of them has another order.
+    program = f"from {__name__} import ends_of_connections; print(ends_of_connections(5))"
+    environment = os.environ | {"PYTHONHASHSEED": "0"}
+    traces = [
+        subprocess.run(
+            [sys.executable, "-c", program],
+            env=environment | {"PYTHONMALLOC": allocator},
+            stdout=subprocess.PIPE,
+            text=True,
+            timeout=PROCESS,
+            check=True,
+        ).stdout
+        for allocator in ("pymalloc", "malloc")
+    ]
+    assert traces[0] == traces[1]
+    assert traces[0].count("(") == 8
 
 
 def test_an_hour_of_waiting_takes_no_time() -> None:

@@ -28,7 +28,8 @@ class ActiveFault(Fault):
         self._faults = faults
         self._fired = 0
         self._removed = False
-        self._delaying: set[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = set()
+        # In the order of the requests: a set's would differ from run to run.
+        self._delaying: dict[tuple[asyncio.AbstractEventLoop, asyncio.Event], None] = {}
 
     def __repr__(self) -> str:
         described = {**self._rule.as_json(), "fired": self._fired}
@@ -60,7 +61,7 @@ class ActiveFault(Fault):
         with self._faults.changed:
             self._removed = True
             self._faults.forget(self)
-            delaying, self._delaying = self._delaying, set()
+            delaying, self._delaying = self._delaying, {}
         for loop, released in delaying:
             # A loop that is closed by now has nobody left to release.
             with contextlib.suppress(RuntimeError):
@@ -83,7 +84,7 @@ class ActiveFault(Fault):
         with self._faults.changed:
             if self._removed:
                 return
-            self._delaying.add(waiting)
+            self._delaying[waiting] = None
         try:
             async with asyncio.timeout(self._rule.seconds):
                 await waiting[1].wait()
@@ -91,7 +92,7 @@ class ActiveFault(Fault):
             pass
         finally:
             with self._faults.changed:
-                self._delaying.discard(waiting)
+                self._delaying.pop(waiting, None)
 
 
 class Faults(FaultMethods):

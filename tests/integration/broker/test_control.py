@@ -25,7 +25,7 @@ from tests.support.broker_process import BrokerProcess
 from tests.support.patience import ANSWER
 from tests.support.wire import Wire, fetch_request, produce_request, values
 
-pytestmark = pytest.mark.not_simulated("controls a broker over HTTP")
+over_http = pytest.mark.not_simulated("controls a broker over HTTP")
 
 
 @pytest.fixture
@@ -63,6 +63,7 @@ def ask(url: str, method: str = "GET", body: bytes | None = None) -> tuple[int, 
             return error.code, json.load(error)
 
 
+@over_http
 def test_faults_work_as_in_the_process(kafka: RefBroker, control: RemoteControl) -> None:
     with control.faults.fail("Produce", error="NOT_LEADER_OR_FOLLOWER", topic="orders", count=2) as fault:
         assert produce(control.bootstrap_servers) == 6
@@ -85,6 +86,7 @@ def test_faults_work_as_in_the_process(kafka: RefBroker, control: RemoteControl)
     assert control.faults.list() == []
 
 
+@over_http
 def test_the_clock_works_as_in_the_process(kafka: RefBroker, control: RemoteControl) -> None:
     control.clock.hold(at_ms=1_700_000_000_000)
     control.clock.step(1.5)
@@ -93,6 +95,7 @@ def test_the_clock_works_as_in_the_process(kafka: RefBroker, control: RemoteCont
     assert not kafka.clock.is_held
 
 
+@over_http
 def test_the_broker_is_stopped_crashed_and_started_again(kafka: RefBroker, control: RemoteControl) -> None:
     before = control.bootstrap_servers
     for end in (control.stop, control.kill):
@@ -110,12 +113,14 @@ def test_the_broker_is_stopped_crashed_and_started_again(kafka: RefBroker, contr
         control.elect("bills", 1)
 
 
+@over_http
 def test_restarts_asked_for_at_once_come_one_after_the_other(kafka: RefBroker, control: RemoteControl) -> None:
     with ThreadPoolExecutor(4) as pool:
         assert list(pool.map(lambda _: control.restart(), range(4))) == [None] * 4
     assert produce(control.bootstrap_servers) == 0
 
 
+@over_http
 def test_the_disk_fails_fills_up_and_loses(kafka: RefBroker, control: RemoteControl) -> None:
     assert produce(control.bootstrap_servers) == 0
     control.disk.fail(path_prefix=kafka.data_dir / "orders-0", operation="write", count=1)
@@ -131,6 +136,7 @@ def test_the_disk_fails_fills_up_and_loses(kafka: RefBroker, control: RemoteCont
         control.disk.fail(operation="burn")  # type: ignore[arg-type]
 
 
+@over_http
 def test_what_a_client_gets_wrong_is_said_to_it(server: ControlServer) -> None:
     for method, path, body, status, says in (
         ("POST", "/faults", b"{", 400, "the body is not JSON: Expecting property name"),
@@ -155,6 +161,7 @@ def test_what_a_client_gets_wrong_is_said_to_it(server: ControlServer) -> None:
         assert (found, says in answer["error"]) == (status, True), answer
 
 
+@over_http
 def test_metrics_are_there_while_the_broker_runs(kafka: RefBroker, server: ControlServer) -> None:
     with urllib.request.urlopen(server.url + "/metrics", timeout=ANSWER) as response:
         assert b"kafka_" in response.read()
@@ -177,11 +184,13 @@ def test_remote_and_local_have_the_same_methods() -> None:
     assert {name: disk[name] for name in public(RemoteDisk)} == public(RemoteDisk)
 
 
+@over_http
 def test_nobody_at_the_port_is_said_with_advice() -> None:
     with pytest.raises(errors.BrokerConnectionError, match="--control-port"):
         RemoteControl("http://127.0.0.1:1").state()
 
 
+@pytest.mark.not_simulated("runs a process")
 def test_a_process_is_controlled_from_outside(tmp_path: Path) -> None:
     options = ("--control-port", "0", "--metrics-port", "0", "--simulated-disk")
     with BrokerProcess(tmp_path / "data", settings={"log.flush.interval.messages": "1"}, options=options) as process:

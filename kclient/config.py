@@ -28,14 +28,16 @@ ISOLATION_LEVELS = {"read_uncommitted": 0, "read_committed": 1}
 class Option(msgspec.Struct, frozen=True):
     """What is known of an option besides its type and default.
 
-    `minimum` and `maximum` are inclusive; `choices` lists the only values allowed;
-    `kafka` is the dotted name when it is not simply the Python name with dots.
+    `minimum` and `maximum` are inclusive, and `special` is a number outside of these that is allowed as well;
+    `choices` lists the only values allowed; `kafka` is the dotted name when it is not simply the Python name
+    with dots.
     """
 
     doc: str
     unit: str = ""
     minimum: int | None = None
     maximum: int | None = None
+    special: int | None = None
     choices: tuple[Any, ...] = ()
     kafka: str = ""
 
@@ -58,8 +60,14 @@ def _size(doc: str, minimum: int = 0, maximum: int = INT_MAX) -> Option:
 
 
 def _level(codec: str, doc: str) -> Option:
-    least, greatest = _compression.LEVELS[codec]
-    return Option(doc, minimum=least, maximum=greatest, kafka=f"compression.{codec}.level")
+    levels = _compression.LEVELS[codec]
+    return Option(
+        doc,
+        minimum=levels.least,
+        maximum=levels.greatest,
+        special=levels.special,
+        kafka=f"compression.{codec}.level",
+    )
 
 
 class ClientConfig(msgspec.Struct, frozen=True, kw_only=True):
@@ -163,10 +171,10 @@ class ProducerConfig(ClientConfig, frozen=True, kw_only=True):
     retries: Annotated[int, Option("How often a send is repeated at most.", minimum=0, maximum=INT_MAX)] = INT_MAX
     compression_type: Annotated[str, Option("The codec of batches.", choices=_compression.NAMES)] = "none"
     compression_gzip_level: Annotated[int, _level("gzip", "gzip's level; -1 is zlib's own default.")] = (
-        _compression.DEFAULT_LEVELS["gzip"]
+        _compression.LEVELS["gzip"].default
     )
-    compression_lz4_level: Annotated[int, _level("lz4", "lz4's level.")] = _compression.DEFAULT_LEVELS["lz4"]
-    compression_zstd_level: Annotated[int, _level("zstd", "zstd's level.")] = _compression.DEFAULT_LEVELS["zstd"]
+    compression_lz4_level: Annotated[int, _level("lz4", "lz4's level.")] = _compression.LEVELS["lz4"].default
+    compression_zstd_level: Annotated[int, _level("zstd", "zstd's level.")] = _compression.LEVELS["zstd"].default
     partitioner: Annotated[
         Any,
         Option(
@@ -456,12 +464,12 @@ def _check(name: str, hint: Any, value: Any) -> None:
         raise ConfigError(f"{name} must be a list of objects, not {value!r}")
     if option.choices and value not in option.choices:
         raise ConfigError(f"{name} must be one of {', '.join(map(repr, option.choices))}, not {value!r}")
-    if isinstance(value, int) and not option.choices:
+    if isinstance(value, int) and not option.choices and (option.special is None or value != option.special):
         low, high = option.minimum, option.maximum
         if (low is not None and value < low) or (high is not None and value > high):
-            raise ConfigError(
-                f"{name} must be from {low} to {high}{' ' + option.unit if option.unit else ''}, not {value}"
-            )
+            unit = f" {option.unit}" if option.unit else ""
+            special = "" if option.special is None else f", or {option.special}"
+            raise ConfigError(f"{name} must be from {low} to {high}{unit}{special}, not {value}")
 
 
 def _parse(name: str, hint: Any, text: str) -> Any:

@@ -43,7 +43,8 @@ def _limits(option: config.Option) -> str:
         return ", ".join(f"`{choice!r}`" for choice in option.choices)
     low = "" if option.minimum is None else f"from {option.minimum}"
     high = "" if option.maximum in (None, config.INT_MAX, config.LONG_MAX) else f"to {option.maximum}"
-    return " ".join(part for part in (low, high, option.unit) if part)
+    limits = " ".join(part for part in (low, high, option.unit) if part)
+    return limits if option.special is None else f"{limits}, or {option.special}"
 
 
 def _options(of: type[config.ClientConfig], without: type[config.ClientConfig] | None = None) -> str:

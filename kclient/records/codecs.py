@@ -13,9 +13,9 @@ import zlib
 from collections.abc import Callable
 from typing import Any
 
-from kclient._compression import DEFAULT_LEVELS, LEVELS, NAMES
+from kclient._compression import LEVELS, NAMES
 
-__all__ = ["DEFAULT_LIMIT", "NAMES", "TYPE_IDS", "DecompressionError", "check", "compress", "decompress"]
+__all__ = ["DEFAULT_LIMIT", "LEVELS", "NAMES", "TYPE_IDS", "DecompressionError", "check", "compress", "decompress"]
 
 TYPE_IDS = {name: type_id for type_id, name in enumerate(NAMES)}
 
@@ -47,9 +47,10 @@ def check(name: str, level: int | None = None) -> None:
         return
     if name not in LEVELS:
         raise ValueError(f"compression type {name} has no levels")
-    least, greatest = LEVELS[name]
-    if not least <= level <= greatest or (name == "gzip" and level == 0):
-        raise ValueError(f"{name} has compression levels {least} to {greatest}, not {level}")
+    levels = LEVELS[name]
+    if not levels.allow(level):
+        special = "" if levels.special is None else f" and {levels.special}"
+        raise ValueError(f"{name} has compression levels {levels.least} to {levels.greatest}{special}, not {level}")
 
 
 def compress(name: str, data: Any, level: int | None = None) -> bytes:
@@ -96,7 +97,7 @@ def _decompress_none(data: memoryview, limit: int) -> bytes:
 
 def _compress_gzip(data: Any, level: int | None) -> bytes:
     compressor = zlib.compressobj(
-        DEFAULT_LEVELS["gzip"] if level is None else level, zlib.DEFLATED, 16 + zlib.MAX_WBITS
+        LEVELS["gzip"].default if level is None else level, zlib.DEFLATED, 16 + zlib.MAX_WBITS
     )
     return compressor.compress(data) + compressor.flush()
 
@@ -186,7 +187,7 @@ def _compress_lz4(data: Any, level: int | None) -> bytes:
 
     result: bytes = lz4.frame.compress(
         data,
-        compression_level=0 if level in (None, DEFAULT_LEVELS["lz4"]) else level,
+        compression_level=0 if level in (None, LEVELS["lz4"].default) else level,
         block_size=lz4.frame.BLOCKSIZE_MAX64KB,
         # Kafka's own reader knows neither linked blocks nor needs the size.
         block_linked=False,
@@ -221,7 +222,7 @@ def _decompress_lz4(data: memoryview, limit: int) -> bytes:
 def _compress_zstd(data: Any, level: int | None) -> bytes:
     import zstandard
 
-    level = DEFAULT_LEVELS["zstd"] if level is None else level
+    level = LEVELS["zstd"].default if level is None else level
     compressors = _local.__dict__.setdefault("compressors", {})
     compressor = compressors.get(level)
     if compressor is None:

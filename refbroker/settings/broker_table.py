@@ -5,7 +5,17 @@ Elsewhere: what they mean (`documentation`), and which value applies (`effective
 
 from __future__ import annotations
 
-BROKER_TABLE = """
+from kclient.records.codecs import LEVELS
+
+
+def _level(codec: str) -> str:
+    """The default and the range of a codec's level."""
+    levels = LEVELS[codec]
+    special = "" if levels.special is None else f"{levels.special}|"
+    return f"{levels.default} {special}{levels.least}..{levels.greatest}"
+
+
+BROKER_TABLE = f"""
 add.partitions.to.txn.retry.backoff.max.ms int 100 0.. A
 add.partitions.to.txn.retry.backoff.ms int 20 1.. A
 advertised.listeners list null nonempty A
@@ -21,10 +31,10 @@ broker.id int -1 * A
 broker.rack string null * A
 broker.session.timeout.ms int 9000 * -
 client.quota.callback.class class null * -
-compression.gzip.level int -1 -1|1..9 AD
-compression.lz4.level int 9 1..17 AD
+compression.gzip.level int {_level("gzip")} AD
+compression.lz4.level int {_level("lz4")} AD
 compression.type string producer uncompressed|zstd|lz4|snappy|gzip|producer AD
-compression.zstd.level int 3 -131072..22 AD
+compression.zstd.level int {_level("zstd")} AD
 config.providers list "" * D
 connection.failed.authentication.delay.ms int 100 0.. -
 connections.max.idle.ms long 600000 * A

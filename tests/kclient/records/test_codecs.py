@@ -28,9 +28,25 @@ def test_what_is_compressed_comes_back(name: str, data: bytes) -> None:
         assert decompress(name, compress(name, given)) == data
 
 
-@pytest.mark.parametrize(("name", "level"), [(name, level) for name, limits in LEVELS.items() for level in limits])
+@pytest.mark.parametrize(("name", "level"), [(name, level) for name, levels in LEVELS.items() for level in levels])
 def test_every_codecs_extreme_levels_work(name: str, level: int) -> None:
     assert decompress(name, compress(name, TEXT, level)) == TEXT
+
+
+@pytest.mark.parametrize(
+    ("name", "level", "known"),
+    [
+        ("gzip", 0, "1 to 9 and -1"),
+        ("gzip", -2, "1 to 9 and -1"),
+        ("gzip", 10, "1 to 9 and -1"),
+        ("lz4", 0, "1 to 17"),
+        ("lz4", 18, "1 to 17"),
+        ("zstd", 23, "-131072 to 22"),
+    ],
+)
+def test_a_level_that_a_codec_does_not_have_is_refused(name: str, level: int, known: str) -> None:
+    with pytest.raises(ValueError, match=f"^{name} has compression levels {known}, not {level}$"):
+        compress(name, TEXT, level)
 
 
 def test_levels_trade_time_for_size() -> None:

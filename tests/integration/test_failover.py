@@ -49,7 +49,7 @@ def send_numbers(producer: Producer, topic: str, numbers: range) -> None:
 
 def read_numbers(consumer: Consumer, count: int) -> list[int]:
     numbers: list[int] = []
-    deadline = clock.monotonic() + 60
+    deadline = clock.monotonic() + CHANGE
     while len(numbers) < count and clock.monotonic() < deadline:
         numbers.extend(int(record.value) for record in consumer.poll(timeout=1.0))
     return numbers

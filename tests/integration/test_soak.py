@@ -20,7 +20,7 @@ import psutil
 import pytest
 
 from tests.support.broker_process import BrokerProcess
-from tests.support.patience import GUARD
+from tests.support.patience import GUARD, PROCESS
 
 SECONDS = float(os.environ.get("KCLIENT_SOAK_SECONDS", "600"))
 SAMPLES = 60
@@ -120,7 +120,9 @@ def test_memory_stays_flat_at_full_rate(tmp_path: Path, kind: str, capsys: pytes
                 break
             samples.append({"seconds": time.monotonic() - started, **sizes})
         try:
-            sent, received = (json.loads(process.communicate(timeout=240)[0]) for process in (producer, consumer))
+            sent, received = (
+                json.loads(process.communicate(timeout=2 * PROCESS)[0]) for process in (producer, consumer)
+            )
         finally:
             producer.kill()
             consumer.kill()

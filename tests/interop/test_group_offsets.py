@@ -36,7 +36,7 @@ def make_topic(address: str) -> None:
     from confluent_kafka.admin import AdminClient, NewTopic
 
     admin = AdminClient({"bootstrap.servers": address})
-    admin.create_topics([NewTopic(TOPIC, PARTITIONS, 1)])[TOPIC].result(30)
+    admin.create_topics([NewTopic(TOPIC, PARTITIONS, 1)])[TOPIC].result(ANSWER)
 
 
 def commit(confluent: Any, address: str, group: str, offsets: Offsets, metadata: str = "") -> None:
@@ -115,7 +115,7 @@ def list_groups(address: str) -> list[str]:
     from confluent_kafka.admin import AdminClient
 
     admin = AdminClient({"bootstrap.servers": address})
-    listed = admin.list_consumer_groups().result(30)
+    listed = admin.list_consumer_groups().result(ANSWER)
     assert not listed.errors
     return [group.group_id for group in listed.valid]
 
@@ -124,7 +124,7 @@ def delete_group(address: str, group: str) -> None:
     from confluent_kafka.admin import AdminClient
 
     admin = AdminClient({"bootstrap.servers": address})
-    admin.delete_consumer_groups([group])[group].result(30)
+    admin.delete_consumer_groups([group])[group].result(ANSWER)
 
 
 @pytest.mark.usefixtures("needs_kafka")
@@ -183,13 +183,13 @@ def test_a_consumer_goes_on_where_the_last_one_has_committed(process: BrokerProc
     admin = AdminClient({"bootstrap.servers": address})
 
     def is_empty() -> bool:
-        described = admin.describe_consumer_groups(["workers"])["workers"].result(30)
+        described = admin.describe_consumer_groups(["workers"])["workers"].result(ANSWER)
         return bool(described.state == confluent.ConsumerGroupState.EMPTY)
 
     wait_until(is_empty)
     places = [confluent.TopicPartition(TOPIC, one, 20) for one in range(PARTITIONS)]
     moved = confluent.ConsumerGroupTopicPartitions("workers", places)
-    admin.alter_consumer_group_offsets([moved])["workers"].result(30)
+    admin.alter_consumer_group_offsets([moved])["workers"].result(ANSWER)
     consume(confluent, address, 30)
 
 

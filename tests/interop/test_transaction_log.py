@@ -38,7 +38,7 @@ def make_topic(address: str) -> None:
     from confluent_kafka.admin import AdminClient, NewTopic
 
     admin = AdminClient({"bootstrap.servers": address})
-    admin.create_topics([NewTopic(TOPIC, PARTITIONS, 1)])[TOPIC].result(30)
+    admin.create_topics([NewTopic(TOPIC, PARTITIONS, 1)])[TOPIC].result(ANSWER)
 
 
 def transactional(confluent: Any, address: str, name: str, timeout_ms: int = 600_000) -> Any:
@@ -72,7 +72,7 @@ def committed(confluent: Any, address: str) -> list[str]:
     consumer.assign([confluent.TopicPartition(TOPIC, number, 0) for number in range(PARTITIONS)])
     found: list[str] = []
     ended: set[int] = set()
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + ANSWER
     while len(ended) < PARTITIONS:
         assert time.monotonic() < deadline, f"partitions {ended} ended, {found} found"
         message = consumer.poll(1.0)
@@ -160,7 +160,7 @@ def _is_open(confluent: Any, address: str) -> bool:
 
     def ends(level: Any) -> list[int]:
         found = admin.list_offsets(wanted, isolation_level=level)
-        return [found[place].result(30).offset for place in wanted]
+        return [found[place].result(ANSWER).offset for place in wanted]
 
     return ends(confluent.IsolationLevel.READ_COMMITTED) != ends(confluent.IsolationLevel.READ_UNCOMMITTED)
 

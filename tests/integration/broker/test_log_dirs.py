@@ -16,6 +16,7 @@ from kclient.errors import KafkaStorageError
 from kclient.protocol.messages.alter_replica_log_dirs import AlterReplicaLogDirsRequest
 from refbroker.testing import RefBroker, SimulatedDisk
 from tests.support.broker_process import BrokerProcess
+from tests.support.patience import ANSWER
 from tests.support.typed import must
 from tests.support.waiting import wait_until
 from tests.support.wire import Wire
@@ -94,7 +95,7 @@ class Load:
                     futures.append((partition, producer.send(self._topic, value, partition=partition)))
                     number += 1
                 for partition, future in futures:
-                    self.acknowledged[partition].append(future.result(20).offset)
+                    self.acknowledged[partition].append(future.result(ANSWER).offset)
 
     def _consume(self) -> None:
         with Consumer(bootstrap_servers=self._bootstrap_servers, auto_offset_reset="earliest") as consumer:
@@ -148,7 +149,7 @@ def test_without_the_disk_of_the_metadata_the_broker_ends_and_comes_back_when_it
     with RefBroker(disk=disk, log_dirs=",".join(map(str, paths))) as broker:
         broker.create_topic("kept", 2)
         with Producer(bootstrap_servers=broker.bootstrap_servers) as producer:
-            producer.send("kept", b"value", partition=0).result(20)
+            producer.send("kept", b"value", partition=0).result(ANSWER)
         ended = broker.call(lambda running: running.parts.failed)
         disk.fail(path_prefix=paths[0])
         with Wire(broker.bootstrap_servers) as wire, caplog.at_level(logging.CRITICAL):

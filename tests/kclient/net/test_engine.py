@@ -20,7 +20,7 @@ from kclient.net.engine import Engine
 from kclient.net.manager import ANY_NODE, IDLE, NEVER, Poll, Request
 from kclient.protocol.messages.metadata import MetadataRequest
 from tests.kclient.net.scripted import Rig, ScriptedTransport, cluster
-from tests.support.patience import GUARD, PROCESS
+from tests.support.patience import ANSWER, GUARD, PROCESS
 
 
 class SleepingTransport(ScriptedTransport):
@@ -77,13 +77,13 @@ def engine(network: SleepingTransport) -> Iterator[Engine]:
     made = Engine(ClientConfig(bootstrap_servers="boot:1"), transport=network, random=random.Random(1))
     yield made
     network.stuck.set()
-    made.close(5.0)
+    made.close(ANSWER)
 
 
 def test_any_number_of_wakeups_leaves_one_pending(engine: Engine, network: SleepingTransport) -> None:
     engine.start()
     for _ in range(20):
-        assert network.sleeping.wait(5.0)
+        assert network.sleeping.wait(ANSWER)
         threads = [threading.Thread(target=lambda: [engine.wakeup() for _ in range(200)]) for _ in range(4)]
         for thread in threads:
             thread.start()
@@ -115,7 +115,7 @@ def test_submitted_functions_run_in_order_on_the_network_thread(engine: Engine) 
     for number in range(100):
         engine.submit(lambda number=number: seen.append((number, threading.current_thread().name)))  # type: ignore[misc]
     engine.submit(done.set)
-    assert done.wait(5.0)
+    assert done.wait(ANSWER)
     assert seen == [(number, "kclient-network") for number in range(100)]
 
 
@@ -131,7 +131,7 @@ def test_a_managers_mistake_is_raised_from_the_next_call_and_fails_what_waits(
     engine.check_usable()
     manager.now.set()
     engine.wakeup()
-    error = waiting.exception(timeout=5.0)
+    error = waiting.exception(timeout=ANSWER)
     assert isinstance(error, KafkaError)
     assert "ZeroDivisionError" in str(error)
     with pytest.raises(KafkaError, match="a manager's mistake") as caught:
@@ -141,7 +141,7 @@ def test_a_managers_mistake_is_raised_from_the_next_call_and_fails_what_waits(
     assert len(told) == 1
     assert "network thread failed" in caplog.text
     late = engine.call(ANY_NODE, MetadataRequest, lambda version: MetadataRequest())
-    assert isinstance(late.exception(timeout=5.0), KafkaError)
+    assert isinstance(late.exception(timeout=ANSWER), KafkaError)
 
 
 def test_a_callback_that_raises_is_a_managers_mistake_too(engine: Engine) -> None:
@@ -153,7 +153,7 @@ def test_a_callback_that_raises_is_a_managers_mistake_too(engine: Engine) -> Non
     failed = threading.Event()
     engine.on_failure(lambda error: failed.set())
     engine.submit(lambda: engine.send(request))
-    assert failed.wait(5.0)
+    assert failed.wait(ANSWER)
     with pytest.raises(KafkaError, match="in a callback"):
         engine.check_usable()
 
@@ -163,7 +163,7 @@ def test_close_fails_what_is_under_way_and_every_later_call(engine: Engine) -> N
     future = engine.call(ANY_NODE, MetadataRequest, lambda version: MetadataRequest())
     said: list[str] = []
     engine.submit(lambda: said.append("last words"))
-    engine.close(5.0)
+    engine.close(ANSWER)
     assert said == ["last words"]
     assert isinstance(future.exception(timeout=0), ClosedError)
     assert engine.closed
@@ -171,7 +171,7 @@ def test_close_fails_what_is_under_way_and_every_later_call(engine: Engine) -> N
         engine.check_usable()
     late = engine.call(ANY_NODE, MetadataRequest, lambda version: MetadataRequest())
     assert isinstance(late.exception(timeout=0), ClosedError)
-    engine.close(5.0)
+    engine.close(ANSWER)
 
 
 def test_close_returns_by_its_deadline_even_if_the_thread_hangs(
@@ -188,7 +188,7 @@ def test_close_returns_by_its_deadline_even_if_the_thread_hangs(
 
 def test_close_with_a_stuck_name_lookup_does_not_wait_for_it(engine: Engine, network: SleepingTransport) -> None:
     engine.start()
-    assert network.sleeping.wait(5.0)
+    assert network.sleeping.wait(ANSWER)
     assert network.lookups
     # Long enough for the guard to end the test if the lookup is waited for.
     engine.close(10 * GUARD)

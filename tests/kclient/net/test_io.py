@@ -12,6 +12,7 @@ import pytest
 
 from kclient.net import io as pure
 from kclient.net.events import CLOSED, CONNECTED, FRAME, SENT, BadFrame, PeerClosed
+from tests.support.patience import ANSWER
 
 try:
     from kclient.net import _io as compiled  # type: ignore[attr-defined]
@@ -41,7 +42,7 @@ class Pair:
         self.channel = poller.register(mine, self.handler)
         assert self.wait() == [(CONNECTED, None)]
 
-    def wait(self, timeout: float = 5.0) -> list[tuple[int, Any]]:
+    def wait(self, timeout: float = ANSWER) -> list[tuple[int, Any]]:
         return [(kind, value) for handler, kind, value in self.poller.wait(timeout) if handler is self.handler]
 
     def frames(self, count: int) -> list[bytes]:
@@ -157,7 +158,7 @@ def test_what_the_system_does_not_take_goes_out_while_waiting(pair: Pair) -> Non
     receiver = threading.Thread(target=receive)
     receiver.start()
     assert pair.wait() == [(SENT, None)]
-    receiver.join(10.0)
+    receiver.join(ANSWER)
     assert received == wanted
     assert pair.channel.send([b"x"])
 
@@ -175,7 +176,7 @@ def test_nobody_is_told_of_what_went_out_unless_asked(pair: Pair) -> None:
     receiver = threading.Thread(target=receive)
     receiver.start()
     assert pair.wait() == []
-    receiver.join(10.0)
+    receiver.join(ANSWER)
     assert received == 5_000_000
 
 
@@ -199,7 +200,7 @@ def test_a_connection_that_is_refused_says_why(poller: Any) -> None:
         sock.connect(("127.0.0.1", port))
     handler = Quiet()
     channel = poller.register(sock, handler)
-    ((_, kind, reason),) = poller.wait(5.0)
+    ((_, kind, reason),) = poller.wait(ANSWER)
     assert kind == CLOSED
     assert isinstance(reason, ConnectionRefusedError)
     channel.close()
@@ -208,10 +209,10 @@ def test_a_connection_that_is_refused_says_why(poller: Any) -> None:
 def test_wake_makes_wait_return_and_several_count_once(poller: Any) -> None:
     for _ in range(10):
         poller.wake()
-    assert poller.wait(60.0) == []
+    assert poller.wait(ANSWER) == []
     started = threading.Timer(0.05, poller.wake)
     started.start()
-    assert poller.wait(60.0) == []
+    assert poller.wait(ANSWER) == []
     started.join()
     poller.close()
     poller.wake()

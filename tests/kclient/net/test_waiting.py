@@ -11,6 +11,7 @@ import pytest
 
 from kclient.errors import KafkaTimeoutError, UnknownServerError
 from kclient.net.waiting import LoopBridge, LoopSignal, ThreadSignal, WaiterSet, await_future, wait_future
+from tests.support.patience import ANSWER
 
 
 def later(function: object) -> threading.Thread:
@@ -31,19 +32,19 @@ def test_a_thread_signal_keeps_one_notification() -> None:
 def test_a_thread_signal_wakes_the_waiting_thread() -> None:
     signal = ThreadSignal()
     thread = later(signal.notify)
-    assert signal.wait(10.0)
+    assert signal.wait(ANSWER)
     thread.join()
 
 
 def test_wait_future_returns_the_result_or_raises_the_futures_error() -> None:
     future: Future[int] = Future()
     thread = later(lambda: future.set_result(7))
-    assert wait_future(future, 10.0) == 7
+    assert wait_future(future, ANSWER) == 7
     thread.join()
     failed: Future[int] = Future()
     failed.set_exception(KafkaTimeoutError("the broker's own"))
     with pytest.raises(KafkaTimeoutError, match="own"):
-        wait_future(failed, 10.0)
+        wait_future(failed, ANSWER)
 
 
 def test_wait_future_gives_up_by_its_timeout_and_cancels() -> None:
@@ -69,7 +70,7 @@ def test_wait_future_raises_the_cancellation_of_others_as_such() -> None:
     future: Future[int] = Future()
     future.cancel()
     with pytest.raises(CancelledError):
-        wait_future(future, 10.0)
+        wait_future(future, ANSWER)
 
 
 def test_wait_future_waits_on_the_signal_that_it_is_given() -> None:
@@ -89,7 +90,7 @@ async def test_await_future_returns_the_result_or_raises_the_futures_error() -> 
     bridge = LoopBridge()
     future: Future[int] = Future()
     thread = later(lambda: future.set_result(7))
-    assert await await_future(future, 10.0, bridge) == 7
+    assert await await_future(future, ANSWER, bridge) == 7
     assert await await_future(future, None, bridge) == 7
     thread.join()
     failed: Future[int] = Future()
@@ -112,7 +113,7 @@ async def test_what_was_posted_before_a_future_was_done_runs_before_its_result_i
             future.set_result(7)
 
         later(settle).join()
-        assert await await_future(future, 10.0, bridge) == 7
+        assert await await_future(future, ANSWER, bridge) == 7
         assert seen == ["posted"]
 
 
@@ -139,7 +140,7 @@ async def test_a_loop_signal_keeps_one_notification_and_wakes_its_task() -> None
     assert await signal.wait(None)
     assert not await signal.wait(0.001)
     thread = later(signal.notify)
-    assert await signal.wait(10.0)
+    assert await signal.wait(ANSWER)
     thread.join()
     assert not await signal.wait(0.001)
 
@@ -162,7 +163,7 @@ async def test_a_bridge_runs_what_is_posted_in_order_with_one_wake_up_pending() 
         bridge.post(lambda number=number: seen.append(number))  # type: ignore[misc]
     bridge.post(done.set)
     assert wakes == 1
-    with anyio.fail_after(10):
+    with anyio.fail_after(ANSWER):
         await done.wait()
     assert seen == list(range(100))
     bridge.post(lambda: None)

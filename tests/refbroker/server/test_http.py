@@ -15,6 +15,7 @@ import pytest
 from kclient.errors import IllegalStateError
 from refbroker.server import http as refbroker_http
 from refbroker.server.http import BODY_LIMIT, HttpError, HttpRequest, HttpResponse, HttpServer, json_response
+from tests.support.patience import ANSWER
 from tests.support.waiting import wait_until
 
 LOOPBACK = "127.0.0.1"
@@ -44,7 +45,7 @@ def server() -> Iterator[HttpServer]:
 
 
 def ask(server: HttpServer, method: str, path: str, body: bytes | None = None) -> tuple[int, dict[str, object]]:
-    with contextlib.closing(http.client.HTTPConnection(LOOPBACK, server.port, timeout=10)) as connection:
+    with contextlib.closing(http.client.HTTPConnection(LOOPBACK, server.port, timeout=ANSWER)) as connection:
         connection.request(method, path, body)
         response = connection.getresponse()
         assert response.getheader("Content-Type") == "application/json"
@@ -52,7 +53,7 @@ def ask(server: HttpServer, method: str, path: str, body: bytes | None = None) -
 
 
 def send_raw(server: HttpServer, data: bytes) -> bytes:
-    with socket.create_connection((LOOPBACK, server.port), timeout=10) as client:
+    with socket.create_connection((LOOPBACK, server.port), timeout=ANSWER) as client:
         client.sendall(data)
         client.shutdown(socket.SHUT_WR)
         received = b""
@@ -153,7 +154,7 @@ def test_nothing_is_written_to_standard_error(server: HttpServer, capfd: pytest.
 
 
 def test_requests_are_handled_at_the_same_time() -> None:
-    together = threading.Barrier(3, timeout=10)
+    together = threading.Barrier(3, timeout=ANSWER)
 
     def meet(request: HttpRequest) -> HttpResponse:
         together.wait()
@@ -174,8 +175,8 @@ def test_requests_are_handled_at_the_same_time() -> None:
 
 def test_a_connection_over_the_limit_is_closed(monkeypatch: pytest.MonkeyPatch, server: HttpServer) -> None:
     monkeypatch.setattr(refbroker_http, "CONNECTION_LIMIT", 1)
-    with socket.create_connection((LOOPBACK, server.port), timeout=10) as first:
-        with socket.create_connection((LOOPBACK, server.port), timeout=10) as second:
+    with socket.create_connection((LOOPBACK, server.port), timeout=ANSWER) as first:
+        with socket.create_connection((LOOPBACK, server.port), timeout=ANSWER) as second:
             assert second.recv(1) == b""
         first.sendall(b"GET /echo HTTP/1.0\r\n\r\n")
         assert first.recv(12) == b"HTTP/1.0 200"
@@ -183,19 +184,19 @@ def test_a_connection_over_the_limit_is_closed(monkeypatch: pytest.MonkeyPatch, 
 
 def test_a_client_that_sends_nothing_is_closed(monkeypatch: pytest.MonkeyPatch, server: HttpServer) -> None:
     monkeypatch.setattr(refbroker_http._Handler, "timeout", 0.01)
-    with socket.create_connection((LOOPBACK, server.port), timeout=10) as silent:
+    with socket.create_connection((LOOPBACK, server.port), timeout=ANSWER) as silent:
         assert silent.recv(1) == b""
 
 
 def test_close_cuts_connections_that_have_sent_nothing() -> None:
     server = HttpServer(LOOPBACK, 0, ROUTES)
     server.start()
-    with socket.create_connection((LOOPBACK, server.port), timeout=10) as silent:
+    with socket.create_connection((LOOPBACK, server.port), timeout=ANSWER) as silent:
         ask(server, "GET", "/echo")
         server.close()
         assert silent.recv(1) == b""
     with pytest.raises(ConnectionError):
-        socket.create_connection((LOOPBACK, server.port), timeout=10)
+        socket.create_connection((LOOPBACK, server.port), timeout=ANSWER)
 
 
 def test_close_waits_for_a_request_that_is_being_handled() -> None:
@@ -216,10 +217,10 @@ def test_close_waits_for_a_request_that_is_being_handled() -> None:
     closing.start()
     client = threading.Thread(target=lambda: answers.append(ask(closing, "GET", "/slow")))
     client.start()
-    assert entered.wait(10)
+    assert entered.wait(ANSWER)
     closing.close()
     closed.set()
-    client.join(10)
+    client.join(ANSWER)
     assert answers == [(200, {"closed": False})]
 
 
@@ -231,14 +232,14 @@ def test_close_gives_up_on_a_handler_that_does_not_end(
 
     def stuck(request: HttpRequest) -> HttpResponse:
         entered.set()
-        leave.wait(10)
+        leave.wait(ANSWER)
         return json_response({})
 
     server = HttpServer(LOOPBACK, 0, {("GET", "/stuck"): stuck})
     server.start()
-    with socket.create_connection((LOOPBACK, server.port), timeout=10) as client:
+    with socket.create_connection((LOOPBACK, server.port), timeout=ANSWER) as client:
         client.sendall(b"GET /stuck HTTP/1.0\r\n\r\n")
-        assert entered.wait(10)
+        assert entered.wait(ANSWER)
         with caplog.at_level(logging.WARNING, "refbroker.server.http"):
             server.close()
         assert "1 requests over HTTP did not end" in caplog.text
@@ -270,7 +271,7 @@ def test_it_listens_on_the_sixth_version_of_the_protocol_too() -> None:
     except OSError as error:
         pytest.skip(f"no IPv6 loopback here: {error}")
     try:
-        with contextlib.closing(http.client.HTTPConnection("::1", server.port, timeout=10)) as connection:
+        with contextlib.closing(http.client.HTTPConnection("::1", server.port, timeout=ANSWER)) as connection:
             connection.request("GET", "/echo")
             assert connection.getresponse().status == 200
     finally:

@@ -93,6 +93,20 @@ def test_any_number_of_wakeups_leaves_one_pending(engine: Engine, network: Sleep
     assert network.wakes < 20 * 800
 
 
+def test_a_thousand_wakeups_of_a_sleeping_driver_wake_its_transport_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    rig = Rig()
+
+    def wait(timeout: float) -> list[Any]:
+        for _ in range(1000):
+            rig.engine.wakeup()
+        return []
+
+    monkeypatch.setattr(rig.network, "wait", wait)
+    for turn in range(1, 4):
+        rig.engine.run_turn(NEVER)
+        assert rig.network.wakes == turn
+
+
 def test_a_wakeup_while_the_driver_is_awake_makes_another_turn(engine: Engine, network: SleepingTransport) -> None:
     seen: list[int] = []
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from concurrent.futures import CancelledError, Future
 
 import anyio
@@ -178,18 +177,3 @@ def test_what_is_posted_after_the_end_of_the_loop_is_dropped(backend: str) -> No
 
     bridge = anyio.run(make, backend=backend)
     bridge.post(lambda: pytest.fail("the loop is over"))
-
-
-def test_a_wake_up_that_is_pending_costs_next_to_nothing() -> None:
-    from tests.kclient.net.scripted import Rig
-
-    wakeup = Rig().engine.wakeup
-    best = min(_seconds(wakeup) for _ in range(20))
-    assert best < 1e-6
-
-
-def _seconds(function: object) -> float:
-    started = time.perf_counter()
-    for _ in range(1000):
-        function()  # type: ignore[operator]
-    return (time.perf_counter() - started) / 1000

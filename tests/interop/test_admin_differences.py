@@ -48,11 +48,12 @@ from tests.interop.admin_requests import (
 )
 from tests.support.broker_process import BrokerProcess
 from tests.support.kafka.cluster import KafkaCluster
+from tests.support.names import unique
 from tests.support.patience import ANSWER
 from tests.support.waiting import wait_until
 from tests.support.wire import Wire
 
-NAMES = "admin-differences"
+NAMES = unique("admin-differences")
 STATIC = 4
 UNKNOWN_TYPE = 0
 
@@ -147,6 +148,7 @@ def compare(both: Both, kind: int, name: str, *, within: float = 0) -> dict[str,
 @pytest.mark.parametrize(
     ("kind", "name", "count"),
     [(TOPIC, NAMES, 32), (BROKER, "1", 330), (BROKER, "", 0), (METRICS, "unheard", 3), (GROUP, "unheard", 17)],
+    ids=["topic", "broker", "every broker", "metrics", "group"],
 )
 def test_settings_are_described_alike(both: Both, made: str, kind: int, name: str, count: int) -> None:
     assert len(compare(both, kind, name)) >= count

@@ -38,10 +38,11 @@ from kclient.records import read_batches
 from refbroker.coordinators.records import decode_record
 from tests.support.broker_process import BrokerProcess
 from tests.support.kafka.cluster import KafkaCluster
+from tests.support.names import unique
 from tests.support.waiting import wait_until
 from tests.support.wire import Wire
 
-TOPIC, OTHER, MISSING = "group-differences", "group-differences-other", "group-differences-missing"
+TOPIC, OTHER, MISSING = map(unique, ("group-differences", "group-differences-other", "group-differences-missing"))
 STRANGER = UUID(int=99)
 NOT_COORDINATOR, LOADING = 16, 14
 

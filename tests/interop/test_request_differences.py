@@ -40,10 +40,11 @@ from kclient.protocol.messages.produce import ProduceRequest
 from kclient.records import BatchBuilder
 from tests.support.broker_process import BrokerProcess
 from tests.support.kafka.cluster import KafkaCluster
+from tests.support.names import unique
 from tests.support.waiting import wait_until
 from tests.support.wire import Wire
 
-A, B, COMPACTED, MISSING = "requests-a", "requests-b", "requests-compacted", "requests-missing"
+A, B, COMPACTED, MISSING = map(unique, ("requests-a", "requests-b", "requests-compacted", "requests-missing"))
 UNKNOWN_ID, NO_ID = UUID(int=77), UUID(int=0)
 KEY_TYPES = (0, 1)
 NOW_MS = time.time_ns() // 1_000_000

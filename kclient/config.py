@@ -18,6 +18,7 @@ from typing import Annotated, Any, Self
 import msgspec
 
 from kclient import _compression
+from kclient._properties import read_properties
 from kclient._unknown_options import unknown_option
 from kclient.errors import ConfigError
 
@@ -407,25 +408,6 @@ def dotted_name(config: type[ClientConfig], name: str) -> str:
     return _option(_hints(config)[name]).kafka or name.replace("_", ".")
 
 
-def read_properties(path: Path) -> dict[str, str]:
-    """Read a .properties file: `name=value` lines, # and ! comments, a trailing backslash continues a line."""
-    properties: dict[str, str] = {}
-    pending = ""
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
-        text = pending + line.strip()
-        if not pending and (not text or text[0] in "#!"):
-            continue
-        if text.endswith("\\"):
-            pending = text[:-1]
-            continue
-        pending = ""
-        name, separator, value = text.partition("=")
-        if not separator:
-            raise ConfigError(f"{path}, line {number}: expected name=value, found {text!r}")
-        properties[name.strip()] = value.strip()
-    return properties
-
-
 _HINTS: dict[type, dict[str, Any]] = {}
 
 
@@ -473,6 +455,8 @@ def _check(name: str, hint: Any, value: Any) -> None:
 
 
 def _parse(name: str, hint: Any, text: str) -> Any:
+    # As Kafka does: a .properties file keeps the blanks at the end of a line.
+    text = text.strip()
     kinds = _kinds(hint.__origin__)
     if bool in kinds:
         if text.lower() not in ("true", "false"):

@@ -13,9 +13,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+from kclient import _properties
 from kclient.errors import ConfigError, InvalidConfigurationError
 from refbroker.log import LogConfig
-from refbroker.runtime.properties import ENCODING, parse_properties
 from refbroker.settings.cross_checks import check_broker
 from refbroker.settings.definitions import broker_settings, nearest
 from refbroker.settings.effective import BrokerLayers, topic_texts
@@ -254,11 +254,9 @@ def read_properties(path: Path) -> dict[str, str]:
         ConfigError: the file cannot be read, or a name looks like a mistyped one.
     """
     try:
-        settings = parse_properties(path.read_bytes().decode(ENCODING))
+        settings = _properties.read_properties(path)
     except OSError as error:
         raise ConfigError(f"could not read {path}: {error}") from error
-    except ValueError as error:
-        raise ConfigError(f"{path}: {error}") from error
     known = broker_settings()
     for name in [name for name in settings if name not in known and not name.startswith(LISTENER_PREFIX)]:
         like = nearest(name, known, MISTYPED)

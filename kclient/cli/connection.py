@@ -8,8 +8,9 @@ from typing import Annotated, Any, TypeVar
 
 import typer
 
+from kclient._properties import read_properties
 from kclient.admin import Admin
-from kclient.config import AdminConfig, ClientConfig, dotted_name, read_properties
+from kclient.config import AdminConfig, ClientConfig, dotted_name
 
 C = TypeVar("C")
 

@@ -21,7 +21,7 @@ from kclient.consumer.assignment.reset import EARLIEST, LATEST
 from kclient.consumer.assignment.topics import Topic, choose
 from kclient.consumer.committed.group_offsets import CommitCallback
 from kclient.consumer.committed.selection import ToCommit
-from kclient.consumer.core import ConsumerCore, config_from_properties
+from kclient.consumer.core import ConsumerCore
 from kclient.consumer.group.listener import RebalanceListener
 from kclient.consumer.health.report import ConsumerHealth
 from kclient.consumer.iteration.implementation import AsyncRecordIterator
@@ -66,7 +66,7 @@ class AsyncConsumer:
     ) -> Self:
         """Make a consumer from Kafka's dotted names: see `Consumer.from_properties`."""
         consumer = cls.__new__(cls)
-        consumer._open(config_from_properties(properties, options), topics)
+        consumer._open(ConsumerConfig.from_properties(properties, **options), topics)
         return consumer
 
     def _open(self, config: ConsumerConfig, topics: tuple[Topic, ...]) -> None:

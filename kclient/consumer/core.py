@@ -7,13 +7,9 @@ blocking, one by awaiting; neither has logic of its own. Elsewhere: positions (`
 
 from __future__ import annotations
 
-import os
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
-from pathlib import Path
-from typing import Any
+from collections.abc import Iterable, Iterator
 
-from kclient.config import ConsumerConfig, read_properties
 from kclient.consumer.assignment.topics import Topic, choose
 from kclient.consumer.committed.group_offsets import CommitCallback, GroupOffsets
 from kclient.consumer.committed.selection import ToCommit
@@ -35,15 +31,6 @@ from kclient.types import OffsetAndMetadata, PartitionInfo, TopicPartition
 
 ITERATION_RECORDS = 10_000
 """Iteration takes so many records at once: few entries into Python, and a wakeup is still noticed soon."""
-
-
-def config_from_properties(
-    properties: Mapping[str, Any] | str | os.PathLike[str], options: Mapping[str, Any]
-) -> ConsumerConfig:
-    """The options of a consumer from Kafka's dotted names."""
-    if not isinstance(properties, Mapping):
-        properties = read_properties(Path(properties))
-    return ConsumerConfig.from_properties(properties, **options)
 
 
 class ConsumerCore:

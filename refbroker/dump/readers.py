@@ -80,7 +80,7 @@ def read_partition_metadata(path: Path, options: DumpOptions, findings: Findings
 
 def read_meta_properties(path: Path, options: DumpOptions, findings: Findings) -> Iterator[Entry]:
     """Whose data directory it is."""
-    from refbroker.runtime.properties import parse_properties
+    from kclient._properties import parse_properties
 
     yield Entry(dict(parse_properties(read_whole(path).decode("utf-8", "replace"))))
 

@@ -38,9 +38,9 @@ from uuid import UUID
 
 import msgspec
 
+from kclient._properties import ENCODING, parse_properties
 from kclient.errors import InconsistentClusterIdError, KafkaStorageError
 from refbroker.log.files import Files
-from refbroker.runtime.properties import ENCODING, parse_properties
 
 RECOVERY_POINTS = "recovery-point-offset-checkpoint"
 LOG_START_OFFSETS = "log-start-offset-checkpoint"

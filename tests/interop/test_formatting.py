@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 
 from kclient import Consumer, Producer
+from kclient._properties import ENCODING, parse_properties
 from refbroker.__main__ import main
-from refbroker.runtime.properties import ENCODING, parse_properties
 from tests.support.broker_process import BrokerProcess
 from tests.support.kafka.cluster import KafkaCluster, free_ports
 from tests.support.kafka.jars import run_tool

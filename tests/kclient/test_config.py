@@ -188,17 +188,36 @@ def test_wrong_properties_name_the_dotted_option(properties: dict[str, str], tex
         ProducerConfig.from_properties(properties)
 
 
-def test_a_properties_file_may_have_comments_and_continued_lines(tmp_path: Path) -> None:
+def test_a_properties_file_is_read_as_java_reads_it(tmp_path: Path) -> None:
     path = tmp_path / "client.properties"
-    path.write_text("# brokers\n! more\n\nbootstrap.servers = one:1,\\\n  two:2\nfetch.min.bytes=10\n")
+    lines = [
+        "# brokers",
+        "! more",
+        "",
+        "bootstrap.servers = one:1,\\",
+        "    two:2",
+        "fetch.min.bytes: 10",
+        "client.id caf\\u00e9\\ 1  ",
+        "group.id=caf\xe9",
+        "check.crcs=false \t",
+    ]
+    path.write_text("\n".join(lines), encoding="iso-8859-1")
     made = ConsumerConfig.from_properties(path)
     assert (made.bootstrap_servers, made.fetch_min_bytes) == ("one:1,two:2", 10)
+    assert (made.client_id, made.group_id, made.check_crcs) == ("caf\xe9 1", "caf\xe9", False)
 
 
-def test_a_properties_file_with_a_line_that_is_no_property_says_which(tmp_path: Path) -> None:
+def test_a_properties_file_with_a_wrong_escape_names_its_line(tmp_path: Path) -> None:
+    path = tmp_path / "client.properties"
+    path.write_text("fetch.min.bytes=10\nclient.id=\\u12\n")
+    with pytest.raises(ConfigError, match=r"client\.properties: line 2: \\u is followed by four hexadecimal digits"):
+        ConsumerConfig.from_properties(path)
+
+
+def test_a_word_that_is_no_option_is_named_even_without_a_separator(tmp_path: Path) -> None:
     path = tmp_path / "client.properties"
     path.write_text("fetch.min.bytes=10\nwhat is this\n")
-    with pytest.raises(ConfigError, match=r"line 2: expected name=value"):
+    with pytest.raises(ConfigError, match=r"^there is no option 'what'"):
         ConsumerConfig.from_properties(path)
 
 

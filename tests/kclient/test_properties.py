@@ -1,10 +1,10 @@
-"""Properties files are read as Java reads them."""
+"""Properties files are read as Java reads them, by clients and by the broker."""
 
 from __future__ import annotations
 
 import pytest
 
-from refbroker.runtime.properties import parse_properties
+from kclient._properties import parse_properties
 
 
 @pytest.mark.parametrize(

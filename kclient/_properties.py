@@ -1,21 +1,24 @@
-r"""Java's properties files, as `server.properties` and `meta.properties` are.
+r"""A reader for Java's .properties files: clients' options, and a broker's `server.properties` and `meta.properties`.
 
     # a comment, as is a line that begins with !
     name=value
     name: value
     name value
     log.dirs=/one,\
-        /two                                   goes on where a line ends with a backslash
-    path=C\:\\data \u00e9                      an escaped character stands for itself, but t n r f u
+        /two                                   a backslash at the end of a line continues it
+    path=C\:\\data \u00e9                      an escaped character stands for itself, except t, n, r, f and u
 
-The file is in ISO-8859-1, as Java reads it; blanks before a name and around the separator do not count, those at
-the end of a value do. A name that stands twice has the last value.
+Java reads these files as ISO-8859-1. Blanks before a name and around the separator are ignored; blanks at the end of a
+value belong to it. The last value of a repeated name counts. Not implemented: writing, and checks of names or values.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from pathlib import Path
+
+from kclient.errors import ConfigError
 
 ENCODING = "iso-8859-1"
 
@@ -27,11 +30,24 @@ _SEPARATOR = re.compile(r"[ \t\f]*[=:]?[ \t\f]*")
 _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.|$)", re.DOTALL)
 
 
-def parse_properties(text: str) -> dict[str, str]:
-    """The properties in a file's text.
+def read_properties(path: Path) -> dict[str, str]:
+    """Return the properties in a file.
 
     Raises:
-        ValueError: an escape that means nothing, with its line's number.
+        OSError: the file cannot be read.
+        ConfigError: an escape is invalid; the text names the file and the line.
+    """
+    try:
+        return parse_properties(path.read_bytes().decode(ENCODING))
+    except ValueError as error:
+        raise ConfigError(f"{path}: {error}") from error
+
+
+def parse_properties(text: str) -> dict[str, str]:
+    """Return the properties in a file's text.
+
+    Raises:
+        ValueError: an escape is invalid; the text names the line.
     """
     found = {}
     for number, line in _logical_lines(text):
@@ -47,7 +63,7 @@ def parse_properties(text: str) -> dict[str, str]:
 
 
 def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
-    """The lines with what continues them, and the number each begins at; comments and empty lines left out."""
+    """Yield each line joined with its continuation lines, and its number; skip comments and empty lines."""
     held, start = None, 0
     for number, line in enumerate(_LINE_END.split(text), 1):
         line = line.lstrip(_BLANKS)

@@ -251,6 +251,8 @@ class Admin:
 
         Raises:
             GroupNotEmptyError: the group has members; nothing was changed.
+            GroupIdNotFoundError: the group does not exist, and no partitions are named; with them it is created.
+            IllegalStateError: the group has committed nothing, and no partitions are named.
         """
         deadline = self._core.deadline("reset_group_offsets", timeout)
         return self._run(offset_resets.reset_group_offsets(self._core, group, to, partitions, dry_run, deadline))

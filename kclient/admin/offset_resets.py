@@ -1,15 +1,16 @@
 """Moves what a group has committed to where something is: the first record, the last, a time, an offset.
 
 The checks are those of Kafka's own tool: the group must have no members, and nothing is committed beyond a partition's
-first and last offset. Between the check and the commit members may join; then the commit fails, as one does that comes
-from outside of a group.
+first and last offset. As there, a reset of named partitions creates a group that does not exist; without them the tool
+prints nothing and succeeds, while this raises. Between the check and the commit members may join; then the commit
+fails, as one does that comes from outside of a group.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from enum import Enum
-from typing import NamedTuple
+from typing import NamedTuple, NoReturn
 
 import msgspec
 
@@ -103,11 +104,13 @@ def reset_group_offsets(
     if to.kind is ResetKind.OFFSETS and partitions is not None:
         raise ConfigError("to_offsets names the partitions already; leave out partitions=")
     named = None if partitions is None else _named(partitions, deadline)
-    yield from _must_be_empty(core, group, deadline)
+    exists = yield from _check_empty(core, group, deadline)
     committed = (yield from list_group_offsets(core, {group: None}, False, deadline))[group]
     if to.offsets is not None:
         wanted = list(to.offsets)
     elif named is None:
+        if not committed:
+            _raise_nothing_to_reset(group, exists)
         wanted = list(committed)
     else:
         wanted = yield from _expanded(core, named, deadline)
@@ -126,8 +129,8 @@ def reset_group_offsets(
     return changes
 
 
-def _must_be_empty(core: AdminCore, group: str, deadline: Deadline) -> Operation[None]:
-    """Say before anything is changed that the group has members; one that does not exist yet has none."""
+def _check_empty(core: AdminCore, group: str, deadline: Deadline) -> Operation[bool]:
+    """Raise, before anything is changed, if the group has members; return whether it exists."""
     found, errors = yield from succeeded(describe_groups(core, [group], deadline))
     error = errors.get(group)
     if error is not None and not isinstance(error, GroupIdNotFoundError):
@@ -138,6 +141,15 @@ def _must_be_empty(core: AdminCore, group: str, deadline: Deadline) -> Operation
             f"the group {group!r} is {description.state.value} and has {len(description.members)} members; its "
             "offsets can be reset when they are stopped"
         )
+    return error is None
+
+
+def _raise_nothing_to_reset(group: str, exists: bool) -> NoReturn:
+    """Raise for a reset of all committed offsets of a group that has none; with partitions the reset commits some."""
+    how = "to commit offsets for it, name topics or partitions"
+    if not exists:
+        raise GroupIdNotFoundError(f"the group {group!r} does not exist; {how}")
+    raise IllegalStateError(f"the group {group!r} has committed nothing that could be reset; {how}")
 
 
 def _named(given: Iterable[TopicPartition | str], deadline: Deadline) -> list[TopicPartition | str]:

@@ -20,7 +20,6 @@ from kclient.cli import output
 from kclient.cli.connection import Json, Properties, Servers, Settings, admin
 from kclient.cli.results import raise_if, succeeded
 from kclient.cli.text import milliseconds, named, partitions, seconds
-from kclient.errors import IllegalStateError
 from kclient.types import TopicPartition
 
 app = typer.Typer(help="List, describe, delete consumer groups; their lag; reset their offsets.", no_args_is_help=True)
@@ -147,8 +146,6 @@ def reset(
         found, error = succeeded(
             lambda: client.reset_group_offsets(group, chosen[0], partitions=only, dry_run=not execute)
         )
-    if not found and error is None:
-        raise IllegalStateError(f"the group {group!r} has committed nothing to reset; with --topic it begins there")
     columns = ["topic", "partition", "before", "after"]
     rows = [(*key, change.before, change.after) for key, change in found.items()]
     if json:

@@ -225,6 +225,28 @@ def test_a_reset_may_be_of_topics_partitions_or_given_offsets(admin: Admin, fill
         admin.reset_group_offsets(group, OffsetReset.to_offsets({first: 3}), partitions=[second])
 
 
+@pytest.mark.parametrize("dry_run", [True, False])
+def test_a_reset_of_a_group_that_does_not_exist_is_an_error_unless_partitions_are_named(
+    admin: Admin, filled: str, group: str, dry_run: bool
+) -> None:
+    first, _ = both(filled)
+    with pytest.raises(GroupIdNotFoundError, match=f"the group '{group}' does not exist; "):
+        admin.reset_group_offsets(group, OffsetReset.earliest(), dry_run=dry_run)
+    assert group not in admin.list_groups()
+    changes = admin.reset_group_offsets(group, OffsetReset.earliest(), partitions=[first], dry_run=dry_run)
+    assert changes == {first: OffsetChange(None, 2)}
+    assert (group in admin.list_groups()) is not dry_run
+
+
+def test_a_reset_of_a_group_that_has_committed_nothing_is_an_error(
+    admin: Admin, members: GroupMembers, filled: str, group: str
+) -> None:
+    members.join(group, both(filled))
+    admin.remove_group_members(group, everyone=True)
+    with pytest.raises(IllegalStateError, match="has committed nothing that could be reset"):
+        admin.reset_group_offsets(group, OffsetReset.earliest())
+
+
 def test_what_can_be_reset_is_reset(admin: Admin, filled: str, group: str) -> None:
     first, second = both(filled)
     admin.alter_group_offsets(group, {first: 4})

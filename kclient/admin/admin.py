@@ -78,11 +78,11 @@ class Admin:
         return made
 
     def create_topics(
-        self, new_topics: Iterable[NewTopic], *, validate_only: bool = False, timeout: float | None = None
+        self, new_topics: NewTopic | Iterable[NewTopic], *, validate_only: bool = False, timeout: float | None = None
     ) -> dict[str, CreatedTopic]:
-        """Create topics; returns once they have leaders and every reachable broker knows them.
+        """Create one topic or several; return once they have leaders and every reachable broker knows them.
 
-        Errors by topic: TopicAlreadyExistsError, InvalidTopicError, InvalidReplicationFactorError,
+        Errors by topic: TopicExistsError, InvalidTopicError, InvalidReplicationFactorError,
         InvalidPartitionsError, InvalidConfigurationError, PolicyViolationError and others.
         """
         deadline = self._core.deadline("create_topics", timeout)
@@ -112,7 +112,7 @@ class Admin:
 
     def describe_configs(
         self,
-        resources: Iterable[ConfigResource],
+        resources: ConfigResource | Iterable[ConfigResource],
         *,
         include_documentation: bool = False,
         timeout: float | None = None,
@@ -123,7 +123,7 @@ class Admin:
 
     def incremental_alter_configs(
         self,
-        changes: Mapping[ConfigResource, Iterable[AlterConfig]],
+        changes: Mapping[ConfigResource, AlterConfig | Iterable[AlterConfig]],
         *,
         validate_only: bool = False,
         timeout: float | None = None,

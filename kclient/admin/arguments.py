@@ -6,8 +6,10 @@ Numbers beyond what the protocol has room for are left to the encoder, which nam
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime
 from typing import Any, TypeVar
 
+from kclient._times import milliseconds
 from kclient.types import TopicPartition
 
 T = TypeVar("T")
@@ -45,9 +47,18 @@ def duration(given: object, what: str) -> float:
     return float(given)
 
 
-def several(given: Iterable[Any], kind: type[T], what: str) -> list[T]:
-    """Values of a type. A text is one text, and not its letters."""
-    if kind is str and isinstance(given, str):
+def moment(given: object, what: str) -> int:
+    """Return a point in time in milliseconds since the epoch; a datetime without a zone is local time."""
+    if isinstance(given, datetime):
+        return milliseconds(given)
+    if isinstance(given, bool) or not isinstance(given, int):
+        raise TypeError(f"{what} takes a datetime, or milliseconds since the epoch, not {given!r}")
+    return given
+
+
+def several(given: T | Iterable[T], kind: type[T], what: str) -> list[T]:
+    """Return values of a type as a list: several, or one alone. A text is one text, and not its letters."""
+    if isinstance(given, kind):
         return [instance(given, kind, what)]
     if isinstance(given, str) or not isinstance(given, Iterable):
         raise TypeError(f"{what} takes several of {_named(kind)}, not {given!r}")

@@ -75,7 +75,7 @@ class AsyncAdmin:
         return made
 
     async def create_topics(
-        self, new_topics: Iterable[NewTopic], *, validate_only: bool = False, timeout: float | None = None
+        self, new_topics: NewTopic | Iterable[NewTopic], *, validate_only: bool = False, timeout: float | None = None
     ) -> dict[str, CreatedTopic]:
         deadline = self._core.deadline("create_topics", timeout)
         return await self._run(topics.create_topics(self._core, new_topics, validate_only, deadline))
@@ -104,7 +104,7 @@ class AsyncAdmin:
 
     async def describe_configs(
         self,
-        resources: Iterable[ConfigResource],
+        resources: ConfigResource | Iterable[ConfigResource],
         *,
         include_documentation: bool = False,
         timeout: float | None = None,
@@ -114,7 +114,7 @@ class AsyncAdmin:
 
     async def incremental_alter_configs(
         self,
-        changes: Mapping[ConfigResource, Iterable[AlterConfig]],
+        changes: Mapping[ConfigResource, AlterConfig | Iterable[AlterConfig]],
         *,
         validate_only: bool = False,
         timeout: float | None = None,

@@ -169,7 +169,10 @@ def config_type(number: int) -> ConfigType:
 
 
 def describe_configs(
-    core: AdminCore, resources: Iterable[ConfigResource], include_documentation: bool, deadline: Deadline
+    core: AdminCore,
+    resources: ConfigResource | Iterable[ConfigResource],
+    include_documentation: bool,
+    deadline: Deadline,
 ) -> Operation[dict[ConfigResource, dict[str, ConfigEntry]]]:
     def ask(node: int, asked: list[ConfigResource]) -> Operation[Outcomes[ConfigResource, dict[str, ConfigEntry]]]:
         request = DescribeConfigsRequest(
@@ -201,7 +204,7 @@ def describe_configs(
 
 def incremental_alter_configs(
     core: AdminCore,
-    changes: Mapping[ConfigResource, Iterable[AlterConfig]],
+    changes: Mapping[ConfigResource, AlterConfig | Iterable[AlterConfig]],
     validate_only: bool,
     deadline: Deadline,
 ) -> Operation[dict[ConfigResource, None]]:

@@ -9,12 +9,13 @@ fails, as one does that comes from outside of a group.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from datetime import datetime
 from enum import Enum
 from typing import NamedTuple, NoReturn
 
 import msgspec
 
-from kclient.admin.arguments import duration, instance, mapping, number, partition, text
+from kclient.admin.arguments import duration, instance, mapping, moment, number, partition, text
 from kclient.admin.core import AdminCore, succeeded
 from kclient.admin.group_offsets import alter_group_offsets, list_group_offsets
 from kclient.admin.groups import GroupState, describe_groups
@@ -59,9 +60,13 @@ class OffsetReset(NamedTuple):
         return cls(ResetKind.TIME, OffsetSpec.LATEST)
 
     @classmethod
-    def to_time(cls, timestamp: int) -> OffsetReset:
-        """At the first record of this time (milliseconds since the epoch) or later; at the end where there is none."""
-        return cls(ResetKind.TIME, max(0, number(timestamp, "OffsetReset.to_time")))
+    def to_time(cls, time: datetime | int) -> OffsetReset:
+        """Reset to the first record of this time or later; to the end of a partition that has none.
+
+        Parameters:
+            time: a datetime, local time if it has no zone; or milliseconds since the epoch.
+        """
+        return cls(ResetKind.TIME, max(0, moment(time, "OffsetReset.to_time")))
 
     @classmethod
     def by_duration(cls, seconds: float) -> OffsetReset:

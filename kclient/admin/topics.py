@@ -114,7 +114,7 @@ class TopicDescription(msgspec.Struct, frozen=True):
 
 
 def create_topics(
-    core: AdminCore, topics: Iterable[NewTopic], validate_only: bool, deadline: Deadline
+    core: AdminCore, topics: NewTopic | Iterable[NewTopic], validate_only: bool, deadline: Deadline
 ) -> Operation[dict[str, CreatedTopic]]:
     wanted = {topic.name: _creatable(topic) for topic in several(topics, NewTopic, deadline.name)}
 

@@ -8,6 +8,7 @@ from typing import TypeVar
 
 import typer
 
+from kclient import _times
 from kclient.consumer.assignment.reset import parse_duration
 from kclient.errors import ConfigError
 from kclient.types import TopicPartition
@@ -37,7 +38,7 @@ def milliseconds(text: str, option: str) -> int:
     if text.isdecimal():
         return int(text)
     try:
-        return int(datetime.fromisoformat(text).timestamp() * 1000)
+        return _times.milliseconds(datetime.fromisoformat(text))
     except ValueError:
         message = f"{text!r} is neither milliseconds nor a time in ISO 8601"
         raise typer.BadParameter(message, param_hint=option) from None

@@ -35,7 +35,7 @@ START = 1_600_000_000_000
 @pytest.fixture
 def filled(admin: Admin, bootstrap_servers: str, topic: str) -> str:
     """A topic of two partitions; the first holds ten records, a millisecond apart from START on."""
-    admin.create_topics([NewTopic(topic, num_partitions=2)])
+    admin.create_topics(NewTopic(topic, num_partitions=2))
     with Producer(bootstrap_servers=bootstrap_servers) as producer:
         for number in range(10):
             producer.send(topic, b"value", partition=0, timestamp=START + number)
@@ -47,7 +47,7 @@ def settings_once(
 ) -> dict[str, ConfigEntry]:
     """The settings as soon as they are so: a broker learns of a change a moment after the controller made it."""
     deadline = clock.monotonic() + 10
-    while not true(entries := admin.describe_configs([resource])[resource]):
+    while not true(entries := admin.describe_configs(resource)[resource]):
         assert clock.monotonic() < deadline, "the change did not show"
     return entries
 

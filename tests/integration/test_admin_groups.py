@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import UTC, datetime
 
 import pytest
 
@@ -188,6 +189,7 @@ def test_whom_to_remove_must_be_said(admin: Admin, group: str) -> None:
         (OffsetReset.latest(), (10, 10)),
         (OffsetReset.to_time(START + 6), (6, 6)),
         (OffsetReset.to_time(START + 1000), (10, 10)),
+        pytest.param(OffsetReset.to_time(datetime(2020, 9, 13, 12, 26, 40, 6_000, UTC)), (6, 6), id="to a datetime"),
         # The offset's timestamp is of the moment of collection, so the id cannot be made from it.
         pytest.param(OffsetReset.by_duration(60), (10, 10), id="by duration"),
         (OffsetReset.shift_by(2), (6, 10)),

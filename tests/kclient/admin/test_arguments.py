@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
-from kclient.admin import Admin, AlterConfig, ConfigResource, NewPartitions, NewTopic, OffsetReset
-from kclient.admin.arguments import duration, mapping, number, partition, partitions, several, text
+from kclient.admin import Admin, ConfigResource, NewPartitions, NewTopic, OffsetReset
+from kclient.admin.arguments import duration, mapping, moment, number, partition, partitions, several, text
 from kclient.net.deadline import Deadline
 from kclient.types import TopicPartition
 from tests.kclient.admin.scripted import ScriptedCore, soon
@@ -40,21 +41,20 @@ def admin() -> Any:
 WRONG_CALLS: list[tuple[Callable[[Any], object], str]] = [
     (lambda admin: admin.create_topics(["t"]), "create_topics takes a NewTopic, not 't'"),
     (lambda admin: admin.create_topics("t"), "create_topics takes several of a NewTopic, not 't'"),
-    (lambda admin: admin.create_topics(NewTopic("t")), "create_topics takes several of a NewTopic"),
     (lambda admin: admin.delete_topics([None]), "delete_topics takes a text, not None"),
     (lambda admin: admin.delete_topics(3), "delete_topics takes several of a text, not 3"),
     (lambda admin: admin.describe_topics([T0]), "describe_topics takes a text, not TopicPartition"),
     (lambda admin: admin.create_partitions({"t": 50}), "create_partitions takes a NewPartitions, not 50"),
     (lambda admin: admin.create_partitions({3: NewPartitions(5)}), "create_partitions takes a text, not 3"),
     (lambda admin: admin.create_partitions(["t"]), r"create_partitions takes a mapping, not \['t'\]"),
-    (lambda admin: admin.describe_configs(ORDERS), "describe_configs takes a ConfigResource, not <ResourceType"),
+    (lambda admin: admin.describe_configs("orders"), "describe_configs takes several of a ConfigResource, not 'ord"),
     (lambda admin: admin.describe_configs(["orders"]), "describe_configs takes a ConfigResource, not 'orders'"),
     (
         lambda admin: admin.incremental_alter_configs({"orders": []}),
         "incremental_alter_configs takes a ConfigResource, not 'orders'",
     ),
     (
-        lambda admin: admin.incremental_alter_configs({ORDERS: AlterConfig.delete("a")}),
+        lambda admin: admin.incremental_alter_configs({ORDERS: ["a"]}),
         "incremental_alter_configs takes an AlterConfig, not 'a'",
     ),
     (lambda admin: admin.list_offsets({T0: "latest"}), "list_offsets takes a whole number, not 'latest'"),
@@ -106,6 +106,7 @@ WRONG_CALLS: list[tuple[Callable[[Any], object], str]] = [
     (lambda admin: NewTopic("t", configs=[("a", 1)]), r"NewTopic\(configs=\) takes a Mapping"),  # type: ignore[arg-type]
     (lambda admin: NewPartitions(True), r"NewPartitions\(total_count=\) takes a whole number, not True"),
     (lambda admin: OffsetReset.shift_by("3"), r"OffsetReset\.shift_by takes a whole number, not '3'"),  # type: ignore[arg-type]
+    (lambda admin: OffsetReset.to_time("now"), r"OffsetReset\.to_time takes a datetime, or milliseconds .*, not 'now'"),  # type: ignore[arg-type]
     (lambda admin: OffsetReset.by_duration("PT1H"), r"OffsetReset\.by_duration takes seconds, not 'PT1H'"),  # type: ignore[arg-type]
 ]
 
@@ -118,11 +119,15 @@ def test_a_wrong_argument_is_named_in_the_caller(admin: Any, call: Callable[[Any
 
 def test_what_fits_is_taken_in_the_forms_that_it_has() -> None:
     assert several("t", str, "call") == ["t"]
+    assert several(ORDERS, ConfigResource, "call") == [ORDERS]
+    assert several(NewTopic("t"), NewTopic, "call") == [NewTopic("t")]
     assert several(iter("tu"), str, "call") == ["t", "u"]
     assert partition(("t", 0), "call") == T0
     assert partitions({T0: 1}, "call") == [T0]
     assert mapping({("t", 0): 4}, partition, number, "call") == {T0: 4}
     assert duration(3, "call") == 3.0
+    assert moment(3, "call") == 3
+    assert moment(datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC), "call") == 1000
     assert text("", "call") == ""
 
 

@@ -1,10 +1,11 @@
-"""How a command says which cluster it means, and with which client options."""
+"""The options that name the cluster and set client options, and the clients that commands make of them."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any
 
 import typer
 
@@ -12,19 +13,24 @@ from kclient._properties import read_properties
 from kclient.admin import Admin
 from kclient.config import AdminConfig, ClientConfig, dotted_name
 
-C = TypeVar("C")
+BOOTSTRAP_VARIABLE = "KCLIENT_BOOTSTRAP_SERVERS"
+"""The environment variable that names the cluster if neither the command line nor a file does."""
+
+_SERVERS = "bootstrap.servers"
 
 
 def _or_of_all(context: typer.Context, servers: str | None) -> str | None:
-    """What stands after the command's name, else what stands before it or in the environment."""
+    """Return the option after the command's name, or else the one before it."""
     return servers or context.find_root().params.get("servers")
 
 
-_WHERE = {"metavar": "HOST:PORT,...", "help": "Where to find the cluster; localhost:9092 if nothing says otherwise."}
+_WHERE = {
+    "metavar": "HOST:PORT,...",
+    "help": f"The cluster. Without it: bootstrap.servers of --set or --properties, {BOOTSTRAP_VARIABLE} in the "
+    "environment, localhost:9092.",
+}
 
-RootServers = Annotated[
-    str | None, typer.Option("--bootstrap-servers", "-b", envvar="KCLIENT_BOOTSTRAP_SERVERS", **_WHERE)
-]
+RootServers = Annotated[str | None, typer.Option("--bootstrap-servers", "-b", **_WHERE)]
 Servers = Annotated[str | None, typer.Option("--bootstrap-servers", "-b", callback=_or_of_all, **_WHERE)]
 Properties = Annotated[
     Path | None,
@@ -40,20 +46,47 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 def options(
     config: type[ClientConfig], servers: str | None, properties: Path | None, settings: Iterable[str] | None
 ) -> dict[str, Any]:
-    """Dotted options of a client: the file first, then --set, then --bootstrap-servers.
+    """Return the options of a client, by Kafka's dotted names.
+
+    --set and --bootstrap-servers override the file; the file overrides the environment.
 
     Raises:
-        typer.BadParameter: a --set that is not OPTION=VALUE.
+        typer.BadParameter: a --set is not OPTION=VALUE, or names another cluster than --bootstrap-servers does.
     """
-    found: dict[str, Any] = dict(read_properties(properties)) if properties else {}
+    given = given_settings(config, settings)
+    if servers and _addresses(given.get(_SERVERS, servers)) != _addresses(servers):
+        raise typer.BadParameter(
+            f"--bootstrap-servers names {servers}, and --set names {given[_SERVERS]}; name one cluster",
+            param_hint="--set",
+        )
+    found: dict[str, Any] = {}
+    if environment := os.environ.get(BOOTSTRAP_VARIABLE):
+        found[_SERVERS] = environment
+    if properties:
+        found |= read_properties(properties)
+    found |= given
+    if servers:
+        found[_SERVERS] = servers
+    return found
+
+
+def given_settings(config: type[ClientConfig], settings: Iterable[str] | None) -> dict[str, str]:
+    """Return what --set gives, by Kafka's dotted names.
+
+    Raises:
+        typer.BadParameter: one is not OPTION=VALUE.
+    """
+    found = {}
     for setting in settings or ():
         name, separator, value = setting.partition("=")
         if not separator:
             raise typer.BadParameter(f"{setting!r} is not OPTION=VALUE", param_hint="--set")
         found[dotted_name(config, name) if name in config.__struct_fields__ else name] = value
-    if servers:
-        found["bootstrap.servers"] = servers
     return found
+
+
+def _addresses(servers: str) -> set[str]:
+    return {address.strip() for address in servers.split(",")}
 
 
 def admin(servers: str | None, properties: Path | None, settings: Iterable[str] | None) -> Admin:

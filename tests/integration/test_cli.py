@@ -38,6 +38,17 @@ def test_what_stands_after_the_command_goes_first(cli: Cli, bootstrap_servers: s
     cli("-b", "localhost:1", "topics", "list", "-b", bootstrap_servers)
 
 
+@pytest.mark.parametrize("source", ["--set", "--properties"])
+def test_a_cluster_in_the_options_goes_before_the_environment(
+    cli: Cli, bootstrap_servers: str, tmp_path: Path, source: str
+) -> None:
+    cli.environment["KCLIENT_BOOTSTRAP_SERVERS"] = "localhost:1"
+    file = tmp_path / "client.properties"
+    file.write_text(f"bootstrap.servers: {bootstrap_servers}\n", encoding="utf-8")
+    value = str(file) if source == "--properties" else f"bootstrap.servers={bootstrap_servers}"
+    cli("topics", "list", source, value)
+
+
 def test_that_there_is_no_broker_is_a_warning_and_then_the_error(cli: Cli) -> None:
     done = cli.run("-b", "localhost:1", "topics", "list", "--set", "default.api.timeout.ms=2000")
     assert (done.returncode, done.stdout) == (1, b"")

@@ -8,12 +8,12 @@ import typer
 
 from kclient import __version__, records
 from kclient.cli import configs, consume, groups, produce, topics, transactions
+from kclient.cli.app import App
 from kclient.cli.connection import RootServers
 
-app = typer.Typer(
+app = App(
     name="kclient",
     help="Produce, consume and look after topics and groups of any Kafka.",
-    no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},

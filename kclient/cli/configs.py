@@ -8,10 +8,11 @@ import typer
 
 from kclient.admin import Admin, AlterConfig, ConfigResource, ResourceType
 from kclient.cli import output
+from kclient.cli.app import App
 from kclient.cli.connection import Json, Properties, Servers, Settings, admin
 from kclient.errors import BrokerNotAvailableError
 
-app = typer.Typer(help="Describe and change the settings of topics and brokers.", no_args_is_help=True)
+app = App(help="Describe and change the settings of topics and brokers.")
 
 Topic = Annotated[str | None, typer.Option("--topic", help="The topic whose settings are meant.")]
 Broker = Annotated[
@@ -69,7 +70,7 @@ def describe(
 
 @app.command("set")
 def set_configs(
-    values: Annotated[list[str], typer.Argument(metavar="NAME=VALUE...", show_default=False)],
+    values: Annotated[list[str], typer.Argument(metavar="NAME=VALUE", show_default=False)],
     topic: Topic = None,
     broker: Broker = None,
     servers: Servers = None,
@@ -88,7 +89,7 @@ def set_configs(
 
 @app.command("delete")
 def delete_configs(
-    names: Annotated[list[str], typer.Argument(metavar="NAME...", show_default=False)],
+    names: Annotated[list[str], typer.Argument(metavar="NAME", show_default=False)],
     topic: Topic = None,
     broker: Broker = None,
     servers: Servers = None,

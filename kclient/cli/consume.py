@@ -31,7 +31,7 @@ Start = Callable[[Consumer, list[TopicPartition]], None]
 
 
 def consume(
-    topics: Annotated[list[str], typer.Argument(metavar="TOPIC[:PARTITION]...", show_default=False)],
+    topics: Annotated[list[str], typer.Argument(metavar="TOPIC[:PARTITION]", show_default=False)],
     servers: Servers = None,
     properties: Properties = None,
     settings: Settings = None,

@@ -17,14 +17,15 @@ import typer
 
 from kclient.admin import Admin, GroupDescription, GroupState, GroupType, OffsetReset
 from kclient.cli import output
+from kclient.cli.app import App
 from kclient.cli.connection import Json, Properties, Servers, Settings, admin
 from kclient.cli.results import raise_if, succeeded
 from kclient.cli.text import milliseconds, named, partitions, seconds
 from kclient.types import TopicPartition
 
-app = typer.Typer(help="List, describe, delete consumer groups; their lag; reset their offsets.", no_args_is_help=True)
+app = App(help="List, describe, delete consumer groups; their lag; reset their offsets.")
 
-Names = Annotated[list[str], typer.Argument(metavar="GROUP...", show_default=False)]
+Names = Annotated[list[str], typer.Argument(metavar="GROUP", show_default=False)]
 Group = Annotated[str, typer.Argument(show_default=False)]
 Topics = Annotated[
     list[str] | None,

@@ -8,11 +8,12 @@ import typer
 
 from kclient.admin import NewPartitions, NewTopic
 from kclient.cli import output
+from kclient.cli.app import App
 from kclient.cli.connection import Json, Properties, Servers, Settings, admin
 
-app = typer.Typer(help="List, create, delete, describe topics; add partitions.", no_args_is_help=True)
+app = App(help="List, create, delete, describe topics; add partitions.")
 
-Names = Annotated[list[str], typer.Argument(metavar="TOPIC...", show_default=False)]
+Names = Annotated[list[str], typer.Argument(metavar="TOPIC", show_default=False)]
 
 
 @app.command("list")

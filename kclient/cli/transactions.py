@@ -13,16 +13,15 @@ import typer
 
 from kclient.admin import Admin, HangingTransaction, TransactionState
 from kclient.cli import output
+from kclient.cli.app import App
 from kclient.cli.connection import Json, Properties, Servers, Settings, admin
 from kclient.cli.results import raise_if, succeeded
 from kclient.cli.text import moment, named, partitions, seconds
 from kclient.types import TopicPartition
 
-app = typer.Typer(
-    help="List, describe transactions; find and abort hanging ones; fence producers.", no_args_is_help=True
-)
+app = App(help="List, describe transactions; find and abort hanging ones; fence producers.")
 
-Ids = Annotated[list[str], typer.Argument(metavar="TRANSACTIONAL_ID...", show_default=False)]
+Ids = Annotated[list[str], typer.Argument(metavar="TRANSACTIONAL_ID", show_default=False)]
 Broker = Annotated[int | None, typer.Option("--broker", metavar="ID", help="Ask this replica, not the leaders.")]
 
 
@@ -98,7 +97,7 @@ def describe(
 
 @app.command("describe-producers")
 def describe_producers(
-    where: Annotated[list[str], typer.Argument(metavar="TOPIC[:PARTITION,...]...", show_default=False)],
+    where: Annotated[list[str], typer.Argument(metavar="TOPIC[:PARTITION,...]", show_default=False)],
     servers: Servers = None,
     properties: Properties = None,
     settings: Settings = None,

@@ -75,4 +75,4 @@ def test_a_cluster_before_or_after_the_command_must_agree_with_the_settings(argu
 
 
 def test_help_names_the_environment() -> None:
-    assert BOOTSTRAP_VARIABLE in CliRunner().invoke(app, ["topics", "list", "--help"], terminal_width=200).output
+    assert BOOTSTRAP_VARIABLE in CliRunner().invoke(app, ["topics", "list", "--help"], env={"COLUMNS": "200"}).output

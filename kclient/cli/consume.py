@@ -1,32 +1,37 @@
 """`kclient consume`: prints records as they are, by a template, or as JSON lines.
 
-Bytes go to standard output unchanged. Without --count or --exit-at-end it runs until interrupted.
+Bytes go to standard output unchanged. Without --count or --exit-at-end it runs until interrupted. It joins a group, and
+commits offsets, only with --group (`membership`).
 """
 
 from __future__ import annotations
 
-import base64
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import nullcontext
+from pathlib import Path
 from typing import Annotated, Any
 
-import msgspec
 import typer
 
-from kclient.cli import output
-from kclient.cli.connection import Properties, Servers, Settings, options
-from kclient.cli.text import milliseconds, unescaped
+from kclient.cli import json_records, output
+from kclient.cli.connection import Properties, Servers, Settings, given_settings, options
+from kclient.cli.formats import Printer, template_printer, value_line
+from kclient.cli.membership import Membership
+from kclient.cli.text import milliseconds
 from kclient.config import ConsumerConfig
 from kclient.consumer import Consumer
 from kclient.errors import UnknownTopicOrPartitionError
-from kclient.types import ConsumerRecord, TopicPartition
+from kclient.types import TopicPartition
 
 POLL_RECORDS = 10_000
 POLL_SECONDS = 0.5
-FIELDS = ("topic", "partition", "offset", "timestamp", "key", "value", "headers")
+RESETS = {"beginning": "earliest", "end": "latest"}
+"""By what --from says, where a member of a group begins in a partition that the group has committed nothing for."""
 
-Printer = Callable[[ConsumerRecord], bytes]
+_GROUP, _INSTANCE, _AUTO_COMMIT = "group.id", "group.instance.id", "enable.auto.commit"
+
 Start = Callable[[Consumer, list[TopicPartition]], None]
 
 
@@ -36,56 +41,130 @@ def consume(
     properties: Properties = None,
     settings: Settings = None,
     start: Annotated[
-        str,
+        str | None,
         typer.Option(
             "--from",
             "-f",
             metavar="WHERE",
-            help="beginning, end, an offset, -N for the last N of each partition, or @TIME (ISO 8601 or ms).",
+            help="beginning, end, an offset, -N for the last N of each partition, or @TIME (ISO 8601 or ms). With "
+            "--group: beginning or end, where the group has committed nothing.",
+            show_default="beginning",
         ),
-    ] = "beginning",
-    count: Annotated[int | None, typer.Option("--count", "-n", min=1, help="Stop after so many records.")] = None,
+    ] = None,
+    count: Annotated[
+        int | None, typer.Option("--count", "-n", min=1, metavar="N", help="Stop after so many records.")
+    ] = None,
     exit_at_end: Annotated[bool, typer.Option("--exit-at-end", "-e", help="Stop at what is the end now.")] = False,
+    group: Annotated[
+        str | None,
+        typer.Option(
+            "--group",
+            "-g",
+            metavar="NAME",
+            help="Read as a member of this group, and commit what is printed. Without it nothing is committed.",
+        ),
+    ] = None,
     template: Annotated[
         str | None,
-        typer.Option("--format", help=r"As '{key}\t{value}\n'; also topic, partition, offset, timestamp, headers."),
+        typer.Option(
+            "--format",
+            metavar="TEMPLATE",
+            help=r"As '{key}\t{value}\n'; also topic, partition, offset, timestamp, headers.",
+        ),
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="One JSON object per line.")] = False,
 ) -> None:
     """Print the records of topics."""
-    seek = _start(start)
-    show = _json_line if json else _printer(template) if template else _value
+    seek = _start(start or "beginning")
+    show = json_records.encode if json else template_printer(template) if template else value_line
+    chosen = _options(servers, properties, settings, group, start)
+    if group is not None and any(":" in topic for topic in topics):
+        raise typer.BadParameter("with --group the group assigns the partitions; name whole topics")
+    with Consumer.from_properties(chosen) as consumer:
+        partitions = _partitions(consumer, topics)
+        # Before the positions: what arrives in between is then still read.
+        ends = consumer.end_offsets(partitions) if exit_at_end else {}
+        member = None
+        if group is None:
+            consumer.assign(partitions)
+            seek(consumer, partitions)
+        else:
+            member = Membership(consumer, ends)
+            member.join(topics)
+        with output.pipe(), member or nullcontext():
+            _copy(consumer, show, count, ends, member)
+
+
+def _options(
+    servers: str | None, properties: Path | None, settings: Iterable[str] | None, group: str | None, start: str | None
+) -> dict[str, Any]:
+    """Return the consumer's options; what puts an application into its group is not taken from its file.
+
+    Raises:
+        typer.BadParameter: --set says what --group is for, or --from what a group does not know.
+    """
+    given = given_settings(ConsumerConfig, settings)
+    for name in (_GROUP, _AUTO_COMMIT) if group is not None else (_GROUP, _INSTANCE, _AUTO_COMMIT):
+        if name in given:
+            raise typer.BadParameter(
+                f"{name} cannot be set here; --group NAME reads as a member of a group, and commits what is printed",
+                param_hint="--set",
+            )
     chosen = options(ConsumerConfig, servers, properties, settings)
     # A misspelt name is an error, not a new topic.
     chosen.setdefault("allow.auto.create.topics", "false")
-    with Consumer.from_properties(chosen) as consumer:
-        partitions = _partitions(consumer, topics)
-        consumer.assign(partitions)
-        # Before the positions: what arrives in between is then still read.
-        ends = consumer.end_offsets(partitions) if exit_at_end else {}
-        seek(consumer, partitions)
-        with output.pipe():
-            _copy(consumer, show, count, ends)
+    chosen.pop(_AUTO_COMMIT, None)
+    if _INSTANCE not in given:
+        # Of the file: it would take the place of the member that has this id.
+        chosen.pop(_INSTANCE, None)
+    ignored = chosen.pop(_GROUP, None)
+    if group is None:
+        if ignored is not None:
+            output.remark(f"reads without the group {ignored!r} of {properties}, and commits nothing; see --group")
+        return chosen
+    if start is not None and start not in RESETS:
+        raise typer.BadParameter(
+            f"{start!r} is not beginning or end; a group goes on where it has committed, and "
+            "`kclient groups reset` moves that",
+            param_hint="--from",
+        )
+    reset = RESETS.get(start or "")
+    if reset is not None:
+        chosen["auto.offset.reset"] = reset
+    chosen.setdefault("auto.offset.reset", RESETS["beginning"])
+    return {**chosen, _GROUP: group, _AUTO_COMMIT: "false"}
 
 
-def _copy(consumer: Consumer, show: Printer, count: int | None, ends: dict[TopicPartition, int]) -> None:
+def _copy(
+    consumer: Consumer,
+    show: Printer,
+    count: int | None,
+    ends: Mapping[TopicPartition, int],
+    member: Membership | None,
+) -> None:
     stdout = sys.stdout.buffer
     seen = 0
     with output.progress(sys.stdout) as progress:
         task = progress.add_task("consume", total=None)
         while count is None or seen < count:
-            if ends and all(consumer.position(partition) >= end for partition, end in ends.items()):
+            if ends and (member.at_end if member else _at_end(consumer, ends)):
                 break
             wanted = POLL_RECORDS if count is None else min(POLL_RECORDS, count - seen)
             records = consumer.poll(timeout=POLL_SECONDS, max_records=wanted)
             for record in records:
-                if ends and record.offset >= ends[TopicPartition(record.topic, record.partition)]:
+                if ends and record.offset >= ends.get(TopicPartition(record.topic, record.partition), 0):
                     continue
                 stdout.write(show(record))
                 seen += 1
             stdout.flush()
+            if member:
+                member.printed(records)
             progress.update(task, completed=seen)
     output.remark(output.counted(seen))
+
+
+def _at_end(consumer: Consumer, ends: Mapping[TopicPartition, int]) -> bool:
+    return all(consumer.position(partition) >= end for partition, end in ends.items())
 
 
 def _partitions(consumer: Consumer, topics: list[str]) -> list[TopicPartition]:
@@ -139,50 +218,3 @@ def _seek_back(consumer: Consumer, partitions: list[TopicPartition], count: int)
     first, last = consumer.beginning_offsets(partitions), consumer.end_offsets(partitions)
     for partition in partitions:
         consumer.seek(partition, max(first[partition], last[partition] - count))
-
-
-def _value(record: ConsumerRecord) -> bytes:
-    return (record.value or b"") + b"\n"
-
-
-def _printer(template: str) -> Printer:
-    """Compile a template: what is in braces is a field, the rest stands as it is."""
-    parts = re.split(r"\{(\w+)\}", unescaped(template, "--format"))
-    unknown = [name for name in parts[1::2] if name not in FIELDS]
-    if unknown:
-        raise typer.BadParameter(
-            f"there is no field {{{unknown[0]}}}; there are {', '.join(FIELDS)}", param_hint="--format"
-        )
-
-    def show(record: ConsumerRecord) -> bytes:
-        return b"".join(
-            part.encode() if index % 2 == 0 else _field(getattr(record, part)) for index, part in enumerate(parts)
-        )
-
-    return show
-
-
-def _field(value: Any) -> bytes:
-    if value is None:
-        return b""
-    if isinstance(value, bytes):
-        return value
-    if isinstance(value, tuple):
-        return b",".join(name.encode() + b":" + (each or b"") for name, each in value)
-    return str(value).encode()
-
-
-def _json_line(record: ConsumerRecord) -> bytes:
-    """A line that `kclient produce --json` reads back, bytes that are no text as base64."""
-    line: dict[str, Any] = {name: getattr(record, name) for name in ("topic", "partition", "offset", "timestamp")}
-    line |= _text_or_base64("key", record.key) | _text_or_base64("value", record.value)
-    if record.headers:
-        line["headers"] = [{"name": name} | _text_or_base64("value", value) for name, value in record.headers]
-    return msgspec.json.encode(line) + b"\n"
-
-
-def _text_or_base64(name: str, data: bytes | None) -> dict[str, str | None]:
-    try:
-        return {name: None if data is None else data.decode()}
-    except UnicodeDecodeError:
-        return {f"{name}_base64": base64.b64encode(data or b"").decode()}

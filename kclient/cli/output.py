@@ -83,6 +83,11 @@ def as_json(value: Any) -> None:
         sys.stdout.write(msgspec.json.format(encoded, indent=2).decode() + "\n")
 
 
+def notice(text: str) -> None:
+    """Print one line on stderr, at a terminal or not: what a command does that its user must know of."""
+    print(f"kclient: {text}", file=sys.stderr, flush=True)
+
+
 def remark(text: str) -> None:
     """One line to the person, on stderr, and only if there is one."""
     if sys.stderr.isatty():

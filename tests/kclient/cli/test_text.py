@@ -9,7 +9,8 @@ import typer
 
 from kclient.admin import GroupState, GroupType
 from kclient.admin.configs import ConfigEntry, ConfigSource, ConfigType
-from kclient.cli import consume, output
+from kclient.cli import output
+from kclient.cli.formats import template_printer
 from kclient.cli.text import milliseconds, moment, named, partitions, seconds, unescaped
 from kclient.types import ConsumerRecord, TopicPartition
 
@@ -29,7 +30,7 @@ def test_an_escape_that_is_none_is_an_error_of_the_command_line(written: str) ->
 
 
 def test_a_template_prints_the_letters_it_has() -> None:
-    show = consume._printer(r"Schlüssel → {key}\n")
+    show = template_printer(r"Schlüssel → {key}\n")
     assert show(ConsumerRecord("t", key=b"k")) == "Schlüssel → k\n".encode()
 
 

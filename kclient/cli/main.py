@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 
+from kclient.cli.failures import CommandError
 from kclient.errors import AdminError, ConfigError, KafkaError
 
 WRONG_COMMAND_LINE = 2
@@ -40,7 +41,7 @@ def _run() -> None:
         _fail("\n".join(f"{key}: {each}" for key, each in error.errors.items()))
     except ConfigError as error:
         _fail(str(error), WRONG_COMMAND_LINE)
-    except (KafkaError, OSError) as error:
+    except (KafkaError, OSError, CommandError) as error:
         _fail(str(error))
 
 

@@ -1,62 +1,31 @@
 """`kclient produce`: lines of a file or of standard input become records.
 
-Bytes are taken as they are. Nothing waits for a single record; a record that could not be delivered
-is counted, the first errors are shown, and the exit code is 1.
+Nothing waits for a single record. A record that is not delivered does not stop the command; a line that is wrong does,
+since what follows it may be wrong too. Either is reported with the number of its line, and with the count of records
+that were produced; the exit code is 1.
 """
 
 from __future__ import annotations
 
-import base64
 import sys
-from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, BinaryIO, NamedTuple
+from typing import Annotated, Any, BinaryIO
 
-import msgspec
 import typer
 
 from kclient.cli import output
 from kclient.cli.connection import Properties, Servers, Settings, options
+from kclient.cli.failures import CommandError
+from kclient.cli.lines import Line, LineError, json_lines, plain_lines
 from kclient.cli.text import unescaped
 from kclient.config import ProducerConfig
+from kclient.errors import KafkaError, UnknownTopicOrPartitionError
 from kclient.producer import Producer
+from kclient.types import Headers, RecordMetadata
 
 PROGRESS_EVERY = 1000
-
-
-class Line(NamedTuple):
-    """What one line says of a record."""
-
-    value: bytes | None
-    key: bytes | None = None
-    headers: tuple[tuple[str, bytes | None], ...] = ()
-    partition: int | None = None
-    timestamp: int | None = None
-
-
-class JsonHeader(msgspec.Struct, forbid_unknown_fields=True):
-    """One header of a JsonRecord."""
-
-    name: str
-    value: str | None = None
-    value_base64: str | None = None
-
-
-class JsonRecord(msgspec.Struct, forbid_unknown_fields=True):
-    """A record as `--json` reads it, and as `kclient consume --json` writes it.
-
-    `key` and `value` are text; `key_base64` and `value_base64` are for bytes that are not.
-    """
-
-    value: str | None = None
-    key: str | None = None
-    value_base64: str | None = None
-    key_base64: str | None = None
-    headers: list[JsonHeader] = []
-    partition: int | None = None
-    timestamp: int | None = None
-    topic: str | None = None
-    offset: int | None = None
+ERRORS_SHOWN = 5
 
 
 def produce(
@@ -73,16 +42,25 @@ def produce(
     header: Annotated[
         list[str] | None, typer.Option("--header", "-H", metavar="NAME=VALUE", help="For every record; repeatable.")
     ] = None,
-    partition: Annotated[int | None, typer.Option("--partition", "-p", help="Instead of the partitioner's.")] = None,
+    partition: Annotated[
+        int | None, typer.Option("--partition", "-p", min=0, metavar="N", help="The partition of every record.")
+    ] = None,
     compression: Annotated[str | None, typer.Option("--compression", "-z", help="gzip, snappy, lz4 or zstd.")] = None,
-    json: Annotated[bool, typer.Option("--json", help="Each line is a JSON object: value, key, headers, ...")] = False,
+    json: Annotated[
+        bool, typer.Option("--json", help="Each line is a JSON object, as `kclient consume --json` writes it.")
+    ] = False,
+    ignore_partition: Annotated[
+        bool,
+        typer.Option("--ignore-partition", help="With --json: choose the partition by the key, not by the JSON."),
+    ] = False,
 ) -> None:
-    """Produce a record for each line."""
+    """Produce a record for each line, and print how many were produced."""
     chosen: dict[str, Any] = options(ProducerConfig, servers, properties, settings)
     if compression:
         chosen["compression.type"] = compression
     headers = tuple(_header(text) for text in header or ())
     separator = unescaped(key_separator, "--key-separator").encode() if key_separator else None
+    produced = Produced(topic)
     with (
         open(file, "rb") if file else _standard_input() as source,
         Producer.from_properties(chosen) as producer,
@@ -91,63 +69,83 @@ def produce(
         if source.isatty():
             output.remark("a record per line; Ctrl-D ends")
         task = progress.add_task("produce", total=None)
-        count = 0
-        for line in _json_lines(source) if json else _lines(source, separator):
-            producer.send(
-                topic,
-                line.value,
-                key=line.key,
-                headers=(*headers, *line.headers),
-                partition=line.partition if line.partition is not None else partition,
-                timestamp=line.timestamp,
-            )
-            count += 1
-            if count % PROGRESS_EVERY == 0:
-                progress.update(task, completed=count)
+        try:
+            for line in json_lines(source) if json else plain_lines(source, separator):
+                number = partition if partition is not None else None if ignore_partition else line.partition
+                _send(producer, topic, line, headers, number, produced)
+                if produced.sent % PROGRESS_EVERY == 0:
+                    progress.update(task, completed=produced.sent)
+        except LineError as error:
+            produced.stopped_by = error
         producer.flush()
-    output.remark(f"{output.counted(count)} produced to {topic}")
+    produced.report()
+
+
+class Produced:
+    """How many records were produced, and the first errors.
+
+    Attributes:
+        sent: how many records were sent so far.
+        stopped_by: the wrong line after which nothing was sent.
+    """
+
+    def __init__(self, topic: str) -> None:
+        self.sent = 0
+        self.stopped_by: LineError | None = None
+        self._topic = topic
+        self._failed = 0
+        self._errors: list[LineError] = []
+
+    def on_delivery(self, line: int, metadata: RecordMetadata | None, error: BaseException | None) -> None:
+        """Note an error; called in the producer's callback thread, of which there is one."""
+        if error is not None:
+            self._failed += 1
+            if self._failed <= ERRORS_SHOWN:
+                self._errors.append(LineError(line, error))
+
+    def report(self) -> None:
+        """Print how many records were produced, once all are delivered or failed.
+
+        Raises:
+            CommandError: some were not.
+        """
+        count = f"{output.counted(self.sent - self._failed)} produced to {self._topic}"
+        if not self._failed and self.stopped_by is None:
+            with output.pipe():
+                sys.stdout.write(f"{count}\n")
+            return
+        lines = [str(error) for error in sorted(self._errors, key=lambda error: error.number)]
+        if self._failed > len(lines):
+            lines.append(f"... and {self._failed - len(lines):,} more that were not produced")
+        if self.stopped_by is not None:
+            lines.append(f"{self.stopped_by}; this line and what follows it were not sent")
+        raise CommandError("\n".join([*lines, count]))
+
+
+def _send(
+    producer: Producer, topic: str, line: Line, headers: Headers, partition: int | None, produced: Produced
+) -> None:
+    try:
+        producer.send(
+            topic,
+            line.value,
+            key=line.key,
+            headers=(*headers, *line.headers),
+            partition=partition,
+            timestamp=line.timestamp,
+            on_delivery=partial(produced.on_delivery, line.number),
+        )
+    except (KafkaError, TypeError, ValueError) as error:
+        hint = ""
+        if isinstance(error, UnknownTopicOrPartitionError) and partition is not None and partition == line.partition:
+            hint = " (--ignore-partition lets the partitioner choose)"
+        raise LineError(line.number, f"{error}{hint}") from error
+    produced.sent += 1
 
 
 def _standard_input() -> BinaryIO:
     # A second file object on the same descriptor: closing it leaves the process's own open.
     return open(sys.stdin.fileno(), "rb", closefd=False)
-
-
-def _lines(source: BinaryIO, separator: bytes | None) -> Iterator[Line]:
-    for number, raw in enumerate(source, 1):
-        text = raw.rstrip(b"\n").removesuffix(b"\r")
-        if separator is None:
-            yield Line(text)
-            continue
-        key, found, value = text.partition(separator)
-        if not found:
-            wanted = separator.decode(errors="backslashreplace")
-            raise typer.BadParameter(f"line {number} has no key separator {wanted!r}", param_hint="--key-separator")
-        yield Line(value, key)
-
-
-def _json_lines(source: BinaryIO) -> Iterator[Line]:
-    decoder = msgspec.json.Decoder(JsonRecord)
-    for number, raw in enumerate(source, 1):
-        if not raw.strip():
-            continue
-        try:
-            record = decoder.decode(raw)
-            yield Line(
-                _bytes(record.value, record.value_base64),
-                _bytes(record.key, record.key_base64),
-                tuple((header.name, _bytes(header.value, header.value_base64)) for header in record.headers),
-                record.partition,
-                record.timestamp,
-            )
-        except ValueError as error:
-            raise typer.BadParameter(f"line {number}: {error}", param_hint="--json") from None
-
-
-def _bytes(text: str | None, encoded: str | None) -> bytes | None:
-    if encoded is not None:
-        return base64.b64decode(encoded, validate=True)
-    return None if text is None else text.encode()
 
 
 def _header(text: str) -> tuple[str, bytes]:

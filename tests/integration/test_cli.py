@@ -21,7 +21,7 @@ START = 1_600_000_000_000
 
 def test_lines_go_in_and_come_out_unchanged(cli: Cli, topic: str) -> None:
     lines = b"one\ntwo\n\xff\xfe not text\n"
-    cli("produce", topic, "--partition", "0", stdin=lines)
+    assert cli("produce", topic, "--partition", "0", stdin=lines) == f"3 records produced to {topic}\n".encode()
     assert cli("consume", f"{topic}:0", "--exit-at-end") == lines
 
 
@@ -154,6 +154,8 @@ def test_settings_are_described_set_and_deleted(cli: Cli, topic: str) -> None:
         (["produce", "t", "--set", "linger.ms"], 2, "OPTION=VALUE"),
         (["consume", "t", "--from", "somewhere"], 2, "@TIME"),
         (["consume", "t", "--format", "{nothing}"], 2, "there is no field"),
+        (["consume", "t", "--set", "group.id=g"], 2, "--group NAME reads as a member"),
+        (["consume", "t:0", "--group", "g"], 2, "name whole topics"),
         (["configs", "describe"], 2, "either --topic or --broker"),
         (["consume", "there-is-no-such-topic", "-e"], 1, "UNKNOWN_TOPIC_OR_PARTITION"),
         (["consume", "there-is-no-such-topic:0", "-e"], 1, "UNKNOWN_TOPIC_OR_PARTITION"),
@@ -181,10 +183,13 @@ def test_a_partition_that_is_not_there_is_an_error(cli: Cli, topic: str) -> None
     assert b"no partition 2, only 0 to 1" in done.stderr
 
 
-def test_a_line_without_a_key_is_named(cli: Cli, topic: str) -> None:
+def test_a_wrong_line_and_what_was_produced_before_it_are_reported(cli: Cli, topic: str) -> None:
     done = cli.run("produce", topic, "-K", ":", stdin=b"k:v\nv\n")
-    assert done.returncode == 2
-    assert b"line 2 has no key separator ':'" in done.stderr
+    assert (done.returncode, done.stdout) == (1, b"")
+    assert done.stderr.decode().splitlines() == [
+        "kclient: line 2: there is no key separator ':'; this line and what follows it were not sent",
+        f"1 record produced to {topic}",
+    ]
 
 
 @pytest.mark.not_simulated("runs a process at a terminal")

@@ -1,18 +1,22 @@
 """The entry point: runs the commands, and turns every end into an exit code.
 
 0 went well, 1 something failed (one line on stderr says what), 2 the command line is wrong,
-130 interrupted. Leaves out the commands; they need the `cli` extra, which is checked here.
+130 interrupted, 143 terminated (SIGTERM). Leaves out the commands; they need the `cli` extra, which is checked here.
 """
 
 from __future__ import annotations
 
+import signal
 import sys
+from types import FrameType
+from typing import NoReturn
 
 from kclient.cli.failures import CommandError
 from kclient.errors import AdminError, ConfigError, KafkaError
 
 WRONG_COMMAND_LINE = 2
 _INTERRUPTED = 130
+_TERMINATED = 143
 
 
 def main() -> None:
@@ -22,6 +26,10 @@ def main() -> None:
     except KeyboardInterrupt:
         # While the commands are imported; once they run, typer ends with the same code.
         sys.exit(_INTERRUPTED)
+
+
+def _terminate(number: int, frame: FrameType | None) -> NoReturn:
+    sys.exit(_TERMINATED)
 
 
 def _run() -> None:
@@ -35,6 +43,8 @@ def _run() -> None:
     from kclient.cli.output import show_warnings
 
     show_warnings()
+    # SIGTERM ends a command as Ctrl-C does, by an exception: it closes its client, which leaves its group.
+    signal.signal(signal.SIGTERM, _terminate)
     try:
         app()
     except AdminError as error:

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from kclient import __version__, records
+from kclient import Admin, TopicPartition, __version__, records
+from kclient.admin import GroupState
 from tests.support.command_line import Cli
 from tests.support.patience import PROCESS
 from tests.support.waiting import wait_until
@@ -115,6 +116,21 @@ def test_a_reader_that_has_seen_enough_is_an_ordinary_end(cli: Cli, topic: str) 
         assert consume.stdout.readline() == b"a line of text\n"
         consume.stdout.close()
         assert (consume.stderr.read(), consume.wait(PROCESS)) == (b"", 0)
+
+
+def test_a_member_of_a_group_that_is_terminated_commits_and_leaves(cli: Cli, admin: Admin, topic: str) -> None:
+    group = f"group-of-{topic}"
+    cli("topics", "create", topic, "--partitions", "1")
+    cli("produce", topic, stdin=b"one\ntwo\n")
+    arguments = [sys.executable, "-m", "kclient", "consume", topic, "--group", group]
+    with subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=cli.environment) as consume:
+        assert consume.stdout is not None
+        assert [consume.stdout.readline(), consume.stdout.readline()] == [b"one\n", b"two\n"]
+        consume.terminate()
+        assert consume.wait(PROCESS) == 143
+    assert admin.describe_groups(group)[group].state is GroupState.EMPTY
+    # Whether the signal came before or after the two lines counted as printed is a race.
+    assert list(admin.list_group_offsets(group)[group]) == [TopicPartition(topic, 0)]
 
 
 def test_topics_from_creation_to_deletion(cli: Cli, topic: str) -> None:

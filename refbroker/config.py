@@ -264,7 +264,5 @@ def read_properties(path: Path) -> dict[str, str]:
             raise ConfigError(f"{path}: the broker has no setting {name}; did you mean {like}?")
         logger.warning("%s: the broker has no setting %s, which is left to plugins", path, name)
         del settings[name]
-    # Kafka takes blanks off the ends of all values but passwords.
-    return {
-        name: value if name in known and known[name].sensitive else value.strip() for name, value in settings.items()
-    }
+    # Kafka strips the blanks at the ends of every value, passwords included (ConfigDef.parseType).
+    return {name: value.strip() for name, value in settings.items()}

@@ -196,9 +196,9 @@ def test_the_listener_is_the_first_that_is_not_a_controllers() -> None:
 
 def test_a_properties_file_gives_settings(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     file = tmp_path / "server.properties"
-    file.write_text("# a comment\n\nnum.partitions = 3\nlog.dirs=/a,/b\n")
+    file.write_text("# a comment\n\nnum.partitions = 3\nlog.dirs=/a,/b \nssl.key.password=secret \t\n")
     settings = read_properties(file)
-    assert settings == {"num.partitions": "3", "log.dirs": "/a,/b"}
+    assert settings == {"num.partitions": "3", "log.dirs": "/a,/b", "ssl.key.password": "secret"}
     assert BrokerConfig(settings).data_directories == [Path("/a"), Path("/b")]
     file.write_text("num.partitons=3\n")
     with pytest.raises(

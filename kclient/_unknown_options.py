@@ -11,7 +11,7 @@ import difflib
 import re
 from collections.abc import Iterable, Mapping
 
-NOT_YET = {"TLS and SASL": ("security_protocol", "security_providers", "sasl_", "ssl_", "enable_ssl_", "enable_sasl_")}
+NOT_YET = {"TLS and SASL": ("security_providers", "sasl_", "ssl_", "enable_ssl_", "enable_sasl_")}
 """What is not built, by the beginnings of its options."""
 
 ELSEWHERE = {

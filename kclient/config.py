@@ -43,6 +43,9 @@ class Option(msgspec.Struct, frozen=True):
     kafka: str = ""
 
 
+_PROTOCOLS_TO_COME = ("SSL", "SASL_PLAINTEXT", "SASL_SSL")
+"""The values of security_protocol that Kafka has and this version does not implement."""
+
 INT_MAX = 2**31 - 1
 LONG_MAX = 2**63 - 1
 
@@ -75,9 +78,15 @@ class ClientConfig(msgspec.Struct, frozen=True, kw_only=True):
     """Options that producers, consumers and admins have in common."""
 
     bootstrap_servers: Annotated[
-        str | Sequence[str], Option('Where to find the cluster: "host:port,host:port" or a sequence of them.')
+        str | Sequence[str],
+        Option(
+            'Where to find the cluster: "host:port,host:port" or a sequence of them. The port is 9092 if it is missing.'
+        ),
     ] = "localhost:9092"
     client_id: Annotated[str, Option("A name that shows in the broker's logs, quotas and metrics.")] = "kclient"
+    security_protocol: Annotated[
+        str, Option('How connections are secured. Only "PLAINTEXT", in any case, is implemented so far.')
+    ] = "PLAINTEXT"
     client_dns_lookup: Annotated[
         str,
         Option(
@@ -116,6 +125,13 @@ class ClientConfig(msgspec.Struct, frozen=True, kw_only=True):
             raise ConfigError(f'bootstrap_servers must be "host:port,host:port" or a sequence of such, not {servers!r}')
         for name in self.__struct_fields__:
             _check(name, hints[name], getattr(self, name))
+        protocol = self.security_protocol.upper()
+        if protocol in _PROTOCOLS_TO_COME:
+            raise ConfigError(
+                f'security_protocol="{protocol}" is not implemented yet. Use "PLAINTEXT" and a listener for it.'
+            )
+        if protocol != "PLAINTEXT":
+            raise ConfigError(f'security_protocol must be "PLAINTEXT", not {self.security_protocol!r}')
 
     @classmethod
     def from_options(cls, options: Mapping[str, Any]) -> Self:

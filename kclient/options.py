@@ -17,6 +17,7 @@ class ClientOptions(TypedDict, total=False):
 
     bootstrap_servers: str | Sequence[str]
     client_id: str
+    security_protocol: str
     client_dns_lookup: str
     request_timeout_ms: int
     reconnect_backoff_ms: int

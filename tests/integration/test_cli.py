@@ -48,6 +48,11 @@ def test_a_cluster_in_the_options_goes_before_the_environment(
     file.write_text(f"bootstrap.servers: {bootstrap_servers}\n", encoding="utf-8")
     value = str(file) if source == "--properties" else f"bootstrap.servers={bootstrap_servers}"
     cli("topics", "list", source, value)
+def test_a_template_that_names_plaintext_works(cli: Cli, tmp_path: Path) -> None:
+    template = tmp_path / "client.properties"
+    template.write_text("security.protocol=PLAINTEXT\n")
+    cli("topics", "list", "--properties", str(template))
+    cli("topics", "list", "--set", "security.protocol=plaintext")
 
 
 def test_that_there_is_no_broker_is_a_warning_and_then_the_error(cli: Cli) -> None:
@@ -176,7 +181,8 @@ def test_settings_are_described_set_and_deleted(cli: Cli, topic: str) -> None:
         (["consume", "there-is-no-such-topic", "-e"], 1, "UNKNOWN_TOPIC_OR_PARTITION"),
         (["consume", "there-is-no-such-topic:0", "-e"], 1, "UNKNOWN_TOPIC_OR_PARTITION"),
         (["configs", "describe", "--broker", "4711"], 1, "no broker 4711"),
-        (["topics", "list", "-b", "localhost"], 2, '"host:port"'),
+        (["topics", "list", "-b", "localhost:"], 2, '"host:port"'),
+        (["topics", "list", "--set", "security.protocol=SASL_SSL"], 2, "not implemented yet"),
         (["topics", "list", "--set", "retries=3"], 2, "there is no option 'retries'"),
     ],
 )

@@ -93,7 +93,7 @@ def test_what_options_are_called_elsewhere_is_no_option_here_and_leads_to_one() 
 @pytest.mark.parametrize(
     ("option", "feature"),
     [
-        ("security_protocol", "TLS and SASL"),
+        ("security.providers", "TLS and SASL"),
         ("sasl.mechanism", "TLS and SASL"),
         ("ssl_ca_location", "TLS and SASL"),
     ],
@@ -101,6 +101,27 @@ def test_what_options_are_called_elsewhere_is_no_option_here_and_leads_to_one() 
 def test_an_option_of_what_is_not_there_yet_says_so_and_guesses_nothing(option: str, feature: str) -> None:
     with pytest.raises(ConfigError, match=rf"^there is no option '{option}': {feature} are not available"):
         ConsumerConfig.from_options({option: 3})
+
+
+@pytest.mark.parametrize("kind", CONFIGS)
+@pytest.mark.parametrize("protocol", ["PLAINTEXT", "plaintext"])
+def test_every_client_accepts_plaintext_as_the_security_protocol(kind: type[ClientConfig], protocol: str) -> None:
+    assert kind.from_options({"security_protocol": protocol}) is not None
+    assert kind.from_properties({"security.protocol": protocol}) is not None
+
+
+@pytest.mark.parametrize("protocol", ["SSL", "SASL_PLAINTEXT", "sasl_ssl"])
+def test_a_security_protocol_that_kafka_has_is_refused_as_not_implemented_yet(protocol: str) -> None:
+    text = rf'^security_protocol="{protocol.upper()}" is not implemented yet\. Use "PLAINTEXT"'
+    with pytest.raises(ConfigError, match=text):
+        AdminConfig.from_options({"security_protocol": protocol})
+    with pytest.raises(ConfigError, match=text):
+        ConsumerConfig.from_properties({"security.protocol": protocol})
+
+
+def test_a_security_protocol_that_kafka_does_not_have_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"^security_protocol must be \"PLAINTEXT\", not 'TLS'$"):
+        ProducerConfig.from_options({"security_protocol": "TLS"})
 
 
 def test_an_option_far_from_all_others_is_an_error_without_a_guess() -> None:

@@ -8,22 +8,23 @@ from collections.abc import Sequence
 from kclient.errors import ConfigError
 
 _SERVER = re.compile(
-    r"(?:(?P<scheme>[A-Za-z_]+)://)?(?:\[(?P<v6>[0-9A-Fa-f:.%\w]+)\]|(?P<host>[^\[\]:/\s]+)):(?P<port>[0-9]+)"
+    r"(?:(?P<scheme>[A-Za-z_]+)://)?(?:\[(?P<v6>[0-9A-Fa-f:.%\w]+)\]|(?P<host>[^\[\]:/\s]+))(?::(?P<port>[0-9]+))?"
 )
+_DEFAULT_PORT = 9092
 
 
 def parse_servers(servers: str | Sequence[str]) -> list[tuple[str, int]]:
     """Read `bootstrap_servers`.
 
     Parameters:
-        servers: `host:port`, separated by commas or as a sequence; an IPv6 address stands in brackets. A
-            listener's `PLAINTEXT://` before it is accepted.
+        servers: `host:port`, separated by commas or as a sequence; the port is 9092 if it is missing, and an IPv6
+            address is in brackets. A listener's `PLAINTEXT://` before the host is accepted.
 
     Returns:
         Hosts and ports, each pair once.
 
     Raises:
-        ConfigError: an entry is malformed; it says which and how it should look.
+        ConfigError: an entry is malformed; the message names it.
     """
     entries = servers.split(",") if isinstance(servers, str) else list(servers)
     found: dict[tuple[str, int], None] = {}
@@ -34,12 +35,12 @@ def parse_servers(servers: str | Sequence[str]) -> list[tuple[str, int]]:
         if not text:
             continue
         match = _SERVER.fullmatch(text)
-        if match is None:
+        if match is None or text.isdigit():
             raise ConfigError(f'a bootstrap server is "host:port" (IPv6: "[::1]:9092"), not {text!r}')
         scheme = match["scheme"]
         if scheme and scheme.upper() != "PLAINTEXT":
             raise ConfigError(f"bootstrap server {text!r}: only plaintext listeners are supported, not {scheme}")
-        port = int(match["port"])
+        port = int(match["port"] or _DEFAULT_PORT)
         if not 0 < port < 65536:
             raise ConfigError(f"bootstrap server {text!r}: a port is from 1 to 65535, not {port}")
         found[match["v6"] or match["host"], port] = None

@@ -36,6 +36,9 @@ BOOT = -2
         (["[::1]:9092", "10.0.0.1:80"], [("::1", 9092), ("10.0.0.1", 80)]),
         ("[fe80::1%eth0]:9092", [("fe80::1%eth0", 9092)]),
         ("PLAINTEXT://broker-1.example.org:9092", [("broker-1.example.org", 9092)]),
+        ("localhost", [("localhost", 9092)]),
+        ("a,b:9093", [("a", 9092), ("b", 9093)]),
+        (["[::1]", "10.0.0.1"], [("::1", 9092), ("10.0.0.1", 9092)]),
     ],
 )
 def test_bootstrap_servers_are_host_and_port(text: str | list[str], expected: list[tuple[str, int]]) -> None:
@@ -43,7 +46,7 @@ def test_bootstrap_servers_are_host_and_port(text: str | list[str], expected: li
 
 
 @pytest.mark.parametrize(
-    "text", ["", ",", "localhost", "localhost:", ":9092", "::1:9092", "a:0", "a:65536", "a:x", "http://a:80", "a b:1"]
+    "text", ["", ",", "localhost:", "9092", ":9092", "::1", "::1:9092", "a:0", "a:65536", "a:x", "http://a:80", "a b:1"]
 )
 def test_malformed_bootstrap_servers_are_refused_when_the_client_is_made(text: str) -> None:
     with pytest.raises(ConfigError) as caught:

@@ -52,6 +52,8 @@ class Strategy:
     """
 
     def __init__(self, choice: str | Sequence[Any]) -> None:
+        if not isinstance(choice, str | Sequence):
+            raise ConfigError(f"partition_assignment_strategy must be a list of assignors, not {choice!r}")
         given: Iterable[Any] = [part.strip() for part in choice.split(",")] if isinstance(choice, str) else choice
         found = [_assignor(one) for one in given]
         self.assignors = {assignor.name: assignor for assignor in found}
@@ -73,7 +75,21 @@ def _assignor(one: Any) -> Assignor:
             )
         one = _BY_NAME[one]
     if inspect.isclass(one) and issubclass(one, Assignor):
-        one = one()
+        try:
+            one = one()
+        except TypeError as error:
+            raise ConfigError(
+                f"partition_assignment_strategy: {one.__name__} is a class that cannot be called without arguments; "
+                f"give an object of it ({error})"
+            ) from error
     if not isinstance(one, Assignor):
-        raise ConfigError(f"partition_assignment_strategy: an assignor is a name or an Assignor, not {one!r}")
+        raise ConfigError(
+            f"partition_assignment_strategy: an assignor is a name or an object of a class that derives from "
+            f"kclient.assignors.Assignor, not {one!r}"
+        )
+    if not isinstance(getattr(one, "name", None), str):
+        raise ConfigError(
+            f'partition_assignment_strategy: {type(one).__name__} has no name. Give the class one, as name = "mine"; '
+            "the members of a group agree on an assignor by its name."
+        )
     return one

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pytest
 
 from kclient.assignors import (
     COOPERATIVE,
     EAGER,
+    NO_RACKS,
+    Assignment,
+    Assignor,
     CooperativeStickyAssignor,
+    Member,
+    Racks,
     RangeAssignor,
     RoundRobinAssignor,
     StickyAssignor,
@@ -25,6 +32,20 @@ class OnlyCooperative(RangeAssignor):
 class BothWays(RangeAssignor):
     name = "both"
     protocols = (COOPERATIVE, EAGER)
+
+
+class NeedsArgument(RangeAssignor):
+    name = "needs-argument"
+
+    def __init__(self, weight: int) -> None:
+        self.weight = weight
+
+
+class Nameless(Assignor):
+    def assign(
+        self, partitions: Mapping[str, int], members: Mapping[str, Member], racks: Racks = NO_RACKS
+    ) -> Assignment:
+        return {}
 
 
 @pytest.mark.parametrize(
@@ -54,10 +75,13 @@ def test_a_member_rebalances_in_the_best_way_that_all_its_assignors_can_do(
         ([], "must name assignors"),
         (["range", RangeAssignor], "each once"),
         (["rnage"], "there is no assignor 'rnage'; there are 'range', 'roundrobin'"),
-        ([7], "a name or an Assignor, not 7"),
+        ([7], "a name or an object of a class that derives from kclient.assignors.Assignor, not 7"),
+        (RangeAssignor, "must be a list of assignors, not <class"),
+        ([NeedsArgument], "NeedsArgument is a class that cannot be called without arguments; give an object of it"),
+        ([Nameless], 'Nameless has no name. Give the class one, as name = "mine"'),
         ([OnlyCooperative, "range"], "only-cooperative, range have no way to rebalance in common"),
     ],
-    ids=["none", "twice", "misspelt", "no assignor", "nothing in common"],
+    ids=["none", "twice", "misspelt", "no assignor", "no list", "a class", "no name", "nothing in common"],
 )
 def test_what_cannot_be_is_refused(choice: object, text: str) -> None:
     with pytest.raises(ConfigError, match=text):

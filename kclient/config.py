@@ -18,6 +18,7 @@ from typing import Annotated, Any, Self
 import msgspec
 
 from kclient import _compression
+from kclient._misuse import should_be_instance
 from kclient._properties import read_properties
 from kclient._unknown_options import unknown_option
 from kclient.errors import ConfigError
@@ -227,6 +228,8 @@ class ProducerConfig(ClientConfig, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         super().__post_init__()
         for interceptor in self.interceptors:
+            if isinstance(interceptor, type):
+                raise ConfigError(should_be_instance("an interceptor", interceptor))
             if not (hasattr(interceptor, "on_send") or hasattr(interceptor, "on_acknowledgement")):
                 raise ConfigError(f"an interceptor has on_send, on_acknowledgement or both, not {interceptor!r}")
         self._check_transactions()

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping
 from types import TracebackType
-from typing import Any, Self, TypeVar, Unpack
+from typing import Any, Never, NoReturn, Self, TypeVar, Unpack
 
+from kclient._misuse import refuse_pickling, refuse_positional
 from kclient.admin import (
     cluster,
     configs,
@@ -65,7 +66,8 @@ class Admin:
     KafkaTimeoutError, ClosedError, ForkError, or what the cluster answers to the call as a whole.
     """
 
-    def __init__(self, **options: Unpack[AdminOptions]) -> None:
+    def __init__(self, *arguments: Never, **options: Unpack[AdminOptions]) -> None:
+        refuse_positional(type(self), arguments)
         self._core = AdminCore(AdminConfig.from_options(options))
 
     @classmethod
@@ -404,6 +406,13 @@ class Admin:
     def close(self, timeout: float = CLOSE_SECONDS) -> None:
         """Close all connections; calls still under way get a ClosedError. Returns within `timeout` seconds."""
         self._core.close(timeout)
+
+    def __reduce__(self) -> NoReturn:
+        refuse_pickling(self)
+
+    def __repr__(self) -> str:
+        state = "closed" if self._core.engine.closed else "open"
+        return f"<Admin {self._core.config.client_id!r} {state}>"
 
     def __enter__(self) -> Self:
         return self

@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping
 from types import TracebackType
-from typing import Any, Self, TypeVar, Unpack
+from typing import Any, Never, NoReturn, Self, TypeVar, Unpack
 
 import anyio
 import anyio.to_thread
 
+from kclient._misuse import refuse_pickling, refuse_positional
 from kclient.admin import (
     cluster,
     configs,
@@ -60,7 +61,8 @@ CLOSE_SECONDS = 30.0
 class AsyncAdmin:
     """`Admin` for asyncio and trio; made and used in one running loop. What each call does is told there."""
 
-    def __init__(self, **options: Unpack[AdminOptions]) -> None:
+    def __init__(self, *arguments: Never, **options: Unpack[AdminOptions]) -> None:
+        refuse_positional(type(self), arguments)
         self._core = AdminCore(AdminConfig.from_options(options))
         self._bridge = LoopBridge()
 
@@ -296,6 +298,13 @@ class AsyncAdmin:
 
     async def close(self, timeout: float = CLOSE_SECONDS) -> None:
         await anyio.to_thread.run_sync(self._core.close, timeout)
+
+    def __reduce__(self) -> NoReturn:
+        refuse_pickling(self)
+
+    def __repr__(self) -> str:
+        state = "closed" if self._core.engine.closed else "open"
+        return f"<AsyncAdmin {self._core.config.client_id!r} {state}>"
 
     async def __aenter__(self) -> Self:
         return self

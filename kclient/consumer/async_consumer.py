@@ -9,12 +9,13 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from types import TracebackType
-from typing import Any, Self, TypeVar, Unpack
+from typing import Any, NoReturn, Self, TypeVar, Unpack
 
 import anyio
 import anyio.lowlevel
 import anyio.to_thread
 
+from kclient._misuse import refuse_pickling, refuse_properties
 from kclient._offsets import GivenTimes, checked_times
 from kclient.config import ConsumerConfig
 from kclient.consumer.assignment.reset import EARLIEST, LATEST
@@ -58,6 +59,7 @@ class AsyncConsumer:
     """
 
     def __init__(self, *topics: Topic, **options: Unpack[ConsumerOptions]) -> None:
+        refuse_properties(type(self), topics)
         self._open(ConsumerConfig.from_options(options), topics)
 
     @classmethod
@@ -280,6 +282,9 @@ class AsyncConsumer:
         core = getattr(self, "_core", None)
         if core is not None:
             core.drop("AsyncConsumer")
+
+    def __reduce__(self) -> NoReturn:
+        refuse_pickling(self)
 
     def __repr__(self) -> str:
         return f"<AsyncConsumer {self._core.config.client_id!r} of {self._core.subscription.describe()}>"

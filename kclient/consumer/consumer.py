@@ -9,8 +9,9 @@ import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import TracebackType
-from typing import Any, Self, TypeVar, Unpack
+from typing import Any, NoReturn, Self, TypeVar, Unpack
 
+from kclient._misuse import refuse_pickling, refuse_properties
 from kclient._offsets import GivenTimes, checked_times
 from kclient.config import ConsumerConfig
 from kclient.consumer.assignment.reset import EARLIEST, LATEST
@@ -56,6 +57,7 @@ class Consumer:
     """
 
     def __init__(self, *topics: Topic, **options: Unpack[ConsumerOptions]) -> None:
+        refuse_properties(type(self), topics)
         self._open(ConsumerConfig.from_options(options), topics)
 
     @classmethod
@@ -417,6 +419,9 @@ class Consumer:
         core = getattr(self, "_core", None)
         if core is not None:
             core.drop("Consumer")
+
+    def __reduce__(self) -> NoReturn:
+        refuse_pickling(self)
 
     def __repr__(self) -> str:
         return f"<Consumer {self._core.config.client_id!r} of {self._core.subscription.describe()}>"

@@ -10,8 +10,10 @@ meanwhile.
 cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_GET_SIZE
 from cpython.dict cimport PyDict_GetItem
+from cpython.function cimport PyFunction_Check, PyFunction_GetCode
 from cpython.list cimport PyList_CheckExact, PyList_GET_ITEM, PyList_GET_SIZE
 from cpython.long cimport PyLong_CheckExact
+from cpython.method cimport PyMethod_Check, PyMethod_GET_FUNCTION
 from cpython.object cimport PyCallable_Check
 from cpython.ref cimport PyObject
 from cpython.tuple cimport PyTuple_CheckExact, PyTuple_GET_ITEM, PyTuple_GET_SIZE
@@ -37,6 +39,9 @@ cdef extern from "Python.h":
     int PyGC_Enable()
     const char* PyUnicode_AsUTF8AndSize(object text, Py_ssize_t* size)
     void PyErr_Clear()
+    ctypedef struct PyCodeObject:
+        int co_flags
+    enum: CO_COROUTINE
 
 cdef enum:
     HANDOVER_BYTES = 65536
@@ -113,6 +118,15 @@ cdef class RecordFuture:
 
     def __repr__(self):
         return _future.describe(self)
+
+
+cdef bint is_plain_callback(object callback):
+    """See `kclient._misuse.is_plain_callback`."""
+    if PyMethod_Check(callback):
+        callback = <object>PyMethod_GET_FUNCTION(callback)
+    if PyFunction_Check(callback):
+        return not (<PyCodeObject*>PyFunction_GetCode(callback)).co_flags & CO_COROUTINE
+    return PyCallable_Check(callback)
 
 
 cdef Py_ssize_t plain_headers_size(object headers):
@@ -361,7 +375,7 @@ cdef class Accumulator:
             or PyList_GET_SIZE(queue.partitions) == 0
         ):
             return None
-        if on_delivery is not None and not PyCallable_Check(on_delivery):
+        if on_delivery is not None and not is_plain_callback(on_delivery):
             return None
         if timestamp is None:
             draft.when = self.now_ms()

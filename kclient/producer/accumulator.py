@@ -15,6 +15,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from kclient._misuse import is_plain_callback
 from kclient.producer.batch import ProducerBatch
 from kclient.producer.future import RecordFuture
 from kclient.producer.rows_future import Placement
@@ -247,7 +248,7 @@ class Accumulator:
 
         Returns:
             Its future; None when topic or partition is not known, there is no room, a value is not plain bytes
-            or is too large, on_delivery cannot be called, or the producer is not usable: `core` finds out which.
+            or is too large, on_delivery is no plain function, or the producer is not usable: `core` finds out which.
         """
         queue = self.topics.get(topic)
         key_size = -1 if key is None else len(key) if type(key) is bytes else -2
@@ -260,7 +261,7 @@ class Accumulator:
             if headers_size < 0:
                 return None
             size += headers_size
-        if size > self._largest or not (on_delivery is None or callable(on_delivery)):
+        if size > self._largest or not (on_delivery is None or is_plain_callback(on_delivery)):
             return None
         if timestamp is None:
             timestamp = self._time_ms()
@@ -403,7 +404,7 @@ class SendPath:
         Raises:
             SerializationError: a serializer failed; nothing was sent.
             TypeError: a key, value or header that is not bytes-like, without a serializer; an on_delivery that
-                cannot be called.
+                cannot be called or is a coroutine function; an interceptor that returns no record.
             RecordTooLargeError: the record is larger than max_request_size or buffer_memory.
             BufferExhaustedError: buffer_memory stayed full for max_block_ms.
             KafkaTimeoutError: the topic's metadata did not come within max_block_ms.

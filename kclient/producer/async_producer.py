@@ -6,12 +6,13 @@ import os
 import threading
 from collections.abc import Iterable, Mapping
 from types import TracebackType
-from typing import Any, Self, TypeVar, Unpack
+from typing import Any, Never, NoReturn, Self, TypeVar, Unpack
 
 import anyio
 import anyio.lowlevel
 import anyio.to_thread
 
+from kclient._misuse import refuse_pickling, refuse_positional
 from kclient._offsets import GivenOffsets
 from kclient.config import ProducerConfig
 from kclient.errors import ConcurrentUseError, DeliveryError
@@ -42,7 +43,8 @@ class AsyncProducer:
     for delivery. Delivery callbacks are plain functions and run in the loop.
     """
 
-    def __init__(self, **options: Unpack[ProducerOptions]) -> None:
+    def __init__(self, *arguments: Never, **options: Unpack[ProducerOptions]) -> None:
+        refuse_positional(type(self), arguments)
         self._open(ProducerConfig.from_options(options))
 
     @classmethod
@@ -220,6 +222,9 @@ class AsyncProducer:
             await self.close(None if isinstance(error, Exception) else EXIT_SECONDS)
         except DeliveryError as failed:
             error.add_note(f"while it was raised: {failed}")
+
+    def __reduce__(self) -> NoReturn:
+        refuse_pickling(self)
 
     def __repr__(self) -> str:
         state = "closed" if self._core.closed else "open"

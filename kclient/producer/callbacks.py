@@ -7,6 +7,7 @@ logged, and the next one runs all the same.
 
 from __future__ import annotations
 
+import inspect
 import logging
 import threading
 from collections import deque
@@ -103,7 +104,10 @@ def deliver(result: BatchResult) -> None:
     for future, on_delivery in zip(pairs, pairs, strict=True):
         metadata, error = outcome_of(future)
         try:
-            on_delivery(metadata, error)
+            returned = on_delivery(metadata, error)
+            if inspect.iscoroutine(returned):  # `send` does not recognize every coroutine function
+                returned.close()
+                _log.error("on_delivery %r returned a coroutine, which nothing awaits; it did not run", on_delivery)
         except Exception:  # noqa: BLE001 - user code; the other callbacks have to run
             _log.exception("a delivery callback failed")
 

@@ -7,12 +7,14 @@ ones of Kafka and librdkafka are here, and have names: "round_robin", "random", 
 
 from __future__ import annotations
 
+import inspect
 import random
 import threading
 import zlib
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol, runtime_checkable
 
+from kclient._misuse import should_be_instance
 from kclient.errors import ConfigError
 from kclient.records import murmur2
 
@@ -110,6 +112,8 @@ def make_partitioner(chosen: Any) -> Partitioner | None:
         if chosen not in BY_NAME:
             raise ConfigError(f"partitioner must be one of {', '.join(map(repr, BY_NAME))}, or an object of your own")
         return BY_NAME[chosen]()
+    if inspect.isclass(chosen) and hasattr(chosen, "partition"):
+        raise ConfigError(should_be_instance("partitioner", chosen))
     if not isinstance(chosen, Partitioner):
         raise ConfigError(
             f"partitioner must have a partition(topic, key, value, partitions, available), not {chosen!r}"

@@ -5,11 +5,13 @@ All of it runs in the caller's thread or task; what fails here fails this one `s
 
 from __future__ import annotations
 
+import inspect
 import logging
 import operator
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from kclient._misuse import is_coroutine_function
 from kclient.config import ProducerConfig
 from kclient.errors import SerializationError
 from kclient.producer.accumulator import OnDelivery
@@ -75,6 +77,7 @@ class Preparation:
 
         Raises:
             SerializationError: a serializer failed; interceptors are told.
+            TypeError: an interceptor's on_send returned no record.
             TypeError, ValueError: a part of the record is of the wrong type or out of range.
         """
         if self._before:
@@ -101,9 +104,18 @@ class Preparation:
     def _intercept(self, record: ProducerRecord) -> ProducerRecord:
         for interceptor in self._before:
             try:
-                record = interceptor.on_send(record)
+                returned: Any = interceptor.on_send(record)
             except Exception:  # noqa: BLE001 - user code; as with Java, the record goes on without it
                 _log.exception("on_send of %r failed", interceptor)
+                continue
+            if not isinstance(returned, ProducerRecord):
+                if inspect.iscoroutine(returned):
+                    returned.close()
+                kind = "None" if returned is None else f"a {type(returned).__name__}"
+                raise TypeError(
+                    f"on_send of {interceptor!r} returned {kind}; it must return the ProducerRecord to send"
+                )
+            record = returned
         return record
 
     def _tell_interceptors(self, error: BaseException) -> None:
@@ -121,10 +133,14 @@ class Preparation:
         """What is to be told of the record's result: interceptors, then the caller's function.
 
         Raises:
-            TypeError: that is none.
+            TypeError: the caller's function cannot be called, or is a coroutine function.
         """
         if own is not None and not callable(own):
             raise TypeError(f"on_delivery is a function or None, not {own!r}")
+        if own is not None and is_coroutine_function(own):
+            raise TypeError(
+                f"on_delivery must be a plain function, not the coroutine function {own!r}: nothing would await it"
+            )
         if not self._after:
             return own
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, Unpack
+from typing import TYPE_CHECKING, Any, Never, NoReturn, Self, Unpack
 
+from kclient._misuse import refuse_pickling, refuse_positional
 from kclient._offsets import GivenOffsets
 from kclient.config import ProducerConfig
 from kclient.errors import DeliveryError
@@ -42,7 +43,8 @@ class Producer(SendPath):
 
     _core: ProducerCore
 
-    def __init__(self, **options: Unpack[ProducerOptions]) -> None:
+    def __init__(self, *arguments: Never, **options: Unpack[ProducerOptions]) -> None:
+        refuse_positional(type(self), arguments)
         self._open(ProducerConfig.from_options(options))
 
     @classmethod
@@ -89,7 +91,7 @@ class Producer(SendPath):
             Raises:
                 SerializationError: a serializer failed; nothing was sent.
                 TypeError: a key, value or header that is not bytes-like, without a serializer; an on_delivery that
-                    cannot be called.
+                    cannot be called or is a coroutine function; an interceptor that returns no record.
                 RecordTooLargeError: the record is larger than max_request_size or buffer_memory.
                 BufferExhaustedError: buffer_memory stayed full for max_block_ms.
                 KafkaTimeoutError: the topic's metadata did not come within max_block_ms.
@@ -372,6 +374,9 @@ class Producer(SendPath):
             self.close(None if isinstance(error, Exception) else EXIT_SECONDS)
         except DeliveryError as failed:
             error.add_note(f"while it was raised: {failed}")
+
+    def __reduce__(self) -> NoReturn:
+        refuse_pickling(self)
 
     def __repr__(self) -> str:
         state = "closed" if self._core.closed else "open"

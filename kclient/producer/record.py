@@ -24,7 +24,8 @@ class ProducerRecord(msgspec.Struct):
 class ProducerInterceptor(Protocol):
     """Sees every record before it is serialized, and what came of it.
 
-    What an interceptor raises is logged, and the record goes on without it. One of the two methods may be left out.
+    What an interceptor raises is logged, and the record goes on without it. An `on_send` that returns something else
+    than a record fails the `send`. One of the two methods may be left out.
     """
 
     def on_send(self, record: ProducerRecord) -> ProducerRecord:

@@ -22,6 +22,12 @@ OPTIONS = {
 }
 
 
+class Audit:
+    """An interceptor."""
+
+    def on_acknowledgement(self, metadata: object, error: object) -> None: ...
+
+
 @pytest.mark.parametrize("kind", CONFIGS)
 def test_every_option_has_a_description_and_a_default_that_passes_its_own_check(kind: type[ClientConfig]) -> None:
     kind()
@@ -159,6 +165,11 @@ def test_an_option_far_from_all_others_is_an_error_without_a_guess() -> None:
             {"interceptors": [object()]},
             "an interceptor has on_send, on_acknowledgement or both, not <object",
             id="interceptors=object",
+        ),
+        pytest.param(
+            {"interceptors": [Audit]},
+            r"an interceptor must be an object, not the class Audit\. Did you mean Audit\(\)\?",
+            id="interceptors=class",
         ),
         ({"interceptors": "org.example.Audit"}, "interceptors must be a list of objects, not 'org.example"),
     ],

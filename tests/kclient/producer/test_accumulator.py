@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import itertools
 import threading
@@ -15,6 +16,15 @@ from kclient.producer.batch import ProducerBatch
 from kclient.producer.partitioners import partition_for_key
 from tests.support.producer_model import Model, implementations
 from tests.support.typed import must
+
+
+async def coroutine(metadata: Any, error: Any) -> None: ...
+
+
+class Coroutines:
+    async def method(self, metadata: Any, error: Any) -> None: ...
+
+    def plain(self, metadata: Any, error: Any) -> None: ...
 
 
 @pytest.fixture(params=implementations(), ids=lambda module: module.__name__.rpartition(".")[2])
@@ -141,12 +151,20 @@ def test_a_low_rate_changes_partitions_between_batches(twin: Any) -> None:
         {"timestamp": -1},
         pytest.param({"value": b"x" * 2_000_000}, id="value=2 MB"),
         {"on_delivery": 5},
+        pytest.param({"on_delivery": coroutine}, id="on_delivery=async function"),
+        pytest.param({"on_delivery": Coroutines().method}, id="on_delivery=async method"),
     ],
 )
 def test_what_needs_a_closer_look_is_not_appended(twin: Any, record: dict[str, Any]) -> None:
     model = Model(twin)
     assert model.accumulator.try_append("t", **{"value": b"v", **record}) is None
     assert model.accumulator.used == 0
+
+
+def test_whatever_else_can_be_called_is_a_delivery_callback(twin: Any) -> None:
+    model = Model(twin)
+    for callback in (print, lambda *told: None, Coroutines().plain, functools.partial(print), Coroutines):
+        assert model.accumulator.try_append("t", b"v", on_delivery=callback) is not None
 
 
 def test_an_unknown_topic_is_not_appended_to(twin: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import threading
 from pathlib import Path
 from typing import Any
@@ -99,6 +100,25 @@ def test_on_delivery_is_told_through_a_split(model: Model) -> None:
         assert result.unseen_failures() == []
     assert [metadata.offset for metadata, _ in told[:2]] == [0, 1]
     assert [type(error) for _, error in told[2:]] == [TopicAuthorizationError] * 2
+
+
+def test_a_coroutine_of_a_delivery_callback_is_logged_as_a_mistake(
+    model: Model, caplog: pytest.LogCaptureFixture
+) -> None:
+    told: list[Any] = []
+
+    async def coroutine(metadata: Any, error: Any) -> None:
+        told.append(metadata)
+
+    model.send(on_delivery=functools.partial(coroutine))
+    model.send(on_delivery=lambda metadata, error: told.append(metadata.offset))
+    model.answer(model.one(), offset=0)
+    for result in model.outlet.done:
+        deliver(result)
+    assert told == [1]
+    (record,) = caplog.records
+    assert record.getMessage().startswith("on_delivery functools.partial(<function")
+    assert record.getMessage().endswith("returned a coroutine, which nothing awaits; it did not run")
 
 
 def test_failures_count_until_somebody_looks(model: Model) -> None:

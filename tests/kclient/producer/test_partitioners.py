@@ -54,6 +54,11 @@ def test_an_option_names_a_partitioner_or_is_one() -> None:
     own: Any = RandomPartitioner()
     assert isinstance(own, Partitioner)
     assert make_partitioner(own) is own
-    for wrong in ("roundrobin", 5, None):
+    for wrong in ("roundrobin", 5, None, int):
         with pytest.raises(ConfigError, match="partitioner must"):
             make_partitioner(wrong)
+
+
+def test_a_partitioner_class_in_place_of_an_object_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"not the class RandomPartitioner\. Did you mean RandomPartitioner\(\)\?$"):
+        make_partitioner(RandomPartitioner)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import pytest
@@ -143,6 +144,33 @@ def test_an_interceptor_may_leave_out_one_of_its_methods(caplog: pytest.LogCaptu
 def test_what_cannot_be_called_is_no_delivery_callback(interceptors: list[Any]) -> None:
     with pytest.raises(TypeError, match="on_delivery is a function or None, not 5"):
         preparation(interceptors=interceptors).on_delivery(5)  # type: ignore[arg-type]
+
+
+def test_a_coroutine_function_is_refused_as_a_delivery_callback() -> None:
+    async def on_delivery(metadata: Any, error: Any) -> None: ...
+
+    for callback in (on_delivery, functools.partial(on_delivery)):
+        with pytest.raises(TypeError, match=r"^on_delivery must be a plain function, not the coroutine function "):
+            preparation().on_delivery(callback)
+
+
+@pytest.mark.parametrize(("returned", "kind"), [(None, "None"), (b"v", "a bytes")], ids=["nothing", "the value"])
+def test_an_interceptor_that_returns_no_record_fails_the_send(returned: Any, kind: str) -> None:
+    class Forgetful:
+        def on_send(self, record: ProducerRecord) -> Any:
+            return returned
+
+    with pytest.raises(TypeError, match=rf"^on_send of <.*Forgetful.*> returned {kind}; it must return the Producer"):
+        preparation(interceptors=[Forgetful()]).prepare("t", b"v", None, (), None, None)
+
+
+def test_an_async_interceptor_fails_the_send() -> None:
+    class Async:
+        async def on_send(self, record: ProducerRecord) -> ProducerRecord:
+            return record
+
+    with pytest.raises(TypeError, match=r"^on_send of <.*Async.*> returned a coroutine; it must return"):
+        preparation(interceptors=[Async()]).prepare("t", b"v", None, (), None, None)
 
 
 def test_without_anything_of_the_user_s_it_is_plain() -> None:

@@ -1,0 +1,56 @@
+"""The errors for mistakes in how a client is made or passed on, which the clients have in common.
+
+Elsewhere: options and their values (`config`), and what each method checks of its own arguments.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from pathlib import PurePath
+from typing import Any, NoReturn
+
+_CO_COROUTINE = inspect.CO_COROUTINE
+
+
+def refuse_positional(client: type, arguments: tuple[object, ...]) -> None:
+    """Raise a TypeError that says how a client takes its options, if it was given positional arguments."""
+    if arguments:
+        raise TypeError(
+            f"{client.__name__} takes its options by keyword, not a {type(arguments[0]).__name__}. "
+            f"Use {client.__name__}.from_properties() for a mapping of Kafka's dotted names or a .properties file."
+        )
+
+
+def refuse_properties(client: type, arguments: tuple[object, ...]) -> None:
+    """As `refuse_positional`, for a client whose positional arguments are topics."""
+    refuse_positional(client, tuple(one for one in arguments if isinstance(one, Mapping | PurePath)))
+
+
+def refuse_pickling(client: object) -> NoReturn:
+    """Raise the TypeError of a client that is pickled or copied."""
+    raise TypeError(
+        f"{client!r} cannot be pickled or copied: it holds a thread and connections. "
+        f"Make a {type(client).__name__} in each process that needs one."
+    )
+
+
+def is_plain_callback(callback: Any) -> bool:
+    """Return whether a callback can be called and is, as far as is known without a call, not a coroutine function.
+
+    Its twin in `producer/_hot.pyx` knows as much. See `is_coroutine_function` for all of it.
+    """
+    code = getattr(callback, "__code__", None)  # a method's is that of its function
+    return callable(callback) if code is None else not code.co_flags & _CO_COROUTINE
+
+
+def is_coroutine_function(callback: Any) -> bool:
+    """Return whether this is an `async def`, a partial of one, or an object whose `__call__` is one."""
+    call = getattr(type(callback), "__call__", None)  # noqa: B004 - what it is, not whether it is there
+    return inspect.iscoroutinefunction(callback) or inspect.iscoroutinefunction(call)
+
+
+def should_be_instance(option: str, given: object) -> str:
+    """Return the message for an option that was given a class in place of an object of it."""
+    name = getattr(given, "__name__", repr(given))
+    return f"{option} must be an object, not the class {name}. Did you mean {name}()?"

@@ -134,6 +134,11 @@ class ClientConfig(msgspec.Struct, frozen=True, kw_only=True):
         if protocol != "PLAINTEXT":
             raise ConfigError(f'security_protocol must be "PLAINTEXT", not {self.security_protocol!r}')
 
+    @property
+    def label(self) -> str:
+        """The client's name in log lines and warnings, as "producer 'billing'"."""
+        return f"{type(self).__name__.removesuffix('Config').lower()} {self.client_id!r}"
+
     @classmethod
     def from_options(cls, options: Mapping[str, Any]) -> Self:
         """Build a config from Python names.

@@ -279,9 +279,9 @@ class AsyncConsumer:
         await self.close()
 
     def __del__(self) -> None:
-        core = getattr(self, "_core", None)
-        if core is not None:
-            core.drop("AsyncConsumer")
+        iterator = getattr(self, "_iterator", None)
+        if iterator is not None:
+            self._core.drop("AsyncConsumer", iterator)
 
     def __reduce__(self) -> NoReturn:
         refuse_pickling(self)

@@ -416,9 +416,9 @@ class Consumer:
         self.close()
 
     def __del__(self) -> None:
-        core = getattr(self, "_core", None)
-        if core is not None:
-            core.drop("Consumer")
+        iterator = getattr(self, "_iterator", None)
+        if iterator is not None:
+            self._core.drop("Consumer", iterator)
 
     def __reduce__(self) -> NoReturn:
         refuse_pickling(self)

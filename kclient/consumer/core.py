@@ -13,8 +13,10 @@ from collections.abc import Iterable, Iterator
 from kclient.consumer.assignment.topics import Topic, choose
 from kclient.consumer.committed.group_offsets import CommitCallback, GroupOffsets
 from kclient.consumer.committed.selection import ToCommit
+from kclient.consumer.departure import OpenConsumer
 from kclient.consumer.group.listener import RebalanceListener
 from kclient.consumer.health.report import ConsumerHealth
+from kclient.consumer.iteration.implementation import AsyncRecordIterator, RecordIterator
 from kclient.consumer.records import Records
 from kclient.consumer.topic_listing import list_topics
 from kclient.consumer.wiring import ConsumerParts
@@ -63,6 +65,7 @@ class ConsumerCore:
         self.app_thread = parts.app_thread
         self._requester = parts.requester
         self._records_consumed = parts.metrics.records_consumed
+        self._open = OpenConsumer(self.engine, self.group, self.group_offsets)
         self.engine.start()
 
     # -- what is read
@@ -254,6 +257,7 @@ class ConsumerCore:
 
     def close(self, timeout: float) -> None:
         """Stop; returns by its deadline even with every broker down."""
+        self._open.closed()
         if self.engine.closed:
             return
         self.iteration.drop()
@@ -275,11 +279,10 @@ class ConsumerCore:
             for state in self.subscription.partitions.values():
                 self.subscription.buffer.discard(state)
 
-    def drop(self, face: str) -> None:
-        """The face is gone: stop without waiting, and warn if nobody closed it."""
-        was_open = not self.engine.closed
-        self.engine.close(0.0)
-        if was_open and self.engine.closed:  # not so in a forked child, whose parent may well close it
+    def drop(self, face: str, iterator: RecordIterator | AsyncRecordIterator) -> None:
+        """The face is about to be collected: if nobody closed it, warn, and commit, leave the group and stop."""
+        self.iteration.outlive(iterator)
+        if self._open.depart():
             warnings.warn(f"{face} {self.config.client_id!r} was not closed", ResourceWarning, stacklevel=3)
 
     def health(self) -> ConsumerHealth:

@@ -32,6 +32,9 @@ from kclient.protocol import Message
 
 _log = logging.getLogger(__name__)
 
+EXIT_SECONDS = 5.0
+"""How long the end of the interpreter waits for producers, and for consumers, that nobody closed."""
+
 _EXIT_TIMEOUT = 1.0
 """Seconds that the end of the interpreter waits for each engine that was left open."""
 
@@ -48,6 +51,7 @@ class Engine:
         name: how the thread is called.
 
     Attributes:
+        label: the client's name in log lines and warnings.
         runtime: the one that was current when the engine was made.
         clock: seconds; what everything in the client goes by.
         transport: the network.
@@ -68,6 +72,7 @@ class Engine:
     ) -> None:
         servers = parse_servers(config.bootstrap_servers)
         self.name = name
+        self.label = config.label
         self.runtime = runtime = current()
         self.clock = clock = clock or runtime.monotonic
         self.metrics = metrics if metrics is not None else Metrics(config.client_id, clock=clock)
@@ -193,6 +198,11 @@ class Engine:
         if self._unusable is not None:
             raise self._unusable()
 
+    def refuse_calls(self) -> None:
+        """Let `check_usable` raise ClosedError from now on, while the network thread runs on. Any thread."""
+        if self._unusable is None:
+            self._unusable = lambda: ClosedError(f"the client {self.name!r} is closed")
+
     def close(self, timeout: float) -> None:
         """Stop the network thread and close the connections; what is under way fails with ClosedError.
 
@@ -206,8 +216,8 @@ class Engine:
         with self._closing:
             first = not self._stopping
             self._stopping = True
-        if first and self._unusable is None:
-            self._unusable = lambda: ClosedError(f"the client {self.name!r} is closed")
+        if first:
+            self.refuse_calls()
         thread = self._thread
         if thread is None:
             if first:

@@ -16,12 +16,13 @@ from kclient._misuse import refuse_pickling, refuse_positional
 from kclient._offsets import GivenOffsets
 from kclient.config import ProducerConfig
 from kclient.errors import ConcurrentUseError, DeliveryError
+from kclient.net.engine import EXIT_SECONDS
 from kclient.net.operation import Operation, TaskWaiter, run_async
 from kclient.net.waiting import LoopBridge
 from kclient.options import ProducerOptions
 from kclient.producer.accumulator import OnDelivery
 from kclient.producer.callbacks import LoopDispatcher
-from kclient.producer.core import EXIT_SECONDS, ProducerCore
+from kclient.producer.core import ProducerCore
 from kclient.producer.future import RecordFuture
 from kclient.producer.record import ProducerRecord
 from kclient.producer.rows import RowsCall

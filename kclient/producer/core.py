@@ -25,7 +25,7 @@ from kclient.errors import (
     UnknownTopicOrPartitionError,
 )
 from kclient.net.cluster import Cluster
-from kclient.net.engine import Engine
+from kclient.net.engine import EXIT_SECONDS, Engine
 from kclient.net.operation import Operation, Pause, ThreadWaiter, run
 from kclient.net.runtime import current
 from kclient.net.waiting import WaiterSet
@@ -44,9 +44,6 @@ from kclient.producer.transactions.calls import TransactionCalls
 from kclient.records import BatchBuilder
 from kclient.records.batch import RECORD_OVERHEAD
 from kclient.types import PartitionInfo
-
-EXIT_SECONDS = 5.0
-"""How long an interpreter that ends waits for the records of producers that nobody closed."""
 
 ROOM_PART = 4
 """A full buffer takes records again once this part of it is free; woken for every batch, callers would do no work."""

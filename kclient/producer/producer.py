@@ -11,12 +11,13 @@ from kclient._misuse import refuse_pickling, refuse_positional
 from kclient._offsets import GivenOffsets
 from kclient.config import ProducerConfig
 from kclient.errors import DeliveryError
+from kclient.net.engine import EXIT_SECONDS
 from kclient.net.operation import run
 from kclient.net.runtime import current
 from kclient.options import ProducerOptions
 from kclient.producer.accumulator import OnDelivery
 from kclient.producer.callbacks import WorkerDispatcher
-from kclient.producer.core import EXIT_SECONDS, ProducerCore
+from kclient.producer.core import ProducerCore
 from kclient.producer.future import RecordFuture
 from kclient.producer.implementation import SendPath
 from kclient.producer.record import ProducerRecord

@@ -186,6 +186,22 @@ class GroupOffsets:
         if self.automatic is not None:
             self._commit_processed(repeated=False)
 
+    def commit_earlier(self, timeout: float, on_done: Callable[[], None]) -> None:
+        """Commit what earlier calls returned, if commits are automatic, after all commits so far (network thread).
+
+        Parameters:
+            timeout: seconds.
+            on_done: called when that is over, whatever became of it.
+        """
+        found = None if self.automatic is None else self._selector.processed(CommitMode.EARLIER)
+
+        def done(error: KafkaError | None) -> None:
+            if error is not None:
+                _log.warning("the last automatic commit: %s", error)
+            on_done()
+
+        self._commits.add(Commit(found or OffsetsToCommit(), timeout=timeout, repeated=True, on_done=done))
+
     def _commit_processed(self, *, repeated: bool) -> Future[None]:
         future: Future[None] = Future()
         automatic = self.automatic

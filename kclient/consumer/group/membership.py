@@ -6,6 +6,7 @@ Elsewhere: what these parts do, and committed offsets (`kclient.consumer.committ
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import Future
 from random import Random
 from typing import NamedTuple
 
@@ -21,7 +22,7 @@ from kclient.consumer.group.events import Mailbox
 from kclient.consumer.group.poll_interval import PollInterval
 from kclient.net.coordinator import GROUP, Coordinator
 from kclient.net.engine import Engine
-from kclient.net.manager import Manager
+from kclient.net.manager import Manager, Request
 from kclient.net.operation import Operation
 
 
@@ -161,3 +162,14 @@ class Membership:
         """
         tell = not self._static if leave_group is None else leave_group
         return self.coordination.leave(deadline, tell=tell, reason=reason)
+
+    def leave_at_once(self, left: Future[None], reason: str) -> list[Request]:
+        """Leave without a call of the application: no commit, no listener (network thread).
+
+        Parameters:
+            left: completes when the coordinator was told or need not be: a static member does not tell it.
+
+        Returns:
+            The requests to send.
+        """
+        return self.member.leave(left, tell=not self._static, reason=reason)

@@ -40,6 +40,7 @@ class Iteration:
         self._collector = collector
         self._iterator: weakref.ref[RecordIterator | AsyncRecordIterator] | None = None
         self._active: Taken | None = None
+        self._last: ConsumerRecord | None = None
 
     def use(self, iterator: RecordIterator | AsyncRecordIterator) -> None:
         """Iterate with this. It knows its face, which the network thread must not keep alive."""
@@ -49,6 +50,10 @@ class Iteration:
     def iterator(self) -> RecordIterator | AsyncRecordIterator | None:
         """What the face iterates with."""
         return None if self._iterator is None else self._iterator()
+
+    def outlive(self, iterator: RecordIterator | AsyncRecordIterator) -> None:
+        """Keep the place of an iterator that is about to be collected."""
+        self._last = iterator.last
 
     # -- the owner's thread
 
@@ -91,7 +96,7 @@ class Iteration:
     def last(self) -> ConsumerRecord | None:
         """The record that the application was given last, of its present chunk."""
         iterator = self.iterator
-        return None if iterator is None else iterator.last
+        return self._last if iterator is None else iterator.last
 
     def place(self) -> Place | None:
         """Where the application is; None outside of a chunk, and before its first record."""

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-import copy
 import functools
-import pickle
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +13,6 @@ from kclient._misuse import is_coroutine_function, is_plain_callback
 
 BLOCKING: list[type[Any]] = [Producer, Consumer, Admin]
 ASYNC: list[type[Any]] = [AsyncProducer, AsyncConsumer, AsyncAdmin]
-UNREACHABLE = {"bootstrap_servers": "127.0.0.1:1"}
 
 
 @pytest.mark.parametrize("client", [*BLOCKING, *ASYNC])
@@ -41,27 +36,6 @@ def test_properties_as_the_first_argument_are_referred_to_from_properties(
 def test_servers_as_the_first_argument_are_refused(client: type[Any]) -> None:
     with pytest.raises(TypeError, match=rf"^{client.__name__} takes its options by keyword, not a str"):
         client("localhost:9092")
-
-
-@pytest.mark.parametrize("client", BLOCKING)
-@pytest.mark.parametrize("attempt", [pickle.dumps, copy.copy, copy.deepcopy])
-def test_a_client_that_is_pickled_or_copied_says_which_it_is(client: type[Any], attempt: Callable[[Any], Any]) -> None:
-    with client(client_id="billing", **UNREACHABLE) as made:
-        expected = (
-            rf"^<{client.__name__} 'billing' .+> cannot be pickled or copied: .+ Make a {client.__name__} in each"
-        )
-        with pytest.raises(TypeError, match=expected):
-            attempt(made)
-
-
-@pytest.mark.parametrize("client", ASYNC)
-def test_an_async_client_that_is_pickled_says_which_it_is(client: type[Any]) -> None:
-    async def attempt() -> None:
-        async with client(client_id="billing", **UNREACHABLE) as made:
-            pickle.dumps(made)
-
-    with pytest.raises(TypeError, match=rf"^<{client.__name__} 'billing' .+> cannot be pickled or copied"):
-        asyncio.run(attempt())
 
 
 def plain(metadata: Any, error: Any) -> None: ...

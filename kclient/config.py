@@ -315,6 +315,10 @@ class ConsumerConfig(ClientConfig, frozen=True, kw_only=True):
     )
     client_rack: Annotated[str, Option("Where this client is, to read from a near replica (KIP-392).")] = ""
     default_api_timeout_ms: Annotated[int, _milliseconds("The timeout of calls that are given none.")] = 60_000
+    close_timeout_ms: Annotated[
+        int,
+        _milliseconds("How long close() without a timeout, or the end of a `with` block, may take in a group."),
+    ] = 10_000
     key_deserializer: Annotated[Deserializer | None, Option("Makes a key of its bytes; None leaves bytes.")] = None
     value_deserializer: Annotated[Deserializer | None, Option("Makes a value of its bytes; None leaves bytes.")] = None
     allow_auto_create_topics: Annotated[bool, Option("Let the broker create a topic that is asked for.")] = True

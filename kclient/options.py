@@ -77,6 +77,7 @@ class ConsumerOptions(ClientOptions, total=False):
     isolation_level: str
     client_rack: str
     default_api_timeout_ms: int
+    close_timeout_ms: int
     key_deserializer: Deserializer | None
     value_deserializer: Deserializer | None
     allow_auto_create_topics: bool

@@ -247,18 +247,19 @@ class AsyncConsumer:
         """Have the group divide its partitions anew, with the next call for records."""
         self._call(self._core.enforce_rebalance, reason)
 
-    async def close(self, timeout: float = 30.0, *, leave_group: bool | None = None) -> None:
+    async def close(self, timeout: float | None = None, *, leave_group: bool | None = None) -> None:
         """Stop reading and close all connections; returns within `timeout` seconds, brokers or not.
 
         See `Consumer.close`. A listener is given as long, and is cancelled then.
         """
         core = self._core
         clock = core.engine.clock
-        deadline = clock() + timeout
+        seconds = core.closing_seconds(timeout)
+        deadline = clock() + seconds
         with anyio.CancelScope(shield=True):
             try:
                 if core.group is not None:
-                    with anyio.move_on_after(timeout):
+                    with anyio.move_on_after(seconds):
                         await self._run(core.leave(deadline, leave_group))
             except ConcurrentUseError:
                 raise
@@ -276,7 +277,7 @@ class AsyncConsumer:
     ) -> None:
         if kind is not None:
             self._core.failed()
-        await self.close()
+        await self.close(self._core.exit_seconds(error))
 
     def __del__(self) -> None:
         iterator = getattr(self, "_iterator", None)

@@ -377,13 +377,13 @@ class Consumer:
         """
         self._call(self._core.enforce_rebalance, reason)
 
-    def close(self, timeout: float = 30.0, *, leave_group: bool | None = None) -> None:
+    def close(self, timeout: float | None = None, *, leave_group: bool | None = None) -> None:
         """Stop reading and close all connections; returns within `timeout` seconds, brokers or not.
 
         A member of a group commits first, if commits are automatic, and tells its listener.
 
         Parameters:
-            timeout: seconds; what a listener takes comes on top.
+            timeout: seconds; what a listener takes comes on top. None is the option close_timeout_ms.
             leave_group: whether others get the partitions at once, and not after session_timeout_ms; None: unless
                 the member is static (group_instance_id).
 
@@ -392,11 +392,11 @@ class Consumer:
             Exception: what a rebalance listener raised; the consumer is closed.
         """
         core = self._core
-        if core.group is None:
-            core.close(timeout)
-            return
         clock = core.engine.clock
-        deadline = clock() + timeout
+        deadline = clock() + core.closing_seconds(timeout)
+        if core.group is None:
+            core.close(deadline - clock())
+            return
         if not self._owner.acquire(blocking=False):
             raise ConcurrentUseError
         try:
@@ -413,7 +413,7 @@ class Consumer:
     ) -> None:
         if kind is not None:
             self._core.failed()
-        self.close()
+        self.close(self._core.exit_seconds(error))
 
     def __del__(self) -> None:
         iterator = getattr(self, "_iterator", None)

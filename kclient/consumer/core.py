@@ -26,6 +26,7 @@ from kclient.errors import (
     InvalidGroupIdError,
     KafkaError,
 )
+from kclient.net.engine import EXIT_SECONDS
 from kclient.net.manager import NEVER
 from kclient.net.operation import Operation
 from kclient.records import ConsumerRecord
@@ -250,6 +251,15 @@ class ConsumerCore:
             return
         self.app_thread.leave_iteration()
         yield from self.group.leave(deadline, leave_group=leave_group, reason="the consumer is being closed")
+
+    def closing_seconds(self, timeout: float | None) -> float:
+        """Return how long a close() with this timeout may take."""
+        return self.config.close_timeout_ms / 1000 if timeout is None else timeout
+
+    def exit_seconds(self, error: BaseException | None) -> float:
+        """Return how long the end of a `with` block may take; after Ctrl-C or an exit it does not wait for long."""
+        seconds = self.closing_seconds(None)
+        return seconds if error is None or isinstance(error, Exception) else min(seconds, EXIT_SECONDS)
 
     def wakeup(self) -> None:
         """Interrupt the owner's waiting call, or its next one (any thread)."""

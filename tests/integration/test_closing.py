@@ -5,12 +5,16 @@ from __future__ import annotations
 import gc
 import logging
 from collections.abc import Iterator
+from typing import Any
 
 import anyio.lowlevel
 import pytest
 
 from kclient import Admin, AsyncConsumer, AsyncProducer, Consumer, Producer
+from kclient.consumer.core import ConsumerCore
 from kclient.errors import ClosedError, DeliveryError
+from kclient.net.engine import EXIT_SECONDS
+from kclient.net.operation import Operation
 from refbroker.testing import RefBroker
 from tests.support.patience import ANSWER, NEVER_MS
 
@@ -73,6 +77,58 @@ def test_a_consumer_that_cannot_be_made_leaves_nothing_behind(
     with caplog.at_level(logging.WARNING), pytest.raises(TypeError, match=r"Consumer\('a', 'b'\)"):
         Consumer(["a", "b"], bootstrap_servers=broker.bootstrap_servers)  # type: ignore[arg-type]
     assert caplog.text == ""
+
+
+@pytest.fixture
+def leaving(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """How many seconds each consumer may take to leave, as far as they begin to."""
+    found: list[float] = []
+    leave = ConsumerCore.leave
+
+    def note(core: ConsumerCore, deadline: float, leave_group: bool | None) -> Operation[None]:
+        found.append(deadline - core.engine.clock())
+        return leave(core, deadline, leave_group)
+
+    monkeypatch.setattr(ConsumerCore, "leave", note)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("options", "limit"),
+    [
+        pytest.param({}, 10.0, id="default"),
+        pytest.param({"close_timeout_ms": 2_000}, 2.0, id="option"),
+    ],
+)
+def test_a_consumer_closes_within_the_option_unless_told_otherwise(
+    broker: RefBroker, leaving: list[float], options: dict[str, Any], limit: float
+) -> None:
+    given = {"bootstrap_servers": broker.bootstrap_servers, "group_id": "g", **options}
+    with Consumer("orders", **given):
+        pass
+    with pytest.raises(KeyError), Consumer("orders", **given):
+        raise KeyError
+    Consumer("orders", **given).close(40.0)
+    assert all(most / 2 < seconds <= most for seconds, most in zip(leaving, [limit, limit, 40.0], strict=True))
+
+
+@pytest.mark.parametrize(
+    ("options", "limit"),
+    [
+        pytest.param({"close_timeout_ms": NEVER_MS}, EXIT_SECONDS, id="no more than at exit"),
+        pytest.param({"close_timeout_ms": 2_000}, 2.0, id="no more than the option"),
+    ],
+)
+def test_an_interrupted_block_does_not_wait_for_long(
+    broker: RefBroker, leaving: list[float], options: dict[str, Any], limit: float
+) -> None:
+    with (
+        pytest.raises(KeyboardInterrupt),
+        Consumer("orders", bootstrap_servers=broker.bootstrap_servers, group_id="g", **options),
+    ):
+        raise KeyboardInterrupt
+    (seconds,) = leaving
+    assert limit / 2 < seconds <= limit
 
 
 @pytest.mark.usefixtures("collector_at_rest")

@@ -22,7 +22,10 @@ REPEATED_SECONDS = 60.0
 
 
 class Repetitions(logging.Filter):
-    """Keeps back a warning that holds another one of the last minute: of one outage each part of a client tells."""
+    """Suppresses a warning that contains another one of the last minute: each part of a client reports an outage.
+
+    The name of the client, with which a warning begins, does not count.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -33,7 +36,7 @@ class Repetitions(logging.Filter):
         message = record.getMessage()
         if any(text in message for text in self._told):
             return False
-        self._told[message] = record.created
+        self._told[message.partition(": ")[2] or message] = record.created
         return True
 
 

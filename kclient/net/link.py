@@ -96,6 +96,7 @@ class LinkSettings:
         self.steps = steps
         self.max_in_flight = max_in_flight
         self.client_id = config.client_id
+        self.label = config.label
         self.max_idle = config.connections_max_idle_ms / 1000 if config.connections_max_idle_ms >= 0 else NEVER
         self.canonical_bootstrap = config.client_dns_lookup == "resolve_canonical_bootstrap_servers_only"
         self.reconnect = Backoff(
@@ -157,6 +158,9 @@ class Link:
         self._lookup: _Lookup | None = None
         self._lookup_deadline = NEVER
         self._waiting_deadline = NEVER
+        # Since when there has been no connection, and the loudest line that was logged about that.
+        self._down_since = 0.0
+        self._reported = logging.NOTSET
 
     @property
     def name(self) -> str:
@@ -223,7 +227,8 @@ class Link:
 
     def move(self, node: Node, now: float) -> None:
         """Use another address from now on."""
-        _log.info("broker %d moved from %s to %s:%d", node.node_id, self.name, node.host, node.port)
+        label = self._settings.label
+        _log.info("%s: broker %d moved from %s to %s:%d", label, node.node_id, self.name, node.host, node.port)
         kept = self.waiting
         self.waiting = deque()
         self._disconnect(DisconnectedError("the broker moved to another address", broker=self.name), now)
@@ -264,7 +269,7 @@ class Link:
                 if connection.load:
                     connection.last_used = now
                 else:
-                    _log.debug("closing the connection to %s, which was idle", self.name)
+                    _log.debug("%s: closing the connection to %s, which was idle", self._settings.label, self.name)
                     self._disconnect(DisconnectedError("the connection was idle", broker=self.name), now)
         elif self.state is LinkState.RESOLVING and now >= self._lookup_deadline:
             self.resolved(OSError("its name was not resolved in time"), now)
@@ -297,7 +302,12 @@ class Link:
         self.failures = 0
         self.error = None
         self._addresses.clear()
-        _log.debug("connected to %s", self.name)
+        if self._reported:
+            label, down = self._settings.label, now - self._down_since
+            _log.log(self._reported, "%s: connected to %s again, after %.3g s", label, self.name, down)
+            self._reported = logging.NOTSET
+        else:
+            _log.debug("%s: connected to %s", self._settings.label, self.name)
         self._write_waiting(now)
 
     def connection_closed(self, connection: Connection, error: KafkaError, now: float) -> None:
@@ -364,9 +374,13 @@ class Link:
         self.retry_at = now + self._settings.reconnect.seconds(self.failures)
         self.error = error
         if lost:
-            _log.log(logging.INFO if self.waiting else logging.DEBUG, "%s", error)
+            level = logging.INFO if self.waiting else logging.DEBUG
         else:
-            _log.log(logging.WARNING if first else logging.DEBUG, "%s", error)
+            level = logging.WARNING if first else logging.DEBUG
+        _log.log(level, "%s: %s", self._settings.label, error)
+        if not self._reported:
+            self._down_since = now
+        self._reported = max(self._reported, level)
         self._on_failure(error, lost)
         self._fail_waiting(error, now)
 

@@ -81,6 +81,7 @@ class MetadataManager(Manager):
         self._nodes = nodes
         self._wakeup = wakeup
         self._auto_create = auto_create
+        self._label = config.label
         self._backoff = retry_backoff(config, random)
         self._max_age = config.metadata_max_age_ms / 1000
         self._rebootstraps = config.metadata_recovery_strategy == "rebootstrap"
@@ -195,7 +196,7 @@ class MetadataManager(Manager):
 
     def _rebootstrap(self, now: float, reason: str) -> None:
         level = logging.DEBUG if now < self._warn_at else logging.WARNING
-        _log.log(level, "%s: starting over from the bootstrap servers", reason)
+        _log.log(level, "%s: starting over from the bootstrap servers: %s", self._label, reason)
         if level == logging.WARNING:
             self._warn_at = now + _WARN_EVERY
         self._trying_since = now
@@ -236,6 +237,8 @@ class MetadataManager(Manager):
             self._failed(BrokerNotAvailableError("the broker knows of no brokers", api="Metadata"), now)
             return
         self._asking = False
+        if self._failures:
+            _log.warning("%s: metadata was fetched again", self._label)
         self._failures = 0
         self._trying_since = NEVER
         self._last_error = self.fatal_error = None
@@ -258,7 +261,8 @@ class MetadataManager(Manager):
         self._update_wanted = True
         self._next_attempt = now + self._backoff.seconds(self._failures)
         self._last_error = error
-        _log.log(logging.WARNING if self._failures == 1 else logging.DEBUG, "the metadata is not known: %s", error)
+        level = logging.WARNING if self._failures == 1 else logging.DEBUG
+        _log.log(level, "%s: metadata could not be fetched: %s", self._label, error)
         if error.fatal:
             self.fatal_error = error
             self._publish(self.cluster)

@@ -59,7 +59,7 @@ def test_that_there_is_no_broker_is_a_warning_and_then_the_error(cli: Cli) -> No
     done = cli.run("-b", "localhost:1", "topics", "list", "--set", "default.api.timeout.ms=2000")
     assert (done.returncode, done.stdout) == (1, b"")
     warning, error = done.stderr.decode().splitlines()
-    assert warning.startswith("kclient: could not connect to localhost:1: Connection refused")
+    assert warning.startswith("kclient: admin 'kclient': could not connect to localhost:1: Connection refused")
     assert error.startswith("kclient: list_topics did not finish within 2 s; the last error was: could not connect")
 
 

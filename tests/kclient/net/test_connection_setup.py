@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import logging
 
 import pytest
 
@@ -250,6 +251,57 @@ def test_the_wait_between_attempts_doubles_up_to_its_maximum() -> None:
     for wait, plain in zip(waits, [0.1, 0.2, 0.4, 0.8, 1.0, 1.0, 1.0, 1.0], strict=True):
         assert plain * 0.8 <= wait <= min(1.0, plain * 1.2)
     assert len(set(waits[:4])) == 4
+
+
+def lines(caplog: pytest.LogCaptureFixture) -> list[tuple[str, str]]:
+    """What was logged of connections, without debugging: level and text."""
+    found = [one for one in caplog.records if one.name == "kclient.net.link" and one.levelno > logging.DEBUG]
+    return [(one.levelname, one.getMessage()) for one in found]
+
+
+def test_a_connection_that_comes_up_is_logged_as_loudly_as_its_failures(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG, "kclient.net.link")
+    rig = Rig(client_id="billing")
+    rig.settle()
+    rig.channel.refuse()
+    rig.settle()
+    rig.advance(1.0)
+    rig.channel.refuse()
+    rig.settle()
+    rig.advance(1.0)
+    rig.connect()
+    failure, recovery = lines(caplog)
+    assert failure[0] == "WARNING"
+    assert failure[1].startswith("producer 'billing': could not connect to boot:9092: Connection refused")
+    assert recovery == ("WARNING", "producer 'billing': connected to boot:9092 (bootstrap) again, after 2 s")
+
+
+def test_a_lost_connection_that_comes_up_at_once_is_logged_as_loudly_as_the_loss(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    rig = Rig(client_id="billing")
+    rig.settle()
+    channel = rig.connect()
+    caplog.set_level(logging.DEBUG, "kclient.net.link")
+    for _ in range(6):  # more than may be under way, so that one waits for the connection
+        rig.send(BOOT)
+    channel.hang_up()
+    rig.settle()
+    rig.advance(1.0)
+    rig.send(BOOT)
+    rig.connect()
+    loss, recovery = lines(caplog)
+    assert (loss[0], recovery[0]) == ("INFO", "INFO")
+    assert loss[1].startswith("producer 'billing': ")
+    assert recovery[1] == "producer 'billing': connected to boot:9092 (bootstrap) again, after 1 s"
+
+
+def test_a_first_connection_is_not_worth_a_line(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG, "kclient.net.link")
+    rig = Rig()
+    rig.settle()
+    rig.connect()
+    assert lines(caplog) == []
 
 
 def test_a_connection_that_comes_up_ends_the_row_of_failures() -> None:

@@ -304,6 +304,22 @@ def test_a_broker_can_ask_the_client_to_start_over() -> None:
     assert not channel.unanswered
 
 
+def test_metadata_that_is_fetched_again_is_logged_as_loudly_as_its_failure(caplog: pytest.LogCaptureFixture) -> None:
+    rig = Rig(client_id="billing")
+    channel = rig.start(1)
+    caplog.clear()
+    for answer in (MetadataResponse(error_code=-1), MetadataResponse(error_code=-1), cluster()):
+        rig.metadata.request_update()
+        rig.advance(2.0)
+        channel = rig.channel if rig.channel.unanswered else connected(rig)
+        channel.answer(answer)
+        rig.settle()
+    found = [(one.levelname, one.getMessage()) for one in caplog.records if one.name == "kclient.net.metadata"]
+    (first, failure), recovery = found
+    assert (first, recovery) == ("WARNING", ("WARNING", "producer 'billing': metadata was fetched again"))
+    assert failure.startswith("producer 'billing': metadata could not be fetched: ")
+
+
 def test_starting_over_again_and_again_is_a_warning_once_a_minute(caplog: pytest.LogCaptureFixture) -> None:
     rig = Rig()
     rig.start(1)

@@ -72,7 +72,8 @@ class Subscription:
         self.partitions: dict[TopicPartition, PartitionState] = {}
         self.errors: list[KafkaError] = []
         self.choice: TopicChoice | None = None
-        self._discovered: set[str] = set()
+        # How many partitions each topic has whose partitions joined, without a group.
+        self._discovered: dict[str, int] = {}
         self._on_change = on_change
 
     def describe(self) -> str:
@@ -97,7 +98,7 @@ class Subscription:
                 # What it has stays until the group says otherwise.
                 self._changed()
                 return
-            self._discovered.intersection_update(self.topics)
+            self._discovered = {topic: count for topic, count in self._discovered.items() if topic in self.topics}
             self._replace(tp for tp in self.partitions if tp.topic in self.topics)
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
@@ -193,6 +194,9 @@ class Subscription:
 
     def out_of_range(self, state: PartitionState, error: OffsetOutOfRangeError) -> None:
         """The owner reached an offset that the log does not hold (lock held)."""
+        if isinstance(error, _TopicReplacedError) and self._is_gone(state.tp):
+            self._remove(state)
+            return
         if self.policy == NONE:
             raise error
         # Nobody has seen the records of a new topic: "latest" would skip those it already has.
@@ -336,13 +340,38 @@ class Subscription:
             # A partition that appears later has only records nobody waited for: reading it from
             # "latest" would skip those written before it was noticed.
             late = topic in self._discovered
+            self._discovered[topic] = len(known)
             for info in known:
                 tp = TopicPartition(topic, info.partition)
                 if tp not in self.partitions:
                     self.partitions[tp] = state = PartitionState(tp)
                     if late:
                         self._request_reset(state, EARLIEST)
-            self._discovered.add(topic)
+            self._remove_gone(topic, cluster.topic_id(topic))
+
+    def _remove_gone(self, topic: str, topic_id: UUID | None) -> None:
+        """Remove the partitions that a new topic of that name does not have.
+
+        Those with records of the old topic stay until the application has read them, and are removed by
+        `out_of_range`. Without topic ids a broker's old metadata cannot be told from a new topic, and all stay.
+        """
+        for state in [state for tp, state in self.partitions.items() if tp.topic == topic and self._is_gone(tp)]:
+            is_new = topic_id is not None and state.topic_id not in (None, topic_id)
+            if (is_new and state.position is None) or (state.replaced and not state.pieces):
+                self._remove(state)
+
+    def _is_gone(self, tp: TopicPartition) -> bool:
+        """Whether the partition joined by itself, and the topic has fewer now."""
+        joined = self.topics is not None and not self.in_group
+        return joined and tp.partition >= self._discovered.get(tp.topic, tp.partition + 1)
+
+    def _remove(self, state: PartitionState) -> None:
+        """Read a partition no more that does not exist any more (lock held)."""
+        _log.info("%s: the topic was created again with fewer partitions", state.tp)
+        state.generation += 1
+        self.buffer.discard(state)
+        del self.partitions[state.tp]
+        self._changed()
 
     # -- shared
 

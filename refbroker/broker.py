@@ -98,6 +98,8 @@ class Broker:
             KafkaStorageError: a data directory is in use, or a disk fails.
             InconsistentClusterIdError: a data directory is another cluster's or node's.
         """
+        config.check_runnable()
+        config.log_stored()
         raise_file_limit()
         files = files or Files()
         # First of all: what is advertised is the port that was found, and one that is in use leaves the disk alone.

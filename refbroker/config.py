@@ -1,7 +1,8 @@
 """The broker's own configuration: what was set, checked, and the value that applies.
 
-Takes Kafka's names; one that Kafka does not have is an error that names the nearest. Settings that are
-stored and not acted on are logged once.
+Takes Kafka's names; one that Kafka does not have is an error that names the nearest. Settings that are stored and
+not acted on are logged when a broker starts, and those without which it would do something else than it was told are
+refused.
 
 Not implemented: TLS, SASL and several listeners.
 """
@@ -17,8 +18,9 @@ from kclient import _properties
 from kclient.errors import ConfigError, InvalidConfigurationError
 from refbroker.log import LogConfig
 from refbroker.settings.cross_checks import check_broker
-from refbroker.settings.definitions import broker_settings, nearest
+from refbroker.settings.definitions import broker_settings
 from refbroker.settings.effective import BrokerLayers, topic_texts
+from refbroker.settings.hints import broker_setting, nearest
 from refbroker.settings.values import parse_list
 
 logger = logging.getLogger(__name__)
@@ -93,12 +95,44 @@ class BrokerConfig:
             if setting is None:
                 if name.startswith(LISTENER_PREFIX):
                     continue
-                like = nearest(name, known)
+                like = broker_setting(name) or nearest(name, known)
                 raise ConfigError(f"the broker has no setting {name}{f'; did you mean {like}?' if like else ''}")
             try:
                 setting.check(value)
             except InvalidConfigurationError as error:
                 raise ConfigError(error.message) from error
+
+    def check_runnable(self) -> None:
+        """See that a broker with these settings does what they say; tools that only read them need not call this.
+
+        Raises:
+            ConfigError: the settings name an authorizer, or other listeners than one for clients.
+        """
+        authorizer = self.text("authorizer.class.name")
+        if authorizer:
+            raise ConfigError(
+                f"authorizer.class.name={authorizer} is not implemented: this broker allows every request. "
+                "Remove the setting, or run Apache Kafka where requests must be denied."
+            )
+        listener, names = self.listener, self._client_listeners()
+        if len(names) > 1:
+            raise ConfigError(
+                f"this broker serves one listener, and listeners={self.static['listeners']} names {len(names)}: "
+                f"{', '.join(names)}. Keep one; those named in controller.listener.names do not count."
+            )
+        strange = [
+            one.name
+            for one in map(parse_listener, parse_list(self.static.get("advertised.listeners", "")))
+            if one.name != listener.name and one.name not in self._controller_listeners()
+        ]
+        if strange:
+            raise ConfigError(
+                f"advertised.listeners names {', '.join(strange)}, which is not among the listeners: {listener.name}"
+            )
+
+    def log_stored(self) -> None:
+        """Log which settings are stored and not acted on."""
+        known = broker_settings()
         stored = sorted(
             name for name in self.static if name in known and not known[name].acted_on and name not in _EXPECTED
         )
@@ -206,18 +240,24 @@ class BrokerConfig:
         Raises:
             ConfigError: there is none, or it is not PLAINTEXT.
         """
-        controllers = parse_list(self.static.get("controller.listener.names", ""))
-        given = self.static.get("listeners", f"{PLAINTEXT}://{LOOPBACK}:9092")
-        for text in parse_list(given):
-            listener = parse_listener(text)
-            if listener.name not in controllers:
-                protocols = dict(
-                    part.split(":", 1) for part in parse_list(self.static.get("listener.security.protocol.map", ""))
-                )
-                if protocols.get(listener.name, listener.name) != PLAINTEXT:
-                    raise ConfigError(f"the listener {text} is not {PLAINTEXT}, which is all this broker has")
-                return listener
-        raise ConfigError(f"none of the listeners {given} is for clients")
+        listener = next(iter(self._client_listeners().values()), None)
+        if listener is None:
+            raise ConfigError(f"none of the listeners {self.static['listeners']} is for clients")
+        protocols = dict(
+            part.split(":", 1) for part in parse_list(self.static.get("listener.security.protocol.map", ""))
+        )
+        if protocols.get(listener.name, listener.name) != PLAINTEXT:
+            raise ConfigError(f"the listener {listener} is not {PLAINTEXT}, which is all this broker has")
+        return listener
+
+    def _controller_listeners(self) -> list[str]:
+        return parse_list(self.static.get("controller.listener.names", ""))
+
+    def _client_listeners(self) -> dict[str, Listener]:
+        """The listeners that are not a controller's, by name."""
+        given = parse_list(self.static.get("listeners", f"{PLAINTEXT}://{LOOPBACK}:9092"))
+        controllers = self._controller_listeners()
+        return {found.name: found for found in map(parse_listener, given) if found.name not in controllers}
 
     def advertised(self, port: int) -> Listener:
         """What clients are told to connect to.

@@ -7,8 +7,9 @@ settings mean together, `effective` finds the value that applies among a resourc
 
 from __future__ import annotations
 
-from refbroker.settings.definitions import Setting, broker_settings, nearest, topic_settings
+from refbroker.settings.definitions import Setting, broker_settings, topic_settings
 from refbroker.settings.effective import ConfigValue, Source, Synonym, broker_values, topic_values
+from refbroker.settings.hints import nearest
 from refbroker.settings.values import Type
 
 __all__ = [

@@ -14,7 +14,6 @@ How a value is checked against type and range is in `values`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from functools import cache
 from typing import NamedTuple
 
@@ -125,15 +124,3 @@ def client_metrics_settings() -> dict[str, Setting]:
     from refbroker.settings.client_metrics_table import CLIENT_METRICS_TABLE
 
     return read_table(CLIENT_METRICS_TABLE)
-
-
-def nearest(name: str, names: Iterable[str], least: float = 0.6) -> str | None:
-    """The name most like a mistyped one, None when there is none like it.
-
-    Parameters:
-        least: how much it must be like it, from 0 to 1.
-    """
-    import difflib
-
-    found = difflib.get_close_matches(name, list(names), n=1, cutoff=least)
-    return found[0] if found else None

@@ -111,6 +111,7 @@ class RefBroker:
                 for text in parse_list(settings["listeners"])
             ]
             config = BrokerConfig({**settings, "listeners": ",".join(texts)})
+        config.check_runnable()
         advertised = config.advertised(self._port)
         self._address = f"[{advertised.host}]" if ":" in advertised.host else advertised.host
         return config

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from pathlib import Path
 
 import pytest
@@ -10,10 +11,11 @@ import pytest
 from kclient.errors import ConfigError, InvalidConfigurationError
 from refbroker.config import BrokerConfig, read_properties
 from refbroker.log import LogConfig
-from refbroker.settings import Source, Type, broker_settings, broker_values, topic_settings, topic_values
+from refbroker.settings import Source, Type, broker_settings, broker_values, nearest, topic_settings, topic_values
 from refbroker.settings.documentation import STORED_ONLY, documentation
 from refbroker.settings.effective import BrokerLayers, topic_texts
 from refbroker.settings.topic_table import BROKER_SYNONYMS
+from refbroker.testing import RefBroker
 
 
 def test_every_default_is_a_value_the_setting_can_have() -> None:
@@ -135,6 +137,39 @@ def test_an_unknown_setting_is_an_error_that_names_the_nearest() -> None:
 
 
 @pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("transactional.id.timeout.ms", "transactional.id.expiration.ms"),
+        ("transaction.timeout.ms", "transaction.max.timeout.ms"),
+        ("offsets.retention.ms", "offsets.retention.minutes"),
+        ("log.segment.size", "log.segment.bytes"),
+        ("max.message.bytes", "message.max.bytes"),
+        ("segment.ms", "log.roll.ms"),
+        ("delete.topics.enable", "delete.topic.enable"),
+        ("default.partitions", "num.partitions"),
+        ("log_dirs", "log.dirs"),
+    ],
+)
+def test_an_unknown_setting_names_the_one_that_is_meant(name: str, meant: str) -> None:
+    with pytest.raises(ConfigError, match=rf"no setting {re.escape(name)}; did you mean {re.escape(meant)}\?$"):
+        BrokerConfig({name: "5"})
+
+
+@pytest.mark.parametrize("name", ["zookeeper.connect", "my.plugin.setting", "super.users", "host.name"])
+def test_a_setting_like_no_other_gets_no_hint(name: str) -> None:
+    with pytest.raises(ConfigError, match=rf"no setting {re.escape(name)}$"):
+        BrokerConfig({name: "5"})
+
+
+def test_every_setting_is_found_by_its_name_with_two_letters_exchanged() -> None:
+    names = broker_settings()
+    for name in names:
+        mistyped = name[:2] + name[3] + name[2] + name[4:]
+        if mistyped not in names and "." not in name[:4]:
+            assert nearest(mistyped, names) == name
+
+
+@pytest.mark.parametrize(
     ("settings", "text"),
     [
         ({"node.id": "1", "broker.id": "2"}, "You must set `node.id` to the same value as `broker.id`"),
@@ -163,9 +198,11 @@ def test_a_node_has_its_number_under_both_names() -> None:
         assert (config.node_id, config.text("node.id"), config.text("broker.id")) == (1, "1", "1")
 
 
-def test_settings_that_are_only_stored_are_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_settings_that_are_only_stored_are_logged_together(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
-        BrokerConfig({"num.network.threads": "2", "num.partitions": "3", "background.threads": "4"})
+        config = BrokerConfig({"num.network.threads": "2", "num.partitions": "3", "background.threads": "4"})
+        assert caplog.records == []
+        config.log_stored()
     assert [record.getMessage() for record in caplog.records] == [
         "stored, but not acted on by this broker yet: background.threads, num.network.threads"
     ]
@@ -192,6 +229,54 @@ def test_the_listener_is_the_first_that_is_not_a_controllers() -> None:
         _ = BrokerConfig({"listeners": "SSL://127.0.0.1:9092"}).listener
     with pytest.raises(ConfigError, match="NAME://host:port"):
         _ = BrokerConfig({"listeners": "127.0.0.1:9092"}).listener
+
+
+@pytest.mark.parametrize(
+    ("settings", "text"),
+    [
+        (
+            {
+                "listeners": "INTERNAL://127.0.0.1:9092,EXTERNAL://127.0.0.1:9093",
+                "listener.security.protocol.map": "INTERNAL:PLAINTEXT,EXTERNAL:PLAINTEXT",
+            },
+            "names 2: INTERNAL, EXTERNAL. Keep one; those named in controller.listener.names do not count.",
+        ),
+        (
+            {"authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer"},
+            "StandardAuthorizer is not implemented: this broker allows every request. Remove the setting, or run",
+        ),
+        (
+            {"advertised.listeners": "PLAINTEXT://a:9092,EXTERNAL://b:9093"},
+            "advertised.listeners names EXTERNAL, which is not among the listeners: PLAINTEXT",
+        ),
+        ({"listeners": "SSL://127.0.0.1:9092"}, "the listener SSL://127.0.0.1:9092 is not PLAINTEXT"),
+    ],
+    ids=["several listeners", "an authorizer", "a strange advertised listener", "no plain listener"],
+)
+def test_settings_that_this_broker_would_not_follow_keep_it_from_running(settings: dict[str, str], text: str) -> None:
+    config = BrokerConfig(settings)
+    with pytest.raises(ConfigError) as caught:
+        config.check_runnable()
+    assert text in caught.value.message
+    with pytest.raises(ConfigError):
+        RefBroker(settings=settings)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"authorizer.class.name": ""},
+        {
+            "controller.listener.names": "CONTROLLER",
+            "listeners": "CONTROLLER://127.0.0.1:9093,PLAINTEXT://127.0.0.1:9092",
+            "advertised.listeners": "CONTROLLER://a:9093,PLAINTEXT://a:9092",
+        },
+    ],
+    ids=["defaults", "no authorizer", "a controller's listener"],
+)
+def test_settings_that_this_broker_follows_let_it_run(settings: dict[str, str]) -> None:
+    BrokerConfig(settings).check_runnable()
 
 
 def test_a_properties_file_gives_settings(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -1,0 +1,84 @@
+"""Which setting is meant by a name that is none: mistyped, of a topic in place of a broker's, or misremembered.
+
+Names are compared word by word, in order and as sets, because most wrong names are made of the words of the right one:
+`transactional.id.timeout.ms` is meant for `transactional.id.expiration.ms`, which has three of its four words, and not
+for `transaction.max.timeout.ms`, which is more like it letter by letter. Where no name is like it word by word, letters
+decide.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable, Sequence
+from functools import cache
+
+from refbroker.settings.topic_table import BROKER_SYNONYMS
+
+_SAME_WORD = 0.7
+"""How much two words must be like each other, from 0 to 1, to be the same one, mistyped."""
+_UNITS = frozenset({"ms", "seconds", "minutes", "hours"})
+"""Words that are easily taken for each other, though not a letter is the same."""
+
+
+def nearest(name: str, names: Iterable[str], least: float = 0.6) -> str | None:
+    """Return the name most like a mistyped one, None when there is none like it.
+
+    Parameters:
+        least: how much it must be like it, from 0 to 1.
+    """
+    words = _words(name)
+    scored = [(_likeness(words, _words(other)), _letters(name, other), other) for other in names]
+    by_words = max(scored, default=None)
+    if by_words is None or by_words[0] >= least:
+        return None if by_words is None else by_words[2]
+    by_letters = max(scored, key=lambda one: one[1])
+    return by_letters[2] if by_letters[1] >= least else None
+
+
+def broker_setting(name: str) -> str | None:
+    """Return the broker's setting that stands in for a topic's, None where there is none."""
+    synonyms = BROKER_SYNONYMS.get(name)
+    return synonyms[0][0] if synonyms else None
+
+
+def _words(name: str) -> tuple[str, ...]:
+    return tuple(re.split(r"[._]", name))
+
+
+def _likeness(one: Sequence[str], other: Sequence[str]) -> float:
+    """Return how much names are like each other, from 0 to 1: half of it by their words in order, half by any order."""
+    return (_in_order(one, other) + _in_any_order(one, other)) / (len(one) + len(other))
+
+
+def _in_order(one: Sequence[str], other: Sequence[str]) -> float:
+    """Return how many words the names have in common in the same order; those that are mistyped count for less."""
+    row = [0.0] * (len(other) + 1)
+    for word in one:
+        before = row
+        row = [0.0]
+        for index, candidate in enumerate(other):
+            row.append(max(row[index], before[index + 1], before[index] + _word_likeness(word, candidate)))
+    return row[-1]
+
+
+def _in_any_order(one: Sequence[str], other: Sequence[str]) -> float:
+    left, common = list(other), 0.0
+    for word in one:
+        best = max(left, key=lambda candidate: _word_likeness(word, candidate), default=None)
+        if best is not None and _word_likeness(word, best):
+            left.remove(best)
+            common += _word_likeness(word, best)
+    return common
+
+
+@cache
+def _word_likeness(one: str, other: str) -> float:
+    if one in _UNITS and other in _UNITS:
+        return 1.0 if one == other else _SAME_WORD
+    likeness = 1.0 if one == other else _letters(one, other)
+    return likeness if likeness >= _SAME_WORD else 0.0
+
+
+def _letters(one: str, other: str) -> float:
+    return difflib.SequenceMatcher(None, one, other).ratio()

@@ -34,6 +34,8 @@ from refbroker.server.server import Server
 
 logger = logging.getLogger(__name__)
 
+SLOW_STOP_SECONDS = 1.0
+"""A stop that takes longer is a warning that says what it waited for."""
 SWEEP_MS = 5_000
 FLUSH_MS = 1_000
 # Which setting says how often a file of offsets is written.
@@ -131,6 +133,10 @@ class Broker:
     async def stop(self) -> None:
         """Stop serving, leave the cluster, and close the logs cleanly; a broker that has `failed` leaves all as it is.
 
+        Besides responses that a client does not read, for which it waits at most a second, it waits for the disk alone:
+        for a worker thread that flushes or compacts, and for the logs, the indexes, the snapshots and the checkpoints
+        that are flushed last. An idle broker flushes about 16 files and directories, one after the other.
+
         Raises:
             KafkaStorageError: a log could not be closed; the next start recovers it.
         """
@@ -138,13 +144,26 @@ class Broker:
         if self.has_failed:
             await self._killed()
             return
+        clock = asyncio.get_running_loop().time
+        began = clock()
         parts.delayed_fetches.close()
         await self.server.close()
+        disconnected = clock()
         await self._stop_work()
+        idle = clock()
         try:
             parts.metadata.append(departure_records(parts.metadata.image, parts.node_id))
         finally:
             parts.logs.close(parts.broker_epoch)
+        ended = clock()
+        logger.log(
+            logging.WARNING if ended - began > SLOW_STOP_SECONDS else logging.INFO,
+            "stopping took %.2f s: %.2f s for responses, %.2f s for work in progress, %.2f s to flush the logs",
+            ended - began,
+            disconnected - began,
+            idle - disconnected,
+            ended - idle,
+        )
 
     async def kill(self) -> None:
         """Let go of everything as a crash would: nothing is flushed or written any more."""

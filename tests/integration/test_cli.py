@@ -48,6 +48,8 @@ def test_a_cluster_in_the_options_goes_before_the_environment(
     file.write_text(f"bootstrap.servers: {bootstrap_servers}\n", encoding="utf-8")
     value = str(file) if source == "--properties" else f"bootstrap.servers={bootstrap_servers}"
     cli("topics", "list", source, value)
+
+
 def test_a_template_that_names_plaintext_works(cli: Cli, tmp_path: Path) -> None:
     template = tmp_path / "client.properties"
     template.write_text("security.protocol=PLAINTEXT\n")

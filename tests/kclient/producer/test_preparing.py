@@ -151,7 +151,7 @@ def test_a_coroutine_function_is_refused_as_a_delivery_callback() -> None:
 
     for callback in (on_delivery, functools.partial(on_delivery)):
         with pytest.raises(TypeError, match=r"^on_delivery must be a plain function, not the coroutine function "):
-            preparation().on_delivery(callback)
+            preparation().on_delivery(callback)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(("returned", "kind"), [(None, "None"), (b"v", "a bytes")], ids=["nothing", "the value"])

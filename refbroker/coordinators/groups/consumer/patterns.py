@@ -1,7 +1,6 @@
 """Regular expressions of topics, which members of consumer groups send to the coordinator (KIP-848).
 
-A pattern has to match the whole name of a topic. One that RE2 cannot run is INVALID_REGULAR_EXPRESSION, and so is any
-where RE2 is not installed (`coordinators.patterns`).
+A pattern has to match the whole name of a topic. One that is not in RE2's syntax is INVALID_REGULAR_EXPRESSION.
 
 A new pattern is compiled in the heartbeat that brings it, and resolved in an operation of its own just after it. The
 topics are stored, and the group's epoch counts up when they are others than before. All patterns of a group are
@@ -148,7 +147,7 @@ def matching(pattern: str, names: Iterable[str]) -> frozenset[str]:
     try:
         compiled = compile_pattern(WHAT, pattern)
     except InvalidRegularExpressionError as error:
-        # It was compiled when it came; google-re2 has gone since, or a broker with another version of it took it.
+        # It was compiled when it came, by Kafka's broker: see `coordinators.regex` for what that accepts besides.
         logger.error("%s Ignoring it.", error)
         return frozenset()
     return frozenset(name for name in names if compiled.fullmatch(name))

@@ -211,7 +211,6 @@ async def test_topics_that_come_grow_and_go_reach_the_members(broker: Broker) ->
 
 
 async def test_a_pattern_is_resolved_by_the_broker(broker: Broker) -> None:
-    pytest.importorskip("re2")
     broker.join_consumer_group("a", subscribed_topic_names=None, subscribed_topic_regex="t|none")
     await broker.pass_time(0)
     told = broker.join_consumer_group("a", subscribed_topic_names=None, subscribed_topic_regex="t|none")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from kclient.errors import (
     CoordinatorLoadInProgressError,
     InvalidRegularExpressionError,
@@ -46,7 +44,6 @@ async def test_transactions_are_listed_by_state_producer_and_time(broker: Transa
 
 
 async def test_transactions_are_listed_by_a_pattern_of_the_whole_id(broker2: TransactionHarness) -> None:
-    pytest.importorskip("re2")
     several(broker2)
     assert listed(broker2, transactional_id_pattern=".*e") == ["done CompleteCommit", "idle Empty"]
     assert listed(broker2, transactional_id_pattern="") == listed(broker2, transactional_id_pattern=None)

@@ -1,0 +1,181 @@
+"""Matches whole texts in linear time: a nondeterministic automaton, made deterministic as far as texts need it.
+
+Each node of an expression becomes instructions. To match, the automaton keeps the set of instructions that may come
+next, and what was read before them as far as assertions ask for it; both together are a state. Where a state leads
+with a character is worked out once and remembered, so that a text costs one look-up for each of its characters.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from refbroker.coordinators.regex.characters import CharSet, is_word
+from refbroker.coordinators.regex.errors import RegexError
+from refbroker.coordinators.regex.syntax import Assertion, Characters, Choice, Node, Repeat, Sequence
+
+SIZE_LIMIT = 5_000
+"""Instructions; an expression that needs more, as by repetitions of repetitions, is refused."""
+REMEMBERED = 200_000
+"""Places in states that are remembered before all are forgotten."""
+
+_START, _LINE_END, _WORD, _OTHER = "start", "line end", "word", "other"
+"""What was read before a place, as far as assertions can tell it apart."""
+
+
+class _Take(NamedTuple):
+    """Read a character of a set."""
+
+    chars: CharSet
+    next: int
+
+
+class _Check(NamedTuple):
+    """Go on if an assertion holds."""
+
+    kind: str
+    next: int
+
+
+class _Fork(NamedTuple):
+    """Go on at each of these."""
+
+    next: tuple[int, ...]
+
+
+_Instruction = _Take | _Check | _Fork
+
+
+class _State:
+    """Where the automaton may be between two characters.
+
+    Attributes:
+        places: the instructions that may come next.
+        before: what was read last, as far as assertions can tell it apart.
+        steps: the state that each character leads to, as far as that is known.
+    """
+
+    __slots__ = ("before", "places", "steps")
+
+    def __init__(self, places: frozenset[int], before: str) -> None:
+        self.places = places
+        self.before = before
+        self.steps: dict[str, _State] = {}
+
+
+class Automaton:
+    """The automaton of one expression.
+
+    Parameters:
+        tree: the expression.
+
+    Raises:
+        RegexError: it is too large.
+    """
+
+    def __init__(self, tree: Node) -> None:
+        self._instructions: list[_Instruction] = []
+        self._end = self._emit(_Fork(()))
+        start = self._compile(tree, self._end)
+        self._start = _State(frozenset({start}), _START)
+        self._checks = any(isinstance(one, _Check) for one in self._instructions)
+        self._states: dict[tuple[frozenset[int], str], _State] = {}
+        self._remembered = 0
+
+    def fullmatch(self, text: str) -> bool:
+        """Return whether the expression matches the whole of a text."""
+        state = self._start
+        for character in text:
+            following = state.steps.get(character)
+            state = self._step(state, character) if following is None else following
+            if not state.places:
+                return False
+        return self._end in self._reached(state, "")
+
+    def _step(self, state: _State, character: str) -> _State:
+        found = set()
+        for place in self._reached(state, character):
+            instruction = self._instructions[place]
+            if isinstance(instruction, _Take) and instruction.chars.contains(character):
+                found.add(instruction.next)
+        if self._remembered >= REMEMBERED:
+            self._remembered = 0
+            self._states.clear()
+            self._start.steps.clear()
+        key = (frozenset(found), _kind(character) if self._checks else _OTHER)
+        following = self._states.get(key)
+        if following is None:
+            following = self._states[key] = _State(*key)
+            self._remembered += len(found)
+        self._remembered += 1
+        state.steps[character] = following
+        return following
+
+    def _reached(self, state: _State, character: str) -> set[int]:
+        """Return the instructions that a state reaches without reading, before a character; an empty one is the end."""
+        waiting, reached = list(state.places), set(state.places)
+        while waiting:
+            instruction = self._instructions[waiting.pop()]
+            if isinstance(instruction, _Fork):
+                following = instruction.next
+            elif isinstance(instruction, _Check) and _holds(instruction.kind, state.before, character):
+                following = (instruction.next,)
+            else:
+                continue
+            for place in following:
+                if place not in reached:
+                    reached.add(place)
+                    waiting.append(place)
+        return reached
+
+    # -- from the tree
+
+    def _emit(self, instruction: _Instruction) -> int:
+        if len(self._instructions) >= SIZE_LIMIT:
+            raise RegexError("the expression is too large")
+        self._instructions.append(instruction)
+        return len(self._instructions) - 1
+
+    def _compile(self, node: Node, following: int) -> int:
+        """Add the instructions of a node that go on at `following`; return where they begin."""
+        if isinstance(node, Characters):
+            return self._emit(_Take(node.chars, following))
+        if isinstance(node, Assertion):
+            return self._emit(_Check(node.kind, following))
+        if isinstance(node, Sequence):
+            for part in reversed(node.nodes):
+                following = self._compile(part, following)
+            return following
+        if isinstance(node, Choice):
+            return self._emit(_Fork(tuple(self._compile(part, following) for part in node.nodes)))
+        return self._compile_repeat(node, following)
+
+    def _compile_repeat(self, node: Repeat, following: int) -> int:
+        if node.maximum is None:
+            loop = self._emit(_Fork(()))
+            self._instructions[loop] = _Fork((self._compile(node.node, loop), following))
+            following = loop
+        else:
+            end = following
+            for _ in range(node.maximum - node.minimum):
+                following = self._emit(_Fork((self._compile(node.node, following), end)))
+        for _ in range(node.minimum):
+            following = self._compile(node.node, following)
+        return following
+
+
+def _kind(character: str) -> str:
+    return _LINE_END if character == "\n" else _WORD if is_word(character) else _OTHER
+
+
+def _holds(kind: str, before: str, character: str) -> bool:
+    """Return whether an assertion holds between what was read and the next character, which is empty at the end."""
+    if kind == "A":
+        return before == _START
+    if kind == "z":
+        return not character
+    if kind == "^":
+        return before in (_START, _LINE_END)
+    if kind == "$":
+        return character in ("", "\n")
+    at_boundary = (before == _WORD) is not (bool(character) and is_word(character))
+    return at_boundary is (kind == "b")

@@ -8,7 +8,7 @@ that were produced; the exit code is 1.
 from __future__ import annotations
 
 import sys
-from functools import partial
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any, BinaryIO
 
@@ -20,11 +20,13 @@ from kclient.cli.failures import CommandError
 from kclient.cli.lines import Line, LineError, json_lines, plain_lines
 from kclient.cli.text import unescaped
 from kclient.config import ProducerConfig
-from kclient.errors import KafkaError, UnknownTopicOrPartitionError
-from kclient.producer import Producer
-from kclient.types import Headers, RecordMetadata
+from kclient.errors import DeliveryError, KafkaError, UnknownTopicOrPartitionError
+from kclient.producer import Producer, RecordFuture
+from kclient.types import Headers
 
 PROGRESS_EVERY = 1000
+CHECK_EVERY = 20_000
+"""How many records may wait before it is checked which of them are delivered."""
 ERRORS_SHOWN = 5
 
 
@@ -77,7 +79,9 @@ def produce(
                     progress.update(task, completed=produced.sent)
         except LineError as error:
             produced.stopped_by = error
-        producer.flush()
+        # Its failures are those of the futures.
+        with suppress(DeliveryError):
+            producer.flush()
     produced.report()
 
 
@@ -95,13 +99,29 @@ class Produced:
         self._topic = topic
         self._failed = 0
         self._errors: list[LineError] = []
+        self._pending: list[tuple[int, RecordFuture]] = []
+        self._check_at = CHECK_EVERY
 
-    def on_delivery(self, line: int, metadata: RecordMetadata | None, error: BaseException | None) -> None:
-        """Note an error; called in the producer's callback thread, of which there is one."""
-        if error is not None:
-            self._failed += 1
-            if self._failed <= ERRORS_SHOWN:
-                self._errors.append(LineError(line, error))
+    def add(self, line: int, future: RecordFuture) -> None:
+        """Count a record that was sent."""
+        self.sent += 1
+        self._pending.append((line, future))
+        if len(self._pending) >= self._check_at:
+            self._check()
+            # Whatever waits long is checked a few times only.
+            self._check_at = max(CHECK_EVERY, 2 * len(self._pending))
+
+    def _check(self) -> None:
+        """Let go of the records that are delivered or failed; a callback for each costs three times as much."""
+        pending = []
+        for line, future in self._pending:
+            if not future.done():
+                pending.append((line, future))
+            elif (error := future.exception()) is not None:
+                self._failed += 1
+                if self._failed <= ERRORS_SHOWN:
+                    self._errors.append(LineError(line, error))
+        self._pending = pending
 
     def report(self) -> None:
         """Print how many records were produced, once all are delivered or failed.
@@ -109,6 +129,7 @@ class Produced:
         Raises:
             CommandError: some were not.
         """
+        self._check()
         count = f"{output.counted(self.sent - self._failed)} produced to {self._topic}"
         if not self._failed and self.stopped_by is None:
             with output.pipe():
@@ -126,21 +147,20 @@ def _send(
     producer: Producer, topic: str, line: Line, headers: Headers, partition: int | None, produced: Produced
 ) -> None:
     try:
-        producer.send(
+        future = producer.send(
             topic,
             line.value,
             key=line.key,
             headers=(*headers, *line.headers),
             partition=partition,
             timestamp=line.timestamp,
-            on_delivery=partial(produced.on_delivery, line.number),
         )
     except (KafkaError, TypeError, ValueError) as error:
         hint = ""
         if isinstance(error, UnknownTopicOrPartitionError) and partition is not None and partition == line.partition:
             hint = " (--ignore-partition lets the partitioner choose)"
         raise LineError(line.number, f"{error}{hint}") from error
-    produced.sent += 1
+    produced.add(line.number, future)
 
 
 def _standard_input() -> BinaryIO:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from kclient.cli.failures import CommandError
@@ -10,13 +12,34 @@ from kclient.cli.produce import ERRORS_SHOWN, Produced
 from kclient.errors import RecordTooLargeError
 
 
+class Future:
+    """The future of a record, as far as it is looked at."""
+
+    def __init__(self, error: BaseException | None = None, *, done: bool = True) -> None:
+        self.is_done = done
+        self.error = error
+        self.looks = 0
+
+    def done(self) -> bool:
+        self.looks += 1
+        return self.is_done
+
+    def exception(self) -> BaseException | None:
+        assert self.is_done
+        return self.error
+
+
+def add(made: Produced, line: int, future: Future) -> None:
+    real: Any = future
+    made.add(line, real)
+
+
 def produced(sent: int, *failed: int, stopped_by: LineError | None = None) -> Produced:
     """An account of so many records, each in the line of its number, of which some failed."""
     made = Produced("orders")
-    made.sent = sent
     made.stopped_by = stopped_by
     for line in range(1, sent + 1):
-        made.on_delivery(line, None, RecordTooLargeError("too much") if line in failed else None)
+        add(made, line, Future(RecordTooLargeError("too much") if line in failed else None))
     return made
 
 
@@ -41,6 +64,27 @@ def test_many_errors_are_counted() -> None:
     *shown, more, count = str(raised.value).splitlines()
     assert (len(shown), more) == (ERRORS_SHOWN, "... and 3 more that were not produced")
     assert count == "92 records produced to orders"
+
+
+def test_a_record_that_waits_long_is_not_forgotten_and_not_checked_often(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("kclient.cli.produce.CHECK_EVERY", 10)
+    made = Produced("orders")
+    slow = [Future(done=False) for _ in range(100)]
+    for line, future in enumerate(slow, 1):
+        add(made, line, future)
+    assert max(future.looks for future in slow) <= 5
+    quick = [Future() for _ in range(1000)]
+    for line, future in enumerate(quick, 101):
+        add(made, line, future)
+    assert sum(future.looks for future in quick) >= 800
+    for future in slow:
+        future.is_done = True
+    slow[41].error = RecordTooLargeError("too much")
+    with pytest.raises(CommandError, match=r"^line 42: .*\n1,099 records produced to orders$"):
+        made.report()
+    assert capsys.readouterr().out == ""
 
 
 def test_a_wrong_line_says_what_was_produced_before_it() -> None:

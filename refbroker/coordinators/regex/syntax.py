@@ -111,8 +111,14 @@ class _Parser:
         after_repeat = False
         while self._at < len(self._text):
             character = self._text[self._at]
-            if character in "*+?{" and (bounds := self._repetition()) is not None:
-                self._repeat(*bounds, after_repeat=after_repeat)
+            if character in "*+?{":
+                bounds = self._repetition()
+                if bounds is not None:
+                    self._repeat(*bounds, after_repeat=after_repeat)
+                else:
+                    self._at += 1
+                    self._literal(ord(character))
+                # Also behind a `{` that stands for itself, re2j takes another operator for a nested one.
                 after_repeat = True
                 continue
             after_repeat = False
@@ -334,7 +340,9 @@ class _Parser:
         if name == "Any":
             return CharSet([(0, LAST)], negated=negated)
         if name not in CATEGORIES:
-            _fail(f"{CLASS_RANGE}: \\p{{{name}}} is none of Unicode's categories, and scripts are not implemented")
+            may_be_script = len(name) > 2 and name.replace("_", "").isalpha()
+            hint = f": {name} is no category, and scripts are not implemented" if may_be_script else ""
+            _fail(CLASS_RANGE + hint)
         return CharSet(categories=[name], folded=self._flags.fold, negated=negated)
 
     def _class(self) -> CharSet:
@@ -361,7 +369,8 @@ class _Parser:
         return CharSet(ranges, others=others, folded=self._flags.fold, negated=negated)
 
     def _class_in_class(self) -> CharSet | None:
-        if self._looking_at("[:") and (end := self._text.find(":]", self._at + 2)) >= 0:
+        # As re2j does, from the colon of `[:` on, so that `[[:]` is none.
+        if self._looking_at("[:") and (end := self._text.find(":]", self._at + 1)) >= 0:
             name = self._text[self._at + 2 : end]
             self._at = end + 2
             plain = name.removeprefix("^")

@@ -135,7 +135,8 @@ class Broker:
 
         Besides responses that a client does not read, for which it waits at most a second, it waits for the disk alone:
         for a worker thread that flushes or compacts, and for the logs, the indexes, the snapshots and the checkpoints
-        that are flushed last. An idle broker flushes about 16 files and directories, one after the other.
+        that are flushed last, one after the other: what was written since the start, and never fewer than 16 files and
+        directories.
 
         Raises:
             KafkaStorageError: a log could not be closed; the next start recovers it.

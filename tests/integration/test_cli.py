@@ -125,6 +125,7 @@ def test_a_reader_that_has_seen_enough_is_an_ordinary_end(cli: Cli, topic: str) 
         assert (consume.stderr.read(), consume.wait(PROCESS)) == (b"", 0)
 
 
+@pytest.mark.not_simulated("sends a signal to a process")
 def test_a_member_of_a_group_that_is_terminated_commits_and_leaves(cli: Cli, admin: Admin, topic: str) -> None:
     group = f"group-of-{topic}"
     cli("topics", "create", topic, "--partitions", "1")

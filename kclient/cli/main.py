@@ -1,7 +1,9 @@
 """The entry point: runs the commands, and turns every end into an exit code.
 
 0 went well, 1 something failed (one line on stderr says what), 2 the command line is wrong,
-130 interrupted, 143 terminated (SIGTERM). Leaves out the commands; they need the `cli` extra, which is checked here.
+130 interrupted, 143 terminated (SIGTERM). The `cli` extra, which the commands need, is checked for here.
+
+Not implemented: the commands (`commands`).
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ REFUSED = {
     "one that is leaving takes nothing new": (State.PREPARE_LEAVING, ConsumerEvent.ASSIGNED),
     "one that is leaving is never too slow": (State.PREPARE_LEAVING, ConsumerEvent.TOO_SLOW),
     "leaving is prepared before it is sent": (State.STABLE, ConsumerEvent.LEAVE),
-    "one that left joins only anew": (State.LEAVING, ConsumerEvent.JOIN),
+    "one that left joins again as a new member": (State.LEAVING, ConsumerEvent.JOIN),
     "one that failed for good does not join again": (State.FATAL, ConsumerEvent.JOIN),
 }
 

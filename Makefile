@@ -18,7 +18,7 @@ SOURCES := pyproject.toml setup.py $(shell find kclient -name '_*.pyx' -o -name 
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-spark examples test test-sim lint format types contracts cycles check bench bench-compare \
+.PHONY: help demo demo-spark examples test test-sim lint format types contracts cycles api check bench bench-compare \
         bench-spark interop nightly spark fuzz soak docs clean
 
 help: ## list the targets
@@ -46,9 +46,10 @@ test-sim: $(VENV)/.dev ## the integration suite on a simulated machine; KCLIENT_
 examples: $(VENV)/.dev ## run every example against a broker of its own
 	@$(PYTEST) examples tests/integration/test_examples.py $(ARGS)
 
-lint: $(VENV)/.dev ## ruff: rules and format
+lint: $(VENV)/.dev ## ruff: rules and format; the language that docs/style.md asks for
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
+	@$(BIN)/python tools/check_language.py
 
 format: $(VENV)/.dev ## ruff: mend what can be mended, and format
 	@$(BIN)/ruff check --fix .
@@ -62,6 +63,9 @@ contracts: $(VENV)/.dev ## import-linter: who may know whom
 
 cycles: $(VENV)/.dev ## fails if files import each other, also under TYPE_CHECKING
 	@$(BIN)/python tools/cycles.py $(ARGS)
+
+api: $(VENV)/.dev ## write docs/api.txt, the public names with their signatures (ARGS=--check compares)
+	@$(BIN)/python tools/api.py $(ARGS)
 
 check: lint types contracts cycles docs test ## all of the above, before a commit
 

@@ -108,7 +108,7 @@ others = st.one_of(
 histories = st.lists(st.one_of(puts, puts, puts, others, passes), min_size=20, max_size=100)
 
 
-class World:
+class ModelledLog:
     """A log on a disk that fails, its model, and what the producers have sent."""
 
     def __init__(self, root: Path) -> None:
@@ -263,9 +263,9 @@ class World:
 
 
 @contextmanager
-def world() -> Iterator[World]:
+def modelled_log() -> Iterator[ModelledLog]:
     with tempfile.TemporaryDirectory() as root:
-        made = World(Path(root))
+        made = ModelledLog(Path(root))
         try:
             yield made
         finally:
@@ -274,7 +274,7 @@ def world() -> Iterator[World]:
 
 @given(histories)
 def test_a_log_holds_what_the_model_does_whatever_happens(history: list[NamedTuple]) -> None:
-    with world() as made:
+    with modelled_log() as made:
         for action in history:
             if isinstance(action, Put):
                 made.put(action)

@@ -83,7 +83,7 @@ class Connection:
         self.busy_until = 0.0
 
 
-class World:
+class ProducerSimulation:
     """The brokers, the connections, the clock."""
 
     def __init__(self, seed: int, implementation: Any) -> None:
@@ -251,16 +251,16 @@ class World:
 @pytest.mark.parametrize("implementation", implementations(), ids=lambda module: module.__name__.rpartition(".")[2])
 @pytest.mark.parametrize("seed", range(25))
 def test_every_acknowledged_record_is_in_the_log_once_and_in_order(seed: int, implementation: Any) -> None:
-    world = World(seed, implementation)
-    world.run()
-    world.check()
-    delivered = sum(future.exception(0) is None for sent in world.sent.values() for _, future in sent)
+    simulation = ProducerSimulation(seed, implementation)
+    simulation.run()
+    simulation.check()
+    delivered = sum(future.exception(0) is None for sent in simulation.sent.values() for _, future in sent)
     assert delivered > 20
 
 
 def test_without_trouble_everything_is_delivered() -> None:
     for seed in range(30):
-        world = World(seed, implementations()[0])
-        if not world.trouble:
-            world.run()
-            assert all(future.exception(0) is None for sent in world.sent.values() for _, future in sent)
+        simulation = ProducerSimulation(seed, implementations()[0])
+        if not simulation.trouble:
+            simulation.run()
+            assert all(future.exception(0) is None for sent in simulation.sent.values() for _, future in sent)

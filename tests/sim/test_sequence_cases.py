@@ -30,7 +30,7 @@ DAY_MS = 24 * 60 * 60 * 1000
 VALUES = [b"a", b"b", b"c", b"d", b"e"]
 
 
-class Case:
+class SequenceScenario:
     """A producer, and what it does in the same way whether it is transactional or not."""
 
     def __init__(self, script: Script, producer: SimulatedProducer) -> None:
@@ -74,7 +74,7 @@ class Case:
 
 
 @pytest_asyncio.fixture(params=["idempotent", "version 1", "version 2"])
-async def case(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Case]:
+async def scenario(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[SequenceScenario]:
     version = 1 if request.param == "version 1" else 2
     script = Script(tmp_path / "data", version=version)
     # One record per batch, even where records wait until the broker has accepted the first batch of the partition.
@@ -85,75 +85,81 @@ async def case(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[
         "request_timeout_ms": 1_000,
     }
     if request.param == "idempotent":
-        yield Case(script, await script.producer(**options))
+        yield SequenceScenario(script, await script.producer(**options))
     else:
-        yield Case(script, await script.transactional(**options))
+        yield SequenceScenario(script, await script.transactional(**options))
     script.close()
 
 
 @pytest.mark.parametrize("carried_out", [True, False], ids=["stored", "not stored"])
 @pytest.mark.parametrize("lost", VALUES, ids=bytes.decode)
-async def test_a_batch_whose_answer_is_lost_is_written_once(case: Case, lost: bytes, carried_out: bool) -> None:
-    case.script.lose_value(lost, carried_out=carried_out)
-    offsets = await case.write(*VALUES)
-    assert not case.script.losses
-    assert case.script.stored() == VALUES
+async def test_a_batch_whose_answer_is_lost_is_written_once(
+    scenario: SequenceScenario, lost: bytes, carried_out: bool
+) -> None:
+    scenario.script.lose_value(lost, carried_out=carried_out)
+    offsets = await scenario.write(*VALUES)
+    assert not scenario.script.losses
+    assert scenario.script.stored() == VALUES
     assert offsets == list(range(len(VALUES)))
-    assert case.script.committed() == VALUES
+    assert scenario.script.committed() == VALUES
 
 
 @pytest.mark.parametrize("times", [1, 3], ids=["once", "three times"])
 @pytest.mark.parametrize("error", [NotLeaderOrFollowerError, UnknownTopicOrPartitionError])
 async def test_a_partition_that_refuses_its_first_batch_keeps_the_order(
-    case: Case, error: type[BrokerError], times: int
+    scenario: SequenceScenario, error: type[BrokerError], times: int
 ) -> None:
     """A leader may refuse requests while its topic is being created; it accepts any first sequence of a producer id."""
     for _ in range(times):
-        case.script.refuse_value(b"a", error.code)
-    offsets = await case.write(*VALUES)
-    assert not case.script.refusals
-    assert case.script.stored() == VALUES
+        scenario.script.refuse_value(b"a", error.code)
+    offsets = await scenario.write(*VALUES)
+    assert not scenario.script.refusals
+    assert scenario.script.stored() == VALUES
     assert offsets == list(range(len(VALUES)))
-    assert case.script.committed() == VALUES
+    assert scenario.script.committed() == VALUES
 
 
-async def test_a_topic_that_is_created_again_keeps_the_order(case: Case) -> None:
-    script = case.script
-    await case.write(b"x", b"y")
+async def test_a_topic_that_is_created_again_keeps_the_order(scenario: SequenceScenario) -> None:
+    script = scenario.script
+    await scenario.write(b"x", b"y")
     topic_id = script.create_again()
-    metadata = case.producer.engine.metadata
+    metadata = scenario.producer.engine.metadata
     metadata.request_update()
-    case.producer.engine.wakeup()
+    scenario.producer.engine.wakeup()
     await script.pass_time(LONG, until=lambda: metadata.cluster.topic_id(DATA) == topic_id)
     script.refuse_value(b"a", NotLeaderOrFollowerError.code)
-    await case.write(*VALUES)
+    await scenario.write(*VALUES)
     assert not script.refusals
     assert script.stored() == VALUES
 
 
-async def test_batches_are_written_once_though_each_answer_is_lost_and_the_broker_is_killed(case: Case) -> None:
+async def test_batches_are_written_once_though_each_answer_is_lost_and_the_broker_is_killed(
+    scenario: SequenceScenario,
+) -> None:
     for value in VALUES:
-        case.script.lose_value(value, carried_out=True)
-    case.begin()
-    futures = await case.send(*VALUES)
-    await case.script.broker.restarted(clean=False)
-    assert await case.script.settled(*futures) == [None] * len(VALUES)
-    await case.end()
-    assert case.script.stored() == VALUES
+        scenario.script.lose_value(value, carried_out=True)
+    scenario.begin()
+    futures = await scenario.send(*VALUES)
+    await scenario.script.broker.restarted(clean=False)
+    assert await scenario.script.settled(*futures) == [None] * len(VALUES)
+    await scenario.end()
+    assert scenario.script.stored() == VALUES
 
 
 @pytest.mark.parametrize("carried_out", [True, False], ids=["stored", "not stored"])
 @pytest.mark.parametrize("new_leader", [False, True], ids=["same leader", "new leader epoch"])
-async def test_a_batch_in_the_middle_of_five_expires(case: Case, carried_out: bool, new_leader: bool) -> None:
+async def test_a_batch_in_the_middle_of_five_expires(
+    scenario: SequenceScenario, carried_out: bool, new_leader: bool
+) -> None:
     """What comes behind it goes on, or with a transaction is aborted; and so does what comes afterwards."""
-    script = case.script
+    script = scenario.script
     # The first time it may be stored; from then on nothing gets through until it has expired.
     script.lose_value(b"c", carried_out=carried_out)
     for _ in range(100):
         script.lose_value(b"c")
-    case.begin()
+    scenario.begin()
     # Later batches have later deadlines.
-    futures = await case.send(*VALUES, apart=0.3)
+    futures = await scenario.send(*VALUES, apart=0.3)
     await script.pass_time(10.0, until=futures[2].done)
     script.losses.clear()
     if new_leader:
@@ -162,69 +168,69 @@ async def test_a_batch_in_the_middle_of_five_expires(case: Case, carried_out: bo
     errors = await script.settled(*futures)
     assert [error is None for error in errors[:3]] == [True, True, False]
     assert isinstance(errors[2], KafkaTimeoutError)
-    if case.is_transactional:
+    if scenario.is_transactional:
         assert None not in errors[3:]
         with pytest.raises(KafkaError) as raised:
-            await case.end()
+            await scenario.end()
         assert raised.value.abortable
-        await case.abort()
+        await scenario.abort()
         assert script.committed() == []
     else:
         assert errors[3:] == [None, None]
         assert script.stored() == [value for value in VALUES if carried_out or value != b"c"]
     before = script.stored()
-    await case.write(b"f", b"g")
+    await scenario.write(b"f", b"g")
     assert script.stored() == [*before, b"f", b"g"]
     assert script.committed()[-2:] == [b"f", b"g"]
     assert not script.broker.unstable()
 
 
-async def test_a_new_leader_epoch_changes_nothing(case: Case) -> None:
-    case.begin()
-    futures = await case.send(b"a", b"b")
-    case.script.lose_value(b"c", carried_out=True)
-    futures += await case.send(b"c")
-    elect(case.script.broker.broker, DATA, 0)
-    futures += await case.send(b"d", b"e")
-    assert await case.script.settled(*futures) == [None] * 5
-    await case.end()
-    assert case.script.stored() == VALUES
+async def test_a_new_leader_epoch_changes_nothing(scenario: SequenceScenario) -> None:
+    scenario.begin()
+    futures = await scenario.send(b"a", b"b")
+    scenario.script.lose_value(b"c", carried_out=True)
+    futures += await scenario.send(b"c")
+    elect(scenario.script.broker.broker, DATA, 0)
+    futures += await scenario.send(b"d", b"e")
+    assert await scenario.script.settled(*futures) == [None] * 5
+    await scenario.end()
+    assert scenario.script.stored() == VALUES
 
 
-async def test_a_producer_that_the_log_has_forgotten_goes_on(case: Case) -> None:
-    broker = case.script.broker
-    await case.write(b"a", b"b")
+async def test_a_producer_that_the_log_has_forgotten_goes_on(scenario: SequenceScenario) -> None:
+    broker = scenario.script.broker
+    await scenario.write(b"a", b"b")
     broker.clock.step(DAY_MS)
     broker.broker.logs.remove_expired_producers(broker.clock())
     assert broker.log(DATA).number_of_producers == 0
-    case.script.lose_value(b"d", carried_out=True)
-    await case.write(b"c", b"d", b"e")
-    assert case.script.stored() == VALUES
+    scenario.script.lose_value(b"d", carried_out=True)
+    await scenario.write(b"c", b"d", b"e")
+    assert scenario.script.stored() == VALUES
 
 
 @pytest.mark.parametrize("restarts", [False, True], ids=["still known", "after a kill"])
-async def test_a_producer_whose_records_were_deleted_goes_on(case: Case, restarts: bool) -> None:
-    broker = case.script.broker
-    await case.write(b"a", b"b")
+async def test_a_producer_whose_records_were_deleted_goes_on(scenario: SequenceScenario, restarts: bool) -> None:
+    broker = scenario.script.broker
+    await scenario.write(b"a", b"b")
     log = broker.log(DATA)
     log.roll()
     log.delete_records(log.high_watermark)
     log.delete_segments(list(log.segments)[:-1], "they lie before the log start")
     if restarts:
         await broker.restarted(clean=False)
-    case.script.lose_value(b"d", carried_out=True)
-    offsets = await case.write(b"c", b"d", b"e")
-    assert case.script.stored() == [b"c", b"d", b"e"]
+    scenario.script.lose_value(b"d", carried_out=True)
+    offsets = await scenario.write(b"c", b"d", b"e")
+    assert scenario.script.stored() == [b"c", b"d", b"e"]
     assert offsets == list(range(broker.log(DATA).log_start_offset, offsets[-1] + 1))
 
 
-async def test_records_deleted_in_the_midst_of_a_transaction_do_not_hold_its_end(case: Case) -> None:
-    broker = case.script.broker
-    case.begin()
-    assert await case.script.settled(*await case.send(b"a", b"b")) == [None, None]
+async def test_records_deleted_in_the_midst_of_a_transaction_do_not_hold_its_end(scenario: SequenceScenario) -> None:
+    broker = scenario.script.broker
+    scenario.begin()
+    assert await scenario.script.settled(*await scenario.send(b"a", b"b")) == [None, None]
     log = broker.log(DATA)
     log.delete_records(min(log.high_watermark, 1))
-    assert await case.script.settled(*await case.send(b"c")) == [None]
-    await case.end()
+    assert await scenario.script.settled(*await scenario.send(b"c")) == [None]
+    await scenario.end()
     assert not broker.unstable()
-    assert case.script.committed() == [b"b", b"c"]
+    assert scenario.script.committed() == [b"b", b"c"]

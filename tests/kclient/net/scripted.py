@@ -132,7 +132,7 @@ class ScriptedTransport:
         self.closed = True
 
 
-class Rig:
+class ScriptedEngine:
     """An engine without a thread on a scripted network."""
 
     def __init__(self, config: ClientConfig | None = None, **options: Any) -> None:

@@ -24,7 +24,7 @@ from kclient.protocol.messages.join_group import JoinGroupRequest
 from kclient.protocol.messages.metadata import MetadataRequest
 from kclient.protocol.messages.produce import ProduceRequest
 from kclient.protocol.messages.sync_group import SyncGroupRequest
-from tests.kclient.net.scripted import ALL_APIS, Rig, cluster
+from tests.kclient.net.scripted import ALL_APIS, ScriptedEngine, cluster
 
 BOOT = -2
 
@@ -51,7 +51,7 @@ def test_bootstrap_servers_are_host_and_port(text: str | list[str], expected: li
 )
 def test_malformed_bootstrap_servers_are_refused_when_the_client_is_made(text: str) -> None:
     with pytest.raises(ConfigError) as caught:
-        Rig(AdminConfig(bootstrap_servers=text))
+        ScriptedEngine(AdminConfig(bootstrap_servers=text))
     assert "bootstrap" in str(caught.value)
 
 
@@ -61,56 +61,56 @@ def test_every_state_that_is_entered_is_in_the_tables() -> None:
 
 
 def test_api_versions_is_asked_first_and_requests_wait_for_it() -> None:
-    rig = Rig()
-    rig.settle()
-    channel = rig.channel
+    scripted = ScriptedEngine()
+    scripted.settle()
+    channel = scripted.channel
     channel.accept()
-    rig.settle()
+    scripted.settle()
     assert channel.names() == ["ApiVersionsRequest"]
     header, message = channel.unanswered[0]
     assert (header.request_api_version, header.client_id) == (4, "kclient")
     assert message.client_software_name == "kclient"  # type: ignore[attr-defined]
     channel.answer_versions()
-    rig.settle()
+    scripted.settle()
     assert channel.names() == ["MetadataRequest"]
 
 
 @pytest.mark.parametrize("own_range", [(0, 3), (0, 2), None])
 def test_a_broker_that_does_not_know_the_version_is_asked_with_its_own(own_range: tuple[int, int] | None) -> None:
-    rig = Rig()
-    rig.settle()
-    channel = rig.channel
+    scripted = ScriptedEngine()
+    scripted.settle()
+    channel = scripted.channel
     channel.accept()
-    rig.settle()
+    scripted.settle()
     keys = []
     if own_range:
         keys = [ApiVersionsResponse.ApiVersion(api_key=18, min_version=own_range[0], max_version=own_range[1])]
     channel.answer(ApiVersionsResponse(error_code=35, api_keys=keys), version=0)
-    rig.settle()
+    scripted.settle()
     header, _ = channel.unanswered[0]
     assert header.request_api_version == (own_range[1] if own_range else 0)
     channel.answer_versions()
-    rig.settle()
+    scripted.settle()
     assert channel.names() == ["MetadataRequest"]
-    assert rig.nodes.api_version(BOOT, MetadataRequest) == 13
+    assert scripted.nodes.api_version(BOOT, MetadataRequest) == 13
 
 
 def test_an_error_35_without_a_body_falls_back_to_version_0() -> None:
-    rig = Rig()
-    rig.settle()
-    channel = rig.channel
+    scripted = ScriptedEngine()
+    scripted.settle()
+    channel = scripted.channel
     channel.accept()
-    rig.settle()
+    scripted.settle()
     header, _ = channel.unanswered.pop(0)
     channel.event(2 - 1, header.correlation_id.to_bytes(4, "big") + b"\x00\x23")
-    rig.settle()
+    scripted.settle()
     assert channel.unanswered[0][0].request_api_version == 0
 
 
 def test_the_version_of_a_request_is_the_newest_that_both_know() -> None:
-    rig = Rig()
-    rig.settle()
-    channel = rig.connect(ALL_APIS | {3: (0, 9)})
+    scripted = ScriptedEngine()
+    scripted.settle()
+    channel = scripted.connect(ALL_APIS | {3: (0, 9)})
     assert channel.unanswered[0][0].request_api_version == 9
 
 
@@ -120,29 +120,32 @@ def test_the_version_of_a_request_is_the_newest_that_both_know() -> None:
 def test_a_broker_that_ends_where_groups_were_only_encoded_anew_is_asked_with_the_version_before(
     last_join: int, last_sync: int, used: tuple[int, int]
 ) -> None:
-    rig = Rig()
-    rig.settle()
-    rig.connect(ALL_APIS | {11: (0, last_join), 14: (0, last_sync)})
-    assert (rig.nodes.api_version(BOOT, JoinGroupRequest), rig.nodes.api_version(BOOT, SyncGroupRequest)) == used
+    scripted = ScriptedEngine()
+    scripted.settle()
+    scripted.connect(ALL_APIS | {11: (0, last_join), 14: (0, last_sync)})
+    assert (
+        scripted.nodes.api_version(BOOT, JoinGroupRequest),
+        scripted.nodes.api_version(BOOT, SyncGroupRequest),
+    ) == used
 
 
 def test_a_request_the_broker_is_too_old_for_names_api_ranges_and_broker() -> None:
-    rig = Rig()
-    rig.settle()
-    rig.connect(ALL_APIS | {0: (0, 2)})
-    rig.send(BOOT, ProduceRequest, minimum_version=9)
-    (error,) = rig.results
+    scripted = ScriptedEngine()
+    scripted.settle()
+    scripted.connect(ALL_APIS | {0: (0, 2)})
+    scripted.send(BOOT, ProduceRequest, minimum_version=9)
+    (error,) = scripted.results
     assert isinstance(error, UnsupportedVersionError)
     for part in ("versions 0 to 2", "9 to 13", "boot:9092", "Produce"):
         assert part in str(error)
 
 
 def test_a_request_the_broker_does_not_have_is_an_error_too() -> None:
-    rig = Rig()
-    rig.settle()
-    rig.connect({3: (0, 13)})
-    rig.send(BOOT, ProduceRequest)
-    (error,) = rig.results
+    scripted = ScriptedEngine()
+    scripted.settle()
+    scripted.connect({3: (0, 13)})
+    scripted.send(BOOT, ProduceRequest)
+    (error,) = scripted.results
     assert isinstance(error, UnsupportedVersionError)
     assert "does not have the API Produce" in str(error)
 
@@ -156,97 +159,99 @@ def test_a_request_the_broker_does_not_have_is_an_error_too() -> None:
     ],
 )
 def test_a_stranger_is_named_for_what_it_is(head: bytes, words: str) -> None:
-    rig = Rig()
-    future = rig.engine.call(-1, MetadataRequest, lambda version: MetadataRequest())
-    rig.settle()
-    rig.channel.accept()
-    rig.settle()
-    rig.channel.nonsense(head)
-    rig.settle()
+    scripted = ScriptedEngine()
+    future = scripted.engine.call(-1, MetadataRequest, lambda version: MetadataRequest())
+    scripted.settle()
+    scripted.channel.accept()
+    scripted.settle()
+    scripted.channel.nonsense(head)
+    scripted.settle()
     error = future.exception(timeout=0)
     assert isinstance(error, NotKafkaError)
     assert words in str(error)
     assert "boot:9092" in str(error)
-    assert isinstance(rig.metadata.fatal_error, NotKafkaError)
+    assert isinstance(scripted.metadata.fatal_error, NotKafkaError)
 
 
 def test_one_stranger_among_the_bootstrap_servers_hides_nobody() -> None:
-    rig = Rig(AdminConfig(bootstrap_servers="a:1,b:2"))
-    rig.settle()
-    rig.channel.accept()
-    rig.settle()
-    rig.channel.nonsense(b"HTTP/1.1 200 OK")
-    rig.settle()
-    rig.connect().answer(cluster())
-    rig.settle()
-    assert rig.metadata.fatal_error is None
-    assert rig.metadata.cluster.brokers.keys() == {0}
+    scripted = ScriptedEngine(AdminConfig(bootstrap_servers="a:1,b:2"))
+    scripted.settle()
+    scripted.channel.accept()
+    scripted.settle()
+    scripted.channel.nonsense(b"HTTP/1.1 200 OK")
+    scripted.settle()
+    scripted.connect().answer(cluster())
+    scripted.settle()
+    assert scripted.metadata.fatal_error is None
+    assert scripted.metadata.cluster.brokers.keys() == {0}
 
 
 def test_a_peer_that_closes_during_set_up_may_want_tls() -> None:
-    rig = Rig()
-    rig.settle()
-    rig.channel.accept()
-    rig.settle()
-    rig.channel.hang_up()
-    rig.settle()
-    error = rig.nodes.connection_error(BOOT)
+    scripted = ScriptedEngine()
+    scripted.settle()
+    scripted.channel.accept()
+    scripted.settle()
+    scripted.channel.hang_up()
+    scripted.settle()
+    error = scripted.nodes.connection_error(BOOT)
     assert isinstance(error, BrokerConnectionError)
     assert "TLS" in str(error)
-    assert rig.channel.closed
+    assert scripted.channel.closed
 
 
 def test_garbage_in_the_answer_to_api_versions_is_no_kafka() -> None:
-    rig = Rig()
-    rig.settle()
-    rig.channel.accept()
-    rig.settle()
-    rig.channel.event(1, b"\x00\x00\x00\x00\x00\x00\xff\xff\xff\xff")
-    rig.settle()
-    assert isinstance(rig.nodes.connection_error(BOOT), NotKafkaError)
+    scripted = ScriptedEngine()
+    scripted.settle()
+    scripted.channel.accept()
+    scripted.settle()
+    scripted.channel.event(1, b"\x00\x00\x00\x00\x00\x00\xff\xff\xff\xff")
+    scripted.settle()
+    assert isinstance(scripted.nodes.connection_error(BOOT), NotKafkaError)
 
 
 def test_all_addresses_of_a_name_are_tried_before_the_wait() -> None:
-    rig = Rig()
-    rig.network.names["boot"] = ["::1", "127.0.0.1"]
-    rig.settle()
-    assert rig.channel.address.sockaddr[0] == "::1"
-    rig.channel.refuse()
-    rig.settle()
-    assert rig.channel.address.sockaddr[0] == "127.0.0.1"
-    rig.connect()
-    assert rig.nodes.ready(BOOT, rig.clock())
+    scripted = ScriptedEngine()
+    scripted.network.names["boot"] = ["::1", "127.0.0.1"]
+    scripted.settle()
+    assert scripted.channel.address.sockaddr[0] == "::1"
+    scripted.channel.refuse()
+    scripted.settle()
+    assert scripted.channel.address.sockaddr[0] == "127.0.0.1"
+    scripted.connect()
+    assert scripted.nodes.ready(BOOT, scripted.clock())
 
 
 def test_a_name_that_does_not_resolve_is_an_error_that_says_so() -> None:
-    rig = Rig()
-    rig.network.names["boot"] = []
-    rig.settle()
-    assert "Name or service not known" in str(rig.nodes.connection_error(BOOT))
-    assert not rig.network.channels
+    scripted = ScriptedEngine()
+    scripted.network.names["boot"] = []
+    scripted.settle()
+    assert "Name or service not known" in str(scripted.nodes.connection_error(BOOT))
+    assert not scripted.network.channels
 
 
 def test_a_refusal_by_the_own_system_counts_like_the_peers() -> None:
-    rig = Rig()
-    rig.network.refuse_at_once = True
-    rig.settle()
-    assert "Network is unreachable" in str(rig.nodes.connection_error(BOOT))
-    assert rig.nodes.retry_at(BOOT) > rig.clock()
+    scripted = ScriptedEngine()
+    scripted.network.refuse_at_once = True
+    scripted.settle()
+    assert "Network is unreachable" in str(scripted.nodes.connection_error(BOOT))
+    assert scripted.nodes.retry_at(BOOT) > scripted.clock()
 
 
 def test_the_wait_between_attempts_doubles_up_to_its_maximum() -> None:
-    rig = Rig(ClientConfig(bootstrap_servers="boot:1", reconnect_backoff_ms=100, reconnect_backoff_max_ms=1000))
+    scripted = ScriptedEngine(
+        ClientConfig(bootstrap_servers="boot:1", reconnect_backoff_ms=100, reconnect_backoff_max_ms=1000)
+    )
     waits = []
-    rig.settle()
+    scripted.settle()
     for _ in range(8):
-        rig.channel.refuse()
-        rig.settle()
-        attempts = len(rig.network.channels)
-        wait = rig.nodes.retry_at(BOOT) - rig.clock()
-        rig.advance(wait * 0.99)
-        assert len(rig.network.channels) == attempts
-        rig.advance(wait * 0.02)
-        assert len(rig.network.channels) == attempts + 1
+        scripted.channel.refuse()
+        scripted.settle()
+        attempts = len(scripted.network.channels)
+        wait = scripted.nodes.retry_at(BOOT) - scripted.clock()
+        scripted.advance(wait * 0.99)
+        assert len(scripted.network.channels) == attempts
+        scripted.advance(wait * 0.02)
+        assert len(scripted.network.channels) == attempts + 1
         waits.append(wait)
     for wait, plain in zip(waits, [0.1, 0.2, 0.4, 0.8, 1.0, 1.0, 1.0, 1.0], strict=True):
         assert plain * 0.8 <= wait <= min(1.0, plain * 1.2)
@@ -261,15 +266,15 @@ def lines(caplog: pytest.LogCaptureFixture) -> list[tuple[str, str]]:
 
 def test_a_connection_that_comes_up_is_logged_as_loudly_as_its_failures(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG, "kclient.net.link")
-    rig = Rig(client_id="billing")
-    rig.settle()
-    rig.channel.refuse()
-    rig.settle()
-    rig.advance(1.0)
-    rig.channel.refuse()
-    rig.settle()
-    rig.advance(1.0)
-    rig.connect()
+    scripted = ScriptedEngine(client_id="billing")
+    scripted.settle()
+    scripted.channel.refuse()
+    scripted.settle()
+    scripted.advance(1.0)
+    scripted.channel.refuse()
+    scripted.settle()
+    scripted.advance(1.0)
+    scripted.connect()
     failure, recovery = lines(caplog)
     assert failure[0] == "WARNING"
     assert failure[1].startswith("producer 'billing': could not connect to boot:9092: Connection refused")
@@ -279,17 +284,17 @@ def test_a_connection_that_comes_up_is_logged_as_loudly_as_its_failures(caplog: 
 def test_a_lost_connection_that_comes_up_at_once_is_logged_as_loudly_as_the_loss(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    rig = Rig(client_id="billing")
-    rig.settle()
-    channel = rig.connect()
+    scripted = ScriptedEngine(client_id="billing")
+    scripted.settle()
+    channel = scripted.connect()
     caplog.set_level(logging.DEBUG, "kclient.net.link")
     for _ in range(6):  # more than may be under way, so that one waits for the connection
-        rig.send(BOOT)
+        scripted.send(BOOT)
     channel.hang_up()
-    rig.settle()
-    rig.advance(1.0)
-    rig.send(BOOT)
-    rig.connect()
+    scripted.settle()
+    scripted.advance(1.0)
+    scripted.send(BOOT)
+    scripted.connect()
     loss, recovery = lines(caplog)
     assert (loss[0], recovery[0]) == ("INFO", "INFO")
     assert loss[1].startswith("producer 'billing': ")
@@ -298,96 +303,96 @@ def test_a_lost_connection_that_comes_up_at_once_is_logged_as_loudly_as_the_loss
 
 def test_a_first_connection_is_not_worth_a_line(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG, "kclient.net.link")
-    rig = Rig()
-    rig.settle()
-    rig.connect()
+    scripted = ScriptedEngine()
+    scripted.settle()
+    scripted.connect()
     assert lines(caplog) == []
 
 
 def test_a_connection_that_comes_up_ends_the_row_of_failures() -> None:
-    rig = Rig()
-    rig.settle()
+    scripted = ScriptedEngine()
+    scripted.settle()
     for _ in range(3):
-        rig.channel.refuse()
-        rig.settle()
-        rig.advance(2.0)
-    channel = rig.connect()
+        scripted.channel.refuse()
+        scripted.settle()
+        scripted.advance(2.0)
+    channel = scripted.connect()
     channel.hang_up()
-    rig.settle()
-    assert rig.nodes.retry_at(BOOT) - rig.clock() <= 0.05 * 1.2
+    scripted.settle()
+    assert scripted.nodes.retry_at(BOOT) - scripted.clock() <= 0.05 * 1.2
 
 
 @pytest.mark.parametrize("accepts", [False, True])
 def test_a_set_up_that_takes_too_long_fails_and_the_next_one_gets_longer(accepts: bool) -> None:
-    rig = Rig()
-    rig.settle()
+    scripted = ScriptedEngine()
+    scripted.settle()
     taken = []
     for _ in range(3):
-        started = rig.clock()
+        started = scripted.clock()
         if accepts:
-            rig.channel.accept()
-            rig.settle()
-        while not rig.channel.closed:
-            rig.advance(0.1)
-            assert rig.clock() < started + 40
-        taken.append(rig.clock() - started)
-        error = rig.nodes.connection_error(BOOT)
+            scripted.channel.accept()
+            scripted.settle()
+        while not scripted.channel.closed:
+            scripted.advance(0.1)
+            assert scripted.clock() < started + 40
+        taken.append(scripted.clock() - started)
+        error = scripted.nodes.connection_error(BOOT)
         assert isinstance(error, BrokerConnectionError)
         assert ("no answer" if accepts else "no connection") in str(error)
-        while rig.channel.closed:
-            rig.advance(0.1)
+        while scripted.channel.closed:
+            scripted.advance(0.1)
     assert 8 <= taken[0] <= 12.2
     assert 16 <= taken[1] <= 24.2
     assert 24 <= taken[2] <= 30.2
 
 
 def test_a_stuck_name_lookup_fails_by_the_set_up_timeout_and_its_late_result_is_ignored() -> None:
-    rig = Rig()
-    rig.network.stuck_lookups = True
-    rig.settle()
-    rig.advance(12.1)
-    assert "not resolved in time" in str(rig.nodes.connection_error(BOOT))
-    _, _, handler = rig.network.lookups[0]
-    rig.network.events.append((handler, 4, [("late",)]))
-    rig.settle()
-    assert not rig.network.channels
+    scripted = ScriptedEngine()
+    scripted.network.stuck_lookups = True
+    scripted.settle()
+    scripted.advance(12.1)
+    assert "not resolved in time" in str(scripted.nodes.connection_error(BOOT))
+    _, _, handler = scripted.network.lookups[0]
+    scripted.network.events.append((handler, 4, [("late",)]))
+    scripted.settle()
+    assert not scripted.network.channels
 
 
 def test_a_silent_bootstrap_server_does_not_keep_the_client_from_the_next_one() -> None:
-    rig = Rig(AdminConfig(bootstrap_servers="a:1,b:2"))
-    rig.settle()
-    first = rig.channel
-    rig.advance(1.1)
-    assert rig.channel is not first
-    rig.connect().answer(cluster())
-    rig.settle()
-    assert rig.metadata.cluster.brokers
+    scripted = ScriptedEngine(AdminConfig(bootstrap_servers="a:1,b:2"))
+    scripted.settle()
+    first = scripted.channel
+    scripted.advance(1.1)
+    assert scripted.channel is not first
+    scripted.connect().answer(cluster())
+    scripted.settle()
+    assert scripted.metadata.cluster.brokers
 
 
 def test_a_request_for_any_broker_times_out_with_the_reason() -> None:
-    rig = Rig()
-    rig.send(-1, timeout=5.0)
-    rig.channel.refuse(errno.EHOSTUNREACH)
-    rig.settle()
-    while not rig.results:
-        rig.advance(1.0)
-        if not rig.channel.closed:
-            rig.channel.refuse(errno.EHOSTUNREACH)
-            rig.settle()
-    (error,) = rig.results
+    scripted = ScriptedEngine()
+    scripted.send(-1, timeout=5.0)
+    scripted.channel.refuse(errno.EHOSTUNREACH)
+    scripted.settle()
+    while not scripted.results:
+        scripted.advance(1.0)
+        if not scripted.channel.closed:
+            scripted.channel.refuse(errno.EHOSTUNREACH)
+            scripted.settle()
+    (error,) = scripted.results
     assert isinstance(error, KafkaTimeoutError)
     assert "No route to host" in str(error)
-    assert "No route to host" in str(rig.metadata.last_error)
+    assert "No route to host" in str(scripted.metadata.last_error)
 
 
 def test_a_peer_that_stays_silent_is_named_before_its_time_is_over() -> None:
-    rig = Rig()
-    rig.send(-1, timeout=3.0)
-    rig.channel.accept()
-    rig.settle()
-    assert rig.metadata.last_error is None
-    rig.advance(3.1)
-    (error,) = rig.results
+    scripted = ScriptedEngine()
+    scripted.send(-1, timeout=3.0)
+    scripted.channel.accept()
+    scripted.settle()
+    assert scripted.metadata.last_error is None
+    scripted.advance(3.1)
+    (error,) = scripted.results
     assert isinstance(error, KafkaTimeoutError)
     assert "connected, but got no answer" in str(error)
-    assert "boot:9092" in str(rig.metadata.last_error)
+    assert "boot:9092" in str(scripted.metadata.last_error)

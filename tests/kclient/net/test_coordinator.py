@@ -50,7 +50,7 @@ class Nodes:
         return 1_000 + node.node_id
 
 
-class Case:
+class CoordinatorLookup:
     def __init__(self, key_type: int = GROUP) -> None:
         self.nodes = Nodes()
         self.now = 100.0
@@ -72,23 +72,23 @@ def must(request: Request | None) -> Request:
 
 
 def test_nobody_is_asked_before_somebody_wants_to_know() -> None:
-    case = Case()
-    assert case.asked() is None
-    assert not case.coordinator.ready(case.now)
-    request = must(case.asked())
-    assert case.asked() is None  # one at a time
-    case.found(request, 3)
-    assert (case.coordinator.node, case.coordinator.broker) == (1_003, 3)
-    assert case.nodes.dedicated == [Node(3, "h", 9)]
-    assert case.coordinator.ready(case.now)
-    assert case.coordinator.poll(case.now) == ([], NEVER)
+    lookup = CoordinatorLookup()
+    assert lookup.asked() is None
+    assert not lookup.coordinator.ready(lookup.now)
+    request = must(lookup.asked())
+    assert lookup.asked() is None  # one at a time
+    lookup.found(request, 3)
+    assert (lookup.coordinator.node, lookup.coordinator.broker) == (1_003, 3)
+    assert lookup.nodes.dedicated == [Node(3, "h", 9)]
+    assert lookup.coordinator.ready(lookup.now)
+    assert lookup.coordinator.poll(lookup.now) == ([], NEVER)
 
 
 @pytest.mark.parametrize(("key_type", "version"), [(GROUP, 0), (GROUP, 3), (TRANSACTION, 3), (GROUP, 4), (GROUP, 6)])
 def test_one_key_is_asked_for_in_the_form_of_the_version(key_type: int, version: int) -> None:
-    case = Case(key_type)
-    case.coordinator.want()
-    request = must(case.asked())
+    lookup = CoordinatorLookup(key_type)
+    lookup.coordinator.want()
+    request = must(lookup.asked())
     message: Any = request.build(version)
     again = FindCoordinatorRequest.decode(message.encode(version), version)
     assert again.key_type == key_type
@@ -97,101 +97,101 @@ def test_one_key_is_asked_for_in_the_form_of_the_version(key_type: int, version:
 
 
 def test_answer_before_version_4_has_no_list() -> None:
-    case = Case()
-    case.coordinator.want()
-    must(case.asked()).on_response(FindCoordinatorResponse(node_id=2, host="h", port=9), case.now)
-    assert case.coordinator.broker == 2
+    lookup = CoordinatorLookup()
+    lookup.coordinator.want()
+    must(lookup.asked()).on_response(FindCoordinatorResponse(node_id=2, host="h", port=9), lookup.now)
+    assert lookup.coordinator.broker == 2
 
 
 def test_coordinator_that_declines_again_and_again_is_looked_up_at_growing_intervals() -> None:
-    case = Case()
-    case.coordinator.want()
+    lookup = CoordinatorLookup()
+    lookup.coordinator.want()
     times = []
     for _ in range(12):
-        while (request := case.asked()) is None:
-            case.now = case.coordinator.poll(case.now).deadline
-        times.append(case.now)
-        case.found(request)
-        case.coordinator.forget(1_001, NotCoordinatorError(), case.now)
+        while (request := lookup.asked()) is None:
+            lookup.now = lookup.coordinator.poll(lookup.now).deadline
+        times.append(lookup.now)
+        lookup.found(request)
+        lookup.coordinator.forget(1_001, NotCoordinatorError(), lookup.now)
     waits = [after - before for before, after in itertools.pairwise(times)]
     assert 0.08 <= waits[0] <= 0.12
     assert all(wait >= 0.8 for wait in waits[5:])
-    while (request := case.asked()) is None:
-        case.now = case.coordinator.poll(case.now).deadline
-    case.found(request)
-    case.coordinator.confirm()
-    case.coordinator.forget(1_001, NotCoordinatorError(), case.now)
-    assert case.coordinator.poll(case.now).deadline - case.now <= 0.12
+    while (request := lookup.asked()) is None:
+        lookup.now = lookup.coordinator.poll(lookup.now).deadline
+    lookup.found(request)
+    lookup.coordinator.confirm()
+    lookup.coordinator.forget(1_001, NotCoordinatorError(), lookup.now)
+    assert lookup.coordinator.poll(lookup.now).deadline - lookup.now <= 0.12
 
 
 def test_news_of_an_earlier_coordinator_changes_nothing() -> None:
-    case = Case()
-    case.coordinator.want()
-    case.found(must(case.asked()), 2)
-    case.coordinator.forget(1_001, NotCoordinatorError(), case.now)
-    assert case.coordinator.node == 1_002
+    lookup = CoordinatorLookup()
+    lookup.coordinator.want()
+    lookup.found(must(lookup.asked()), 2)
+    lookup.coordinator.forget(1_001, NotCoordinatorError(), lookup.now)
+    assert lookup.coordinator.node == 1_002
 
 
 def test_lost_connection_gives_it_up_once_connecting_again_has_failed() -> None:
-    case = Case()
-    case.coordinator.want()
-    case.found(must(case.asked()))
-    case.nodes.down.add(1_001)
-    case.asked()
-    assert case.coordinator.node == 1_001  # it is being tried
-    case.nodes.backoff_until = case.now + 1
-    deadline = case.coordinator.poll(case.now).deadline
-    assert reread(case.coordinator.node) is None
-    assert isinstance(case.coordinator.last_error, DisconnectedError)
-    case.now = deadline
-    must(case.asked())
+    lookup = CoordinatorLookup()
+    lookup.coordinator.want()
+    lookup.found(must(lookup.asked()))
+    lookup.nodes.down.add(1_001)
+    lookup.asked()
+    assert lookup.coordinator.node == 1_001  # it is being tried
+    lookup.nodes.backoff_until = lookup.now + 1
+    deadline = lookup.coordinator.poll(lookup.now).deadline
+    assert reread(lookup.coordinator.node) is None
+    assert isinstance(lookup.coordinator.last_error, DisconnectedError)
+    lookup.now = deadline
+    must(lookup.asked())
 
 
 def test_retriable_errors_and_lost_answers_are_asked_again() -> None:
-    case = Case()
-    case.coordinator.want()
-    case.found(must(case.asked()), error_code=15)
-    assert case.asked() is None
-    case.now += 1
-    must(case.asked()).on_error(DisconnectedError(), case.now)
-    case.now += 1
-    case.found(must(case.asked()))
-    assert case.coordinator.node == 1_001
+    lookup = CoordinatorLookup()
+    lookup.coordinator.want()
+    lookup.found(must(lookup.asked()), error_code=15)
+    assert lookup.asked() is None
+    lookup.now += 1
+    must(lookup.asked()).on_error(DisconnectedError(), lookup.now)
+    lookup.now += 1
+    lookup.found(must(lookup.asked()))
+    assert lookup.coordinator.node == 1_001
 
 
 def test_error_that_is_final_ends_the_search_until_somebody_wants_it_again() -> None:
-    case = Case()
-    case.coordinator.want()
-    case.found(must(case.asked()), error_code=GroupAuthorizationError.code)
-    assert isinstance(case.coordinator.fatal_error, GroupAuthorizationError)
-    case.now += 10
-    case.coordinator.ready(case.now)
-    assert case.asked() is None
-    case.coordinator.want()
-    assert reread(case.coordinator.fatal_error) is None
-    must(case.asked())
+    lookup = CoordinatorLookup()
+    lookup.coordinator.want()
+    lookup.found(must(lookup.asked()), error_code=GroupAuthorizationError.code)
+    assert isinstance(lookup.coordinator.fatal_error, GroupAuthorizationError)
+    lookup.now += 10
+    lookup.coordinator.ready(lookup.now)
+    assert lookup.asked() is None
+    lookup.coordinator.want()
+    assert reread(lookup.coordinator.fatal_error) is None
+    must(lookup.asked())
 
 
 def test_answer_about_another_key_is_an_error() -> None:
-    case = Case()
-    case.coordinator.want()
-    case.found(must(case.asked()), key="other")
-    assert case.coordinator.node is None
-    assert isinstance(case.coordinator.last_error, ProtocolError)
+    lookup = CoordinatorLookup()
+    lookup.coordinator.want()
+    lookup.found(must(lookup.asked()), key="other")
+    assert lookup.coordinator.node is None
+    assert isinstance(lookup.coordinator.last_error, ProtocolError)
 
 
 def test_while_no_broker_can_be_reached_that_is_why_the_coordinator_is_not_known() -> None:
-    case = Case()
-    case.coordinator.want()
-    request = must(case.asked())
+    lookup = CoordinatorLookup()
+    lookup.coordinator.want()
+    request = must(lookup.asked())
     refused = BrokerConnectionError("h", 9, "refused")
-    case.nodes.unreachable = refused
-    assert case.coordinator.last_error is refused
-    case.nodes.unreachable = None
-    assert reread(case.coordinator.last_error) is None
-    case.found(request)
-    case.coordinator.forget(1_001, NotCoordinatorError(), case.now)
-    case.nodes.unreachable = refused
-    assert case.coordinator.last_error is refused
-    case.nodes.unreachable = None
-    assert isinstance(case.coordinator.last_error, NotCoordinatorError)
+    lookup.nodes.unreachable = refused
+    assert lookup.coordinator.last_error is refused
+    lookup.nodes.unreachable = None
+    assert reread(lookup.coordinator.last_error) is None
+    lookup.found(request)
+    lookup.coordinator.forget(1_001, NotCoordinatorError(), lookup.now)
+    lookup.nodes.unreachable = refused
+    assert lookup.coordinator.last_error is refused
+    lookup.nodes.unreachable = None
+    assert isinstance(lookup.coordinator.last_error, NotCoordinatorError)

@@ -19,7 +19,7 @@ from kclient.errors import ClosedError, ForkError, KafkaError
 from kclient.net.engine import Engine
 from kclient.net.manager import ANY_NODE, IDLE, NEVER, Poll, Request
 from kclient.protocol.messages.metadata import MetadataRequest
-from tests.kclient.net.scripted import Rig, ScriptedTransport, cluster
+from tests.kclient.net.scripted import ScriptedEngine, ScriptedTransport, cluster
 from tests.support.patience import ANSWER, GUARD, PROCESS
 
 
@@ -94,17 +94,17 @@ def test_any_number_of_wakeups_leaves_one_pending(engine: Engine, network: Sleep
 
 
 def test_a_thousand_wakeups_of_a_sleeping_driver_wake_its_transport_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    rig = Rig()
+    scripted = ScriptedEngine()
 
     def wait(timeout: float) -> list[Any]:
         for _ in range(1000):
-            rig.engine.wakeup()
+            scripted.engine.wakeup()
         return []
 
-    monkeypatch.setattr(rig.network, "wait", wait)
+    monkeypatch.setattr(scripted.network, "wait", wait)
     for turn in range(1, 4):
-        rig.engine.run_turn(NEVER)
-        assert rig.network.wakes == turn
+        scripted.engine.run_turn(NEVER)
+        assert scripted.network.wakes == turn
 
 
 def test_a_wakeup_while_the_driver_is_awake_makes_another_turn(engine: Engine, network: SleepingTransport) -> None:
@@ -217,14 +217,14 @@ def test_close_before_start_closes_too(engine: Engine, network: SleepingTranspor
 
 
 def test_requests_in_flight_fail_in_order_when_the_client_closes() -> None:
-    rig = Rig()
-    rig.start()
-    rig.nodes.ready(0, rig.clock())
-    rig.settle()
-    rig.connect()
+    scripted = ScriptedEngine()
+    scripted.start()
+    scripted.nodes.ready(0, scripted.clock())
+    scripted.settle()
+    scripted.connect()
     order: list[int] = []
     for number in range(3):
-        rig.engine.send(
+        scripted.engine.send(
             Request(
                 0,
                 MetadataRequest,
@@ -233,10 +233,10 @@ def test_requests_in_flight_fail_in_order_when_the_client_closes() -> None:
                 lambda error, now, number=number: order.append(number),  # type: ignore[misc]
             )
         )
-    rig.settle()
-    rig.engine.close(1.0)
+    scripted.settle()
+    scripted.engine.close(1.0)
     assert order == [0, 1, 2]
-    assert all(channel.closed for channel in rig.network.channels)
+    assert all(channel.closed for channel in scripted.network.channels)
 
 
 def test_a_removed_manager_is_not_asked_any_more(engine: Engine) -> None:
@@ -249,15 +249,15 @@ def test_a_removed_manager_is_not_asked_any_more(engine: Engine) -> None:
 
 
 def test_a_call_that_was_cancelled_ignores_its_answer() -> None:
-    rig = Rig()
-    future = rig.engine.call(ANY_NODE, MetadataRequest, lambda version: MetadataRequest())
-    rig.settle()
-    channel = rig.connect()
+    scripted = ScriptedEngine()
+    future = scripted.engine.call(ANY_NODE, MetadataRequest, lambda version: MetadataRequest())
+    scripted.settle()
+    channel = scripted.connect()
     assert future.cancel()
     channel.answer(cluster())
     channel.answer(cluster())
-    rig.settle()
-    rig.engine.check_usable()
+    scripted.settle()
+    scripted.engine.check_usable()
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")

@@ -17,7 +17,7 @@ from kclient.errors import (
 from kclient.net.cluster import Cluster
 from kclient.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from kclient.types import Node, TopicPartition
-from tests.kclient.net.scripted import Rig, ScriptedChannel, cluster, topic
+from tests.kclient.net.scripted import ScriptedChannel, ScriptedEngine, cluster, topic
 from tests.support.typed import reread
 
 OLD, NEW = UUID(int=1), UUID(int=2)
@@ -30,125 +30,127 @@ def asked(channel: ScriptedChannel) -> list[str] | None:
     return None if message.topics is None else [entry.name or "" for entry in message.topics]
 
 
-def connected(rig: Rig) -> ScriptedChannel:
+def connected(scripted: ScriptedEngine) -> ScriptedChannel:
     """Connect to broker 0 of a client that was started."""
-    rig.nodes.ready(0, rig.clock())
-    rig.settle()
-    return rig.connect()
+    scripted.nodes.ready(0, scripted.clock())
+    scripted.settle()
+    return scripted.connect()
 
 
-def refreshed(rig: Rig, channel: ScriptedChannel, response: MetadataResponse) -> None:
+def refreshed(scripted: ScriptedEngine, channel: ScriptedChannel, response: MetadataResponse) -> None:
     """Ask again, and get this answer."""
-    rig.metadata.request_update()
-    rig.advance(1.1)
+    scripted.metadata.request_update()
+    scripted.advance(1.1)
     channel.answer(response)
-    rig.settle()
+    scripted.settle()
 
 
 def test_brokers_are_asked_for_before_any_topic_is_of_interest() -> None:
-    rig = Rig()
-    rig.settle()
-    channel = rig.connect()
+    scripted = ScriptedEngine()
+    scripted.settle()
+    channel = scripted.connect()
     assert asked(channel) == []
     channel.answer(cluster(3))
-    rig.settle()
-    view = rig.metadata.cluster
+    scripted.settle()
+    view = scripted.metadata.cluster
     assert (view.cluster_id, view.controller_id, view.version) == ("c", 0, 1)
     assert view.brokers[2] == Node(2, "b2", 9092, None)
 
 
 def test_topics_of_interest_come_with_sorted_partitions() -> None:
-    rig = Rig()
+    scripted = ScriptedEngine()
     scrambled = topic("t", 3)
     scrambled.partitions.reverse()
-    rig.metadata.add_topic("t")
-    rig.settle()
-    rig.connect().answer(cluster(topics={}, brokers=1))
-    rig.settle()
-    assert isinstance(rig.metadata.topic_error("t"), UnknownTopicOrPartitionError)
-    channel = connected(rig)
-    rig.advance(1.1)
+    scripted.metadata.add_topic("t")
+    scripted.settle()
+    scripted.connect().answer(cluster(topics={}, brokers=1))
+    scripted.settle()
+    assert isinstance(scripted.metadata.topic_error("t"), UnknownTopicOrPartitionError)
+    channel = connected(scripted)
+    scripted.advance(1.1)
     channel.answer(_with(cluster(), scrambled))
-    rig.settle()
-    partitions = rig.metadata.cluster.partitions("t")
+    scripted.settle()
+    partitions = scripted.metadata.cluster.partitions("t")
     assert partitions is not None
     assert [entry.partition for entry in partitions] == [0, 1, 2]
-    assert rig.metadata.topic_error("t") is None
+    assert scripted.metadata.topic_error("t") is None
 
 
 def test_a_new_topic_is_asked_for_at_once_and_alone() -> None:
-    rig = Rig()
-    rig.start(a=1)
-    channel = connected(rig)
-    rig.metadata.add_topic("b")
-    rig.settle()
+    scripted = ScriptedEngine()
+    scripted.start(a=1)
+    channel = connected(scripted)
+    scripted.metadata.add_topic("b")
+    scripted.settle()
     assert asked(channel) == ["b"]
     channel.answer(cluster(topics={"b": 2}))
-    rig.settle()
-    assert set(rig.metadata.cluster.topics) == {"a", "b"}
+    scripted.settle()
+    assert set(scripted.metadata.cluster.topics) == {"a", "b"}
 
 
 def test_a_topic_nobody_wants_any_more_is_forgotten() -> None:
-    rig = Rig()
-    rig.start(a=1, b=1)
-    rig.metadata.set_topics(["b"])
-    rig.settle()
-    assert set(rig.metadata.cluster.topics) == {"b"}
-    rig.metadata.remove_topics(["b", "never"])
-    rig.settle()
-    assert not rig.metadata.cluster.topics
+    scripted = ScriptedEngine()
+    scripted.start(a=1, b=1)
+    scripted.metadata.set_topics(["b"])
+    scripted.settle()
+    assert set(scripted.metadata.cluster.topics) == {"b"}
+    scripted.metadata.remove_topics(["b", "never"])
+    scripted.settle()
+    assert not scripted.metadata.cluster.topics
 
 
 def test_all_topics_are_asked_for_when_all_are_wanted() -> None:
-    rig = Rig()
-    rig.start(a=1)
-    channel = connected(rig)
-    rig.metadata.want_all = True
-    rig.advance(1.1)
+    scripted = ScriptedEngine()
+    scripted.start(a=1)
+    channel = connected(scripted)
+    scripted.metadata.want_all = True
+    scripted.advance(1.1)
     assert asked(channel) is None
     channel.answer(cluster(topics={"x": 1, "y": 1}))
-    rig.settle()
-    assert set(rig.metadata.cluster.topics) == {"x", "y"}
+    scripted.settle()
+    assert set(scripted.metadata.cluster.topics) == {"x", "y"}
 
 
 def test_metadata_is_refreshed_when_it_is_old() -> None:
-    rig = Rig(ProducerConfig(bootstrap_servers="boot:1", metadata_max_age_ms=10_000, connections_max_idle_ms=-1))
-    rig.start(a=1)
-    channel = connected(rig)
-    rig.advance(9.0)
+    scripted = ScriptedEngine(
+        ProducerConfig(bootstrap_servers="boot:1", metadata_max_age_ms=10_000, connections_max_idle_ms=-1)
+    )
+    scripted.start(a=1)
+    channel = connected(scripted)
+    scripted.advance(9.0)
     assert not channel.unanswered
-    rig.advance(1.1)
+    scripted.advance(1.1)
     assert asked(channel) == ["a"]
 
 
 def test_requested_updates_keep_the_backoff_between_them() -> None:
-    rig = Rig(ProducerConfig(bootstrap_servers="boot:1", retry_backoff_ms=100))
-    rig.start(a=1)
-    channel = connected(rig)
-    rig.advance(1.0)
+    scripted = ScriptedEngine(ProducerConfig(bootstrap_servers="boot:1", retry_backoff_ms=100))
+    scripted.start(a=1)
+    channel = connected(scripted)
+    scripted.advance(1.0)
     for _ in range(5):
-        rig.metadata.request_update()
-    rig.settle()
+        scripted.metadata.request_update()
+    scripted.settle()
     assert len(channel.unanswered) == 1
     channel.answer(cluster(topics={"a": 1}))
-    rig.settle()
-    rig.metadata.request_update()
-    rig.advance(0.07)
+    scripted.settle()
+    scripted.metadata.request_update()
+    scripted.advance(0.07)
     assert not channel.unanswered
-    rig.advance(0.06)
+    scripted.advance(0.06)
     assert len(channel.unanswered) == 1
 
 
 def test_a_leader_epoch_never_goes_back_for_the_same_topic() -> None:
-    rig = Rig()
-    rig.start(2, t=1)
-    channel = connected(rig)
-    refreshed(rig, channel, _with(cluster(2), topic("t", 1, epoch=4)))
-    known = rig.metadata.cluster.partition("t", 0)
+    scripted = ScriptedEngine()
+    scripted.start(2, t=1)
+    channel = connected(scripted)
+    refreshed(scripted, channel, _with(cluster(2), topic("t", 1, epoch=4)))
+    known = scripted.metadata.cluster.partition("t", 0)
     assert known is not None
     assert known.leader_epoch == 5
-    refreshed(rig, channel, _with(cluster(2), topic("t", 1, epoch=6)))
-    known = rig.metadata.cluster.partition("t", 0)
+    refreshed(scripted, channel, _with(cluster(2), topic("t", 1, epoch=6)))
+    known = scripted.metadata.cluster.partition("t", 0)
     assert known is not None
     assert known.leader_epoch == 6
 
@@ -172,61 +174,61 @@ def test_partitions_never_get_fewer_for_the_same_topic() -> None:
 
 
 def test_hints_at_new_leaders_are_taken_when_they_are_newer() -> None:
-    rig = Rig()
-    rig.start(1, t=2)
+    scripted = ScriptedEngine()
+    scripted.start(1, t=2)
     versions: list[int] = []
-    rig.metadata.add_listener(lambda view: versions.append(view.version))
+    scripted.metadata.add_listener(lambda view: versions.append(view.version))
     hint = {TopicPartition("t", 0): (7, 6), TopicPartition("t", 1): (7, 5), TopicPartition("nobody", 0): (7, 9)}
-    rig.metadata.update_leaders(hint, [Node(7, "b7", 9092)])
-    view = rig.metadata.cluster
+    scripted.metadata.update_leaders(hint, [Node(7, "b7", 9092)])
+    view = scripted.metadata.cluster
     first, second = view.partition("t", 0), view.partition("t", 1)
     assert first is not None
     assert second is not None
     assert (first.leader, first.leader_epoch) == (7, 6)
     assert (second.leader, second.leader_epoch) == (0, 5)
     assert versions == [view.version]
-    rig.nodes.ready(7, rig.clock())
-    rig.settle()
-    assert rig.channel.address.sockaddr[0] == "b7"
-    rig.metadata.update_leaders({TopicPartition("t", 0): (0, 6)}, [])
+    scripted.nodes.ready(7, scripted.clock())
+    scripted.settle()
+    assert scripted.channel.address.sockaddr[0] == "b7"
+    scripted.metadata.update_leaders({TopicPartition("t", 0): (0, 6)}, [])
     assert versions == [view.version]
 
 
 @pytest.mark.parametrize(("code", "kind"), [(17, InvalidTopicError), (29, TopicAuthorizationError)])
 def test_an_error_that_stays_is_kept_and_not_asked_about_again_and_again(code: int, kind: type[Exception]) -> None:
-    rig = Rig()
-    rig.start(bad=1)
-    channel = connected(rig)
-    refreshed(rig, channel, _with(cluster(), topic("bad", 0, error_code=code)))
-    assert isinstance(rig.metadata.topic_error("bad"), kind)
-    assert rig.metadata.cluster.partitions("bad") is None
-    rig.advance(5.0)
+    scripted = ScriptedEngine()
+    scripted.start(bad=1)
+    channel = connected(scripted)
+    refreshed(scripted, channel, _with(cluster(), topic("bad", 0, error_code=code)))
+    assert isinstance(scripted.metadata.topic_error("bad"), kind)
+    assert scripted.metadata.cluster.partitions("bad") is None
+    scripted.advance(5.0)
     assert not channel.unanswered
 
 
 def test_a_topic_without_leaders_is_asked_about_with_growing_pauses() -> None:
-    rig = Rig()
-    rig.start(t=1)
-    channel = connected(rig)
-    refreshed(rig, channel, _with(cluster(), topic("t", 0, error_code=5)))
-    assert isinstance(rig.metadata.topic_error("t"), LeaderNotAvailableError)
+    scripted = ScriptedEngine()
+    scripted.start(t=1)
+    channel = connected(scripted)
+    refreshed(scripted, channel, _with(cluster(), topic("t", 0, error_code=5)))
+    assert isinstance(scripted.metadata.topic_error("t"), LeaderNotAvailableError)
     pauses = []
     for _ in range(4):
-        started = rig.clock()
+        started = scripted.clock()
         while not channel.unanswered:
-            rig.advance(0.01)
-        pauses.append(rig.clock() - started)
+            scripted.advance(0.01)
+        pauses.append(scripted.clock() - started)
         channel.answer(_with(cluster(), topic("t", 0, error_code=5)))
-        rig.settle()
+        scripted.settle()
     assert pauses[0] < 0.14
     assert pauses[3] > 0.6
     while not channel.unanswered:
-        rig.advance(0.01)
+        scripted.advance(0.01)
     channel.answer(cluster(topics={"t": 1}))
-    rig.settle()
-    rig.advance(5.0)
+    scripted.settle()
+    scripted.advance(5.0)
     assert not channel.unanswered
-    assert rig.metadata.topic_error("t") is None
+    assert scripted.metadata.topic_error("t") is None
 
 
 @pytest.mark.parametrize(
@@ -239,81 +241,81 @@ def test_a_topic_without_leaders_is_asked_about_with_growing_pauses() -> None:
     ids=["producer", "admin", "consumer"],
 )
 def test_only_who_may_create_topics_lets_brokers_create_them(config: ProducerConfig, may: bool) -> None:
-    rig = Rig(config)
-    rig.settle()
-    channel = rig.connect()
+    scripted = ScriptedEngine(config)
+    scripted.settle()
+    channel = scripted.connect()
     _, message = channel.unanswered[0]
     assert isinstance(message, MetadataRequest)
     assert message.allow_auto_topic_creation is may
 
 
 def test_a_broker_that_knows_of_no_brokers_is_asked_again() -> None:
-    rig = Rig()
-    rig.settle()
-    channel = rig.connect()
+    scripted = ScriptedEngine()
+    scripted.settle()
+    channel = scripted.connect()
     channel.answer(cluster(0))
-    rig.settle()
-    assert rig.metadata.cluster.version == 0
-    assert rig.metadata.last_error is not None
-    rig.advance(0.2)
+    scripted.settle()
+    assert scripted.metadata.cluster.version == 0
+    assert scripted.metadata.last_error is not None
+    scripted.advance(0.2)
     assert len(channel.unanswered) == 1
 
 
 def test_when_no_known_broker_answers_the_bootstrap_servers_are_asked_again() -> None:
-    rig = Rig()
-    rig.start(2, t=1)
-    rig.metadata.request_update()
-    rig.advance(0.2)
+    scripted = ScriptedEngine()
+    scripted.start(2, t=1)
+    scripted.metadata.request_update()
+    scripted.advance(0.2)
     seen = []
     for _ in range(40):
-        channel = rig.channel
+        channel = scripted.channel
         if channel.address.sockaddr[0] == "boot":
             break
         if not channel.closed:
             seen.append(channel.address.sockaddr[0])
             channel.refuse()
-        rig.advance(0.1)
+        scripted.advance(0.1)
     assert set(seen) == {"b0", "b1"}
     moved = cluster(topics={"t": 1})
     moved.brokers[0].host = "new"
-    rig.connect().answer(moved)
-    rig.settle()
-    assert rig.metadata.cluster.brokers[0].host == "new"
-    assert rig.metadata.cluster.partitions("t")
+    scripted.connect().answer(moved)
+    scripted.settle()
+    assert scripted.metadata.cluster.brokers[0].host == "new"
+    assert scripted.metadata.cluster.partitions("t")
 
 
 def test_without_the_strategy_nobody_starts_over() -> None:
-    rig = Rig(ProducerConfig(bootstrap_servers="boot:1", metadata_recovery_strategy="none"))
-    rig.start(1)
-    rig.metadata.request_update()
-    rig.advance(0.2)
+    scripted = ScriptedEngine(ProducerConfig(bootstrap_servers="boot:1", metadata_recovery_strategy="none"))
+    scripted.start(1)
+    scripted.metadata.request_update()
+    scripted.advance(0.2)
     for _ in range(30):
-        assert rig.channel.address.sockaddr[0] != "boot" or rig.channel.closed
-        if not rig.channel.closed:
-            rig.channel.refuse()
-        rig.advance(0.1)
+        assert scripted.channel.address.sockaddr[0] != "boot" or scripted.channel.closed
+        if not scripted.channel.closed:
+            scripted.channel.refuse()
+        scripted.advance(0.1)
 
 
 def test_a_broker_can_ask_the_client_to_start_over() -> None:
-    rig = Rig()
-    rig.start(1)
-    channel = connected(rig)
-    refreshed(rig, channel, MetadataResponse(error_code=129))
-    rig.advance(1.1)
-    assert rig.channel.address.sockaddr[0] == "boot"
+    scripted = ScriptedEngine()
+    scripted.start(1)
+    channel = connected(scripted)
+    refreshed(scripted, channel, MetadataResponse(error_code=129))
+    scripted.advance(1.1)
+    assert scripted.channel.address.sockaddr[0] == "boot"
     assert not channel.unanswered
 
 
 def test_metadata_that_is_fetched_again_is_logged_as_loudly_as_its_failure(caplog: pytest.LogCaptureFixture) -> None:
-    rig = Rig(client_id="billing")
-    channel = rig.start(1)
+    scripted = ScriptedEngine(client_id="billing")
+    channel = scripted.start(1)
     caplog.clear()
     for answer in (MetadataResponse(error_code=-1), MetadataResponse(error_code=-1), cluster()):
-        rig.metadata.request_update()
-        rig.advance(2.0)
-        channel = rig.channel if rig.channel.unanswered else connected(rig)
+        scripted.metadata.request_update()
+        scripted.advance(2.0)
+        channel = scripted.channel if scripted.channel.unanswered else connected(scripted)
         channel.answer(answer)
-        rig.settle()
+        scripted.settle()
     found = [(one.levelname, one.getMessage()) for one in caplog.records if one.name == "kclient.net.metadata"]
     (first, failure), recovery = found
     assert (first, recovery) == ("WARNING", ("WARNING", "producer 'billing': metadata was fetched again"))
@@ -321,20 +323,20 @@ def test_metadata_that_is_fetched_again_is_logged_as_loudly_as_its_failure(caplo
 
 
 def test_starting_over_again_and_again_is_a_warning_once_a_minute(caplog: pytest.LogCaptureFixture) -> None:
-    rig = Rig()
-    rig.start(1)
+    scripted = ScriptedEngine()
+    scripted.start(1)
 
     def warnings_in(seconds: float) -> int:
         caplog.clear()
-        ends = rig.clock.now + seconds
-        while rig.clock.now < ends:
-            rig.metadata.request_update()
-            rig.advance(1.0)
-            if rig.channel.address.sockaddr[0] == "b0" and not rig.channel.closed:
-                rig.channel.refuse()
-                rig.advance(0.5)
-            rig.connect().answer(cluster())
-            rig.settle()
+        ends = scripted.clock.now + seconds
+        while scripted.clock.now < ends:
+            scripted.metadata.request_update()
+            scripted.advance(1.0)
+            if scripted.channel.address.sockaddr[0] == "b0" and not scripted.channel.closed:
+                scripted.channel.refuse()
+                scripted.advance(0.5)
+            scripted.connect().answer(cluster())
+            scripted.settle()
         return sum("starting over" in record.message for record in caplog.records if record.levelname == "WARNING")
 
     assert warnings_in(50.0) == 1
@@ -342,37 +344,39 @@ def test_starting_over_again_and_again_is_a_warning_once_a_minute(caplog: pytest
 
 
 def test_too_long_without_metadata_the_client_starts_over() -> None:
-    rig = Rig(ProducerConfig(bootstrap_servers="boot:1", metadata_recovery_rebootstrap_trigger_ms=5_000))
-    rig.start(1)
-    channel = connected(rig)
-    rig.metadata.request_update()
-    rig.advance(1.0)
+    scripted = ScriptedEngine(
+        ProducerConfig(bootstrap_servers="boot:1", metadata_recovery_rebootstrap_trigger_ms=5_000)
+    )
+    scripted.start(1)
+    channel = connected(scripted)
+    scripted.metadata.request_update()
+    scripted.advance(1.0)
     assert channel.unanswered
     for _ in range(5):
-        rig.advance(1.0)
+        scripted.advance(1.0)
     # The silent broker still has the request; the next one goes to the bootstrap server.
-    rig.advance(30.0)
-    rig.advance(1.0)
-    assert rig.channel.address.sockaddr[0] == "boot"
+    scripted.advance(30.0)
+    scripted.advance(1.0)
+    assert scripted.channel.address.sockaddr[0] == "boot"
 
 
 def test_listeners_hear_of_each_update_and_of_a_cluster_that_is_none() -> None:
-    rig = Rig()
+    scripted = ScriptedEngine()
     heard: list[int] = []
-    rig.metadata.add_listener(lambda view: heard.append(view.version))
-    rig.settle()
-    rig.channel.accept()
-    rig.settle()
-    rig.channel.nonsense(b"HTTP/1.1 400")
-    rig.settle()
+    scripted.metadata.add_listener(lambda view: heard.append(view.version))
+    scripted.settle()
+    scripted.channel.accept()
+    scripted.settle()
+    scripted.channel.nonsense(b"HTTP/1.1 400")
+    scripted.settle()
     assert heard[0] == 0
-    assert isinstance(rig.metadata.fatal_error, NotKafkaError)
-    rig.advance(1.5)
-    rig.connect().answer(cluster())
-    rig.settle()
+    assert isinstance(scripted.metadata.fatal_error, NotKafkaError)
+    scripted.advance(1.5)
+    scripted.connect().answer(cluster())
+    scripted.settle()
     assert heard[-1] == 1
-    assert reread(rig.metadata.fatal_error) is None
-    assert rig.metadata.last_error is None
+    assert reread(scripted.metadata.fatal_error) is None
+    assert scripted.metadata.last_error is None
 
 
 def _with(response: MetadataResponse, *topics: MetadataResponse.MetadataResponseTopic) -> MetadataResponse:

@@ -52,7 +52,7 @@ class Records:
         return self._by_partition
 
 
-class World:
+class TransformModel:
     """Two partitions of input, what of it counts, and what was called."""
 
     def __init__(self, records: int, *, faults: dict[str, Iterable[Fault | After]] | None = None) -> None:
@@ -194,8 +194,8 @@ class World:
 class AsyncFace:
     """The same calls as coroutines, where those of the async clients are."""
 
-    def __init__(self, world: World) -> None:
-        object.__setattr__(self, "_world", world)
+    def __init__(self, model: TransformModel) -> None:
+        object.__setattr__(self, "_world", model)
 
     def __getattr__(self, attribute: str) -> Any:
         found = getattr(self._world, attribute)
@@ -211,13 +211,13 @@ class AsyncFace:
         setattr(self._world, attribute, value)
 
 
-def loop_of(world: World, function: Any, on_error: Any = None, **options: Any) -> Loop:
-    """A loop that stops when there are `world.enough` results; its clock goes on by a hundredth at each look."""
+def loop_of(model: TransformModel, function: Any, on_error: Any = None, **options: Any) -> Loop:
+    """A loop that stops when there are `model.enough` results; its clock goes on by a hundredth at each look."""
     given: dict[str, Any] = {"max_records": 3, "max_seconds": 1.0}
     given |= {"clock": itertools.count(0.0, 0.01).__next__, "awaits": False, "drive": drive} | options
-    client: Any = AsyncFace(world) if given["awaits"] else world
+    client: Any = AsyncFace(model) if given["awaits"] else model
     loop = Loop(client, client, function, on_error, given.pop("max_records"), given.pop("max_seconds"), **given)
-    world.stop = loop.stop
+    model.stop = loop.stop
     return loop
 
 
@@ -286,13 +286,13 @@ def same(record: ConsumerRecord) -> ProducerRecord:
     return ProducerRecord("out", name(record))
 
 
-def whole(world: World) -> None:
+def whole(model: TransformModel) -> None:
     """See that nothing is open, and what counts is what the group has committed; who goes on reads the rest."""
-    assert world.state in ("ready", "uninitialized", "dead")
-    assert sorted(world.results) == world.counted
-    for tp in world.owned:
-        assert world.position[tp] == (world.group[tp].offset if tp in world.group else 0), tp
-    assert type(world.listener) is RebalanceListener
+    assert model.state in ("ready", "uninitialized", "dead")
+    assert sorted(model.results) == model.counted
+    for tp in model.owned:
+        assert model.position[tp] == (model.group[tp].offset if tp in model.group else 0), tp
+    assert type(model.listener) is RebalanceListener
 
 
 PASSING: list[KafkaError] = [

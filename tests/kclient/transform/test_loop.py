@@ -33,7 +33,7 @@ from tests.kclient.transform.model import (
     ASYNC,
     PASSING,
     After,
-    World,
+    TransformModel,
     abortable,
     fatal,
     loop_of,
@@ -50,15 +50,15 @@ from tests.kclient.transform.model import (
 @pytest.mark.parametrize("face", ["blocking", "async"])
 @pytest.mark.parametrize("before", [0, 1], ids=["first", "second"])
 def test_what_passes_is_aborted_and_read_again(step: str, error: KafkaError, face: str, before: int) -> None:
-    world = World(5, faults={step: [None] * before + [error]})
-    loop = loop_of(world, same, **(ASYNC if face == "async" else {}))
+    model = TransformModel(5, faults={step: [None] * before + [error]})
+    loop = loop_of(model, same, **(ASYNC if face == "async" else {}))
     if face == "async":
         asyncio.run(run_async(loop))
     else:
         run(loop)
-    assert sorted(world.results) == world.everything
-    assert world.calls.count("abort_transaction") == 1
-    whole(world)
+    assert sorted(model.results) == model.everything
+    assert model.calls.count("abort_transaction") == 1
+    whole(model)
 
 
 @pytest.mark.parametrize("step", ["poll", "send", "begin_transaction", "committed", "commit_transaction"])
@@ -66,38 +66,38 @@ def test_nothing_is_lost_or_doubled_when_calls_time_out(step: str) -> None:
     late = KafkaTimeoutError("it took too long")
     faults: dict[str, Any] = {step: [late, late], "send": [abortable(TransactionAbortableError())]}
     faults[step] = faults[step] if step != "send" else [late, abortable(TransactionAbortableError())]
-    world = World(5, faults=faults)
-    run(loop_of(world, same))
-    assert sorted(world.results) == world.everything
-    whole(world)
+    model = TransformModel(5, faults=faults)
+    run(loop_of(model, same))
+    assert sorted(model.results) == model.everything
+    whole(model)
 
 
 def test_a_commit_whose_outcome_is_not_known_is_asked_for_again_and_not_aborted() -> None:
     late = KafkaTimeoutError("it took too long")
-    world = World(3, faults={"commit_transaction": [late, After(late), None]})
-    run(loop_of(world, same))
-    assert sorted(world.results) == world.everything
-    assert "abort_transaction" not in world.calls
-    whole(world)
+    model = TransformModel(3, faults={"commit_transaction": [late, After(late), None]})
+    run(loop_of(model, same))
+    assert sorted(model.results) == model.everything
+    assert "abort_transaction" not in model.calls
+    whole(model)
 
 
 def test_an_abort_whose_outcome_is_not_known_is_asked_for_again() -> None:
     late = KafkaTimeoutError("it took too long")
-    world = World(
+    model = TransformModel(
         3, faults={"send": [abortable(TransactionAbortableError())], "abort_transaction": [late, After(late)]}
     )
-    run(loop_of(world, same))
-    assert sorted(world.results) == world.everything
-    assert world.calls.count("abort_transaction") == 3
-    whole(world)
+    run(loop_of(model, same))
+    assert sorted(model.results) == model.everything
+    assert model.calls.count("abort_transaction") == 3
+    whole(model)
 
 
 def test_offsets_that_are_late_are_waited_for_by_the_commit() -> None:
-    world = World(3, faults={"send_offsets_to_transaction": [After(KafkaTimeoutError("it took too long"))]})
-    run(loop_of(world, same))
-    assert sorted(world.results) == world.everything
-    assert "abort_transaction" not in world.calls
-    whole(world)
+    model = TransformModel(3, faults={"send_offsets_to_transaction": [After(KafkaTimeoutError("it took too long"))]})
+    run(loop_of(model, same))
+    assert sorted(model.results) == model.everything
+    assert "abort_transaction" not in model.calls
+    whole(model)
 
 
 STAYING = [
@@ -113,19 +113,19 @@ STAYING = [
 
 @pytest.mark.parametrize(("step", "error"), STAYING, ids=lambda value: str(getattr(value, "name", value)))
 def test_what_stays_ends_the_loop_with_nothing_open(step: str, error: KafkaError) -> None:
-    world = World(5, faults={step: [None, error]})
+    model = TransformModel(5, faults={step: [None, error]})
     with pytest.raises(type(error)) as raised:
-        run(loop_of(world, same))
+        run(loop_of(model, same))
     assert raised.value is error
-    whole(world)
+    whole(model)
 
 
 def test_an_error_about_the_next_record_leaves_those_before_it_committed() -> None:
-    world = World(1, faults={"poll": [None, CorruptRecordError(topic="in", partition=0, offset=1)]})
+    model = TransformModel(1, faults={"poll": [None, CorruptRecordError(topic="in", partition=0, offset=1)]})
     with pytest.raises(CorruptRecordError):
-        run(loop_of(world, same, max_records=100))
-    assert sorted(world.results) == world.everything
-    whole(world)
+        run(loop_of(model, same, max_records=100))
+    assert sorted(model.results) == model.everything
+    whole(model)
 
 
 @pytest.mark.parametrize(
@@ -133,24 +133,24 @@ def test_an_error_about_the_next_record_leaves_those_before_it_committed() -> No
 )
 def test_a_fenced_producer_ends_the_loop(step: str) -> None:
     error = fatal(ProducerFencedError())
-    world = World(5)
+    model = TransformModel(5)
 
     def fence() -> None:
-        world.state, world.fenced = "dead", error
+        model.state, model.fenced = "dead", error
         raise error
 
-    world.faults[step] = [fence] if step == "init_transactions" else [None, fence]
+    model.faults[step] = [fence] if step == "init_transactions" else [None, fence]
     with pytest.raises(ProducerFencedError) as raised:
-        run(loop_of(world, same))
+        run(loop_of(model, same))
     assert raised.value is error
-    whole(world)
+    whole(model)
 
 
 def test_an_error_that_passes_as_a_rule_ends_the_loop_when_it_is_fatal() -> None:
-    world = World(5, faults={"commit_transaction": [fatal(InvalidTxnStateError())]})
+    model = TransformModel(5, faults={"commit_transaction": [fatal(InvalidTxnStateError())]})
     with pytest.raises(InvalidTxnStateError):
-        run(loop_of(world, same))
-    whole(world)
+        run(loop_of(model, same))
+    whole(model)
 
 
 @pytest.mark.parametrize("kind", [KeyboardInterrupt, SystemExit])
@@ -168,19 +168,19 @@ def test_an_error_that_passes_as_a_rule_ends_the_loop_when_it_is_fatal() -> None
 def test_an_interruption_leaves_nothing_open(step: str, outcome: str | None, kind: type[BaseException]) -> None:
     faults: dict[str, Any] = {"send": [None, None, None, None, abortable(TransactionAbortableError())]}
     faults[step] = [kind()] if step in ("abort_transaction", "committed") else [None, kind()]
-    world = World(5, faults=faults)
+    model = TransformModel(5, faults=faults)
     with pytest.raises(kind):
-        run(loop_of(world, same, max_records=4 if step != "poll" else 100))
-    assert world.state == "ready"
-    assert sorted(world.results) == world.counted
+        run(loop_of(model, same, max_records=4 if step != "poll" else 100))
+    assert model.state == "ready"
+    assert sorted(model.results) == model.counted
     if outcome is not None:
-        assert [call for call in world.calls if call.endswith("transaction")][-1] == outcome
+        assert [call for call in model.calls if call.endswith("transaction")][-1] == outcome
 
 
 def test_after_an_interruption_the_transaction_is_given_five_seconds() -> None:
     given: list[float | None] = []
 
-    class Patient(World):
+    class Patient(TransformModel):
         def abort_transaction(self, timeout: float | None) -> None:
             given.append(timeout)
             super().abort_transaction(timeout)
@@ -192,7 +192,7 @@ def test_after_an_interruption_the_transaction_is_given_five_seconds() -> None:
 
 @pytest.mark.anyio
 async def test_a_task_that_is_cancelled_aborts_its_transaction() -> None:
-    world = World(5)
+    model = TransformModel(5)
 
     async def hang(record: ConsumerRecord) -> ProducerRecord | None:
         if record.offset == 2:
@@ -201,111 +201,111 @@ async def test_a_task_that_is_cancelled_aborts_its_transaction() -> None:
         return same(record)
 
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(run_async, loop_of(world, hang, max_records=100, **ASYNC))
-    assert (world.state, world.results) == ("ready", [])
-    assert world.calls[-1] == "abort_transaction"
+        tasks.start_soon(run_async, loop_of(model, hang, max_records=100, **ASYNC))
+    assert (model.state, model.results) == ("ready", [])
+    assert model.calls[-1] == "abort_transaction"
 
 
 # -- when
 
 
 def test_a_batch_is_committed_when_it_is_full() -> None:
-    world = World(6)
-    run(loop_of(world, same, max_records=4))
-    assert world.calls.count("commit_transaction") == 3
+    model = TransformModel(6)
+    run(loop_of(model, same, max_records=4))
+    assert model.calls.count("commit_transaction") == 3
 
 
 def test_a_batch_is_committed_when_its_time_is_over_also_between_two_records() -> None:
-    world = World(4)
+    model = TransformModel(4)
     times = iter(range(1000))
-    loop = loop_of(world, same, max_records=100, max_seconds=1.0, clock=lambda: float(next(times)))
+    loop = loop_of(model, same, max_records=100, max_seconds=1.0, clock=lambda: float(next(times)))
     run(loop)
-    assert world.calls.count("commit_transaction") >= 8, "each record takes longer than a batch may"
-    assert sorted(world.results) == world.everything
+    assert model.calls.count("commit_transaction") >= 8, "each record takes longer than a batch may"
+    assert sorted(model.results) == model.everything
 
 
 def test_a_batch_gathers_the_records_of_several_polls() -> None:
-    world = World(6)
-    run(loop_of(world, same, max_records=100))
-    assert world.calls.count("commit_transaction") == 1
-    assert world.calls.count("begin_transaction") == 1
+    model = TransformModel(6)
+    run(loop_of(model, same, max_records=100))
+    assert model.calls.count("commit_transaction") == 1
+    assert model.calls.count("begin_transaction") == 1
 
 
 def test_stopping_commits_what_is_transformed_and_leaves_the_rest() -> None:
-    world = World(4)
+    model = TransformModel(4)
 
     def last(record: ConsumerRecord) -> ProducerRecord:
         if name(record) == "0-2":
             loop.stop()
         return same(record)
 
-    loop = loop_of(world, last, max_records=100)
+    loop = loop_of(model, last, max_records=100)
     run(loop)
-    assert world.results == ["0-0", "0-1", "0-2"]
-    whole(world)
+    assert model.results == ["0-0", "0-1", "0-2"]
+    whole(model)
     run(loop)
-    assert len(world.results) == 3, "it stays stopped"
+    assert len(model.results) == 3, "it stays stopped"
 
 
 def test_a_batch_that_cannot_be_committed_when_it_is_to_stop_is_aborted() -> None:
-    world = World(4, faults={"commit_transaction": [abortable(IllegalGenerationError())]})
+    model = TransformModel(4, faults={"commit_transaction": [abortable(IllegalGenerationError())]})
 
     def last(record: ConsumerRecord) -> ProducerRecord:
         loop.stop()
         return same(record)
 
-    loop = loop_of(world, last)
+    loop = loop_of(model, last)
     run(loop)
-    assert world.results == []
-    whole(world)
+    assert model.results == []
+    whole(model)
 
 
 def test_brokers_that_do_not_answer_do_not_keep_it_from_stopping() -> None:
     late = KafkaTimeoutError("nobody answers")
-    world = World(4, faults={"commit_transaction": [late] * 9, "committed": [late]})
+    model = TransformModel(4, faults={"commit_transaction": [late] * 9, "committed": [late]})
 
     def last(record: ConsumerRecord) -> ProducerRecord:
         loop.stop()
         return same(record)
 
-    loop = loop_of(world, last)
+    loop = loop_of(model, last)
     with pytest.raises(KafkaTimeoutError):
         run(loop)
-    assert world.calls.count("commit_transaction") == 2
+    assert model.calls.count("commit_transaction") == 2
 
 
 def test_pauses_grow_until_a_batch_is_committed() -> None:
     pauses: list[float | None] = []
     errors = [abortable(TransactionAbortableError()) for _ in range(9)]
-    world = World(3, faults={"send": [*errors, *[None] * 3, abortable(TransactionAbortableError())]})
-    run(loop_of(world, same), pauses)
+    model = TransformModel(3, faults={"send": [*errors, *[None] * 3, abortable(TransactionAbortableError())]})
+    run(loop_of(model, same), pauses)
     assert pauses[:7] == [0.1, 0.2, 0.4, 0.8, 1.6, 3.2, loop_module.LONGEST_PAUSE]
     assert pauses[-1] == 0.1
-    assert sorted(world.results) == world.everything
+    assert sorted(model.results) == model.everything
 
 
 def test_two_at_once_are_refused() -> None:
-    world = World(2)
+    model = TransformModel(2)
 
     def again(record: ConsumerRecord) -> None:
         run(loop)
 
-    loop = loop_of(world, again)
+    loop = loop_of(model, again)
     with pytest.raises(TransformError) as raised:
         run(loop)
     assert isinstance(raised.value.__cause__, ConcurrentUseError)
 
 
 def test_a_producer_that_has_its_id_already_is_taken_as_it_is() -> None:
-    world = World(2)
-    world.init_transactions()
-    run(loop_of(world, same))
-    assert sorted(world.results) == world.everything
+    model = TransformModel(2)
+    model.init_transactions()
+    run(loop_of(model, same))
+    assert sorted(model.results) == model.everything
 
 
 def test_it_counts_what_it_does() -> None:
-    world = World(3, faults={"commit_transaction": [None, abortable(CommitFailedError("it rebalanced"))]})
-    loop = loop_of(world, same)
+    model = TransformModel(3, faults={"commit_transaction": [None, abortable(CommitFailedError("it rebalanced"))]})
+    loop = loop_of(model, same)
     run(loop)
     found = loop.measures.metrics.snapshot()
     assert found["transform_records_in_total"] == found["transform_records_out_total"] == 6
@@ -317,6 +317,6 @@ def test_it_counts_what_it_does() -> None:
 
 def test_event_that_the_phase_does_not_have_is_an_error() -> None:
     assert set(loop_module.STATES.states) == set(loop_module.Phase)
-    loop = loop_of(World(1), same)
+    loop = loop_of(TransformModel(1), same)
     with pytest.raises(IllegalStateError, match="transaction is 'none', where the event 'commit' is not possible"):
         loop._change(loop_module.Event.COMMIT)

@@ -17,7 +17,7 @@ from tests.kclient.transform.model import (
     ASYNC,
     FIRST,
     PASSING,
-    World,
+    TransformModel,
     loop_of,
     run,
     run_async,
@@ -27,90 +27,90 @@ from tests.kclient.transform.model import (
 
 
 class Hears(RebalanceListener):
-    def __init__(self, world: World) -> None:
-        self.world = world
+    def __init__(self, model: TransformModel) -> None:
+        self.model = model
         self.heard: list[tuple[str, str, int]] = []
 
     def on_revoked(self, partitions: Collection[TopicPartition]) -> None:
-        self.heard.append(("revoked", self.world.state, len(self.world.results)))
+        self.heard.append(("revoked", self.model.state, len(self.model.results)))
 
     def on_lost(self, partitions: Collection[TopicPartition]) -> None:
-        self.heard.append(("lost", self.world.state, len(self.world.results)))
+        self.heard.append(("lost", self.model.state, len(self.model.results)))
 
 
 def test_a_batch_is_committed_before_a_partition_of_it_goes() -> None:
-    world = World(2)
-    listener = world.listener = Hears(world)
-    world.faults["poll"] = [None, lambda: world.give_up([FIRST])]
-    run(loop_of(world, same, max_records=100))
+    model = TransformModel(2)
+    listener = model.listener = Hears(model)
+    model.faults["poll"] = [None, lambda: model.give_up([FIRST])]
+    run(loop_of(model, same, max_records=100))
     # The application hears of it when everything of the batch counts.
     assert listener.heard == [("revoked", "ready", 4)]
-    assert sorted(world.results) == world.everything
-    assert world.listener is listener
+    assert sorted(model.results) == model.everything
+    assert model.listener is listener
 
 
 @pytest.mark.parametrize("error", PASSING, ids=lambda error: error.name)
 def test_a_batch_that_cannot_be_committed_before_a_partition_goes_is_aborted(error: KafkaError) -> None:
-    world = World(2)
-    world.faults["poll"] = [None, lambda: world.give_up([FIRST])]
-    world.faults["commit_transaction"] = [error]
-    world.enough = 2
-    run(loop_of(world, same, max_records=100))
-    assert world.results == ["1-0", "1-1"], "the other partition is read again, this one by somebody else"
-    assert FIRST not in world.group
-    whole(world)
+    model = TransformModel(2)
+    model.faults["poll"] = [None, lambda: model.give_up([FIRST])]
+    model.faults["commit_transaction"] = [error]
+    model.enough = 2
+    run(loop_of(model, same, max_records=100))
+    assert model.results == ["1-0", "1-1"], "the other partition is read again, this one by somebody else"
+    assert FIRST not in model.group
+    whole(model)
 
 
 def test_a_batch_is_aborted_when_its_partitions_are_lost() -> None:
-    world = World(2)
-    listener = world.listener = Hears(world)
+    model = TransformModel(2)
+    listener = model.listener = Hears(model)
 
     def lose() -> None:
-        world.give_up(world.owned, lost=True)
-        world.get(world.log)
+        model.give_up(model.owned, lost=True)
+        model.get(model.log)
         raise MaxPollExceeded(1)
 
-    world.faults["poll"] = [None, lose]
-    run(loop_of(world, same, max_records=100))
+    model.faults["poll"] = [None, lose]
+    run(loop_of(model, same, max_records=100))
     assert listener.heard == [("lost", "open", 0)]
-    assert world.calls.count("abort_transaction") == 1
-    assert sorted(world.results) == world.everything
+    assert model.calls.count("abort_transaction") == 1
+    assert sorted(model.results) == model.everything
 
 
 def test_partitions_that_come_back_in_the_same_poll_are_not_taken_for_kept() -> None:
-    world = World(2)
+    model = TransformModel(2)
 
     def lose() -> None:
-        world.give_up(world.owned, lost=True)
-        world.get(world.log)
+        model.give_up(model.owned, lost=True)
+        model.get(model.log)
 
-    world.faults["poll"] = [None, lose]
-    run(loop_of(world, same, max_records=100))
-    assert world.calls.count("abort_transaction") == 1
-    assert sorted(world.results) == world.everything
+    model.faults["poll"] = [None, lose]
+    run(loop_of(model, same, max_records=100))
+    assert model.calls.count("abort_transaction") == 1
+    assert sorted(model.results) == model.everything
 
 
 def test_losing_partitions_between_two_batches_aborts_nothing() -> None:
-    world = World(2)
-    world.faults["poll"] = [lambda: world.give_up([FIRST], lost=True)]
-    world.enough = 2
-    run(loop_of(world, same))
-    assert "abort_transaction" not in world.calls
+    model = TransformModel(2)
+    model.faults["poll"] = [lambda: model.give_up([FIRST], lost=True)]
+    model.enough = 2
+    run(loop_of(model, same))
+    assert "abort_transaction" not in model.calls
 
 
 async def test_the_async_face_commits_before_a_coroutine_listener_hears() -> None:
-    world = World(2)
+    model = TransformModel(2)
     heard: list[tuple[str, int]] = []
 
     class Later(RebalanceListener):
         async def on_revoked(self, partitions: Collection[TopicPartition]) -> None:
             await asyncio.sleep(0)
-            heard.append((world.state, len(world.results)))
+            heard.append((model.state, len(model.results)))
 
-    world.listener = Later()
-    loop = loop_of(world, same, max_records=100, **ASYNC)
+    model.listener = Later()
+    loop = loop_of(model, same, max_records=100, **ASYNC)
     told: list[Any] = []
-    world.faults["poll"] = [None, lambda: told.append(world.give_up([FIRST]))]
+    model.faults["poll"] = [None, lambda: told.append(model.give_up([FIRST]))]
     client = loop._consumer
     poll = client.poll
 
@@ -126,8 +126,8 @@ async def test_the_async_face_commits_before_a_coroutine_listener_hears() -> Non
 
 
 def test_the_listeners_own_error_ends_the_loop() -> None:
-    world = World(2)
-    world.faults["poll"] = [None, ZeroDivisionError()]
+    model = TransformModel(2)
+    model.faults["poll"] = [None, ZeroDivisionError()]
     with pytest.raises(ZeroDivisionError):
-        run(loop_of(world, same, max_records=100))
-    whole(world)
+        run(loop_of(model, same, max_records=100))
+    whole(model)

@@ -22,7 +22,7 @@ CASES = int(os.environ.get("KCLIENT_POWER_FAILURES", "60")) // CRASHES
 NAMES = ("meta", "one", "two")
 
 
-class Case:
+class CrashingBroker:
     """A broker whose records are flushed one by one, and what it has acknowledged."""
 
     def __init__(self, root: Path, seed: int) -> None:
@@ -84,13 +84,13 @@ class Case:
 @pytest.mark.parametrize("seed", range(CASES))
 async def test_nothing_flushed_is_lost(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(replica_moves, "COPY_BYTES", 1000)
-    case = Case(tmp_path, seed)
+    broker = CrashingBroker(tmp_path, seed)
     for _ in range(CRASHES):
-        await case.work()
-        await case.crash()
-        case.check()
-    await moved(case.harness)
-    case.check()
-    assert log_of(case.harness).log_end_offset >= len(case.acknowledged)
-    await case.harness.broker.moves.stop()
-    case.harness.close()
+        await broker.work()
+        await broker.crash()
+        broker.check()
+    await moved(broker.harness)
+    broker.check()
+    assert log_of(broker.harness).log_end_offset >= len(broker.acknowledged)
+    await broker.harness.broker.moves.stop()
+    broker.harness.close()

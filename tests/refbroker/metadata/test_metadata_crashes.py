@@ -25,7 +25,7 @@ SETTINGS = {
 }
 
 
-class Case:
+class CrashingBroker:
     """A broker that counts a setting up, and what it has acknowledged of it."""
 
     def __init__(self, root: Path, seed: int) -> None:
@@ -78,7 +78,7 @@ class Case:
 
 @pytest.mark.parametrize("case", range(CASES))
 async def test_no_change_is_lost_and_no_epoch_is_led_twice(tmp_path: Path, rng: random.Random, case: int) -> None:
-    running = Case(tmp_path, rng.randrange(1 << 30))
+    running = CrashingBroker(tmp_path, rng.randrange(1 << 30))
     for _ in range(CRASHES):
         await running.work()
         running.crash()

@@ -16,7 +16,7 @@ OTHER = TopicPartition("t", 1)
 ALL, LEFT, EARLIER = CommitMode.ALL, CommitMode.LEFT, CommitMode.EARLIER
 
 
-class Case(NamedTuple):
+class PartitionToCommit(NamedTuple):
     """A partition, and what each mode commits of it.
 
     Attributes:
@@ -34,24 +34,26 @@ class Case(NamedTuple):
     replaced: bool = False
 
 
-CASES = {
-    "no position yet": Case(None, None, None, {ALL: None, LEFT: None, EARLIER: None}),
-    "first poll": Case(10, None, None, {ALL: 10, LEFT: 10, EARLIER: None}),
-    "later poll": Case(20, 10, None, {ALL: 20, LEFT: 20, EARLIER: 10}),
-    "first record of a chunk": Case(10, 10, (10, 11), {ALL: 11, LEFT: 10, EARLIER: 10}),
-    "within a chunk": Case(10, 10, (14, 15), {ALL: 15, LEFT: 14, EARLIER: 14}),
-    "committed ahead within a chunk": Case(10, 15, (14, 15), {ALL: 15, LEFT: 14, EARLIER: 15}),
-    "a chunk before any call returned": Case(10, None, (14, 15), {ALL: 15, LEFT: 14, EARLIER: None}),
-    "replaced topic": Case(20, None, None, {ALL: None, LEFT: None, EARLIER: None}, replaced=True),
-    "replaced topic within a chunk": Case(10, None, (14, 15), {ALL: None, LEFT: None, EARLIER: None}, replaced=True),
+PARTITIONS = {
+    "no position yet": PartitionToCommit(None, None, None, {ALL: None, LEFT: None, EARLIER: None}),
+    "first poll": PartitionToCommit(10, None, None, {ALL: 10, LEFT: 10, EARLIER: None}),
+    "later poll": PartitionToCommit(20, 10, None, {ALL: 20, LEFT: 20, EARLIER: 10}),
+    "first record of a chunk": PartitionToCommit(10, 10, (10, 11), {ALL: 11, LEFT: 10, EARLIER: 10}),
+    "within a chunk": PartitionToCommit(10, 10, (14, 15), {ALL: 15, LEFT: 14, EARLIER: 14}),
+    "committed ahead within a chunk": PartitionToCommit(10, 15, (14, 15), {ALL: 15, LEFT: 14, EARLIER: 15}),
+    "a chunk before any call returned": PartitionToCommit(10, None, (14, 15), {ALL: 15, LEFT: 14, EARLIER: None}),
+    "replaced topic": PartitionToCommit(20, None, None, {ALL: None, LEFT: None, EARLIER: None}, replaced=True),
+    "replaced topic within a chunk": PartitionToCommit(
+        10, None, (14, 15), {ALL: None, LEFT: None, EARLIER: None}, replaced=True
+    ),
 }
 
 
-def state_of(case: Case, tp: TopicPartition = TP) -> PartitionState:
+def state_of(partition: PartitionToCommit, tp: TopicPartition = TP) -> PartitionState:
     state = PartitionState(tp)
-    state.position = None if case.position is None else Position(case.position)
-    state.returned = None if case.returned is None else Position(case.returned)
-    state.replaced = case.replaced
+    state.position = None if partition.position is None else Position(partition.position)
+    state.returned = None if partition.returned is None else Position(partition.returned)
+    state.replaced = partition.replaced
     return state
 
 
@@ -60,23 +62,25 @@ def place_in(state: PartitionState, at_hand: tuple[int, int] | None) -> Place | 
 
 
 @pytest.mark.parametrize("mode", CommitMode, ids=lambda mode: str(mode.value))
-@pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
-def test_position_to_commit_follows_from_what_counts_as_processed(case: Case, mode: CommitMode) -> None:
-    state = state_of(case)
-    found = committable_position(state, place_in(state, case.at_hand), mode)
-    assert (None if found is None else found.offset) == case.expected[mode]
+@pytest.mark.parametrize("partition", PARTITIONS.values(), ids=PARTITIONS.keys())
+def test_position_to_commit_follows_from_what_counts_as_processed(
+    partition: PartitionToCommit, mode: CommitMode
+) -> None:
+    state = state_of(partition)
+    found = committable_position(state, place_in(state, partition.at_hand), mode)
+    assert (None if found is None else found.offset) == partition.expected[mode]
 
 
 @pytest.mark.parametrize("mode", CommitMode, ids=lambda mode: str(mode.value))
 def test_record_at_hand_in_another_partition_changes_nothing(mode: CommitMode) -> None:
-    case = CASES["later poll"]
-    other = state_of(CASES["within a chunk"], OTHER)
-    found = committable_position(state_of(case), place_in(other, (14, 15)), mode)
-    assert found == Position(case.expected[mode] or -1)
+    partition = PARTITIONS["later poll"]
+    other = state_of(PARTITIONS["within a chunk"], OTHER)
+    found = committable_position(state_of(partition), place_in(other, (14, 15)), mode)
+    assert found == Position(partition.expected[mode] or -1)
 
 
 def test_record_at_hand_in_an_earlier_assignment_of_the_partition_changes_nothing() -> None:
-    lost, assigned_again = state_of(CASES["within a chunk"]), state_of(CASES["later poll"])
+    lost, assigned_again = state_of(PARTITIONS["within a chunk"]), state_of(PARTITIONS["later poll"])
     assert committable_position(assigned_again, place_in(lost, (14, 15)), ALL) == Position(20)
 
 

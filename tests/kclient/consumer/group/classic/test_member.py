@@ -17,13 +17,13 @@ from kclient.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatRespo
 from kclient.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from kclient.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
 from kclient.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
-from tests.kclient.consumer.group.classic.member_case import MemberCase
+from tests.kclient.consumer.group.classic.scripted_member import ScriptedMember
 
 UNJOINED, PREPARING, COMPLETING = MemberState.UNJOINED, MemberState.PREPARING, MemberState.COMPLETING
 STABLE, LEAVING, FENCED = MemberState.STABLE, MemberState.LEAVING, MemberState.FENCED
 
 
-class Case(MemberCase[GroupMember]):
+class ClassicMember(ScriptedMember[GroupMember]):
     """A member of the classic protocol, its coordinator, and the time."""
 
     def __init__(self, **options: Any) -> None:
@@ -56,7 +56,7 @@ class Case(MemberCase[GroupMember]):
         assert (message.generation_id, message.member_id) == (5, "me")
         request.on_response(HeartbeatResponse(error_code=error), self.now)
 
-    def stable(self, holding: int | None = None) -> Case:
+    def stable(self, holding: int | None = None) -> ClassicMember:
         self.join(holding)
         self.answer_join()
         self.answer_sync()
@@ -69,50 +69,50 @@ def code(kind: type[errors.BrokerError]) -> int:
 
 
 def test_follower_joins_asks_for_its_share_and_heartbeats() -> None:
-    case = Case()
-    case.join()
-    request, message = case.next(JoinGroupRequest)
+    scripted = ClassicMember()
+    scripted.join()
+    request, message = scripted.next(JoinGroupRequest)
     assert (message.group_id, message.member_id, message.reason) == ("g", "", "because")
     assert (message.session_timeout_ms, message.rebalance_timeout_ms) == (45_000, 300_000)
     assert [(one.name, one.metadata) for one in message.protocols] == [("range", b"mine")]
     assert request.timeout == 305.0
-    assert case.sent() is None
-    request.on_response(JoinGroupResponse(error_code=79, member_id="me"), case.now)
-    request, message = case.next(JoinGroupRequest)
+    assert scripted.sent() is None
+    request.on_response(JoinGroupResponse(error_code=79, member_id="me"), scripted.now)
+    request, message = scripted.next(JoinGroupRequest)
     assert message.member_id == "me"
-    case.answer_join(request)
-    request, message = case.next(SyncGroupRequest)
+    scripted.answer_join(request)
+    request, message = scripted.next(SyncGroupRequest)
     assert (message.generation_id, message.member_id, message.protocol_name) == (5, "me", "range")
     assert message.assignments == []
-    assert case.member.generation_now() is None
-    request.on_response(SyncGroupResponse(assignment=b"share"), case.now)
-    generation = case.member.generation_now()
+    assert scripted.member.generation_now() is None
+    request.on_response(SyncGroupResponse(assignment=b"share"), scripted.now)
+    generation = scripted.member.generation_now()
     assert generation is not None
     assert (generation.id, generation.member_id) == (5, "me")
-    assert case.events == [Assigned(1, 0, generation, b"share")]
-    joined_at = case.now
-    case.answer_heartbeat()
-    assert case.now == joined_at + 3.0
+    assert scripted.events == [Assigned(1, 0, generation, b"share")]
+    joined_at = scripted.now
+    scripted.answer_heartbeat()
+    assert scripted.now == joined_at + 3.0
 
 
 def test_leader_waits_for_its_owner_and_heartbeats_meanwhile() -> None:
-    case = Case()
-    case.join()
-    case.answer_join(
+    scripted = ClassicMember()
+    scripted.join()
+    scripted.answer_join(
         leader="me",
         members=[JoinGroupResponse.JoinGroupResponseMember(member_id="me", metadata=b"mine")],
         skip_assignment=True,
     )
-    (event,) = case.events
+    (event,) = scripted.events
     assert isinstance(event, Lead)
     assert event.skip
     assert event.members[0].metadata == b"mine"
-    case.answer_heartbeat()
-    case.answer_heartbeat(code(errors.RebalanceInProgressError))  # SyncGroup will tell
-    assert case.member.leads(event.generation)
-    case.member.sync(event.generation._replace(id=4), {"me": b"old"})
-    case.member.sync(event.generation, {"me": b"all"})
-    _, message = case.next(SyncGroupRequest)
+    scripted.answer_heartbeat()
+    scripted.answer_heartbeat(code(errors.RebalanceInProgressError))  # SyncGroup will tell
+    assert scripted.member.leads(event.generation)
+    scripted.member.sync(event.generation._replace(id=4), {"me": b"old"})
+    scripted.member.sync(event.generation, {"me": b"all"})
+    _, message = scripted.next(SyncGroupRequest)
     assert [(one.member_id, one.assignment) for one in message.assignments] == [("me", b"all")]
 
 
@@ -130,14 +130,14 @@ def test_leader_waits_for_its_owner_and_heartbeats_meanwhile() -> None:
 def test_join_is_repeated_by_itself_after_errors_that_pass(
     kind: type[errors.BrokerError], member_id: str, moved: bool
 ) -> None:
-    case = Case()
-    case.join()
-    case.answer_join(error=79)
-    case.answer_join(error=code(kind))
-    assert bool(case.coordinator.forgotten) is moved
-    _, message = case.next(JoinGroupRequest)
+    scripted = ClassicMember()
+    scripted.join()
+    scripted.answer_join(error=79)
+    scripted.answer_join(error=code(kind))
+    assert bool(scripted.coordinator.forgotten) is moved
+    _, message = scripted.next(JoinGroupRequest)
     assert message.member_id == member_id
-    assert not case.events
+    assert not scripted.events
 
 
 @pytest.mark.parametrize(
@@ -153,24 +153,24 @@ def test_join_is_repeated_by_itself_after_errors_that_pass(
     ],
 )
 def test_join_that_cannot_succeed_is_told_and_tried_again_when_the_owner_joins(kind: type[errors.BrokerError]) -> None:
-    case = Case()
-    case.join()
-    case.answer_join(error=code(kind))
-    (event,) = case.events
+    scripted = ClassicMember()
+    scripted.join()
+    scripted.answer_join(error=code(kind))
+    (event,) = scripted.events
     assert isinstance(event, Failed)
     assert isinstance(event.error, kind)
-    assert case.member.state is UNJOINED
-    assert case.member.poll(case.now) == ([], NEVER)
-    case.join()
-    case.answer_join()
-    assert case.member.state is COMPLETING
+    assert scripted.member.state is UNJOINED
+    assert scripted.member.poll(scripted.now) == ([], NEVER)
+    scripted.join()
+    scripted.answer_join()
+    assert scripted.member.state is COMPLETING
 
 
 def test_group_of_another_kind_is_an_error() -> None:
-    case = Case()
-    case.join()
-    case.answer_join(protocol_type="connect")
-    (event,) = case.events
+    scripted = ClassicMember()
+    scripted.join()
+    scripted.answer_join(protocol_type="connect")
+    (event,) = scripted.events
     assert isinstance(event, Failed)
     assert "is one of 'connect', not of consumers" in str(event.error)
 
@@ -191,76 +191,76 @@ def test_group_of_another_kind_is_an_error() -> None:
     ],
 )
 def test_what_follows_from_a_refused_sync(kind: type[errors.BrokerError], state: MemberState) -> None:
-    case = Case()
-    case.join()
-    case.answer_join()
-    case.answer_sync(code(kind))
-    assert case.member.state is state
+    scripted = ClassicMember()
+    scripted.join()
+    scripted.answer_join()
+    scripted.answer_sync(code(kind))
+    assert scripted.member.state is state
     if state is PREPARING:
-        _, message = case.next(JoinGroupRequest)
+        _, message = scripted.next(JoinGroupRequest)
         assert message.member_id == ("" if kind is errors.UnknownMemberIdError else "me")
-        assert not case.events
+        assert not scripted.events
     else:
-        assert isinstance(case.events[-1], Rejoin if state is FENCED else Failed)
+        assert isinstance(scripted.events[-1], Rejoin if state is FENCED else Failed)
 
 
-def refused_syncs(case: Case, count: int) -> list[float]:
+def refused_syncs(scripted: ClassicMember, count: int) -> list[float]:
     """Joins whose SyncGroup is refused as invalid; the seconds that each waited."""
     pauses = []
     for _ in range(count):
-        before = case.now
-        case.answer_join()
-        pauses.append(case.now - before)
-        case.answer_sync(code(errors.InvalidRequestError))
+        before = scripted.now
+        scripted.answer_join()
+        pauses.append(scripted.now - before)
+        scripted.answer_sync(code(errors.InvalidRequestError))
     return pauses
 
 
 def test_syncs_that_are_always_refused_as_invalid_are_repeated_after_growing_pauses_and_told_in_the_end() -> None:
-    case = Case()
+    scripted = ClassicMember()
     for _ in range(2):
-        case.events.clear()
-        case.join()
-        pauses = refused_syncs(case, 2)
-        assert not case.events
-        pauses += refused_syncs(case, 1)
+        scripted.events.clear()
+        scripted.join()
+        pauses = refused_syncs(scripted, 2)
+        assert not scripted.events
+        pauses += refused_syncs(scripted, 1)
         assert pauses[0] == 0.0
         assert 0.08 <= pauses[1] <= 0.12
         assert 0.16 <= pauses[2] <= 0.24
-        (event,) = case.events
+        (event,) = scripted.events
         assert isinstance(event, Failed)
         assert isinstance(event.error, errors.InvalidRequestError)
-        assert case.member.state is UNJOINED
-        assert case.member.poll(case.now) == ([], NEVER)
+        assert scripted.member.state is UNJOINED
+        assert scripted.member.poll(scripted.now) == ([], NEVER)
 
 
 def test_sync_that_succeeds_makes_good_those_that_were_refused_before() -> None:
-    case = Case()
+    scripted = ClassicMember()
     for _ in range(3):
-        case.join()
-        refused_syncs(case, 2)
-        case.answer_join()
-        case.answer_sync()
-        assert case.member.state is STABLE
-    assert [type(event) for event in case.events] == [Assigned] * 3
+        scripted.join()
+        refused_syncs(scripted, 2)
+        scripted.answer_join()
+        scripted.answer_sync()
+        assert scripted.member.state is STABLE
+    assert [type(event) for event in scripted.events] == [Assigned] * 3
 
 
 def test_owner_that_joins_again_before_it_hears_that_it_is_fenced_is_told_once_more() -> None:
-    case = Case().stable()
-    case.answer_heartbeat(code(errors.FencedInstanceIdError))
-    case.join()
-    told = case.events[-1]
+    scripted = ClassicMember().stable()
+    scripted.answer_heartbeat(code(errors.FencedInstanceIdError))
+    scripted.join()
+    told = scripted.events[-1]
     assert isinstance(told, Rejoin)
     assert (told.number, told.lost) == (2, True), "what concerns an earlier join the owner does not look at"
     assert isinstance(told.error, errors.FencedInstanceIdError)
-    assert case.sent() is None
+    assert scripted.sent() is None
 
 
 def test_share_for_another_assignor_than_was_agreed_on_is_refused() -> None:
-    case = Case()
-    case.join()
-    case.answer_join()
-    case.answer_sync(protocol_name="sticky")
-    assert isinstance(case.events[-1], Failed)
+    scripted = ClassicMember()
+    scripted.join()
+    scripted.answer_join()
+    scripted.answer_sync(protocol_name="sticky")
+    assert isinstance(scripted.events[-1], Failed)
 
 
 @pytest.mark.parametrize(
@@ -275,110 +275,110 @@ def test_share_for_another_assignor_than_was_agreed_on_is_refused() -> None:
 def test_heartbeat_tells_the_owner_once_to_join_again(
     kind: type[errors.BrokerError], lost: bool, state: MemberState
 ) -> None:
-    case = Case().stable()
-    case.events.clear()
-    before, last = case.member.membership, case.member.generation_now()
-    case.answer_heartbeat(code(kind))
-    (event,) = case.events
+    scripted = ClassicMember().stable()
+    scripted.events.clear()
+    before, last = scripted.member.membership, scripted.member.generation_now()
+    scripted.answer_heartbeat(code(kind))
+    (event,) = scripted.events
     assert isinstance(event, Rejoin)
     assert event.lost is lost
-    assert case.member.last_generation() == last is not None
-    assert (case.member.membership > before) is lost
-    assert case.member.state is state
-    assert (case.member.generation_now() is None) is lost
+    assert scripted.member.last_generation() == last is not None
+    assert (scripted.member.membership > before) is lost
+    assert scripted.member.state is state
+    assert (scripted.member.generation_now() is None) is lost
     if not lost:
-        case.answer_heartbeat(code(kind))
-        assert len(case.events) == 1
+        scripted.answer_heartbeat(code(kind))
+        assert len(scripted.events) == 1
     if state is FENCED:
         assert isinstance(event.error, errors.FencedInstanceIdError)
-        case.join()
-        assert case.member.poll(case.now) == ([], NEVER)
+        scripted.join()
+        assert scripted.member.poll(scripted.now) == ([], NEVER)
 
 
 def test_heartbeats_go_on_until_the_owner_joins_and_not_while_it_waits() -> None:
-    case = Case().stable()
-    case.answer_heartbeat(code(errors.RebalanceInProgressError))
-    case.answer_heartbeat(code(errors.RebalanceInProgressError))
-    case.join(holding=case.member.membership)
-    request, _ = case.next(JoinGroupRequest)
-    case.now += 200.0
-    assert case.sent() is None
-    request.on_response(JoinGroupResponse(generation_id=6, member_id="me", leader="x"), case.now)
-    assert case.member.state is COMPLETING
+    scripted = ClassicMember().stable()
+    scripted.answer_heartbeat(code(errors.RebalanceInProgressError))
+    scripted.answer_heartbeat(code(errors.RebalanceInProgressError))
+    scripted.join(holding=scripted.member.membership)
+    request, _ = scripted.next(JoinGroupRequest)
+    scripted.now += 200.0
+    assert scripted.sent() is None
+    request.on_response(JoinGroupResponse(generation_id=6, member_id="me", leader="x"), scripted.now)
+    assert scripted.member.state is COMPLETING
 
 
 def test_heartbeat_in_flight_when_the_connection_drops_looks_up_the_coordinator_and_goes_on() -> None:
-    case = Case().stable()
-    request, _ = case.next(HeartbeatRequest)
-    request.on_error(DisconnectedError(), case.now)
-    assert [type(error) for error in case.coordinator.forgotten] == [DisconnectedError]
-    before = case.now
-    case.answer_heartbeat()
-    assert 0.05 < case.now - before < 0.2
-    assert case.member.state is STABLE
+    scripted = ClassicMember().stable()
+    request, _ = scripted.next(HeartbeatRequest)
+    request.on_error(DisconnectedError(), scripted.now)
+    assert [type(error) for error in scripted.coordinator.forgotten] == [DisconnectedError]
+    before = scripted.now
+    scripted.answer_heartbeat()
+    assert 0.05 < scripted.now - before < 0.2
+    assert scripted.member.state is STABLE
 
 
 def test_answers_of_an_earlier_generation_change_nothing() -> None:
-    case = Case().stable()
-    late, _ = case.next(HeartbeatRequest)
-    case.join(holding=case.member.membership)
-    case.answer_join(generation_id=6)
-    late.on_response(HeartbeatResponse(error_code=code(errors.UnknownMemberIdError)), case.now)
-    assert case.member.state is COMPLETING
-    case.answer_sync()
-    late.on_error(DisconnectedError(), case.now)
-    assert case.member.state is STABLE
-    assert not case.coordinator.forgotten
+    scripted = ClassicMember().stable()
+    late, _ = scripted.next(HeartbeatRequest)
+    scripted.join(holding=scripted.member.membership)
+    scripted.answer_join(generation_id=6)
+    late.on_response(HeartbeatResponse(error_code=code(errors.UnknownMemberIdError)), scripted.now)
+    assert scripted.member.state is COMPLETING
+    scripted.answer_sync()
+    late.on_error(DisconnectedError(), scripted.now)
+    assert scripted.member.state is STABLE
+    assert not scripted.coordinator.forgotten
 
 
 def test_silence_for_a_whole_session_looks_up_the_coordinator_again() -> None:
-    case = Case(session_timeout_ms=10_000, request_timeout_ms=60_000).stable()
-    case.next(HeartbeatRequest)
-    assert case.member.poll(case.now).deadline < NEVER
-    case.now += 10.0
-    assert case.sent() is None
-    assert len(case.coordinator.forgotten) == 1
-    assert case.member.state is STABLE
+    scripted = ClassicMember(session_timeout_ms=10_000, request_timeout_ms=60_000).stable()
+    scripted.next(HeartbeatRequest)
+    assert scripted.member.poll(scripted.now).deadline < NEVER
+    scripted.now += 10.0
+    assert scripted.sent() is None
+    assert len(scripted.coordinator.forgotten) == 1
+    assert scripted.member.state is STABLE
 
 
 def test_member_that_was_forgotten_while_its_owner_prepared_loses_its_partitions_before_it_joins() -> None:
-    case = Case().stable()
-    held = case.member.membership
-    case.answer_heartbeat(code(errors.UnknownMemberIdError))
-    case.events.clear()
-    case.join(holding=held)
-    (event,) = case.events
+    scripted = ClassicMember().stable()
+    held = scripted.member.membership
+    scripted.answer_heartbeat(code(errors.UnknownMemberIdError))
+    scripted.events.clear()
+    scripted.join(holding=held)
+    (event,) = scripted.events
     assert isinstance(event, Rejoin)
     assert (event.number, event.lost) == (2, True)
-    assert case.sent() is None
-    case.join()
-    _, message = case.next(JoinGroupRequest)
+    assert scripted.sent() is None
+    scripted.join()
+    _, message = scripted.next(JoinGroupRequest)
     assert message.member_id == ""
 
 
 def test_join_that_is_refused_as_unknown_loses_what_was_held() -> None:
-    case = Case().stable()
-    case.join(holding=case.member.membership)
-    case.answer_join(error=code(errors.UnknownMemberIdError))
-    assert case.events[-1] == Rejoin(2, str(errors.UnknownMemberIdError(api="JoinGroup")), lost=True)
-    assert case.member.state is UNJOINED
+    scripted = ClassicMember().stable()
+    scripted.join(holding=scripted.member.membership)
+    scripted.answer_join(error=code(errors.UnknownMemberIdError))
+    assert scripted.events[-1] == Rejoin(2, str(errors.UnknownMemberIdError(api="JoinGroup")), lost=True)
+    assert scripted.member.state is UNJOINED
 
 
 @pytest.mark.parametrize("instance_id", [None, "static"])
 def test_slow_application_makes_the_member_leave_unless_it_is_static(instance_id: str | None) -> None:
-    case = Case(max_poll_interval_ms=10_000, session_timeout_ms=45_000, group_instance_id=instance_id)
-    case.interval.polled(case.now)
-    case.stable()
-    case.answer_heartbeat()
-    case.now = 110.0
-    sent = case.sent()
-    event = case.events[-1]
+    scripted = ClassicMember(max_poll_interval_ms=10_000, session_timeout_ms=45_000, group_instance_id=instance_id)
+    scripted.interval.polled(scripted.now)
+    scripted.stable()
+    scripted.answer_heartbeat()
+    scripted.now = 110.0
+    sent = scripted.sent()
+    event = scripted.events[-1]
     assert isinstance(event, Rejoin)
     assert event.lost
     assert isinstance(event.error, MaxPollExceeded)
     if instance_id is not None:
         assert sent is None
-        assert case.member.state is UNJOINED
+        assert scripted.member.state is UNJOINED
         return
     assert sent is not None
     assert sent.request_type is LeaveGroupRequest
@@ -386,121 +386,121 @@ def test_slow_application_makes_the_member_leave_unless_it_is_static(instance_id
     assert [(one.member_id, one.reason) for one in message.members] == [
         ("me", "the application asked for no records for too long")
     ]
-    assert case.member.state is LEAVING
-    case.join()
-    assert case.sent() is None
-    sent.on_response(LeaveGroupResponse(), case.now)
-    case.interval.polled(case.now)
-    _, message = case.next(JoinGroupRequest)
+    assert scripted.member.state is LEAVING
+    scripted.join()
+    assert scripted.sent() is None
+    sent.on_response(LeaveGroupResponse(), scripted.now)
+    scripted.interval.polled(scripted.now)
+    _, message = scripted.next(JoinGroupRequest)
     assert message.member_id == ""
 
 
 @pytest.mark.parametrize("version", [0, 2, 3, 5])
 def test_leaving_names_the_member_in_the_form_of_the_version(version: int) -> None:
-    case = Case().stable()
+    scripted = ClassicMember().stable()
     done: Future[None] = Future()
-    (request,) = case.member.leave(done, tell=True, reason="x" * 300)
+    (request,) = scripted.member.leave(done, tell=True, reason="x" * 300)
     assert request.node == 1_001
     message: Any = request.build(version)
     again = LeaveGroupRequest.decode(message.encode(version), version)
     assert ([one.member_id for one in again.members] or [again.member_id]) == ["me"]
     assert not done.done()
-    request.on_response(LeaveGroupResponse(members=[LeaveGroupResponse.MemberResponse(error_code=25)]), case.now)
+    request.on_response(LeaveGroupResponse(members=[LeaveGroupResponse.MemberResponse(error_code=25)]), scripted.now)
     assert done.done()
-    assert case.member.state is UNJOINED
+    assert scripted.member.state is UNJOINED
 
 
 def test_leaving_while_joining_goes_past_the_connection_that_waits() -> None:
-    case = Case()
-    case.join()
-    case.answer_join(error=79)
-    late, _ = case.next(JoinGroupRequest)
+    scripted = ClassicMember()
+    scripted.join()
+    scripted.answer_join(error=79)
+    late, _ = scripted.next(JoinGroupRequest)
     done: Future[None] = Future()
-    (request,) = case.member.leave(done, tell=True, reason="closing")
+    (request,) = scripted.member.leave(done, tell=True, reason="closing")
     assert request.node == 1
-    late.on_response(JoinGroupResponse(generation_id=5, member_id="me"), case.now)
-    assert case.member.state is LEAVING
-    request.on_error(DisconnectedError(), case.now)
+    late.on_response(JoinGroupResponse(generation_id=5, member_id="me"), scripted.now)
+    assert scripted.member.state is LEAVING
+    request.on_error(DisconnectedError(), scripted.now)
     assert done.done()
 
 
 @pytest.mark.parametrize("failed", ["to divide", "to join"])
 def test_leaving_after_joining_failed_tells_the_group_that_waits(failed: str) -> None:
-    case = Case()
-    case.join()
+    scripted = ClassicMember()
+    scripted.join()
     if failed == "to divide":
-        case.answer_join(leader="me")
-        lead = case.events[-1]
+        scripted.answer_join(leader="me")
+        lead = scripted.events[-1]
         assert isinstance(lead, Lead)
-        case.member.give_up(lead.generation)
+        scripted.member.give_up(lead.generation)
     else:
-        case.answer_join(error=79)
-        case.answer_join(error=code(errors.GroupMaxSizeReachedError))
-    assert case.member.state is UNJOINED
+        scripted.answer_join(error=79)
+        scripted.answer_join(error=code(errors.GroupMaxSizeReachedError))
+    assert scripted.member.state is UNJOINED
     done: Future[None] = Future()
-    (request,) = case.member.leave(done, tell=True, reason="closing")
+    (request,) = scripted.member.leave(done, tell=True, reason="closing")
     message: Any = request.build(5)
     assert [one.member_id for one in message.members] == ["me"]
-    request.on_response(LeaveGroupResponse(), case.now)
+    request.on_response(LeaveGroupResponse(), scripted.now)
     assert done.done()
 
 
 @pytest.mark.parametrize("how", ["static", "unknown coordinator", "never joined", "fenced"])
 def test_leaving_without_telling_anybody_ends_at_once(how: str) -> None:
-    case = Case()
+    scripted = ClassicMember()
     if how != "never joined":
-        case.stable()
+        scripted.stable()
     if how == "unknown coordinator":
-        case.coordinator.node = None
+        scripted.coordinator.node = None
     if how == "fenced":
-        case.answer_heartbeat(code(errors.FencedInstanceIdError))
+        scripted.answer_heartbeat(code(errors.FencedInstanceIdError))
     done: Future[None] = Future()
-    assert case.member.leave(done, tell=how != "static", reason="") == []
+    assert scripted.member.leave(done, tell=how != "static", reason="") == []
     assert done.done()
-    assert case.member.state is UNJOINED
-    case.join()
-    case.coordinator.node = 1_001
-    case.answer_join()
+    assert scripted.member.state is UNJOINED
+    scripted.join()
+    scripted.coordinator.node = 1_001
+    scripted.answer_join()
 
 
 def test_final_error_of_the_lookup_fails_the_join() -> None:
-    case = Case()
-    case.coordinator.node = None
-    case.join()
-    case.sent()
-    case.coordinator.fatal_error = errors.GroupAuthorizationError()
-    assert case.sent() is None
-    assert isinstance(case.events[-1], Failed)
-    assert case.member.state is UNJOINED
+    scripted = ClassicMember()
+    scripted.coordinator.node = None
+    scripted.join()
+    scripted.sent()
+    scripted.coordinator.fatal_error = errors.GroupAuthorizationError()
+    assert scripted.sent() is None
+    assert isinstance(scripted.events[-1], Failed)
+    assert scripted.member.state is UNJOINED
 
 
 def test_peer_that_is_no_broker_is_told_to_the_owner() -> None:
-    case = Case()
-    case.join()
-    request, _ = case.next(JoinGroupRequest)
-    request.on_error(NotKafkaError("HTTP"), case.now)
-    event = case.events[-1]
+    scripted = ClassicMember()
+    scripted.join()
+    request, _ = scripted.next(JoinGroupRequest)
+    request.on_error(NotKafkaError("HTTP"), scripted.now)
+    event = scripted.events[-1]
     assert isinstance(event, Failed)
     assert isinstance(event.error, NotKafkaError)
 
 
 def test_static_members_need_a_version_that_knows_them() -> None:
-    case = Case(group_instance_id="a")
-    case.join()
-    request, message = case.next(JoinGroupRequest)
+    scripted = ClassicMember(group_instance_id="a")
+    scripted.join()
+    request, message = scripted.next(JoinGroupRequest)
     assert request.minimum_version == 5
     assert message.group_instance_id == "a"
 
 
 def test_refused_offsets_say_as_much_as_a_heartbeat() -> None:
-    case = Case().stable()
-    generation = case.member.generation_now()
+    scripted = ClassicMember().stable()
+    generation = scripted.member.generation_now()
     assert generation is not None
-    case.events.clear()
-    case.member.on_refused(generation._replace(id=4), errors.UnknownMemberIdError(), case.now)
-    case.member.on_refused(generation, errors.OffsetMetadataTooLargeError(), case.now)
-    assert not case.events
-    case.member.on_refused(generation, errors.RebalanceInProgressError(), case.now)
-    case.member.on_refused(generation, errors.FencedInstanceIdError(), case.now)
-    assert [event.lost for event in case.events if isinstance(event, Rejoin)] == [False, True]
-    assert case.member.state is FENCED
+    scripted.events.clear()
+    scripted.member.on_refused(generation._replace(id=4), errors.UnknownMemberIdError(), scripted.now)
+    scripted.member.on_refused(generation, errors.OffsetMetadataTooLargeError(), scripted.now)
+    assert not scripted.events
+    scripted.member.on_refused(generation, errors.RebalanceInProgressError(), scripted.now)
+    scripted.member.on_refused(generation, errors.FencedInstanceIdError(), scripted.now)
+    assert [event.lost for event in scripted.events if isinstance(event, Rejoin)] == [False, True]
+    assert scripted.member.state is FENCED

@@ -19,7 +19,7 @@ T0, T1, U0 = TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("u",
 PATTERN = re.compile("[tu]")
 
 
-class Case(NamedTuple):
+class ClassifiedAssignment(NamedTuple):
     """An assignment of a member that is subscribed, and what it means."""
 
     topics: tuple[str | re.Pattern[str], ...]
@@ -33,29 +33,29 @@ class Case(NamedTuple):
 ASSIGNED, LESS = PhaseEvent.ASSIGNED, PhaseEvent.ASSIGNED_LESS
 OVERTAKEN, MISMATCHED = PhaseEvent.OVERTAKEN, PhaseEvent.MISMATCHED
 
-CASES = {
-    "first assignment": Case(("t",), (), (T0, T1), ASSIGNED, ASSIGNED),
-    "the same again": Case(("t",), (T0, T1), (T0, T1), ASSIGNED, ASSIGNED),
-    "more": Case(("t",), (T0,), (T0, T1), ASSIGNED, ASSIGNED),
-    "less": Case(("t",), (T0, T1), (T0,), ASSIGNED, LESS),
-    "others": Case(("t",), (T0,), (T1,), ASSIGNED, LESS),
-    "nothing": Case(("t",), (T0,), (), ASSIGNED, LESS),
-    "a topic that is not subscribed to": Case(("t",), (), (T0, U0), MISMATCHED, MISMATCHED),
-    "a new topic that a pattern matches": Case((PATTERN,), (), (T0, U0), ASSIGNED, ASSIGNED),
-    "unsubscribed meanwhile": Case((), (), (T0,), OVERTAKEN, OVERTAKEN),
-    "lost meanwhile": Case(("t",), (T0, T1), (T0,), OVERTAKEN, OVERTAKEN, is_current=False),
+ASSIGNMENTS = {
+    "first assignment": ClassifiedAssignment(("t",), (), (T0, T1), ASSIGNED, ASSIGNED),
+    "the same again": ClassifiedAssignment(("t",), (T0, T1), (T0, T1), ASSIGNED, ASSIGNED),
+    "more": ClassifiedAssignment(("t",), (T0,), (T0, T1), ASSIGNED, ASSIGNED),
+    "less": ClassifiedAssignment(("t",), (T0, T1), (T0,), ASSIGNED, LESS),
+    "others": ClassifiedAssignment(("t",), (T0,), (T1,), ASSIGNED, LESS),
+    "nothing": ClassifiedAssignment(("t",), (T0,), (), ASSIGNED, LESS),
+    "a topic that is not subscribed to": ClassifiedAssignment(("t",), (), (T0, U0), MISMATCHED, MISMATCHED),
+    "a new topic that a pattern matches": ClassifiedAssignment((PATTERN,), (), (T0, U0), ASSIGNED, ASSIGNED),
+    "unsubscribed meanwhile": ClassifiedAssignment((), (), (T0,), OVERTAKEN, OVERTAKEN),
+    "lost meanwhile": ClassifiedAssignment(("t",), (T0, T1), (T0,), OVERTAKEN, OVERTAKEN, is_current=False),
 }
 
 
 @pytest.mark.parametrize("cooperative", [False, True], ids=["eager", "cooperative"])
-@pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
-def test_meaning_of_an_assignment(case: Case, cooperative: bool) -> None:
+@pytest.mark.parametrize("given", ASSIGNMENTS.values(), ids=ASSIGNMENTS.keys())
+def test_meaning_of_an_assignment(given: ClassifiedAssignment, cooperative: bool) -> None:
     subscription = Subscription(FetchBuffer(), EARLIEST, in_group=True)
-    if case.topics:
-        subscription.subscribe(choose(case.topics))
-        subscription.assign_from_group(case.owned)
-    found = classify_assignment(case.assigned, subscription, cooperative=cooperative, is_current=case.is_current)
-    assert found is (case.cooperative if cooperative else case.eager)
+    if given.topics:
+        subscription.subscribe(choose(given.topics))
+        subscription.assign_from_group(given.owned)
+    found = classify_assignment(given.assigned, subscription, cooperative=cooperative, is_current=given.is_current)
+    assert found is (given.cooperative if cooperative else given.eager)
 
 
 FOLLOWING = {

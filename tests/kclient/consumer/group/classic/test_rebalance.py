@@ -98,7 +98,7 @@ class WatchedOwner(Owner):
         return commit if self.timeline is None else self.timeline.committed(commit)
 
 
-class Case:
+class SoleMember:
     """The only member of a group, with its partitions, and what happened since in which order.
 
     Attributes:
@@ -186,144 +186,144 @@ def once(kind: type[Message], change: Callable[[Any], Message]) -> Callable[[Mes
 
 
 def test_eager_member_commits_then_revokes_then_joins() -> None:
-    case = Case()
-    case.coordination.enforce_rebalance("")
-    case.run(lambda: "assigned" in case.did)
-    assert case.did == ["commit", "revoked", "join", "assigned"]
-    assert case.claimed == [set()]
+    sole = SoleMember()
+    sole.coordination.enforce_rebalance("")
+    sole.run(lambda: "assigned" in sole.did)
+    assert sole.did == ["commit", "revoked", "join", "assigned"]
+    assert sole.claimed == [set()]
 
 
 def test_rebalance_that_is_enforced_while_one_is_under_way_follows_it() -> None:
-    case = Case()
-    case.coordination.enforce_rebalance("first")
-    case.poll_until(lambda: "join" in case.did)
-    assert case.did == ["commit", "revoked", "join"]
-    case.coordination.enforce_rebalance("second")
-    case.coordination.enforce_rebalance("third")
-    case.run(lambda: case.did.count("assigned") == 2)
-    case.poll_for(30)
-    assert case.did == ["commit", "revoked", "join", "assigned"] * 2
+    sole = SoleMember()
+    sole.coordination.enforce_rebalance("first")
+    sole.poll_until(lambda: "join" in sole.did)
+    assert sole.did == ["commit", "revoked", "join"]
+    sole.coordination.enforce_rebalance("second")
+    sole.coordination.enforce_rebalance("third")
+    sole.run(lambda: sole.did.count("assigned") == 2)
+    sole.poll_for(30)
+    assert sole.did == ["commit", "revoked", "join", "assigned"] * 2
 
 
 def test_rebalance_that_is_enforced_before_the_member_joins_is_the_one_it_joins_for() -> None:
-    case = Case()
-    case.coordination.enforce_rebalance("first")
-    assert case.owner.poll(1.0) is None  # the commit is under way
-    case.coordination.enforce_rebalance("second")
-    case.run(lambda: "assigned" in case.did)
-    case.poll_for(30)
-    assert case.did == ["commit", "revoked", "join", "assigned"]
+    sole = SoleMember()
+    sole.coordination.enforce_rebalance("first")
+    assert sole.owner.poll(1.0) is None  # the commit is under way
+    sole.coordination.enforce_rebalance("second")
+    sole.run(lambda: "assigned" in sole.did)
+    sole.poll_for(30)
+    assert sole.did == ["commit", "revoked", "join", "assigned"]
 
 
 def test_cooperative_member_revokes_nothing_that_stays() -> None:
-    case = Case("cooperative-sticky")
-    owned = case.owner.owned
-    case.coordination.enforce_rebalance("")
-    case.run(lambda: "assigned" in case.did)
-    assert case.did == ["commit", "join", "assigned"]
-    assert case.claimed == [owned]
+    sole = SoleMember("cooperative-sticky")
+    owned = sole.owner.owned
+    sole.coordination.enforce_rebalance("")
+    sole.run(lambda: "assigned" in sole.did)
+    assert sole.did == ["commit", "join", "assigned"]
+    assert sole.claimed == [owned]
 
 
 def test_cooperative_member_revokes_what_it_no_longer_subscribes_to_before_it_joins() -> None:
-    case = Case("cooperative-sticky")
-    case.owner.subscribe(["u"])
-    case.run(lambda: "assigned" in case.did)
-    assert case.did == ["commit", "revoked", "join", "assigned"]
-    assert case.claimed == [set()]
-    assert {tp.topic for tp in case.owner.owned} == {"u"}
+    sole = SoleMember("cooperative-sticky")
+    sole.owner.subscribe(["u"])
+    sole.run(lambda: "assigned" in sole.did)
+    assert sole.did == ["commit", "revoked", "join", "assigned"]
+    assert sole.claimed == [set()]
+    assert {tp.topic for tp in sole.owner.owned} == {"u"}
 
 
 def test_commit_that_fails_for_good_does_not_keep_the_group_waiting() -> None:
-    case = Case()
+    sole = SoleMember()
 
     def fails() -> bool:
         raise CommitFailedError("it was forgotten")
 
-    case.timeline.commit = fails
-    case.coordination.enforce_rebalance("")
-    case.run(lambda: "assigned" in case.did)
-    assert case.did == ["revoked", "join", "assigned"]
+    sole.timeline.commit = fails
+    sole.coordination.enforce_rebalance("")
+    sole.run(lambda: "assigned" in sole.did)
+    assert sole.did == ["revoked", "join", "assigned"]
 
 
 def test_commit_that_does_not_end_is_given_up_after_a_while_and_no_record_is_handed_out_meanwhile() -> None:
-    case = Case(default_api_timeout_ms=5_000)
-    case.timeline.commit = lambda: False
-    case.coordination.enforce_rebalance("")
-    began = case.simulation.now
-    while case.owner.poll() is False:
-        case.simulation.run(0.5)
-    assert 4.0 <= case.simulation.now - began <= 6.0
-    case.run(lambda: "assigned" in case.did)
+    sole = SoleMember(default_api_timeout_ms=5_000)
+    sole.timeline.commit = lambda: False
+    sole.coordination.enforce_rebalance("")
+    began = sole.simulation.now
+    while sole.owner.poll() is False:
+        sole.simulation.run(0.5)
+    assert 4.0 <= sole.simulation.now - began <= 6.0
+    sole.run(lambda: "assigned" in sole.did)
 
 
 def test_step_that_was_interrupted_goes_on_where_it_was() -> None:
-    case = Case()
-    case.coordination.enforce_rebalance("")
-    assert case.owner.poll(1.0) is None  # the commit is under way
-    case.owner.interrupt()
-    assert case.did == []
-    case.run(lambda: "assigned" in case.did)
-    assert case.did == ["commit", "revoked", "join", "assigned"]
+    sole = SoleMember()
+    sole.coordination.enforce_rebalance("")
+    assert sole.owner.poll(1.0) is None  # the commit is under way
+    sole.owner.interrupt()
+    assert sole.did == []
+    sole.run(lambda: "assigned" in sole.did)
+    assert sole.did == ["commit", "revoked", "join", "assigned"]
 
 
 def test_events_of_an_earlier_join_have_no_effect() -> None:
-    case = Case()
-    member = case.owner.group.member
+    sole = SoleMember()
+    member = sole.owner.group.member
     generation = member.generation_now()
     assert generation is not None
-    mailbox = case.owner.group.mailbox
+    mailbox = sole.owner.group.mailbox
     mailbox.put(Assigned(0, member.membership, generation, encode_assignment([])))
     mailbox.put(Rejoin(0, "a test", lost=True))
     mailbox.put(Failed(0, CommitFailedError("a test")))
-    assert case.owner.poll() is True
-    assert case.did == []
-    assert case.owner.errors == []
-    assert len(case.owner.owned) == 4
+    assert sole.owner.poll() is True
+    assert sole.did == []
+    assert sole.owner.errors == []
+    assert len(sole.owner.owned) == 4
 
 
 def test_leader_that_cannot_read_a_member_says_so_and_begins_again() -> None:
-    case = Case()
+    sole = SoleMember()
 
     def garble(response: JoinGroupResponse) -> JoinGroupResponse:
         return replace(response, members=[replace(response.members[0], metadata=b"\x00")])
 
-    case.alter = once(JoinGroupResponse, garble)
-    case.coordination.enforce_rebalance("")
-    case.poll_until(lambda: case.owner.errors)
-    assert "must begin with a version" in str(case.owner.errors[-1])
-    case.run(lambda: "assigned" in case.did)
-    assert case.did == ["commit", "revoked", "join", "join", "assigned"]
-    assert len(case.owner.owned) == 4
+    sole.alter = once(JoinGroupResponse, garble)
+    sole.coordination.enforce_rebalance("")
+    sole.poll_until(lambda: sole.owner.errors)
+    assert "must begin with a version" in str(sole.owner.errors[-1])
+    sole.run(lambda: "assigned" in sole.did)
+    assert sole.did == ["commit", "revoked", "join", "join", "assigned"]
+    assert len(sole.owner.owned) == 4
 
 
 def test_leader_whose_assignor_fails_leaves_the_group_at_once_when_it_closes() -> None:
     assignor = FailingAssignor()
-    case = Case([assignor])
+    sole = SoleMember([assignor])
     assignor.assign_error = CommitFailedError("an assignor's own")
-    case.coordination.enforce_rebalance("")
-    case.poll_until(lambda: case.owner.errors)
-    assert case.is_member
-    case.leave(seconds=1)
-    assert not case.is_member
+    sole.coordination.enforce_rebalance("")
+    sole.poll_until(lambda: sole.owner.errors)
+    assert sole.is_member
+    sole.leave(seconds=1)
+    assert not sole.is_member
 
 
 def test_leader_whose_assignor_fails_begins_again_with_the_next_call() -> None:
     assignor = FailingAssignor()
-    case = Case([assignor])
+    sole = SoleMember([assignor])
     assignor.assign_error = CommitFailedError("an assignor's own")
-    case.coordination.enforce_rebalance("")
-    case.poll_until(lambda: len(case.owner.errors) == 2, seconds=5)
+    sole.coordination.enforce_rebalance("")
+    sole.poll_until(lambda: len(sole.owner.errors) == 2, seconds=5)
     assignor.assign_error = None
-    case.run(lambda: "assigned" in case.did, seconds=5)
-    assert case.did == ["commit", "revoked", "join", "join", "join", "assigned"]
+    sole.run(lambda: "assigned" in sole.did, seconds=5)
+    assert sole.did == ["commit", "revoked", "join", "join", "join", "assigned"]
 
 
 def test_assignor_error_is_raised_again_when_the_member_has_joined_again_by_itself() -> None:
     assignor = FailingAssignor()
-    case = Case([assignor], heartbeat_interval_ms=500)
+    sole = SoleMember([assignor], heartbeat_interval_ms=500)
     assignor.assign_error = CommitFailedError("an assignor's own")
-    case.coordination.enforce_rebalance("")
-    case.poll_until(lambda: "join" in case.did)
+    sole.coordination.enforce_rebalance("")
+    sole.poll_until(lambda: "join" in sole.did)
     turned_away: list[HeartbeatResponse] = []
 
     def turn_away_once(answer: Answer, request: Message, version: int) -> Message | Later | Gone | None:
@@ -333,89 +333,89 @@ def test_assignor_error_is_raised_again_when_the_member_has_joined_again_by_itse
             return replace(response, error_code=NotCoordinatorError.code)
         return response
 
-    for host, answer in case.simulation.brokers.items():
-        case.simulation.brokers[host] = partial(turn_away_once, answer)
+    for host, answer in sole.simulation.brokers.items():
+        sole.simulation.brokers[host] = partial(turn_away_once, answer)
     # The application asks for nothing until the member has joined once more.
-    case.simulation.run(20, until=lambda: case.did.count("join") == 2)
-    case.simulation.run(1)
-    case.poll_until(lambda: len(case.owner.errors) >= 2, seconds=5)
-    assert {type(error) for error in case.owner.errors} == {CommitFailedError}
+    sole.simulation.run(20, until=lambda: sole.did.count("join") == 2)
+    sole.simulation.run(1)
+    sole.poll_until(lambda: len(sole.owner.errors) >= 2, seconds=5)
+    assert {type(error) for error in sole.owner.errors} == {CommitFailedError}
 
 
 def test_assignor_that_fails_when_it_hears_of_the_assignment_takes_nothing_from_it() -> None:
     assignor = FailingAssignor()
-    case = Case([assignor])
+    sole = SoleMember([assignor])
     error = assignor.assignment_error = CommitFailedError("an assignor's own")
-    case.coordination.enforce_rebalance("")
-    case.poll_until(lambda: case.owner.errors)
-    assert case.owner.errors == [error]
-    assert case.did == ["commit", "revoked", "join", "assigned"]
-    assert len(case.owner.owned) == 4
+    sole.coordination.enforce_rebalance("")
+    sole.poll_until(lambda: sole.owner.errors)
+    assert sole.owner.errors == [error]
+    assert sole.did == ["commit", "revoked", "join", "assigned"]
+    assert len(sole.owner.owned) == 4
 
 
 def test_assignment_that_cannot_be_read_is_raised_and_the_member_joins_again() -> None:
-    case = Case()
-    case.alter = once(SyncGroupResponse, lambda response: replace(response, assignment=b""))
-    case.coordination.enforce_rebalance("")
-    case.poll_until(lambda: case.owner.errors)
-    assert "must begin with a version" in str(case.owner.errors[-1])
-    case.run(lambda: len(case.owner.owned) == 4)
-    assert case.did == ["commit", "revoked", "join", "join", "assigned"]
+    sole = SoleMember()
+    sole.alter = once(SyncGroupResponse, lambda response: replace(response, assignment=b""))
+    sole.coordination.enforce_rebalance("")
+    sole.poll_until(lambda: sole.owner.errors)
+    assert "must begin with a version" in str(sole.owner.errors[-1])
+    sole.run(lambda: len(sole.owner.owned) == 4)
+    assert sole.did == ["commit", "revoked", "join", "join", "assigned"]
 
 
 def test_leaving_commits_revokes_and_leaves_and_a_new_subscription_joins_anew() -> None:
-    case = Case()
-    case.leave()
-    assert case.did == ["commit", "revoked"]
-    assert not case.owner.owned
-    assert not case.is_member
-    case.owner.subscription.unsubscribe()
-    case.owner.subscribe(["u"])
-    case.run(lambda: len(case.owner.owned) == 2)
+    sole = SoleMember()
+    sole.leave()
+    assert sole.did == ["commit", "revoked"]
+    assert not sole.owner.owned
+    assert not sole.is_member
+    sole.owner.subscription.unsubscribe()
+    sole.owner.subscribe(["u"])
+    sole.run(lambda: len(sole.owner.owned) == 2)
 
 
 def test_listener_can_neither_poll_nor_close() -> None:
-    case = Case()
+    sole = SoleMember()
     raised: list[BaseException] = []
 
     def on_assigned(partitions: Collection[TopicPartition]) -> None:
-        for forbidden in (case.coordination.step, lambda until: case.coordination.leave(until, tell=True, reason="")):
+        for forbidden in (sole.coordination.step, lambda until: sole.coordination.leave(until, tell=True, reason="")):
             with pytest.raises(IllegalStateError) as caught:
                 next(forbidden(0.0))
             raised.append(caught.value)
 
-    case.timeline.on["assigned"] = on_assigned
-    case.coordination.enforce_rebalance("")
-    case.run(lambda: raised)
+    sole.timeline.on["assigned"] = on_assigned
+    sole.coordination.enforce_rebalance("")
+    sole.run(lambda: raised)
     assert "cannot ask for records" in str(raised[0])
     assert "neither unsubscribe nor close" in str(raised[1])
 
 
 def test_error_of_a_listener_comes_out_after_the_rebalance_and_once() -> None:
-    case = Case()
+    sole = SoleMember()
     error: KafkaError = RebalanceInProgressError("a commit in a listener")
 
     def on_revoked(partitions: Collection[TopicPartition]) -> None:
         raise error
 
-    case.timeline.on["revoked"] = on_revoked
-    case.coordination.enforce_rebalance("")
-    case.poll_until(lambda: case.owner.errors)
-    assert case.owner.errors == [error]
-    assert not case.owner.owned
-    case.run(lambda: "assigned" in case.did)
-    assert case.did == ["commit", "revoked", "join", "assigned"]
-    assert case.owner.errors == [error]
+    sole.timeline.on["revoked"] = on_revoked
+    sole.coordination.enforce_rebalance("")
+    sole.poll_until(lambda: sole.owner.errors)
+    assert sole.owner.errors == [error]
+    assert not sole.owner.owned
+    sole.run(lambda: "assigned" in sole.did)
+    assert sole.did == ["commit", "revoked", "join", "assigned"]
+    assert sole.owner.errors == [error]
 
 
 def test_manual_assignment_is_nobodys_business_but_the_applications() -> None:
-    case = Case()
-    case.leave()
-    case.owner.subscription.unsubscribe()
-    case.owner.subscription.assign([TopicPartition("t", 0)])
-    assert case.owner.poll() is True
+    sole = SoleMember()
+    sole.leave()
+    sole.owner.subscription.unsubscribe()
+    sole.owner.subscription.assign([TopicPartition("t", 0)])
+    assert sole.owner.poll() is True
     with pytest.raises(IllegalStateError, match="nothing to rebalance"):
-        case.coordination.enforce_rebalance("")
+        sole.coordination.enforce_rebalance("")
 
 
 class Interrupted(BaseException):
@@ -423,38 +423,38 @@ class Interrupted(BaseException):
 
 
 def test_what_a_listener_was_told_before_it_was_interrupted_is_not_told_again_by_close() -> None:
-    case = Case()
+    sole = SoleMember()
 
     def on_revoked(partitions: Collection[TopicPartition]) -> None:
         raise Interrupted
 
-    case.timeline.on["revoked"] = on_revoked
-    case.coordination.enforce_rebalance("")
+    sole.timeline.on["revoked"] = on_revoked
+    sole.coordination.enforce_rebalance("")
     with pytest.raises(Interrupted):
-        case.run(lambda: False)
-    case.owner.interrupt()
-    assert not case.owner.owned
-    case.leave()
-    assert case.did == ["commit", "revoked"]
-    assert not case.is_member
+        sole.run(lambda: False)
+    sole.owner.interrupt()
+    assert not sole.owner.owned
+    sole.leave()
+    assert sole.did == ["commit", "revoked"]
+    assert not sole.is_member
 
 
 @pytest.mark.parametrize("within", [True, False], ids=["within the commit", "between two looks at it"])
 def test_wakeup_interrupts_a_commit_that_takes_long_and_the_rebalance_waits_for_the_next_call(within: bool) -> None:
-    case = Case()
+    sole = SoleMember()
 
     def commit() -> bool:
         if within:
             raise WakeupError
         return False
 
-    case.timeline.commit = commit
-    case.coordination.enforce_rebalance("")
+    sole.timeline.commit = commit
+    sole.coordination.enforce_rebalance("")
     if not within:
-        case.owner.wakeup()
-    case.owner.poll(5.0)
-    assert [type(error) for error in case.owner.errors] == [WakeupError]
-    assert case.did == []
-    case.timeline.commit = None
-    case.run(lambda: "assigned" in case.did)
-    assert case.did == ["commit", "revoked", "join", "assigned"]
+        sole.owner.wakeup()
+    sole.owner.poll(5.0)
+    assert [type(error) for error in sole.owner.errors] == [WakeupError]
+    assert sole.did == []
+    sole.timeline.commit = None
+    sole.run(lambda: "assigned" in sole.did)
+    assert sole.did == ["commit", "revoked", "join", "assigned"]

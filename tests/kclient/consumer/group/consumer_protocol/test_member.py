@@ -17,7 +17,7 @@ from kclient.errors import (
     NotKafkaError,
     UnsupportedVersionError,
 )
-from tests.kclient.consumer.group.consumer_protocol.member_case import Case, State, T, U
+from tests.kclient.consumer.group.consumer_protocol.scripted_member import ConsumerProtocolMember, State, T, U
 from tests.support.typed import reread
 
 
@@ -48,7 +48,7 @@ REFUSED = {
 
 @pytest.mark.parametrize(("state", "event"), REFUSED.values(), ids=REFUSED.keys())
 def test_an_event_that_the_state_does_not_have_is_refused(state: State, event: ConsumerEvent) -> None:
-    member = Case().member
+    member = ConsumerProtocolMember().member
     member.state = state
     with pytest.raises(IllegalStateError, match=f"is '{state.name.lower()}', where the event '{event.name.lower()}'"):
         member._change(event)
@@ -56,217 +56,217 @@ def test_an_event_that_the_state_does_not_have_is_refused(state: State, event: C
 
 
 def test_member_joins_reconciles_acknowledges_at_once_and_then_heartbeats_as_the_coordinator_says() -> None:
-    case = Case(client_rack="r", group_remote_assignor="range", max_poll_interval_ms=60_000)
-    assert case.sent() is None
-    case.subscribe("t", "u")
-    joining, first = case.next_heartbeat()
-    assert case.state is State.JOINING
-    assert case.member.generation_now() is None
-    assert case.sent() is None, "one heartbeat at a time"
+    scripted = ConsumerProtocolMember(client_rack="r", group_remote_assignor="range", max_poll_interval_ms=60_000)
+    assert scripted.sent() is None
+    scripted.subscribe("t", "u")
+    joining, first = scripted.next_heartbeat()
+    assert scripted.state is State.JOINING
+    assert scripted.member.generation_now() is None
+    assert scripted.sent() is None, "one heartbeat at a time"
     assert (first.group_id, first.member_epoch, first.instance_id, first.rack_id) == ("g", 0, None, "r")
     assert (first.rebalance_timeout_ms, first.server_assignor) == (60_000, "range")
     assert (first.subscribed_topic_names, first.subscribed_topic_regex) == (["t", "u"], None)
     assert first.topic_partitions == []
-    case.answer(epoch=7, assigned={T: [1, 0], U: []}, request=joining)
-    assert reread(case.state) is State.RECONCILING
-    assert case.member.rebalancing
-    assert case.events == [Target(1, 0, 1, {T: (0, 1)})]
-    generation = case.member.generation_now()
+    scripted.answer(epoch=7, assigned={T: [1, 0], U: []}, request=joining)
+    assert reread(scripted.state) is State.RECONCILING
+    assert scripted.member.rebalancing
+    assert scripted.events == [Target(1, 0, 1, {T: (0, 1)})]
+    generation = scripted.member.generation_now()
     assert generation is not None
     assert (generation.id, generation.member_id) == (7, first.member_id)
-    assert case.sent() is None, "not before the interval"
-    case.reconcile()
-    assert reread(case.state) is State.ACKNOWLEDGING
-    before = case.now
-    message = case.answer(epoch=7)
-    assert case.now == before
+    assert scripted.sent() is None, "not before the interval"
+    scripted.reconcile()
+    assert reread(scripted.state) is State.ACKNOWLEDGING
+    before = scripted.now
+    message = scripted.answer(epoch=7)
+    assert scripted.now == before
     assert [(one.topic_id, one.partitions) for one in message.topic_partitions] == [(T, [0, 1])]
     assert (message.subscribed_topic_names, message.rebalance_timeout_ms, message.rack_id) == (None, -1, None)
-    assert reread(case.state) is State.STABLE
-    message = case.answer(epoch=8)
-    assert case.now == before + 3.0
+    assert reread(scripted.state) is State.STABLE
+    message = scripted.answer(epoch=8)
+    assert scripted.now == before + 3.0
     assert (message.member_epoch, message.topic_partitions, message.server_assignor) == (7, None, None)
-    generation = case.member.generation_now()
+    generation = scripted.member.generation_now()
     assert generation is not None
     assert generation.id == 8
-    assert reread(case.state) is State.STABLE
+    assert reread(scripted.state) is State.STABLE
 
 
 def test_target_that_changes_while_the_owner_works_is_reconciled_after_the_acknowledgement() -> None:
-    case = Case()
-    case.subscribe("t")
-    case.answer(assigned={T: [0, 1]})
-    first = case.events[-1]
+    scripted = ConsumerProtocolMember()
+    scripted.subscribe("t")
+    scripted.answer(assigned={T: [0, 1]})
+    first = scripted.events[-1]
     assert isinstance(first, Target)
-    case.answer(epoch=2, assigned={T: [0]})
-    assert case.state is State.RECONCILING
-    case.member.reconciled(0, Held(first.target, first.partitions), case.now)
-    message = case.answer(epoch=2)
+    scripted.answer(epoch=2, assigned={T: [0]})
+    assert scripted.state is State.RECONCILING
+    scripted.member.reconciled(0, Held(first.target, first.partitions), scripted.now)
+    message = scripted.answer(epoch=2)
     assert message.topic_partitions[0].partitions == [0, 1]
-    assert case.state is State.RECONCILING
-    case.reconcile(2)
-    message = case.answer(epoch=2)
+    assert scripted.state is State.RECONCILING
+    scripted.reconcile(2)
+    message = scripted.answer(epoch=2)
     assert message.topic_partitions[0].partitions == [0]
-    assert reread(case.state) is State.STABLE
+    assert reread(scripted.state) is State.STABLE
 
 
 def test_the_same_partitions_are_acknowledged_once_for_each_target() -> None:
-    case = Case().stable()
-    case.answer(epoch=2, assigned={T: [0]})
-    case.answer(epoch=3, assigned={T: [0, 1]})
-    case.reconcile(3)
-    assert case.answer(epoch=3).topic_partitions[0].partitions == [0, 1]
-    assert case.state is State.STABLE
-    case.answer(epoch=4, assigned={T: [0, 1]})
-    assert case.state is State.STABLE, "it has that already"
+    scripted = ConsumerProtocolMember().stable()
+    scripted.answer(epoch=2, assigned={T: [0]})
+    scripted.answer(epoch=3, assigned={T: [0, 1]})
+    scripted.reconcile(3)
+    assert scripted.answer(epoch=3).topic_partitions[0].partitions == [0, 1]
+    assert scripted.state is State.STABLE
+    scripted.answer(epoch=4, assigned={T: [0, 1]})
+    assert scripted.state is State.STABLE, "it has that already"
 
 
 def test_part_of_a_target_may_be_acknowledged_and_the_rest_later() -> None:
-    case = Case()
-    case.subscribe("t")
-    case.answer(assigned={T: [0], U: [0]})
-    case.member.reconciled(0, Held(1, {T: (0,)}), case.now)
-    assert len(case.answer().topic_partitions) == 2, "the rest may be taken at any moment"
-    assert case.state is State.RECONCILING
-    case.reconcile()
-    assert len(case.answer().topic_partitions) == 2
-    assert reread(case.state) is State.STABLE
+    scripted = ConsumerProtocolMember()
+    scripted.subscribe("t")
+    scripted.answer(assigned={T: [0], U: [0]})
+    scripted.member.reconciled(0, Held(1, {T: (0,)}), scripted.now)
+    assert len(scripted.answer().topic_partitions) == 2, "the rest may be taken at any moment"
+    assert scripted.state is State.RECONCILING
+    scripted.reconcile()
+    assert len(scripted.answer().topic_partitions) == 2
+    assert reread(scripted.state) is State.STABLE
 
 
 def test_what_the_owner_may_have_taken_already_is_named_by_a_whole_heartbeat() -> None:
-    case = Case().stable()
-    case.answer(epoch=2, assigned={T: [0], U: [5]})
-    case.answer(errors.CoordinatorLoadInProgressError.code)
-    message = case.answer(epoch=3, assigned={T: [0]})
+    scripted = ConsumerProtocolMember().stable()
+    scripted.answer(epoch=2, assigned={T: [0], U: [5]})
+    scripted.answer(errors.CoordinatorLoadInProgressError.code)
+    message = scripted.answer(epoch=3, assigned={T: [0]})
     assert {one.topic_id: one.partitions for one in message.topic_partitions} == {T: [0, 1], U: [5]}
-    assert case.answer(epoch=3).topic_partitions is None
-    case.reconcile(3)
-    message = case.answer(epoch=3)
+    assert scripted.answer(epoch=3).topic_partitions is None
+    scripted.reconcile(3)
+    message = scripted.answer(epoch=3)
     assert {one.topic_id: one.partitions for one in message.topic_partitions} == {T: [0]}
-    assert case.state is State.STABLE
+    assert scripted.state is State.STABLE
 
 
 def test_changed_subscription_is_told_at_once_and_only_what_changed() -> None:
-    case = Case().stable()
-    case.subscribe("t", "u", holding=0)
-    before = case.now
-    message = case.answer()
-    assert case.now == before
+    scripted = ConsumerProtocolMember().stable()
+    scripted.subscribe("t", "u", holding=0)
+    before = scripted.now
+    message = scripted.answer()
+    assert scripted.now == before
     assert (message.subscribed_topic_names, message.subscribed_topic_regex) == (["t", "u"], None)
     assert message.topic_partitions is None
-    case.subscribe(regex="x.*", holding=0)
-    request, message = case.next_heartbeat()
+    scripted.subscribe(regex="x.*", holding=0)
+    request, message = scripted.next_heartbeat()
     assert (message.subscribed_topic_names, message.subscribed_topic_regex) == ([], "x.*")
     assert request.minimum_version == 1
-    case.answer(request=request)
-    case.subscribe("t", holding=0)
-    message = case.answer()
+    scripted.answer(request=request)
+    scripted.subscribe("t", holding=0)
+    message = scripted.answer()
     assert (message.subscribed_topic_names, message.subscribed_topic_regex) == (["t"], "")
-    request, message = case.next_heartbeat()
+    request, message = scripted.next_heartbeat()
     assert message.subscribed_topic_regex is None
     assert request.minimum_version is None
 
 
 @pytest.mark.parametrize("code", [errors.CoordinatorLoadInProgressError.code, errors.FencedMemberEpochError.code])
 def test_a_pattern_that_is_given_up_is_taken_back_until_the_coordinator_has_heard_it(code: int) -> None:
-    case = Case()
-    case.subscribe(regex="x.*")
-    case.answer(assigned={})
-    case.reconcile()
-    case.answer()
-    case.subscribe("t", holding=0)
-    message = case.answer(code)
+    scripted = ConsumerProtocolMember()
+    scripted.subscribe(regex="x.*")
+    scripted.answer(assigned={})
+    scripted.reconcile()
+    scripted.answer()
+    scripted.subscribe("t", holding=0)
+    message = scripted.answer(code)
     assert (message.subscribed_topic_names, message.subscribed_topic_regex) == (["t"], "")
-    case.subscribe("t")  # the owner joins again, if it has to
-    message = case.answer(code)
+    scripted.subscribe("t")  # the owner joins again, if it has to
+    message = scripted.answer(code)
     assert (message.subscribed_topic_names, message.subscribed_topic_regex) == (["t"], ""), (
         "nobody knows whether it did"
     )
-    case.subscribe("t")
-    assert case.answer(epoch=2).subscribed_topic_regex == ""
-    assert case.answer(epoch=2).subscribed_topic_regex is None
-    case.answer(code)
-    case.subscribe("t")
-    assert case.answer(epoch=2).subscribed_topic_regex is None, "brokers that know no patterns are not told of one"
+    scripted.subscribe("t")
+    assert scripted.answer(epoch=2).subscribed_topic_regex == ""
+    assert scripted.answer(epoch=2).subscribed_topic_regex is None
+    scripted.answer(code)
+    scripted.subscribe("t")
+    assert scripted.answer(epoch=2).subscribed_topic_regex is None, "brokers that know no patterns are not told of one"
 
 
 @pytest.mark.parametrize("trouble", ["answer", "connection"])
 def test_after_trouble_the_next_heartbeat_tells_everything(trouble: str) -> None:
-    case = Case().stable()
-    request, _ = case.next_heartbeat()
+    scripted = ConsumerProtocolMember().stable()
+    request, _ = scripted.next_heartbeat()
     if trouble == "answer":
-        case.answer(errors.CoordinatorLoadInProgressError.code, request=request)
+        scripted.answer(errors.CoordinatorLoadInProgressError.code, request=request)
     else:
-        request.on_error(DisconnectedError("gone"), case.now)
-        assert isinstance(case.coordinator.forgotten[-1], DisconnectedError)
-    message = case.answer()
+        request.on_error(DisconnectedError("gone"), scripted.now)
+        assert isinstance(scripted.coordinator.forgotten[-1], DisconnectedError)
+    message = scripted.answer()
     assert message.member_epoch == 1
     assert (message.subscribed_topic_names, message.rebalance_timeout_ms) == (["t"], 300_000)
     assert message.topic_partitions[0].partitions == [0, 1]
-    assert case.state is State.STABLE
-    assert not case.events
+    assert scripted.state is State.STABLE
+    assert not scripted.events
 
 
 @pytest.mark.parametrize("joined", [False, True])
 @pytest.mark.parametrize("kind", [errors.NotCoordinatorError, errors.CoordinatorNotAvailableError])
 def test_coordinator_that_moved_is_looked_up(kind: type[errors.BrokerError], joined: bool) -> None:
-    case = Case()
+    scripted = ConsumerProtocolMember()
     if joined:
-        case.stable()
+        scripted.stable()
     else:
-        case.subscribe("t")
-    case.answer(kind.code)
-    assert isinstance(case.coordinator.forgotten[-1], kind)
-    assert case.state is (State.STABLE if joined else State.JOINING)
-    assert case.sent() is not None, "the lookup waits as long as is due"
+        scripted.subscribe("t")
+    scripted.answer(kind.code)
+    assert isinstance(scripted.coordinator.forgotten[-1], kind)
+    assert scripted.state is (State.STABLE if joined else State.JOINING)
+    assert scripted.sent() is not None, "the lookup waits as long as is due"
 
 
 @pytest.mark.parametrize("kind", [errors.CoordinatorLoadInProgressError, errors.RequestTimedOutError])
 def test_what_passes_is_tried_again_after_a_pause(kind: type[errors.BrokerError]) -> None:
-    case = Case()
-    case.subscribe("t")
+    scripted = ConsumerProtocolMember()
+    scripted.subscribe("t")
     for _ in range(3):
-        before = case.now
-        case.answer(kind.code)
-        assert case.sent() is None
-        request, _ = case.next_heartbeat()
-        assert case.now > before
-        case.answer(assigned={}, request=request)
-        case = Case()
-        case.subscribe("t")
+        before = scripted.now
+        scripted.answer(kind.code)
+        assert scripted.sent() is None
+        request, _ = scripted.next_heartbeat()
+        assert scripted.now > before
+        scripted.answer(assigned={}, request=request)
+        scripted = ConsumerProtocolMember()
+        scripted.subscribe("t")
 
 
 @pytest.mark.parametrize("kind", [errors.UnknownMemberIdError, errors.FencedMemberEpochError])
 def test_fenced_member_loses_everything_and_joins_when_its_owner_has_heard(kind: type[errors.BrokerError]) -> None:
-    case = Case().stable()
-    last = case.member.generation_now()
-    case.answer(kind.code)
-    assert case.state is State.FENCED
-    assert case.member.generation_now() is None
-    assert case.member.last_generation() == last is not None
-    (event,) = case.events
+    scripted = ConsumerProtocolMember().stable()
+    last = scripted.member.generation_now()
+    scripted.answer(kind.code)
+    assert scripted.state is State.FENCED
+    assert scripted.member.generation_now() is None
+    assert scripted.member.last_generation() == last is not None
+    (event,) = scripted.events
     assert isinstance(event, Rejoin)
     assert event.lost
     assert event.error is None
-    assert case.sent() is None
-    case.subscribe("t", "u", holding=0)
-    assert case.state is State.FENCED, "the owner still reads what is lost"
-    case.subscribe("t", "u")
-    request, message = case.next_heartbeat()
+    assert scripted.sent() is None
+    scripted.subscribe("t", "u", holding=0)
+    assert scripted.state is State.FENCED, "the owner still reads what is lost"
+    scripted.subscribe("t", "u")
+    request, message = scripted.next_heartbeat()
     assert (message.member_epoch, message.topic_partitions) == (0, [])
-    case.answer(epoch=9, assigned={T: [0, 1]}, request=request)
-    assert case.events[-1] == Target(1, 1, 1, {T: (0, 1)})
+    scripted.answer(epoch=9, assigned={T: [0, 1]}, request=request)
+    assert scripted.events[-1] == Target(1, 1, 1, {T: (0, 1)})
 
 
 def test_member_that_is_fenced_while_it_joins_tries_again_after_a_pause() -> None:
-    case = Case()
-    case.subscribe("t")
-    before = case.now
-    case.answer(errors.FencedMemberEpochError.code)
-    assert case.state is State.JOINING
-    assert not case.events
-    case.next_heartbeat()
-    assert case.now > before
+    scripted = ConsumerProtocolMember()
+    scripted.subscribe("t")
+    before = scripted.now
+    scripted.answer(errors.FencedMemberEpochError.code)
+    assert scripted.state is State.JOINING
+    assert not scripted.events
+    scripted.next_heartbeat()
+    assert scripted.now > before
 
 
 @pytest.mark.parametrize("joined", [False, True])
@@ -283,140 +283,140 @@ def test_member_that_is_fenced_while_it_joins_tries_again_after_a_pause() -> Non
     ],
 )
 def test_what_cannot_pass_is_final_until_the_owner_unsubscribes(kind: type[errors.BrokerError], joined: bool) -> None:
-    case = Case()
+    scripted = ConsumerProtocolMember()
     if joined:
-        case.stable()
+        scripted.stable()
     else:
-        case.subscribe("t")
-    case.answer(kind.code, text="so it is")
-    assert case.state is State.FATAL
-    (event,) = case.events
+        scripted.subscribe("t")
+    scripted.answer(kind.code, text="so it is")
+    assert scripted.state is State.FATAL
+    (event,) = scripted.events
     assert isinstance(event, Rejoin)
     assert event.lost
     assert isinstance(event.error, kind)
     assert "so it is" in str(event.error)
-    case.subscribe("u")
-    assert case.sent() is None
+    scripted.subscribe("u")
+    assert scripted.sent() is None
     done: Future[None] = Future()
-    assert case.member.leave(done, tell=True, reason="") == []
+    assert scripted.member.leave(done, tell=True, reason="") == []
     assert done.done()
-    case.subscribe("u")
-    assert case.next_heartbeat()[1].member_epoch == 0
+    scripted.subscribe("u")
+    assert scripted.next_heartbeat()[1].member_epoch == 0
 
 
 def test_group_that_the_coordinator_has_lost_is_joined_anew_and_one_of_another_kind_is_final() -> None:
-    case = Case().stable()
-    case.answer(errors.GroupIdNotFoundError.code)
-    assert case.state is State.FENCED
-    (event,) = case.events
+    scripted = ConsumerProtocolMember().stable()
+    scripted.answer(errors.GroupIdNotFoundError.code)
+    assert scripted.state is State.FENCED
+    (event,) = scripted.events
     assert isinstance(event, Rejoin)
     assert (event.lost, event.error) == (True, None)
-    case.subscribe("t")
-    message = case.answer(errors.GroupIdNotFoundError.code, text="it is not a consumer group")
+    scripted.subscribe("t")
+    message = scripted.answer(errors.GroupIdNotFoundError.code, text="it is not a consumer group")
     assert message.member_epoch == 0
-    assert reread(case.state) is State.FATAL
+    assert reread(scripted.state) is State.FATAL
 
 
 def test_forbidden_topic_is_told_and_the_member_stays() -> None:
-    case = Case().stable()
-    case.answer(errors.TopicAuthorizationError.code)
-    assert case.state is State.STABLE
-    (event,) = case.events
+    scripted = ConsumerProtocolMember().stable()
+    scripted.answer(errors.TopicAuthorizationError.code)
+    assert scripted.state is State.STABLE
+    (event,) = scripted.events
     assert isinstance(event, Failed)
     assert isinstance(event.error, errors.TopicAuthorizationError)
-    case.answer()
-    assert case.state is State.STABLE
+    scripted.answer()
+    assert scripted.state is State.STABLE
 
 
 @pytest.mark.parametrize(("regex", "advice"), [(None, 'group_protocol="classic"'), ("t.*", "re.compile")])
 def test_brokers_that_are_too_old_are_explained(regex: str | None, advice: str) -> None:
-    case = Case()
-    case.subscribe(regex=regex) if regex else case.subscribe("t")
-    request, _ = case.next_heartbeat()
-    request.on_error(UnsupportedVersionError("the broker does not have the API"), case.now)
-    assert case.state is State.FATAL
-    (event,) = case.events
+    scripted = ConsumerProtocolMember()
+    scripted.subscribe(regex=regex) if regex else scripted.subscribe("t")
+    request, _ = scripted.next_heartbeat()
+    request.on_error(UnsupportedVersionError("the broker does not have the API"), scripted.now)
+    assert scripted.state is State.FATAL
+    (event,) = scripted.events
     assert isinstance(event, Rejoin)
     assert isinstance(event.error, UnsupportedVersionError)
     assert advice in str(event.error)
 
 
 def test_brokers_on_which_the_protocol_is_off_are_explained() -> None:
-    case = Case()
-    case.subscribe("t")
-    case.answer(UnsupportedVersionError.code)
-    (event,) = case.events
+    scripted = ConsumerProtocolMember()
+    scripted.subscribe("t")
+    scripted.answer(UnsupportedVersionError.code)
+    (event,) = scripted.events
     assert isinstance(event, Rejoin)
     assert "group.version" in str(event.error)
 
 
 def test_connection_to_what_is_no_broker_is_final() -> None:
-    case = Case()
-    case.subscribe("t")
-    case.next_heartbeat()[0].on_error(NotKafkaError("http"), case.now)
-    assert case.state is State.FATAL
+    scripted = ConsumerProtocolMember()
+    scripted.subscribe("t")
+    scripted.next_heartbeat()[0].on_error(NotKafkaError("http"), scripted.now)
+    assert scripted.state is State.FATAL
 
 
 def test_why_there_is_no_coordinator_is_told_once_and_again_when_the_owner_has_raised_it() -> None:
-    case = Case()
-    case.subscribe("t")
-    case.coordinator.fatal_error = errors.GroupAuthorizationError("no")
+    scripted = ConsumerProtocolMember()
+    scripted.subscribe("t")
+    scripted.coordinator.fatal_error = errors.GroupAuthorizationError("no")
     for _ in range(3):
-        assert case.sent() is None
-    assert case.events == [Failed(1, case.coordinator.fatal_error)]
-    case.member.retry()
-    case.coordinator.fatal_error = errors.GroupAuthorizationError("no")
-    case.sent()
-    assert len(case.events) == 2
+        assert scripted.sent() is None
+    assert scripted.events == [Failed(1, scripted.coordinator.fatal_error)]
+    scripted.member.retry()
+    scripted.coordinator.fatal_error = errors.GroupAuthorizationError("no")
+    scripted.sent()
+    assert len(scripted.events) == 2
 
 
 def test_refused_offsets_make_the_next_heartbeat_due() -> None:
-    case = Case().stable()
-    generation = case.member.generation_now()
+    scripted = ConsumerProtocolMember().stable()
+    generation = scripted.member.generation_now()
     assert generation is not None
-    assert case.sent() is None
-    case.member.on_refused(generation, errors.TopicAuthorizationError("no"), case.now)
-    assert case.sent() is None
-    case.member.on_refused(generation, errors.StaleMemberEpochError("old"), case.now)
-    assert case.sent() is not None
+    assert scripted.sent() is None
+    scripted.member.on_refused(generation, errors.TopicAuthorizationError("no"), scripted.now)
+    assert scripted.sent() is None
+    scripted.member.on_refused(generation, errors.StaleMemberEpochError("old"), scripted.now)
+    assert scripted.sent() is not None
 
 
 def test_owner_that_is_late_acknowledges_nothing() -> None:
-    case = Case()
-    case.subscribe("t")
-    case.answer(assigned={T: [0]})
-    event = case.events[-1]
+    scripted = ConsumerProtocolMember()
+    scripted.subscribe("t")
+    scripted.answer(assigned={T: [0]})
+    event = scripted.events[-1]
     assert isinstance(event, Target)
-    case.answer(errors.UnknownMemberIdError.code)
-    case.subscribe("t")
-    case.answer(assigned={T: [1]})
-    case.member.reconciled(event.membership, Held(event.target, event.partitions), case.now)
-    assert case.state is State.RECONCILING
+    scripted.answer(errors.UnknownMemberIdError.code)
+    scripted.subscribe("t")
+    scripted.answer(assigned={T: [1]})
+    scripted.member.reconciled(event.membership, Held(event.target, event.partitions), scripted.now)
+    assert scripted.state is State.RECONCILING
 
 
 def test_answer_of_an_earlier_life_is_of_no_concern() -> None:
-    case = Case().stable()
-    request, _ = case.next_heartbeat()
+    scripted = ConsumerProtocolMember().stable()
+    request, _ = scripted.next_heartbeat()
     done: Future[None] = Future()
-    case.member.leave(done, tell=False, reason="")
-    case.subscribe("t")
-    case.answer(assigned={T: [5]}, request=request)
-    assert not case.events
+    scripted.member.leave(done, tell=False, reason="")
+    scripted.subscribe("t")
+    scripted.answer(assigned={T: [5]}, request=request)
+    assert not scripted.events
 
 
 def test_member_id_is_the_members_own_and_stays() -> None:
-    case = Case().stable()
-    generation = case.member.generation_now()
+    scripted = ConsumerProtocolMember().stable()
+    generation = scripted.member.generation_now()
     assert generation is not None
-    case.answer(errors.UnknownMemberIdError.code)
-    case.subscribe("t")
-    assert case.next_heartbeat()[1].member_id == generation.member_id
+    scripted.answer(errors.UnknownMemberIdError.code)
+    scripted.subscribe("t")
+    assert scripted.next_heartbeat()[1].member_id == generation.member_id
 
 
 def test_error_that_nobody_foresaw_is_final() -> None:
-    case = Case().stable()
-    case.answer(errors.TopicDeletionDisabledError.code)
-    assert case.state is State.FATAL
-    event = case.events[-1]
+    scripted = ConsumerProtocolMember().stable()
+    scripted.answer(errors.TopicDeletionDisabledError.code)
+    assert scripted.state is State.FATAL
+    event = scripted.events[-1]
     assert isinstance(event, Rejoin)
     assert isinstance(event.error, KafkaError)

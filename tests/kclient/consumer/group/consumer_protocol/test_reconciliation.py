@@ -23,7 +23,7 @@ from tests.support.engines.groups import Owner
 from tests.support.engines.network import Simulation, with_api_versions
 
 
-class Case:
+class ReconcilingMember:
     """One member of a group, and what happened in which order."""
 
     def __init__(self, **options: Any) -> None:
@@ -104,23 +104,23 @@ class Case:
 
 
 def test_what_goes_is_committed_and_told_before_it_is_acknowledged_and_nothing_else_moves() -> None:
-    case = Case()
-    case.join()
-    case.run(lambda: len(case.owner.owned) == 2 and case.state is ConsumerState.STABLE)
-    assert case.did == ["commit", "revoked 2", "assigned 0", "acknowledge"]
+    reconciling = ReconcilingMember()
+    reconciling.join()
+    reconciling.run(lambda: len(reconciling.owner.owned) == 2 and reconciling.state is ConsumerState.STABLE)
+    assert reconciling.did == ["commit", "revoked 2", "assigned 0", "acknowledge"]
 
 
 def test_what_comes_needs_no_commit() -> None:
-    case = Case()
-    case.owner.subscribe(["t", "u"])
-    case.run(lambda: len(case.owner.owned) == 6 and case.state is ConsumerState.STABLE)
+    reconciling = ReconcilingMember()
+    reconciling.owner.subscribe(["t", "u"])
+    reconciling.run(lambda: len(reconciling.owner.owned) == 6 and reconciling.state is ConsumerState.STABLE)
     # What has no name yet is acknowledged later.
-    assert case.did[-2:] == ["assigned 2", "acknowledge"]
-    assert set(case.did[:-2]) <= {"acknowledge"}
+    assert reconciling.did[-2:] == ["assigned 2", "acknowledge"]
+    assert set(reconciling.did[:-2]) <= {"acknowledge"}
 
 
 def test_a_name_that_is_never_found_is_not_looked_up_any_more_once_the_member_has_left() -> None:
-    case = Case()
+    reconciling = ReconcilingMember()
     nameless = UUID(int=77)
     asked: list[Any] = []
 
@@ -130,137 +130,141 @@ def test_a_name_that_is_never_found_is_not_looked_up_any_more_once_the_member_ha
             return MetadataResponse()
         return None
 
-    case.answer_with(answer)
-    coordination, membership = case.owner.group.coordination, case.owner.group.member.membership
-    case.owner.group.mailbox.put(Target(coordination._number, membership, 9, {nameless: (0,)}))
-    case.run(lambda: len(asked) > 2)
-    leaving: Any = coordination.leave(case.simulation.now + 5, tell=True, reason="")
-    case.owner._running = leaving
-    case.simulation.run(5, until=lambda: case.owner.poll() is not None or case.owner._running is None)
+    reconciling.answer_with(answer)
+    coordination, membership = reconciling.owner.group.coordination, reconciling.owner.group.member.membership
+    reconciling.owner.group.mailbox.put(Target(coordination._number, membership, 9, {nameless: (0,)}))
+    reconciling.run(lambda: len(asked) > 2)
+    leaving: Any = coordination.leave(reconciling.simulation.now + 5, tell=True, reason="")
+    reconciling.owner._running = leaving
+    reconciling.simulation.run(
+        5, until=lambda: reconciling.owner.poll() is not None or reconciling.owner._running is None
+    )
     asked.clear()
-    case.simulation.run(20)
+    reconciling.simulation.run(20)
     assert not asked
 
 
 def test_topic_without_a_name_waits_for_it_and_holds_up_nothing_else() -> None:
-    case = Case()
+    reconciling = ReconcilingMember()
     asked: list[UUID] = []
 
     def nameless(request: Any) -> Any:
         if not isinstance(request, MetadataRequest):
             return None
         asked.extend(topic.topic_id for topic in request.topics or () if topic.name is None)
-        response: Any = case.cluster._metadata(request)
+        response: Any = reconciling.cluster._metadata(request)
         response.topics = [topic for topic in response.topics if topic.name != "v"]
         return response
 
-    case.answer_with(nameless)
-    case.cluster.topics["v"] = 2
-    case.cluster.ids["v"] = UUID(int=9)
-    case.owner.subscribe(["u", "v"])
-    case.run(lambda: {tp.topic for tp in case.owner.owned} == {"u"})
-    case.simulation.run(5.0)
-    case.owner.poll()
-    assert case.state is ConsumerState.RECONCILING
-    assert case.did[:2] == ["commit", "revoked 4"]
+    reconciling.answer_with(nameless)
+    reconciling.cluster.topics["v"] = 2
+    reconciling.cluster.ids["v"] = UUID(int=9)
+    reconciling.owner.subscribe(["u", "v"])
+    reconciling.run(lambda: {tp.topic for tp in reconciling.owner.owned} == {"u"})
+    reconciling.simulation.run(5.0)
+    reconciling.owner.poll()
+    assert reconciling.state is ConsumerState.RECONCILING
+    assert reconciling.did[:2] == ["commit", "revoked 4"]
     assert UUID(int=9) in asked
-    case.answer_with(lambda request: None)
-    case.run(lambda: len(case.owner.owned) == 4 and case.state is ConsumerState.STABLE)
-    assert {tp.topic for tp in case.owner.owned} == {"u", "v"}
+    reconciling.answer_with(lambda request: None)
+    reconciling.run(lambda: len(reconciling.owner.owned) == 4 and reconciling.state is ConsumerState.STABLE)
+    assert {tp.topic for tp in reconciling.owner.owned} == {"u", "v"}
 
 
 def test_loss_is_told_dropped_and_joined_anew() -> None:
-    case = Case()
-    case.fail(25)
-    case.run(lambda: "acknowledge" in case.did)
-    assert case.did == ["lost 4", "assigned 4", "acknowledge"]
-    assert not case.owner.errors
+    reconciling = ReconcilingMember()
+    reconciling.fail(25)
+    reconciling.run(lambda: "acknowledge" in reconciling.did)
+    assert reconciling.did == ["lost 4", "assigned 4", "acknowledge"]
+    assert not reconciling.owner.errors
 
 
 def test_loss_while_a_target_is_worked_on_ends_that() -> None:
-    case = Case()
+    reconciling = ReconcilingMember()
     endless = True
-    commit = case.owner.commit_before_rebalance
+    commit = reconciling.owner.commit_before_rebalance
 
     def slow(deadline: float) -> Operation[bool]:
         return False if endless else (yield from commit(deadline))
 
-    case.owner.commit_before_rebalance = slow  # type: ignore[method-assign]
-    case.join()
-    case.run(lambda: case.state is ConsumerState.RECONCILING)
-    case.fail(110)
-    case.run(lambda: case.state is not ConsumerState.RECONCILING)
+    reconciling.owner.commit_before_rebalance = slow  # type: ignore[method-assign]
+    reconciling.join()
+    reconciling.run(lambda: reconciling.state is ConsumerState.RECONCILING)
+    reconciling.fail(110)
+    reconciling.run(lambda: reconciling.state is not ConsumerState.RECONCILING)
     endless = False
-    case.run(lambda: len(case.owner.owned) == 2 and case.state is ConsumerState.STABLE)
-    lost = [what for what in case.did if what.startswith("lost")]
+    reconciling.run(lambda: len(reconciling.owner.owned) == 2 and reconciling.state is ConsumerState.STABLE)
+    lost = [what for what in reconciling.did if what.startswith("lost")]
     assert sum(int(what.split()[1]) for what in lost) == 4
-    assert not any(what.startswith("revoked") for what in case.did)
+    assert not any(what.startswith("revoked") for what in reconciling.did)
 
 
 def test_end_is_raised_by_every_call_until_the_owner_unsubscribes() -> None:
-    case = Case()
-    case.fail(InvalidRegularExpressionError.code)
-    case.run(lambda: case.state is ConsumerState.FATAL)
+    reconciling = ReconcilingMember()
+    reconciling.fail(InvalidRegularExpressionError.code)
+    reconciling.run(lambda: reconciling.state is ConsumerState.FATAL)
     for _ in range(3):
-        case.owner.poll()
-    assert len(case.owner.errors) >= 3
-    assert {type(error) for error in case.owner.errors} == {InvalidRegularExpressionError}
-    assert case.did == ["lost 4"]
-    assert not case.owner.owned
+        reconciling.owner.poll()
+    assert len(reconciling.owner.errors) >= 3
+    assert {type(error) for error in reconciling.owner.errors} == {InvalidRegularExpressionError}
+    assert reconciling.did == ["lost 4"]
+    assert not reconciling.owner.owned
 
 
 def test_forbidden_topic_is_raised_and_what_it_has_is_read_on() -> None:
-    case = Case()
-    case.fail(TopicAuthorizationError.code)
-    case.run(lambda: case.owner.errors)
-    case.run(lambda: case.owner.poll() is True)
-    assert [type(error) for error in case.owner.errors] == [TopicAuthorizationError]
-    assert not case.did
-    assert len(case.owner.owned) == 4
+    reconciling = ReconcilingMember()
+    reconciling.fail(TopicAuthorizationError.code)
+    reconciling.run(lambda: reconciling.owner.errors)
+    reconciling.run(lambda: reconciling.owner.poll() is True)
+    assert [type(error) for error in reconciling.owner.errors] == [TopicAuthorizationError]
+    assert not reconciling.did
+    assert len(reconciling.owner.owned) == 4
 
 
 def test_listener_that_raises_stops_nothing() -> None:
-    case = Case()
-    assigned = case.owner.listener.on_assigned
+    reconciling = ReconcilingMember()
+    assigned = reconciling.owner.listener.on_assigned
 
     def fails(partitions: Collection[TopicPartition]) -> None:
         assigned(partitions)
         raise TopicAuthorizationError("a listener's own")
 
-    case.owner.listener.on_assigned = fails  # type: ignore[method-assign]
-    case.owner.subscribe(["t", "u"])
-    case.run(lambda: len(case.owner.owned) == 6 and case.state is ConsumerState.STABLE)
-    assert [type(error) for error in case.owner.errors] == [TopicAuthorizationError]
+    reconciling.owner.listener.on_assigned = fails  # type: ignore[method-assign]
+    reconciling.owner.subscribe(["t", "u"])
+    reconciling.run(lambda: len(reconciling.owner.owned) == 6 and reconciling.state is ConsumerState.STABLE)
+    assert [type(error) for error in reconciling.owner.errors] == [TopicAuthorizationError]
 
 
 def test_leaving_commits_tells_and_leaves_and_another_subscription_joins() -> None:
-    case = Case()
-    case.owners.clear()
-    case.owner.interrupt()
-    leaving = case.owner.group.leave(case.simulation.now + 10, leave_group=None, reason="")
-    case.owner._running, case.owner._step = leaving, None  # type: ignore[assignment]
-    case.simulation.run(10, until=lambda: case.owner.poll() is not None or case.owner._running is None)
-    assert case.did == ["commit", "revoked 4"]
-    assert not case.cluster.members
-    assert case.state is ConsumerState.UNSUBSCRIBED
-    case.owner.subscription.unsubscribe()
-    case.owner.subscribe("u")
-    case.owners.append(case.owner)
-    case.run(lambda: len(case.owner.owned) == 2)
+    reconciling = ReconcilingMember()
+    reconciling.owners.clear()
+    reconciling.owner.interrupt()
+    leaving = reconciling.owner.group.leave(reconciling.simulation.now + 10, leave_group=None, reason="")
+    reconciling.owner._running, reconciling.owner._step = leaving, None  # type: ignore[assignment]
+    reconciling.simulation.run(
+        10, until=lambda: reconciling.owner.poll() is not None or reconciling.owner._running is None
+    )
+    assert reconciling.did == ["commit", "revoked 4"]
+    assert not reconciling.cluster.members
+    assert reconciling.state is ConsumerState.UNSUBSCRIBED
+    reconciling.owner.subscription.unsubscribe()
+    reconciling.owner.subscribe("u")
+    reconciling.owners.append(reconciling.owner)
+    reconciling.run(lambda: len(reconciling.owner.owned) == 2)
 
 
 def test_interrupted_reconciliation_goes_on_with_the_next_call() -> None:
-    case = Case()
-    other = case.join()
+    reconciling = ReconcilingMember()
+    other = reconciling.join()
     for _ in range(100):
-        case.owner.poll()
-        case.owner.interrupt()
+        reconciling.owner.poll()
+        reconciling.owner.interrupt()
         other.poll()
-        case.simulation.run(0.1)
-    assert len(case.owner.owned) == len(other.owned) == 2
-    assert [what for what in case.did if what != "commit"] == ["revoked 2", "assigned 0", "acknowledge"]
+        reconciling.simulation.run(0.1)
+    assert len(reconciling.owner.owned) == len(other.owned) == 2
+    assert [what for what in reconciling.did if what != "commit"] == ["revoked 2", "assigned 0", "acknowledge"]
 
 
 def test_nobody_enforces_a_rebalance() -> None:
     with pytest.raises(IllegalStateError, match="the coordinator decides"):
-        Case().owner.group.coordination.enforce_rebalance("")
+        ReconcilingMember().owner.group.coordination.enforce_rebalance("")

@@ -15,7 +15,7 @@ from kclient.protocol.messages.metadata import MetadataRequest, MetadataResponse
 T, U = UUID(int=1), UUID(int=2)
 
 
-class Case:
+class TopicNameLookup:
     def __init__(self) -> None:
         self.now = 100.0
         self.found = 0
@@ -45,33 +45,33 @@ class Case:
 
 
 def test_names_are_asked_for_until_they_are_found_and_kept() -> None:
-    case = Case()
-    assert not case.names.poll(case.now).requests
-    case.names.want([T, U])
-    request, asked = case.next()
+    lookup = TopicNameLookup()
+    assert not lookup.names.poll(lookup.now).requests
+    lookup.names.want([T, U])
+    request, asked = lookup.next()
     assert asked == {T, U}
-    assert not case.names.poll(case.now).requests
-    case.answer(request, t=T)
-    assert case.names.names == {T: "t"}
-    assert case.found == 1
-    before = case.now
-    request, asked = case.next()
+    assert not lookup.names.poll(lookup.now).requests
+    lookup.answer(request, t=T)
+    assert lookup.names.names == {T: "t"}
+    assert lookup.found == 1
+    before = lookup.now
+    request, asked = lookup.next()
     assert asked == {U}
-    assert case.now > before, "after a pause"
-    case.answer(request, u=U)
-    assert case.names.names == {T: "t", U: "u"}
-    case.names.want([T, U])
-    assert not case.names.poll(case.now + 100).requests
+    assert lookup.now > before, "after a pause"
+    lookup.answer(request, u=U)
+    assert lookup.names.names == {T: "t", U: "u"}
+    lookup.names.want([T, U])
+    assert not lookup.names.poll(lookup.now + 100).requests
 
 
 def test_failures_are_repeated_and_what_is_not_wanted_any_more_is_not() -> None:
-    case = Case()
-    case.names.want([T])
-    request, _ = case.next()
-    request.on_error(DisconnectedError("gone"), case.now)
-    request, asked = case.next()
+    lookup = TopicNameLookup()
+    lookup.names.want([T])
+    request, _ = lookup.next()
+    request.on_error(DisconnectedError("gone"), lookup.now)
+    request, asked = lookup.next()
     assert asked == {T}
-    case.names.want([])
-    request.on_error(DisconnectedError("gone"), case.now)
-    assert not case.names.poll(case.now + 100).requests
-    assert case.found == 0
+    lookup.names.want([])
+    request.on_error(DisconnectedError("gone"), lookup.now)
+    assert not lookup.names.poll(lookup.now + 100).requests
+    assert lookup.found == 0

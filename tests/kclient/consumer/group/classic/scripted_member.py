@@ -38,7 +38,7 @@ class FakeCoordinator:
         self.forgotten.append(error)
 
 
-class MemberCase(Generic[M]):
+class ScriptedMember(Generic[M]):
     """A member, its coordinator, and the time."""
 
     def __init__(self, member_type: type[M], **options: Any) -> None:

@@ -14,13 +14,13 @@ from kclient.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
 )
-from tests.kclient.consumer.group.classic.member_case import MemberCase
+from tests.kclient.consumer.group.classic.scripted_member import ScriptedMember
 
 State = ConsumerState
 T, U = UUID(int=1), UUID(int=2)
 
 
-class Case(MemberCase[ConsumerMember]):
+class ConsumerProtocolMember(ScriptedMember[ConsumerMember]):
     """A member of the consumer protocol, its coordinator, and the time."""
 
     def __init__(self, **options: Any) -> None:
@@ -71,7 +71,7 @@ class Case(MemberCase[ConsumerMember]):
         assert event.target == target
         self.member.reconciled(event.membership, Held(event.target, event.partitions), self.now)
 
-    def stable(self) -> Case:
+    def stable(self) -> ConsumerProtocolMember:
         self.subscribe("t")
         self.answer(assigned={T: [0, 1]})
         self.reconcile()

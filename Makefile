@@ -95,8 +95,9 @@ soak: $(VENV)/.dev ## ten minutes at full rate, memory watched
 nightly: ## everything that landing has no time for: every interpreter and broker, random seeds; hours
 	@.ci/nightly
 
-docs: $(VENV)/.dev ## check links, examples and generated tables (ARGS=--write renews the tables)
+docs: $(VENV)/.dev ## check links, examples and generated tables (ARGS=--write renews the tables); build the site
 	@$(BIN)/python tools/check_docs.py $(ARGS)
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 
 clean: ## remove the virtual environment and everything built
 	@rm -rf $(VENV) .venv-spark* build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

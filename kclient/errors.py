@@ -38,7 +38,8 @@ class BrokerConnectionError(KafkaError, ConnectionError, name="CONNECTION_FAILED
     """A connection to a broker could not be made.
 
     Parameters:
-        host, port: what was connected to.
+        host: the host name or address of the broker.
+        port: the port of the broker.
         reason: what the operating system or the peer said, as text or exception.
         advice: what the user can check; by default that the broker runs and its
             `advertised.listeners` can be reached from here.
@@ -179,7 +180,9 @@ class TransformError(KafkaError, name="TRANSFORM_FAILED"):
     The cause is attached. The record is not committed: whoever goes on reads it again.
 
     Parameters:
-        topic, partition, offset: the record.
+        topic: the topic of the record.
+        partition: the partition of the record.
+        offset: the offset of the record.
         reason: what was raised.
     """
 
@@ -201,9 +204,12 @@ class DeserializationError(KafkaError, ValueError, name="DESERIALIZATION_FAILED"
     """A deserializer failed on a record; seek past its offset to go on.
 
     Parameters:
-        topic, partition, offset: the record.
+        topic: the topic of the record.
+        partition: the partition of the record.
+        offset: the offset of the record.
         part: what could not be deserialized, `key` or `value`.
-        key, value: the record's raw bytes.
+        key: the key as the broker sent it.
+        value: the value as the broker sent it.
         reason: the deserializer's exception.
     """
 

@@ -79,7 +79,8 @@ class Producer(SendPath):
 
             Parameters:
                 topic: where to; looked up in the cluster on first use, which may take a moment.
-                value, key: what the serializers take; bytes (or None) without them.
+                value: what the value serializer takes; bytes or None without a serializer.
+                key: what the key serializer takes; bytes or None without a serializer.
                 headers: pairs of str and bytes or None.
                 partition: instead of the partitioner's choice.
                 timestamp: milliseconds since the epoch; the current time by default.
@@ -98,7 +99,9 @@ class Producer(SendPath):
                 KafkaTimeoutError: the topic's metadata did not come within max_block_ms.
                 UnknownTopicOrPartitionError, InvalidTopicError, TopicAuthorizationError: the topic's own error.
                 IllegalStateError: the producer has a transactional_id, and no open transaction.
-                ClosedError, ForkError, or what made the producer or its transaction fail.
+                ClosedError: the producer is closed.
+                ForkError: the producer was made before this process was forked.
+                KafkaError: the error that ended the producer or its transaction.
             """
 
     def _send_slowly(
@@ -175,7 +178,8 @@ class Producer(SendPath):
             topic: where to; None if a column says so.
             data: a RecordBatch or Table of pyarrow's, or whatever else hands out Arrow data (PyCapsule interface), as
                 what polars and DuckDB have.
-            value, key: the columns to take them from, binary or strings; None for records without.
+            value: the column of values, binary or strings; None for records without a value.
+            key: the column of keys, binary or strings; None for records without a key.
             headers: a column of lists of structs of key (string) and value (binary); null for none.
             partition: a column of whole numbers; null for the partitioner's choice.
             timestamp: a column of timestamps, or of milliseconds since the epoch; null for the current time.

@@ -28,10 +28,13 @@ class ConsumerRecord:
     """A record as a consumer hands it out.
 
     Parameters:
-        topic, partition, offset: where it stands.
+        topic: the topic of the record.
+        partition: the partition of the record.
+        offset: the offset of the record.
         timestamp: milliseconds since the epoch, -1 when it has none.
         timestamp_type: 0 when the producer set the timestamp, 1 when the broker did, -1 for none.
-        key, value: bytes, None for null, or what a deserializer made of them.
+        key: bytes, None for null, or the result of the key deserializer.
+        value: bytes, None for null, or the result of the value deserializer.
         headers: pairs of name and bytes or None, in order; a name may stand more than once.
         leader_epoch: the partition's leader epoch when the record was written, None if unknown.
     """

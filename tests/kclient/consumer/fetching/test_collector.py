@@ -8,14 +8,8 @@ from kclient.consumer.assignment.partition_state import Position
 from kclient.consumer.fetching.collector import Taken
 from kclient.errors import CorruptRecordError
 from kclient.records import ABORT, COMMIT, control_batch
-from kclient.types import TopicPartition
+from tests.kclient.consumer.fetching.model import T0, offsets
 from tests.support.consumer_model import Batch, Log, Model, make_batch
-
-T0 = TopicPartition("t", 0)
-
-
-def offsets(model: Model, max_records: int = 1_000_000) -> list[int]:
-    return [offset for _, _, offset, _ in model.read(max_records)]
 
 
 def taken_by_iteration(model: Model, max_records: int) -> Taken:

@@ -12,6 +12,11 @@ from typing import TYPE_CHECKING, Any
 from kclient._version import __version__ as __version__
 
 if TYPE_CHECKING:
+    from kclient import assignors as assignors
+    from kclient import errors as errors
+    from kclient import metrics as metrics
+    from kclient import serialization as serialization
+    from kclient import transform as transform
     from kclient.admin import Admin, AsyncAdmin, NewPartitions, NewTopic
     from kclient.consumer import (
         AsyncConsumer,
@@ -95,7 +100,13 @@ __all__ = [
 ]
 
 
+_MODULES = frozenset({"assignors", "errors", "metrics", "serialization", "transform"})
+"""The modules that users name: `kclient.errors` works without an import of its own."""
+
+
 def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return importlib.import_module(f"kclient.{name}")
     home = _HOMES.get(name)
     if home is None:
         raise AttributeError(f"module 'kclient' has no attribute {name!r}")
@@ -111,4 +122,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*__all__, *_MODULES, "__version__"})

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from types import TracebackType
 from typing import Any, Never, NoReturn, Self, TypeVar, Unpack
 
+from kclient._help import documents_options
 from kclient._misuse import refuse_pickling, refuse_positional
 from kclient.admin import (
     cluster,
@@ -53,17 +54,24 @@ T = TypeVar("T")
 CLOSE_SECONDS = 30.0
 
 
+@documents_options(AdminConfig)
 class Admin:
-    """Looks after topics, settings, offsets, groups and transactions of a cluster. Thread-safe.
+    """An admin client for the topics, settings, offsets, groups and transactions of a cluster; threads may share it.
 
-    A call on many things returns a dict of key to result; if any of them failed it raises one AdminError
-    with the results of the others. What a retry may help is repeated until the call's timeout.
+        with Admin(bootstrap_servers="localhost:9092") as admin:
+            admin.create_topics(NewTopic("orders", num_partitions=6))
+
+    A method that takes several topics, groups or partitions returns a dict with a result for each. If some of them
+    fail, it raises one AdminError, which has the results of the others. Retriable errors are retried until the timeout.
+
+    Every method takes a `timeout` in seconds, by default default_api_timeout_ms, and may raise AdminError,
+    KafkaTimeoutError, ClosedError, ForkError, or the error with which the cluster refused the request as a whole.
 
     Parameters:
-        options: see `kclient.config.AdminConfig`; `bootstrap_servers` at least.
+        options: see `kclient.config.AdminConfig`.
 
-    Every call takes a timeout in seconds (None: default_api_timeout_ms) and may raise AdminError,
-    KafkaTimeoutError, ClosedError, ForkError, or what the cluster answers to the call as a whole.
+    Raises:
+        ConfigError: an option does not exist, or its value is invalid.
     """
 
     def __init__(self, *arguments: Never, **options: Unpack[AdminOptions]) -> None:

@@ -10,6 +10,7 @@ from typing import Any, Never, NoReturn, Self, TypeVar, Unpack
 import anyio
 import anyio.to_thread
 
+from kclient._help import documents_options
 from kclient._misuse import refuse_pickling, refuse_positional
 from kclient.admin import (
     cluster,
@@ -58,8 +59,20 @@ T = TypeVar("T")
 CLOSE_SECONDS = 30.0
 
 
+@documents_options(AdminConfig)
 class AsyncAdmin:
-    """`Admin` for asyncio and trio; made and used in one running loop. What each call does is told there."""
+    """An admin client for asyncio and trio, with the methods of `Admin`; used in one event loop.
+
+        async with AsyncAdmin(bootstrap_servers="localhost:9092") as admin:
+            await admin.create_topics(NewTopic("orders", num_partitions=6))
+
+    Parameters:
+        options: see `kclient.config.AdminConfig`.
+
+    Raises:
+        ConfigError: an option does not exist, or its value is invalid.
+        RuntimeError: no event loop is running.
+    """
 
     def __init__(self, *arguments: Never, **options: Unpack[AdminOptions]) -> None:
         refuse_positional(type(self), arguments)

@@ -15,6 +15,7 @@ import anyio
 import anyio.lowlevel
 import anyio.to_thread
 
+from kclient._help import documents_options
 from kclient._misuse import refuse_pickling, refuse_properties
 from kclient._offsets import GivenTimes, checked_times
 from kclient.config import ConsumerConfig
@@ -38,6 +39,7 @@ from kclient.types import ConsumerGroupMetadata, OffsetAndMetadata, OffsetAndTim
 T = TypeVar("T")
 
 
+@documents_options(ConsumerConfig)
 class AsyncConsumer:
     """Reads records of topics or partitions, in the event loop that it is made in.
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import TracebackType
 from typing import Any, NoReturn, Self, TypeVar, Unpack
 
+from kclient._help import documents_options
 from kclient._misuse import refuse_pickling, refuse_properties
 from kclient._offsets import GivenTimes, checked_times
 from kclient.config import ConsumerConfig
@@ -34,6 +35,7 @@ from kclient.types import ConsumerGroupMetadata, OffsetAndMetadata, OffsetAndTim
 T = TypeVar("T")
 
 
+@documents_options(ConsumerConfig)
 class Consumer:
     """Reads records of topics or partitions.
 

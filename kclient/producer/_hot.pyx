@@ -74,7 +74,14 @@ cdef object NO_TOPIC = object()
 @cython.no_gc
 @cython.freelist(1024)
 cdef class RecordFuture:
-    """See `kclient.producer.future.RecordFuture`."""
+    """The result of one `send`; it resolves when the record's batch is delivered or fails.
+
+    Await it, or call `result`. Reading the result, also in a callback, marks a failure as seen; `flush` and `close`
+    raise the failures that nobody has seen.
+
+    Attributes:
+        timestamp: the timestamp of the record, in milliseconds since the epoch.
+    """
 
     # Not tracked by the garbage collector: a batch lets go of its callbacks, and so of futures, when it settles.
     cdef readonly object _result
@@ -560,6 +567,7 @@ cdef class Accumulator:
         return fresh
 
 
+@cython.auto_pickle(False)
 cdef class SendPath:
     """See `kclient.producer.accumulator.SendPath`."""
 
@@ -582,3 +590,4 @@ for _ours, _theirs in ((SendPath, _pure.SendPath), (RecordFuture, _future.Record
     for _name, _method in vars(_theirs).items():
         if getattr(_method, "__doc__", None) and not _name.startswith("_") and hasattr(_method, "__call__"):
             getattr(_ours, _name).__doc__ = _method.__doc__
+            getattr(_ours, _name).__annotations__ = _method.__annotations__

@@ -391,7 +391,8 @@ class SendPath:
 
         Parameters:
             topic: where to; looked up in the cluster on first use, which may take a moment.
-            value, key: what the serializers take; bytes (or None) without them.
+            value: what the value serializer takes; bytes or None without a serializer.
+            key: what the key serializer takes; bytes or None without a serializer.
             headers: pairs of str and bytes or None.
             partition: instead of the partitioner's choice.
             timestamp: milliseconds since the epoch; the current time by default.
@@ -410,7 +411,9 @@ class SendPath:
             KafkaTimeoutError: the topic's metadata did not come within max_block_ms.
             UnknownTopicOrPartitionError, InvalidTopicError, TopicAuthorizationError: the topic's own error.
             IllegalStateError: the producer has a transactional_id, and no open transaction.
-            ClosedError, ForkError, or what made the producer or its transaction fail.
+            ClosedError: the producer is closed.
+            ForkError: the producer was made before this process was forked.
+            KafkaError: the error that ended the producer or its transaction.
         """
         if self._accumulator.plain:
             future = self._accumulator.try_append(topic, value, key, headers, partition, timestamp, on_delivery)

@@ -12,6 +12,7 @@ import anyio
 import anyio.lowlevel
 import anyio.to_thread
 
+from kclient._help import documents_options
 from kclient._misuse import refuse_pickling, refuse_positional
 from kclient._offsets import GivenOffsets
 from kclient.config import ProducerConfig
@@ -37,11 +38,23 @@ SENDS_PER_CHECKPOINT = 256
 """A task that sends in a loop lets the others run at least this often."""
 
 
+@documents_options(ProducerConfig)
 class AsyncProducer:
-    """`Producer` for asyncio and trio; made and used in one running loop.
+    """A producer for asyncio and trio, with the methods of `Producer`; the tasks of one event loop may share it.
 
-    `await producer.send(...)` waits for room and metadata only, and gives a future; awaiting that waits
-    for delivery. Delivery callbacks are plain functions and run in the loop.
+        async with AsyncProducer(bootstrap_servers="localhost:9092") as producer:
+            future = await producer.send("orders", b"value", key=b"k")
+            metadata = await future
+
+    `await producer.send(...)` waits only for buffer memory and metadata, and returns a future; awaiting the future
+    waits for delivery. Delivery callbacks are plain functions and run in the event loop.
+
+    Parameters:
+        options: see `kclient.config.ProducerConfig`.
+
+    Raises:
+        ConfigError: an option does not exist, or its value is invalid.
+        RuntimeError: no event loop is running.
     """
 
     def __init__(self, *arguments: Never, **options: Unpack[ProducerOptions]) -> None:

@@ -20,13 +20,13 @@ _LONGEST_WAIT = 1.0
 
 
 class RecordFuture:
-    """The result of one `send`: it resolves when the record's batch does.
+    """The result of one `send`; it resolves when the record's batch is delivered or fails.
 
-    Await it, or call `result`. Looking at it (also through a callback) counts as having seen a
-    failure; failures that nobody saw are raised by `flush` and `close`.
+    Await it, or call `result`. Reading the result, also in a callback, marks a failure as seen; `flush` and `close`
+    raise the failures that nobody has seen.
 
     Attributes:
-        timestamp: the record's own, in milliseconds since the epoch.
+        timestamp: the timestamp of the record, in milliseconds since the epoch.
     """
 
     __slots__ = ("_result", "index", "key_size", "timestamp", "value_size")

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Never, NoReturn, Self, Unpack
 
+from kclient._help import documents_options
 from kclient._misuse import refuse_pickling, refuse_positional
 from kclient._offsets import GivenOffsets
 from kclient.config import ProducerConfig
@@ -28,8 +29,9 @@ from kclient.records import RowColumns
 from kclient.types import ConsumerGroupMetadata, PartitionInfo, PreparedTransaction
 
 
+@documents_options(ProducerConfig)
 class Producer(SendPath):
-    """Sends records to Kafka; may be used by many threads at once.
+    """A producer; any number of threads may share it.
 
         with Producer(bootstrap_servers="localhost:9092") as producer:
             future = producer.send("orders", b"value", key=b"k")
@@ -39,7 +41,7 @@ class Producer(SendPath):
         options: see `kclient.config.ProducerConfig`.
 
     Raises:
-        ConfigError: an option does not exist or does not fit.
+        ConfigError: an option does not exist, or its value is invalid.
     """
 
     _core: ProducerCore
@@ -103,6 +105,10 @@ class Producer(SendPath):
                 ForkError: the producer was made before this process was forked.
                 KafkaError: the error that ended the producer or its transaction.
             """
+
+    else:
+        # Named here so that `help` shows it among the producer's own methods.
+        send = SendPath.send
 
     def _send_slowly(
         self,

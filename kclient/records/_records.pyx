@@ -38,7 +38,19 @@ cdef class RecordContext:
 
 @cython.freelist(1024)
 cdef class ConsumerRecord:
-    """A record as a consumer hands it out; see `kclient.records.pure.ConsumerRecord`."""
+    """A record as a consumer returns it.
+
+    Parameters:
+        topic: the topic of the record.
+        partition: the partition of the record.
+        offset: the offset of the record.
+        timestamp: milliseconds since the epoch; -1 if the record has no timestamp.
+        timestamp_type: 0 if the producer set the timestamp, 1 if the broker did, -1 if there is no timestamp.
+        key: bytes, None for null, or the result of the key deserializer.
+        value: bytes, None for null, or the result of the value deserializer.
+        headers: pairs of name and bytes or None, in order; a name may occur more than once.
+        leader_epoch: the leader epoch of the partition when the record was written, None if unknown.
+    """
 
     def __init__(
         self, str topic, partition=0, int64_t offset=0, int64_t timestamp=-1, timestamp_type=0, key=None, value=None,

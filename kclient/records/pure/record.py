@@ -25,18 +25,18 @@ UINT64 = 0xFFFFFFFFFFFFFFFF
 
 
 class ConsumerRecord:
-    """A record as a consumer hands it out.
+    """A record as a consumer returns it.
 
     Parameters:
         topic: the topic of the record.
         partition: the partition of the record.
         offset: the offset of the record.
-        timestamp: milliseconds since the epoch, -1 when it has none.
-        timestamp_type: 0 when the producer set the timestamp, 1 when the broker did, -1 for none.
+        timestamp: milliseconds since the epoch; -1 if the record has no timestamp.
+        timestamp_type: 0 if the producer set the timestamp, 1 if the broker did, -1 if there is no timestamp.
         key: bytes, None for null, or the result of the key deserializer.
         value: bytes, None for null, or the result of the value deserializer.
-        headers: pairs of name and bytes or None, in order; a name may stand more than once.
-        leader_epoch: the partition's leader epoch when the record was written, None if unknown.
+        headers: pairs of name and bytes or None, in order; a name may occur more than once.
+        leader_epoch: the leader epoch of the partition when the record was written, None if unknown.
     """
 
     __slots__ = (

@@ -199,22 +199,29 @@ def test_close_cuts_connections_that_have_sent_nothing() -> None:
         socket.create_connection((LOOPBACK, server.port), timeout=ANSWER)
 
 
-def test_close_waits_for_a_request_that_is_being_handled() -> None:
-    entered, closed = threading.Event(), threading.Event()
-    answers: list[tuple[int, dict[str, object]]] = []
+class WatchedCondition(threading.Condition):
+    """A condition that shows whether a thread has begun to wait for it."""
 
-    def refuses_connections() -> bool:
-        with socket.socket() as other:
-            return other.connect_ex((LOOPBACK, closing.port)) != 0
+    has_waiter = False
+
+    def wait(self, timeout: float | None = None) -> bool:
+        self.has_waiter = True
+        return super().wait(timeout)
+
+
+def test_close_waits_for_a_request_that_is_being_handled(monkeypatch: pytest.MonkeyPatch) -> None:
+    entered, closed = threading.Event(), threading.Event()
+    connections = WatchedCondition()
+    answers: list[tuple[int, dict[str, object]]] = []
 
     def slow(request: HttpRequest) -> HttpResponse:
         entered.set()
-        wait_until(refuses_connections)
-        # A close that does not wait for this request returns within this time; one that waits never does.
-        return json_response({"closed": closed.wait(0.3)})
+        wait_until(lambda: connections.has_waiter or closed.is_set())
+        return json_response({"closed": closed.is_set()})
 
     closing = HttpServer(LOOPBACK, 0, {("GET", "/slow"): slow})
     closing.start()
+    monkeypatch.setattr(closing._server, "_changed", connections)
     client = threading.Thread(target=lambda: answers.append(ask(closing, "GET", "/slow")))
     client.start()
     assert entered.wait(ANSWER)

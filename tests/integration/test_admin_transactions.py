@@ -22,6 +22,7 @@ from kclient.errors import (
 )
 from kclient.types import PreparedTransaction
 from tests.support.raw_transactions import TIMESTAMP_MS, RawTransactions
+from tests.support.reading import read_up_to
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.kafka
@@ -44,14 +45,11 @@ def committed(bootstrap_servers: str, admin: Admin, topic: str) -> list[bytes | 
     """What a read_committed consumer is given of partition 0, up to what was the end when the last marker was there."""
     key = TopicPartition(topic, 0)
     ends = [admin.list_offsets({key: OffsetSpec.LATEST}, isolation_level=level)[key].offset for level in LEVELS]
-    found: list[bytes | None] = []
     with Consumer(
         bootstrap_servers=bootstrap_servers, isolation_level="read_committed", auto_offset_reset="earliest"
     ) as consumer:
         consumer.assign([key])
-        while consumer.position(key) < min(ends):
-            found += [record.value for record in consumer.poll(0.05)]
-    return found
+        return [record.value for record in read_up_to(consumer, {key: min(ends)})]
 
 
 LEVELS = ("read_uncommitted", "read_committed")

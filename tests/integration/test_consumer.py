@@ -27,6 +27,7 @@ from kclient.types import OffsetAndTimestamp, PartitionInfo, TopicPartition
 from refbroker.testing import RefBroker
 from tests.support import clock
 from tests.support.patience import GUARD
+from tests.support.reading import read
 from tests.support.seeding import Seeder
 from tests.support.waiting import wait_until
 
@@ -53,16 +54,6 @@ def open_consumer(bootstrap_servers: str) -> Iterator[Opener]:
     yield opener
     for consumer in opener.opened:
         consumer.close(5.0)
-
-
-def read(consumer: Consumer, count: int, **options: Any) -> list[Any]:
-    """Poll until so many records came."""
-    found: list[Any] = []
-    deadline = clock.monotonic() + 20
-    while len(found) < count:
-        assert clock.monotonic() < deadline, f"only {len(found)} of {count} records came"
-        found.extend(consumer.poll(1.0, **options))
-    return found
 
 
 def numbers(first: int, last: int) -> list[bytes]:
@@ -183,7 +174,7 @@ def test_pause_and_resume_skip_and_repeat_nothing(open_consumer: Opener, seed: S
     consumer = open_consumer(topic)
     seen: list[tuple[int, int]] = []
     first = TopicPartition(topic, 0)
-    read_first = read(consumer, 7, max_records=7)
+    read_first = read(consumer, 7)
     seen += [(record.partition, record.offset) for record in read_first]
     paused = TopicPartition(topic, read_first[0].partition)
     consumer.pause(paused)
@@ -499,7 +490,7 @@ def test_metrics_count_records_and_lag(open_consumer: Opener, seed: Seeder, topi
     seed.create(topic)
     seed.append(topic, numbers(0, 30))
     consumer = open_consumer(topic)
-    read(consumer, 10, max_records=10)
+    read(consumer, 10)
     metrics = consumer.metrics()
     assert metrics["records_consumed_total"] == 10
     assert metrics["bytes_consumed_total"] > 0

@@ -19,6 +19,7 @@ from kclient.errors import ClosedError
 from kclient.types import TopicPartition
 from refbroker.testing import RefBroker
 from tests.support.patience import PROCESS
+from tests.support.reading import read
 from tests.support.seeding import Seeder
 from tests.support.waiting import wait_until
 
@@ -44,12 +45,6 @@ def options(bootstrap_servers: str, group: str, protocol: str = "classic") -> di
     }
 
 
-def read(consumer: Consumer, count: int) -> None:
-    """Ask for this many records, one at a time."""
-    while count:
-        count -= len(consumer.poll(0.1, max_records=1))
-
-
 def committed(admin: Admin, group: str, topic: str) -> int | None:
     found = admin.list_group_offsets(group)[group].get(TopicPartition(topic, 0))
     return None if found is None else found.offset
@@ -66,7 +61,7 @@ def test_a_collected_member_commits_what_earlier_polls_returned_and_leaves(
     seed.create(topic)
     seed.append(topic, [b"%d" % number for number in range(5)])
     consumer = Consumer(topic, **options(bootstrap_servers, topic, group_protocol))  # type: ignore[arg-type]
-    read(consumer, 3)
+    read(consumer, 3, max_records=1)
     engine = consumer._core.engine
     del consumer  # it and its iterator know each other, so that the collector alone ends it, where the test looks
     with pytest.warns(ResourceWarning, match="Consumer 'kclient' was not closed"):
@@ -101,7 +96,7 @@ def test_a_collected_member_without_automatic_commits_leaves_and_commits_nothing
     seed.append(topic, [b"0", b"1"])
     given = options(bootstrap_servers, topic) | {"enable_auto_commit": False}
     consumer = Consumer(topic, **given)  # type: ignore[arg-type]
-    read(consumer, 2)
+    read(consumer, 2, max_records=1)
     del consumer
     with pytest.warns(ResourceWarning, match="was not closed"):
         gc.collect()
@@ -117,7 +112,7 @@ def test_a_collected_static_member_stays_in_its_group(
     seed.append(topic, [b"0", b"1"])
     given = options(bootstrap_servers, topic) | {"group_instance_id": "i", "session_timeout_ms": 300_000}
     consumer = Consumer(topic, **given)  # type: ignore[arg-type]
-    read(consumer, 2)
+    read(consumer, 2, max_records=1)
     engine = consumer._core.engine
     del consumer
     with pytest.warns(ResourceWarning, match="was not closed"):
@@ -162,7 +157,7 @@ def test_a_departure_ends_in_time_when_no_broker_answers(monkeypatch: pytest.Mon
             seed.create("t")
             seed.append("t", [b"0", b"1"])
         consumer = Consumer("t", **options(broker.bootstrap_servers, "g"))  # type: ignore[arg-type]
-        read(consumer, 2)
+        read(consumer, 2, max_records=1)
         broker.stop()
         engine = consumer._core.engine
         del consumer

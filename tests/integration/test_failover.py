@@ -8,9 +8,9 @@ import pytest
 
 from kclient import Admin, Consumer, NewTopic, Producer, TopicPartition
 from kclient.errors import LogTruncationError
-from tests.support import clock
 from tests.support.kafka.cluster import KafkaCluster
 from tests.support.patience import CHANGE
+from tests.support.reading import read
 from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.kafka3, pytest.mark.slow]
@@ -48,11 +48,7 @@ def send_numbers(producer: Producer, topic: str, numbers: range) -> None:
 
 
 def read_numbers(consumer: Consumer, count: int) -> list[int]:
-    numbers: list[int] = []
-    deadline = clock.monotonic() + CHANGE
-    while len(numbers) < count and clock.monotonic() < deadline:
-        numbers.extend(int(record.value) for record in consumer.poll(timeout=1.0))
-    return numbers
+    return [int(record.value or b"") for record in read(consumer, count, seconds=CHANGE)]
 
 
 @pytest.mark.parametrize("kill", [pytest.param(False, id="stopped"), pytest.param(True, id="crashed")])

@@ -27,6 +27,7 @@ from kclient.errors import (
 from kclient.types import OffsetAndMetadata, TopicPartition
 from tests.support import clock
 from tests.support.patience import ANSWER
+from tests.support.reading import read
 from tests.support.seeding import Seeder
 from tests.support.waiting import wait_until
 
@@ -73,22 +74,17 @@ def group(bootstrap_servers: str, topic: str, group_protocol: str) -> Group:
     return Group(bootstrap_servers, topic, group_protocol)
 
 
-def read(consumer: Consumer, count: int) -> list[int]:
-    """The offsets of so many records."""
-    found: list[int] = []
-    deadline = clock.monotonic() + ANSWER
-    while len(found) < count:
-        assert clock.monotonic() < deadline, f"only {len(found)} of {count} records came"
-        found += [record.offset for record in consumer.poll(0.5, max_records=count - len(found))]
-    return found
+def read_offsets(consumer: Consumer, count: int) -> list[int]:
+    """Read so many records, and return their offsets."""
+    return [record.offset for record in read(consumer, count)]
 
 
 def test_a_restart_goes_on_where_the_group_was(seed: Seeder, topic: str, group: Group) -> None:
     fill(seed, topic, 20)
     with group.consumer() as consumer:
-        assert read(consumer, 7) == list(range(7))
+        assert read_offsets(consumer, 7) == list(range(7))
     with group.consumer() as consumer:
-        assert read(consumer, 13) == list(range(7, 20))
+        assert read_offsets(consumer, 13) == list(range(7, 20))
     assert group.committed() == 20
 
 
@@ -231,10 +227,10 @@ def test_a_consumer_that_assigns_by_itself_keeps_its_offsets_in_the_group(
     fill(seed, topic, 20)
     with group.outside() as consumer:
         consumer.assign([group.tp])
-        assert read(consumer, 6) == list(range(6))
+        assert read_offsets(consumer, 6) == list(range(6))
     with group.outside() as consumer:
         consumer.assign([group.tp])
-        assert read(consumer, 3) == [6, 7, 8]
+        assert read_offsets(consumer, 3) == [6, 7, 8]
         assert consumer.group_metadata().generation_id == -1
 
 
@@ -256,7 +252,7 @@ def test_without_a_policy_a_new_group_says_that_it_has_no_offsets(seed: Seeder, 
         with pytest.raises(NoOffsetForPartitionError):
             read(consumer, 1)
         consumer.seek(group.tp, 2)
-        assert read(consumer, 3) == [2, 3, 4]
+        assert read_offsets(consumer, 3) == [2, 3, 4]
 
 
 def test_without_a_group_there_is_nothing_to_commit(bootstrap_servers: str) -> None:

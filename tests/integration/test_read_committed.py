@@ -12,6 +12,7 @@ from kclient.admin import OffsetSpec
 from refbroker.testing import RefBroker
 from tests.support import clock
 from tests.support.patience import ANSWER
+from tests.support.reading import read_up_to
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.kafka
@@ -77,11 +78,8 @@ class Log:
 
 def rest(consumer: Consumer) -> list[tuple[int, bytes | None]]:
     """The records from the position up to the end, by offset."""
-    found: list[tuple[int, bytes | None]] = []
-    for tp, end in consumer.end_offsets(consumer.assignment()).items():
-        while consumer.position(tp) < end:
-            found += [(record.offset, record.value) for record in consumer.poll(0.2)]
-    return found
+    ends = consumer.end_offsets(consumer.assignment())
+    return [(record.offset, record.value) for record in read_up_to(consumer, ends)]
 
 
 @pytest.fixture

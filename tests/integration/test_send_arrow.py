@@ -20,6 +20,7 @@ from kclient.errors import (
 from kclient.producer import RoundRobinPartitioner, partition_for_key
 from kclient.types import TopicPartition
 from tests.support.patience import ANSWER
+from tests.support.reading import read
 
 pyarrow = pytest.importorskip("pyarrow")
 
@@ -33,16 +34,11 @@ def numbered(count: int, start: int = 0) -> Any:
     return pyarrow.table({"value": pyarrow.array([b"%d" % number for number in range(start, start + count)])})
 
 
-def read(bootstrap_servers: str, topic: str, count: int, **options: Any) -> list[Any]:
+def read_topic(bootstrap_servers: str, topic: str, count: int, **options: Any) -> list[Any]:
     """So many records of a topic, in the order of each partition."""
     options = {"bootstrap_servers": bootstrap_servers, "auto_offset_reset": "earliest", **options}
-    found: list[Any] = []
     with Consumer(topic, **options) as consumer:
-        while len(found) < count:
-            records = list(consumer.poll(timeout=ANSWER))
-            assert records, f"{len(found)} of {count} records came"
-            found.extend(records)
-    return found
+        return read(consumer, count)
 
 
 def test_rows_come_back_as_records(bootstrap_servers: str, topic: str, admin: Admin) -> None:
@@ -63,7 +59,7 @@ def test_rows_come_back_as_records(bootstrap_servers: str, topic: str, admin: Ad
         )
         future.result(ANSWER)
         assert len(future) == 3
-    found = {record.timestamp: record for record in read(bootstrap_servers, topic, 3)}
+    found = {record.timestamp: record for record in read_topic(bootstrap_servers, topic, 3)}
     assert [(r.value, r.key, r.headers, r.partition) for _, r in sorted(found.items())] == [
         (b"one", b"a", (("h", b"1"), ("n", None)), partition_for_key(b"a", 3)),
         (None, b"b", (), 2),
@@ -82,7 +78,7 @@ def test_more_than_the_buffer_holds_arrives_in_order(
     ) as producer:
         producer.send_arrow(topic, numbered(count)).result(ANSWER)
         assert producer.metrics()["buffer_available_bytes"] == 100_000
-    records = read(bootstrap_servers, topic, count)
+    records = read_topic(bootstrap_servers, topic, count)
     assert [record.value for record in records] == [b"%d" % number for number in range(count)]
 
 
@@ -103,7 +99,7 @@ def test_what_was_read_as_columns_can_be_sent_again(bootstrap_servers: str, topi
             ).result(ANSWER)
 
     def sorted_records(name: str) -> list[Any]:
-        return sorted((r.partition, r.offset, r.key, r.timestamp) for r in read(bootstrap_servers, name, 1000))
+        return sorted((r.partition, r.offset, r.key, r.timestamp) for r in read_topic(bootstrap_servers, name, 1000))
 
     assert sorted_records(f"{topic}-copy") == sorted_records(topic)
 
@@ -120,7 +116,7 @@ def test_a_column_says_which_topic(bootstrap_servers: str, topic: str, admin: Ad
         with pytest.raises(TypeError, match="takes a topic, or the name of a column"):
             producer.send_arrow(None, table)
     for start, name in enumerate(names):
-        values = [record.value for record in read(bootstrap_servers, name, 100)]
+        values = [record.value for record in read_topic(bootstrap_servers, name, 100)]
         assert values == [b"%d" % number for number in range(start, 300, 3)]
 
 
@@ -138,7 +134,7 @@ def test_threads_share_batches_and_lose_nothing(bootstrap_servers: str, topic: s
             producer.send(topic, b"%d" % (15_000 + number))
         for thread in threads:
             thread.join()
-    values = [int(record.value) for record in read(bootstrap_servers, topic, 20_000)]
+    values = [int(record.value) for record in read_topic(bootstrap_servers, topic, 20_000)]
     assert sorted(values) == list(range(20_000))
 
 
@@ -157,7 +153,7 @@ def test_failed_rows_are_named_and_the_others_arrive(bootstrap_servers: str, top
         assert all(isinstance(error, RecordTooLargeError) for error in raised.value.failures.values())
         assert list(future.failures()) == [2, 7]
         assert future.done()
-    records = read(bootstrap_servers, topic, 8)
+    records = read_topic(bootstrap_servers, topic, 8)
     assert [record.value[:1] for record in records] == [b"A", b"B", b"D", b"E", b"F", b"G", b"I", b"J"]
 
 
@@ -190,7 +186,7 @@ def test_what_stands_in_the_way_of_a_row_names_it(bootstrap_servers: str, topic:
         with pytest.raises(UnknownTopicOrPartitionError) as raised:
             producer.send_arrow(topic, table, partition="p")
         assert raised.value.__notes__ == ["this was row 2 of 3; those before it are sent"]
-    assert [record.value for record in read(bootstrap_servers, topic, 2)] == [b"0", b"1"]
+    assert [record.value for record in read_topic(bootstrap_servers, topic, 2)] == [b"0", b"1"]
 
 
 @pytest.mark.refbroker_only
@@ -228,7 +224,7 @@ def test_rows_belong_to_the_transaction_they_were_sent_in(bootstrap_servers: str
         producer.abort_transaction(ANSWER)
         with producer.transaction():
             producer.send_arrow(topic, numbered(100, 200))
-    records = read(bootstrap_servers, topic, 200, isolation_level="read_committed")
+    records = read_topic(bootstrap_servers, topic, 200, isolation_level="read_committed")
     assert [int(record.value) for record in records] == [*range(100), *range(200, 300)]
 
 
@@ -237,7 +233,7 @@ def test_a_partitioner_of_ones_own_is_asked_for_each_row(bootstrap_servers: str,
     with Producer(bootstrap_servers=bootstrap_servers, partitioner=RoundRobinPartitioner()) as producer:
         producer.send_arrow(topic, numbered(30)).result(ANSWER)
     found: dict[int, list[int]] = {}
-    for record in read(bootstrap_servers, topic, 30):
+    for record in read_topic(bootstrap_servers, topic, 30):
         found.setdefault(record.partition, []).append(int(record.value))
     assert found == {partition: list(range(partition, 30, 3)) for partition in range(3)}
 
@@ -276,7 +272,7 @@ async def test_rows_are_sent_and_awaited(bootstrap_servers: str, topic: str) -> 
         assert not future.done()
         await producer.flush()
         assert future.done()
-    assert len({record.value for record in read(bootstrap_servers, topic, count + 10)}) == count
+    assert len({record.value for record in read_topic(bootstrap_servers, topic, count + 10)}) == count
 
 
 def test_offsets_follow_each_other(bootstrap_servers: str, topic: str, admin: Admin) -> None:

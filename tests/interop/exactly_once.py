@@ -24,6 +24,7 @@ from tests.interop.copies import BROKER_FAILED, FENCED, GROUP, SOURCE, TARGET
 from tests.support.broker_process import BrokerProcess
 from tests.support.kafka.cluster import KafkaCluster, free_ports
 from tests.support.patience import PROCESS
+from tests.support.reading import read_up_to
 from tests.support.waiting import wait_until
 
 PARTITIONS = 3
@@ -281,10 +282,8 @@ class Play:
             bootstrap_servers=self._broker.bootstrap_servers, auto_offset_reset="earliest", isolation_level=level
         ) as consumer:
             consumer.assign(places)
-            ends = consumer.end_offsets(places)
-            while any(consumer.position(place) < end for place, end in ends.items()):
-                for record in consumer.poll(timeout=1.0):
-                    found[record.partition].append(int(record.value))
+            for record in read_up_to(consumer, consumer.end_offsets(places)):
+                found[record.partition].append(int(record.value or b""))
         return found
 
     def _count_markers(self) -> None:

@@ -14,6 +14,7 @@ import pytest
 
 from kclient import Admin, Consumer, NewTopic, Producer, TopicPartition
 from kclient.errors import UnsupportedVersionError
+from tests.support.reading import read
 from tests.support.waiting import wait_until
 
 confluent_kafka = pytest.importorskip("confluent_kafka")
@@ -50,15 +51,9 @@ def test_every_codec_arrives(mock: str, topic: str) -> None:
     expected = set()
     for codec in ("none", "gzip", "snappy", "lz4", "zstd"):
         expected |= fill(mock, topic, codec, 20)
-    seen: set[bytes | None] = set()
     with Consumer(bootstrap_servers=mock, auto_offset_reset="earliest") as consumer:
         consumer.assign([TopicPartition(topic, number) for number in range(PARTITIONS)])
-
-        def all_came() -> bool:
-            seen.update(record.value for record in consumer.poll(0.2))
-            return seen == expected
-
-        wait_until(all_came)
+        assert {record.value for record in read(consumer, len(expected))} == expected
 
 
 @pytest.mark.parametrize("strategy", ["range", "roundrobin", "sticky", "cooperative-sticky"])
@@ -103,12 +98,6 @@ def test_transactions_are_read_where_checksums_are_not_verified(mock: str, topic
         for value in (b"one", b"two"):
             with producer.transaction():
                 producer.send(topic, value, partition=0)
-    seen: list[bytes | None] = []
     with Consumer(bootstrap_servers=mock, auto_offset_reset="earliest", check_crcs=False) as consumer:
         consumer.assign([tp])
-
-        def both_came() -> bool:
-            seen.extend(record.value for record in consumer.poll(0.2))
-            return seen == [b"one", b"two"]
-
-        wait_until(both_came)
+        assert [record.value for record in read(consumer, 2)] == [b"one", b"two"]

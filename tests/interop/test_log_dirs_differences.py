@@ -14,6 +14,7 @@ from kclient.protocol.messages.describe_log_dirs import DescribeLogDirsRequest
 from kclient.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
 from tests.support.broker_process import BrokerProcess
 from tests.support.kafka.cluster import KafkaCluster
+from tests.support.reading import read
 from tests.support.waiting import wait_until
 from tests.support.wire import Wire
 
@@ -96,17 +97,10 @@ def fill(bootstrap_servers: str, topic: str, first: int) -> None:
             producer.send(topic, b"%d" % number, partition=0)
 
 
-def read(bootstrap_servers: str, topic: str, count: int) -> list[int]:
-    found: list[int] = []
+def read_numbers(bootstrap_servers: str, topic: str, count: int) -> list[int]:
     with Consumer(bootstrap_servers=bootstrap_servers, auto_offset_reset="earliest") as consumer:
         consumer.assign([TopicPartition(topic, 0)])
-
-        def complete() -> bool:
-            found.extend(int(record.value or b"") for record in consumer.poll(timeout=0.5))
-            return len(found) >= count
-
-        wait_until(complete)
-    return found
+        return [int(record.value or b"") for record in read(consumer, count)]
 
 
 def create(bootstrap_servers: str, *topics: NewTopic) -> None:
@@ -128,7 +122,7 @@ def answers(bootstrap_servers: str, root: Path) -> list[object]:
     said.append(move(bootstrap_servers, root / here, "moving"))
     said.append(move(bootstrap_servers, root / there, "moving"))
     wait_until(lambda: place(bootstrap_servers, "moving") == there)
-    said.append(read(bootstrap_servers, "moving", RECORDS))
+    said.append(read_numbers(bootstrap_servers, "moving", RECORDS))
     said.append(cordon(bootstrap_servers, "/elsewhere"))
     said.append(cordon(bootstrap_servers, str(root / here)))
     wait_until(lambda: describe(bootstrap_servers)[here].is_cordoned)
@@ -164,7 +158,7 @@ def test_each_goes_on_with_what_the_other_has_moved(tmp_path: Path) -> None:
         options = {**settings(tmp_path), "node.id": "1"}
         with BrokerProcess(tmp_path / "one", settings=options) as process:
             assert place(process.bootstrap_servers, "moving") == second
-            assert read(process.bootstrap_servers, "moving", RECORDS) == list(range(RECORDS))
+            assert read_numbers(process.bootstrap_servers, "moving", RECORDS) == list(range(RECORDS))
             fill(process.bootstrap_servers, "moving", RECORDS)
             assert move(process.bootstrap_servers, tmp_path / first, "moving") == 0
             wait_until(lambda: place(process.bootstrap_servers, "moving") == first)
@@ -172,4 +166,4 @@ def test_each_goes_on_with_what_the_other_has_moved(tmp_path: Path) -> None:
         cluster.data_directory(1).mkdir()
         cluster.start(1)
         wait_until(lambda: place(servers, "moving") == first)
-        assert read(servers, "moving", 2 * RECORDS) == list(range(2 * RECORDS))
+        assert read_numbers(servers, "moving", 2 * RECORDS) == list(range(2 * RECORDS))

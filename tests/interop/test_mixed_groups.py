@@ -22,6 +22,7 @@ from tests.interop.conftest import Target
 from tests.interop.members import Confluent, GroupMember, Java, Kclient, poll_until, produce, share
 from tests.support.kafka.tools import JavaTools
 from tests.support.patience import CHANGE
+from tests.support.reading import read_up_to
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
@@ -100,14 +101,12 @@ class MixedGroup:
         topic = "__consumer_offsets"
         with Consumer(bootstrap_servers=self.target.bootstrap_servers) as consumer:
             partitions = [TopicPartition(topic, info.partition) for info in consumer.partitions_for(topic)]
-            ends = consumer.end_offsets(partitions)
             consumer.assign(partitions)
             consumer.seek_to_beginning()
-            while any(consumer.position(tp) < ends[tp] for tp in partitions):
-                for record in consumer.poll(0.5):
-                    key = decode_key(record.key or b"")
-                    if isinstance(key, GroupMetadataKey) and key.group == self.name and record.value is not None:
-                        last = decode_versioned(GroupMetadataValue, record.value)
+            for record in read_up_to(consumer, consumer.end_offsets(partitions)):
+                key = decode_key(record.key or b"")
+                if isinstance(key, GroupMetadataKey) and key.group == self.name and record.value is not None:
+                    last = decode_versioned(GroupMetadataValue, record.value)
         assert last is not None
         assert last.leader is not None
         return next(client for client, begin in CLIENT_IDS.items() if last.leader.startswith(begin))

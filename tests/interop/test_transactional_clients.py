@@ -17,6 +17,7 @@ from kclient import Admin, Consumer, NewTopic, TopicPartition
 from kclient.admin import OffsetSpec
 from tests.interop.transactional import CLIENTS, Fenced, Refused, Transactional
 from tests.support.raw_transactions import RawTransactions
+from tests.support.reading import read_up_to
 
 # What the others leave open is theirs to mend.
 pytestmark = [
@@ -67,9 +68,8 @@ def found(address: str, topic: str) -> list[list[str]]:
         consumer.assign(places)
         with Admin(bootstrap_servers=address) as admin:
             ends = admin.list_offsets(dict.fromkeys(places, OffsetSpec.LATEST))
-        while any(consumer.position(place) < end.offset for place, end in ends.items()):
-            for record in consumer.poll(timeout=1.0):
-                values[record.partition].append(record.value.decode())
+        for record in read_up_to(consumer, {place: end.offset for place, end in ends.items()}):
+            values[record.partition].append((record.value or b"").decode())
     return values
 
 

@@ -22,6 +22,7 @@ from refbroker.coordinators.transactions.states import TransactionState as Store
 from tests.support.broker_process import BrokerProcess
 from tests.support.kafka.cluster import KafkaCluster
 from tests.support.patience import CHANGE
+from tests.support.reading import read_up_to
 from tests.support.waiting import wait_until
 
 PLACE, GROUP = TopicPartition("paid", 0), "group"
@@ -69,15 +70,11 @@ class Directory:
 
     def committed(self) -> list[bytes]:
         """What a reader of committed records gets, to the end of the partition."""
-        found = []
         with Consumer(
             bootstrap_servers=self.address, auto_offset_reset="earliest", isolation_level="read_committed"
         ) as consumer:
             consumer.assign([PLACE])
-            end = consumer.end_offsets([PLACE])[PLACE]
-            while consumer.position(PLACE) < end:
-                found += [record.value for record in consumer.poll(timeout=1.0)]
-        return found
+            return [record.value or b"" for record in read_up_to(consumer, consumer.end_offsets([PLACE]))]
 
     def cut(self, topic: str, is_first: Callable[[RecordBatch], bool]) -> int:
         """Cut the logs of a topic in front of a batch, as a crash does that loses what was written last; how many."""

@@ -1,13 +1,44 @@
-"""What a consumer of its own finds in a topic of the broker under test."""
+"""Reading records: with the consumer under test, or with a consumer of its own that reads a whole topic."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from kclient import Consumer, TopicPartition
 from kclient.types import ConsumerRecord
+from tests.support import clock
 from tests.support.patience import ANSWER
 from tests.support.waiting import wait_until
+
+
+def read(
+    consumer: Consumer, count: int, *, seconds: float = ANSWER, max_records: int | None = None
+) -> list[ConsumerRecord]:
+    """Poll until so many records came, and return them; the position is behind the last of them.
+
+    Parameters:
+        seconds: how long to poll before the test fails.
+        max_records: the most records of one poll.
+    """
+    records: list[ConsumerRecord] = []
+    deadline = clock.monotonic() + seconds
+    while missing := count - len(records):
+        assert clock.monotonic() < deadline, f"{len(records)} of {count} records came within {seconds:g} s"
+        records += consumer.poll(0.5, max_records=min(missing, max_records or missing))
+    return records
+
+
+def read_up_to(consumer: Consumer, ends: Mapping[TopicPartition, int]) -> list[ConsumerRecord]:
+    """Poll until the position of each partition has reached its end, and return the records as they came.
+
+    Parameters:
+        ends: the offsets to reach; the consumer has these partitions.
+    """
+    records: list[ConsumerRecord] = []
+    while any(consumer.position(partition) < end for partition, end in ends.items()):
+        records += consumer.poll(0.1, max_records=10_000)
+    return records
 
 
 def read_all(bootstrap_servers: str, topic: str, **options: Any) -> list[ConsumerRecord]:
@@ -20,10 +51,7 @@ def read_all(bootstrap_servers: str, topic: str, **options: Any) -> list[Consume
         partitions = _partitions(consumer, topic)
         consumer.assign(partitions)
         consumer.seek_to_beginning(*partitions)
-        ends = consumer.end_offsets(partitions)
-        records: list[ConsumerRecord] = []
-        while any(consumer.position(partition) < end for partition, end in ends.items()):
-            records += consumer.poll(0.1, max_records=10_000)
+        records = read_up_to(consumer, consumer.end_offsets(partitions))
     return sorted(records, key=lambda record: (record.partition, record.offset))
 
 

@@ -12,6 +12,7 @@ import pytest
 from kclient import Consumer, Producer, TopicPartition
 from refbroker.testing import RefBroker
 from tests.support.patience import ANSWER, CHANGE
+from tests.support.reading import read_up_to
 from tests.support.waiting import wait_until
 
 PLACE = TopicPartition("states", 0)
@@ -34,11 +35,9 @@ def read_all(kafka: RefBroker) -> dict[bytes, bytes | None]:
     state: dict[bytes, bytes | None] = {}
     with Consumer(bootstrap_servers=kafka.bootstrap_servers, auto_offset_reset="earliest") as consumer:
         consumer.assign([PLACE])
-        end = consumer.end_offsets([PLACE])[PLACE]
-        while consumer.position(PLACE) < end:
-            for record in consumer.poll(timeout=1.0):
-                assert record.key is not None
-                state[record.key] = record.value
+        for record in read_up_to(consumer, consumer.end_offsets([PLACE])):
+            assert record.key is not None
+            state[record.key] = record.value
     return state
 
 

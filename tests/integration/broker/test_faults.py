@@ -16,7 +16,7 @@ from kclient.protocol.messages.metadata import MetadataRequest
 from refbroker.testing import RefBroker
 from tests.support import clock
 from tests.support.patience import ANSWER
-from tests.support.reading import read_all
+from tests.support.reading import read, read_all
 from tests.support.waiting import wait_until
 from tests.support.wire import Wire, fetch_request, frame, produce_request, values
 
@@ -260,14 +260,8 @@ def test_a_consumer_gets_every_record_whatever_happens(orders: RefBroker, produc
         orders.faults.fail("ListOffsets", "LEADER_NOT_AVAILABLE", topic="orders"),
         orders.faults.fail("Metadata", "LEADER_NOT_AVAILABLE", topic="orders"),
     ]
-    found: list[bytes | None] = []
     with Consumer("orders", bootstrap_servers=orders.bootstrap_servers, auto_offset_reset="earliest") as consumer:
-
-        def found_all() -> bool:
-            found.extend(record.value for record in consumer.poll(timeout=0.1))
-            return len(found) >= 11
-
-        wait_until(found_all)
+        found = [record.value for record in read(consumer, 11)]
     assert found == expected
     assert [fault.fired for fault in faults] == [1] * len(faults)
 
@@ -278,22 +272,16 @@ def test_a_consumer_notices_a_flipped_bit(orders: RefBroker, producer: Producer)
             Consumer("orders", bootstrap_servers=orders.bootstrap_servers, auto_offset_reset="earliest") as consumer,
             pytest.raises(errors.CorruptRecordError),
         ):
-            wait_until(lambda: list(consumer.poll(timeout=0.1)))
+            read(consumer, 1)
         assert fault.fired > 0
 
 
 def test_an_election_makes_clients_ask_anew_and_lose_nothing(orders: RefBroker, producer: Producer) -> None:
     with Consumer("orders", bootstrap_servers=orders.bootstrap_servers, auto_offset_reset="earliest") as consumer:
-        found: list[tuple[bytes | None, int | None]] = []
-
-        def poll() -> int:
-            found.extend((record.value, record.leader_epoch) for record in consumer.poll(timeout=0.1))
-            return len(found)
-
-        wait_until(lambda: poll() == 1)
+        found = read(consumer, 1)
         assert [orders.elect("orders", 0), orders.elect("orders", 0)] == [1, 2]
         assert producer.send("orders", b"second", partition=0).result(timeout=ANSWER).offset == 1
-        wait_until(lambda: poll() == 2)
-    assert found == [(b"first", 0), (b"second", 2)]
+        found += read(consumer, 1)
+    assert [(record.value, record.leader_epoch) for record in found] == [(b"first", 0), (b"second", 2)]
     with pytest.raises(errors.UnknownTopicOrPartitionError):
         orders.elect("orders", 2)

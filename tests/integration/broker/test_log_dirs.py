@@ -17,6 +17,7 @@ from kclient.protocol.messages.alter_replica_log_dirs import AlterReplicaLogDirs
 from refbroker.testing import RefBroker, SimulatedDisk
 from tests.support.broker_process import BrokerProcess
 from tests.support.patience import ANSWER
+from tests.support.reading import read
 from tests.support.typed import must
 from tests.support.waiting import wait_until
 from tests.support.wire import Wire
@@ -163,13 +164,7 @@ def test_without_the_disk_of_the_metadata_the_broker_ends_and_comes_back_when_it
         broker.restart()
         with Consumer(bootstrap_servers=broker.bootstrap_servers, auto_offset_reset="earliest") as consumer:
             consumer.assign([TopicPartition("kept", 0)])
-            found: list[bytes | None] = []
-
-            def found_any() -> bool:
-                found.extend(record.value for record in consumer.poll(timeout=0.2))
-                return bool(found)
-
-            wait_until(found_any)
+            found = [record.value for record in read(consumer, 1)]
         assert found == [b"value"]
 
 

@@ -38,9 +38,9 @@ from kclient.producer.measures import Measures
 from kclient.producer.partitioners import make_partitioner
 from kclient.producer.preparing import Preparation, Prepared
 from kclient.producer.result import BatchResult, last_unsettled
-from kclient.producer.sender import Sender
-from kclient.producer.transactions import TransactionManager, TransactionState
+from kclient.producer.transactions import TransactionState
 from kclient.producer.transactions.calls import TransactionCalls
+from kclient.producer.wiring import wire_sender
 from kclient.records import BatchBuilder
 from kclient.records.batch import RECORD_OVERHEAD
 from kclient.types import PartitionInfo
@@ -95,35 +95,28 @@ class ProducerCore:
             plain=self._partitioner is None and self.preparation.is_plain,
             seed=runtime.random().getrandbits(32),
         )
-        self.transactions: TransactionManager | None = None
-        if config.transactional_id is not None:
-            # The fast path of send looks at this flag alone; the slow one finds out that no transaction is open.
-            self.accumulator.usable = False
-            self.transactions = TransactionManager(
-                config,
-                engine.nodes,
-                on_change=self.waiters.notify,
-                on_open=self._on_open,
-                random=runtime.random(),
-            )
-        self.calls = TransactionCalls(self, self.transactions, self._max_block)
+        # The fast path of send looks at this flag alone; the slow one finds out that no transaction is open.
+        self.accumulator.usable = config.transactional_id is None
         self.measures = Measures(engine.metrics)
         engine.metrics.gauge("buffer_total_bytes").set(config.buffer_memory)
         engine.metrics.gauge("buffer_available_bytes", lambda: config.buffer_memory - self.accumulator.used)
         engine.metrics.gauge("waiting_threads", lambda: len(self.accumulator.blocked))
-        self.sender = Sender(
+        self._parts = parts = wire_sender(
             config,
             self.accumulator,
             engine.nodes,
             engine.metadata,
             new_batch=self._new_batch,
             on_fatal=self._on_fatal,
+            on_change=self.waiters.notify,
+            on_open=self._on_open,
             measures=self.measures,
             random=runtime.random(),
-            transactions=self.transactions,
         )
-        engine.add(self.sender)
-        engine.on_failure(self.sender.stop)
+        self.transactions = parts.transactions
+        self.calls = TransactionCalls(self, self.transactions, self._max_block)
+        engine.add(parts.sender)
+        engine.on_failure(parts.sender.stop)
         engine.metadata.add_listener(self._on_metadata)
         engine.start()
         _open_producers.add(self)
@@ -139,7 +132,8 @@ class ProducerCore:
 
     def _new_batch(self, queue: Queue, created: float, deadline: float, limit: int) -> ProducerBatch:
         builder = BatchBuilder(self.config.compression_type, self._level, max_bytes=limit)
-        return ProducerBatch(queue, builder, created, deadline, self.deliveries, self.transactions is not None)
+        transactional = self.config.transactional_id is not None
+        return ProducerBatch(queue, builder, created, deadline, self.deliveries, transactional)
 
     def _on_settled(self) -> None:
         accumulator = self.accumulator
@@ -290,7 +284,7 @@ class ProducerCore:
             if 0.0 < queue.used_at < now - idle and self.accumulator.remove_topic(name):
                 self.engine.metadata.remove_topics([name])
                 self.measures.forget(name)
-                self.sender.forget(queue)
+                self._parts.load.forget(queue)
         self.waiters.notify()
 
     def _add_topic(self, name: str, partitions: tuple[PartitionInfo, ...]) -> None:
@@ -347,7 +341,7 @@ class ProducerCore:
         taken: list[bool] = []
 
         def take() -> None:
-            waiting_for.extend(batch.result for batch in self.sender.take_all())
+            waiting_for.extend(batch.result for batch in self._parts.unsettled.take_all())
             taken.append(True)
             self.waiters.notify()
 
@@ -394,7 +388,8 @@ class ProducerCore:
     def end_close(self, timeout: float) -> None:
         """Stop the network thread; what is left fails. Blocks, within the timeout."""
         if not self.engine.closed:
-            self.engine.submit(lambda: self.sender.fail_all(ClosedError("the producer was closed before delivery")))
+            error = ClosedError("the producer was closed before delivery")
+            self.engine.submit(lambda: self._parts.settlement.fail_all(error))
         self.engine.close(timeout)
 
     def closing_seconds(self, deadline: float | None) -> float:

@@ -6,22 +6,56 @@ fast ones; those whose broker took nothing for partitioner_availability_timeout_
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
-from kclient.producer.accumulator import TopicQueue
+from kclient.config import ProducerConfig
+from kclient.producer.accumulator import Accumulator, TopicQueue
+from kclient.producer.batch import Queue
+from kclient.producer.collator import Clusters
 from kclient.types import PartitionInfo
+
+WEIGHING_INTERVAL = 0.01
+"""Seconds between two looks at how long the queues are."""
 
 
 class PartitionLoad:
     """Offers each topic's sticky partitioner its choices.
 
     Parameters:
-        adaptive: whether queue lengths count.
+        accumulator: has the queues of each topic.
+        metadata: has the leaders of the partitions.
     """
 
-    def __init__(self, adaptive: bool) -> None:
-        self._adaptive = adaptive
+    def __init__(self, config: ProducerConfig, accumulator: Accumulator, metadata: Clusters) -> None:
+        self._accumulator = accumulator
+        self._metadata = metadata
+        self._adaptive = config.partitioner_adaptive_partitioning_enable
+        self._availability_timeout = config.partitioner_availability_timeout_ms / 1000
         self._weighted: set[TopicQueue] = set()
+        self._stuck_since: dict[int, float] = {}
+        self._weighed_at = 0.0
+
+    def broker_is_stuck(self, node: int, now: float) -> None:
+        """Note that a broker takes no request, although batches are due."""
+        self._stuck_since.setdefault(node, now)
+
+    def broker_is_ready(self, node: int) -> None:
+        """Note that a broker takes requests."""
+        self._stuck_since.pop(node, None)
+
+    def weigh(self, queues: Iterable[Queue], now: float) -> None:
+        """Offer choices by queue length to the topics of these queues, once per `WEIGHING_INTERVAL` at most."""
+        if now < self._weighed_at + WEIGHING_INTERVAL:
+            return
+        self._weighed_at = now
+        silent: set[int] = set()
+        if self._availability_timeout:
+            silent = {node for node, since in self._stuck_since.items() if now - since > self._availability_timeout}
+        for name in {queue.topic for queue in queues}:
+            topic = self._accumulator.topics.get(name)
+            partitions = self._metadata.cluster.partitions(name)
+            if topic is not None and partitions is not None:
+                self.look(topic, partitions, silent)
 
     def forget(self, topic: TopicQueue) -> None:
         """The topic is gone."""

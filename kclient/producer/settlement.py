@@ -1,6 +1,6 @@
 """What becomes of a batch: delivered, sent again, replaced by others, or given up.
 
-The sender polls and matches answers to batches; this decides by the table of error codes (`outcomes`) what follows for
+The `exchange` matches answers to batches; this decides by the table of error codes (`outcomes`) what follows for
 each batch, in the order in which everything else has to learn of it: sequence numbers, metrics, the room in the
 accumulator, the transaction, and last the futures. Elsewhere: which batch is sent when (`sender`), and sequence
 numbers (`idempotence`).
@@ -29,6 +29,7 @@ from kclient.producer.measures import Measures
 from kclient.producer.outcomes import Outcome, outcome
 from kclient.producer.replacing import split, without
 from kclient.producer.transactions import TransactionManager
+from kclient.producer.unsettled import UnsettledBatches
 from kclient.protocol.messages.produce import ProduceResponse
 from kclient.types import Node, TopicPartition
 
@@ -51,8 +52,7 @@ class Settlement:
 
     Parameters:
         new_batch: makes an empty batch for a queue, with creation, deadline and size limit (see `replacing`).
-        put_back: queues batches that were sent before, in front of all later ones.
-        stop: called with the reason why the producer cannot go on.
+        on_fatal: called with the reason why the producer cannot go on.
         transactions: those of a transactional producer; each batch that fails is reported to them.
     """
 
@@ -60,6 +60,7 @@ class Settlement:
         self,
         config: ProducerConfig,
         accumulator: Accumulator,
+        unsettled: UnsettledBatches,
         identity: Identity,
         metadata: Metadata,
         measures: Measures,
@@ -67,11 +68,11 @@ class Settlement:
         transactions: TransactionManager | None,
         *,
         new_batch: Callable[[Queue, float, float, int], ProducerBatch],
-        put_back: Callable[[Queue, list[ProducerBatch]], None],
-        stop: Callable[[KafkaError], None],
+        on_fatal: Callable[[KafkaError], None],
     ) -> None:
         self._identity = identity
         self._accumulator = accumulator
+        self._unsettled = unsettled
         self._metadata = metadata
         self._measures = measures
         self._backoff = backoff
@@ -79,8 +80,7 @@ class Settlement:
         self._retries = config.retries
         self._delivery_timeout_ms = config.delivery_timeout_ms
         self._new_batch = new_batch
-        self._put_back = put_back
-        self._stop = stop
+        self._on_fatal = on_fatal
 
     def answered(
         self, batch: ProducerBatch, node: int, answer: ProduceResponse.PartitionProduceResponse, now: float
@@ -120,7 +120,7 @@ class Settlement:
             self._split(batch)
         elif action is Outcome.FATAL:
             self.give_up(batch, error)
-            self._stop(error)
+            self._on_fatal(error)
         else:
             self._reject(batch, answer, error)
 
@@ -168,6 +168,32 @@ class Settlement:
         """Fail a batch whose delivery_timeout_ms is over."""
         self.give_up(batch, self._too_late(batch))
 
+    def expire_waiting(self, queue: Queue, now: float) -> bool:
+        """Fail the batches of a queue whose delivery_timeout_ms is over; return whether there were any."""
+        opened = -1.0 if queue.ready else queue.open_since()
+        if opened >= 0.0 and opened + self._delivery_timeout_ms / 1000 <= now:
+            queue.seal()
+        expired = False
+        while queue.ready and queue.ready[0].deadline <= now:
+            self.expire(queue.ready.popleft())
+            expired = True
+        return expired
+
+    def fail_waiting(self, error: BaseException) -> None:
+        """Fail every batch that no request carries."""
+        self._unsettled.seal()
+        # One at a time, since a thread that was sending meanwhile may still add a batch.
+        for queue in self._unsettled.queues:
+            while queue.ready:
+                self.give_up(queue.ready.popleft(), error)
+
+    def fail_all(self, error: BaseException) -> None:
+        """Fail every batch that is not settled."""
+        under_way = [batch for batch in self._unsettled.take_all() if batch.attempts.on_wire]
+        self.fail_waiting(error)
+        for batch in under_way:
+            self.give_up(batch, error)
+
     def _retry(self, batch: ProducerBatch, node: int, error: KafkaError, now: float) -> None:
         made = batch.attempts.made
         if made > self._retries:
@@ -184,7 +210,7 @@ class Settlement:
             seconds = self._transactions.retry_seconds(error, made)
         batch.attempts.retry(now + seconds, leader, info)
         batch.change(BatchEvent.RETRY)
-        self._put_back(batch.queue, [batch])
+        self._unsettled.put_back(batch.queue, [batch])
         self._measures.retried(batch)
 
     def _split(self, batch: ProducerBatch) -> None:
@@ -217,7 +243,7 @@ class Settlement:
             part.attempts.follow(batch.attempts)
             self._accumulator.release(-part.account())
         self._identity.replaced(batch, parts)
-        self._put_back(batch.queue, parts)
+        self._unsettled.put_back(batch.queue, parts)
         self._release(batch)
         replace()
 

@@ -113,8 +113,8 @@ class ProducerSimulation:
 
     def start_near_the_wrap(self) -> None:
         """A partition that has seen nearly all sequence numbers."""
-        self.model.sender.identity.enabled = True
-        entry = self.model.sender.identity.entry(self.model.topic.partitions[0])
+        self.model.parts.identity.enabled = True
+        entry = self.model.parts.identity.entry(self.model.topic.partitions[0])
         entry.producer_id, entry.epoch, entry.topic_id = 9, 0, TOPIC_ID
         entry.next_sequence, entry.last_acknowledged = LAST_SEQUENCE - 5, LAST_SEQUENCE - 6
         self.partitions[0].epoch, self.partitions[0].next_sequence = 0, LAST_SEQUENCE - 5

@@ -25,9 +25,8 @@ from kclient.producer.batch import ProducerBatch
 from kclient.producer.implementation import Accumulator
 from kclient.producer.measures import Measures
 from kclient.producer.result import BatchResult
-from kclient.producer.sender import Sender
-from kclient.producer.transactions import TransactionManager
 from kclient.producer.transactions.seams import PendingCall
+from kclient.producer.wiring import wire_sender
 from kclient.protocol.messages.offset_fetch import OffsetFetchRequest
 from kclient.records import BatchBuilder
 from kclient.types import PreparedTransaction
@@ -109,23 +108,21 @@ class SimulatedProducer:
         numbers = random.Random(simulation.random.random())
         self._transactional = config.transactional_id is not None
         self.fatal: KafkaError | None = None
-        self.sender = Sender(
+        self.parts = wire_sender(
             config,
             self.accumulator,
             self.engine.nodes,
             self.engine.metadata,
             new_batch=self._new_batch,
             on_fatal=self._failed,
+            on_change=wake,
+            on_open=self._opened,
             measures=Measures(self.engine.metrics),
             random=numbers,
-            transactions=self._make_transactions(wake, numbers),
         )
-        self.engine.add(self.sender)
+        self.engine.add(self.parts.sender)
         self.engine.metadata.add_listener(self._heard)
         self.engine.metadata.add_topic(DATA)
-
-    def _make_transactions(self, wake: Callable[[], None], numbers: random.Random) -> TransactionManager | None:
-        return None
 
     def _open_batch(self, queue: Any) -> ProducerBatch:
         now = self.simulation.now
@@ -134,6 +131,9 @@ class SimulatedProducer:
     def _new_batch(self, queue: Any, created: float, deadline: float, limit: int) -> ProducerBatch:
         builder = BatchBuilder(self.config.compression_type, max_bytes=limit)
         return ProducerBatch(queue, builder, created, deadline, self._outlet, self._transactional)
+
+    def _opened(self, is_open: bool) -> None:
+        self.accumulator.usable = is_open
 
     def _failed(self, error: KafkaError) -> None:
         self.fatal = error
@@ -163,17 +163,11 @@ class TransactionalProducer(SimulatedProducer):
         transactions: its transaction manager.
     """
 
-    transactions: TransactionManager
-
-    def _make_transactions(self, wake: Callable[[], None], numbers: random.Random) -> TransactionManager:
+    def __init__(self, simulation: Simulation, wake: Callable[[], None], **options: Any) -> None:
+        super().__init__(simulation, wake, **options)
+        assert self.parts.transactions is not None
+        self.transactions = self.parts.transactions
         self.accumulator.usable = False
-        self.transactions = TransactionManager(
-            self.config, self.engine.nodes, on_change=wake, on_open=self._opened, random=numbers
-        )
-        return self.transactions
-
-    def _opened(self, is_open: bool) -> None:
-        self.accumulator.usable = is_open
 
     def send(self, value: bytes, partition: int) -> Any:
         """The record's future.

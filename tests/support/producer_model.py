@@ -20,8 +20,7 @@ from kclient.producer import accumulator as pure
 from kclient.producer.batch import ProducerBatch
 from kclient.producer.measures import Measures
 from kclient.producer.result import BatchResult
-from kclient.producer.sender import Sender
-from kclient.producer.transactions import TransactionManager
+from kclient.producer.wiring import wire_sender
 from kclient.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from kclient.protocol.messages.produce import ProduceRequest, ProduceResponse
 from kclient.records import IMPLEMENTATION, BatchBuilder, RecordBatch, read_batches
@@ -62,6 +61,9 @@ class FakeNodes:
 
     def api_version(self, node: int, request_type: Any) -> int | None:
         return None
+
+    def feature_level(self, feature: str) -> int:
+        return 0
 
     def dedicate(self, node: Node) -> int:
         raise NotImplementedError("a producer asks for no connection of its own")
@@ -144,16 +146,17 @@ class Model:
             ignore_keys=self.config.partitioner_ignore_keys,
             seed=1,
         )
-        self.sender = Sender(
+        self.parts = wire_sender(
             self.config,
             self.accumulator,
             self.nodes,
             self.metadata,
             new_batch=self.new_batch,
             on_fatal=self.on_fatal,
+            on_change=self.on_change,
+            on_open=self.on_open,
             measures=Measures(self.metrics),
             random=random.Random(1),
-            transactions=self.make_transactions(),
         )
         partitions = self.metadata.cluster.partitions("t")
         assert partitions is not None
@@ -168,12 +171,14 @@ class Model:
         """The connections."""
         return FakeNodes()
 
-    def make_transactions(self) -> TransactionManager | None:
-        """What makes the producer transactional; a plain one has nothing."""
-        return None
-
     def wake(self) -> None:
         self.wakes += 1
+
+    def on_change(self) -> None:
+        """Calls that wait for a transaction should look again."""
+
+    def on_open(self, is_open: bool) -> None:
+        """A transaction takes records, or takes no more."""
 
     def on_fatal(self, error: KafkaError) -> None:
         self.fatal = error
@@ -195,7 +200,7 @@ class Model:
 
     def poll(self) -> list[Request]:
         """The requests that the sender wants to send now; they count as in flight."""
-        result = self.sender.poll(self.now)
+        result = self.parts.sender.poll(self.now)
         self.deadline = result.deadline
         for request in result.requests:
             if request.request_type is ProduceRequest:

@@ -1,7 +1,8 @@
 """The transaction of one producer: its state, what it needs next, and what comes of that.
 
 Calls come from the application's threads and only change the state; the network thread does the rest, driven by the
-sender, which asks before it sends a batch (`may_send`) and tells of those that failed. Both sides meet under one lock.
+sender, which asks before it sends a batch (`may_send`); the settlement reports those that failed. Both sides meet
+under one lock.
 
 The end of a transaction waits until nothing is unsent and no Produce request is unanswered, even of batches that were
 given up: a batch that arrives after the marker would belong to the next transaction, or to none for ever. An abort
@@ -30,7 +31,8 @@ from kclient.errors import (
     TransactionAbortableError,
     TransactionAbortedError,
 )
-from kclient.net.manager import NEVER, Request
+from kclient.net.manager import Request
+from kclient.producer.idempotence import Identity
 from kclient.producer.transactions.contents import Contents
 from kclient.producer.transactions.exchange import Exchange
 from kclient.producer.transactions.outcomes import Api, Kind, abortable, copied, fatal, kind_of, marked
@@ -41,7 +43,7 @@ from kclient.producer.transactions.requests import (
     Owner,
     Step,
 )
-from kclient.producer.transactions.seams import Cluster, Outbox, PendingCall
+from kclient.producer.transactions.seams import Cluster, PendingCall
 from kclient.producer.transactions.states import (
     STATES,
     TransactionCall,
@@ -66,8 +68,11 @@ class TransactionManager:
     Parameters:
         config: the producer's options, with a transactional_id.
         nodes: the connections.
+        identity: the producer id and epoch, which the coordinator assigns.
+        all_settled: whether every batch is settled and every Produce request answered.
         on_change: is told that calls that wait should look again.
         on_open: is told whether records may be sent from now on.
+        on_fatal: called with the reason why the producer cannot go on.
         random: for jitter.
 
     Attributes:
@@ -80,9 +85,12 @@ class TransactionManager:
         self,
         config: ProducerConfig,
         nodes: Cluster,
+        identity: Identity,
         *,
+        all_settled: Callable[[], bool],
         on_change: Callable[[], None],
         on_open: Callable[[bool], None],
+        on_fatal: Callable[[KafkaError], None],
         random: random.Random,
     ) -> None:
         assert config.transactional_id is not None
@@ -92,18 +100,16 @@ class TransactionManager:
         self.is_v2 = False
         self._config = config
         self._nodes = nodes
+        self._identity = identity
+        self._all_settled = all_settled
         self._on_change = on_change
         self._on_open = on_open
+        self._on_fatal = on_fatal
         self._lock = threading.RLock()
         self._exchange = Exchange(config, nodes, self, self._lock, random=random)
         self.retry_seconds = self._exchange.retry_seconds
         self._pending: PendingCall | None = None
         self._contents = Contents()
-        self._outbox: Outbox
-
-    def attach(self, outbox: Outbox) -> None:
-        """The sender it works with."""
-        self._outbox = outbox
 
     # -- calls (application threads)
 
@@ -211,16 +217,14 @@ class TransactionManager:
 
     # -- what the sender asks and tells (network thread)
 
-    def before_sending(self) -> None:
-        """Do to the waiting batches what the state demands, before the sender looks at them."""
-        state = self.state
-        if state is S.IN_TRANSACTION or state is S.FATAL_ERROR:
-            return
-        if state is S.COMMITTING or state is S.PREPARING:
-            self._outbox.seal()
-        else:
-            # Outside of a transaction there are some only where another thread was sending while it ended.
-            self._outbox.drop_waiting(self._aborted())
+    @property
+    def waits_for_batches(self) -> bool:
+        """Whether the transaction ends as soon as its batches are delivered."""
+        return self.state is S.COMMITTING or self.state is S.PREPARING
+
+    def why_not_sending(self) -> KafkaError | None:
+        """Return why batches that wait cannot be sent in any transaction; None where they may be."""
+        return None if self.state in _SENDING or self.state is S.FATAL_ERROR else self._aborted()
 
     def may_send(self, topic: str, partition: int) -> bool:
         """Whether batches of a partition may be sent now; if not yet, sees to it that they may soon."""
@@ -254,16 +258,15 @@ class TransactionManager:
             self._exchange.step = None
             self._drop_steps(error)
             self._end_pending(error)
-        self._outbox.stop(error)
+        self._on_fatal(error)
 
     # -- requests (network thread; see `exchange.Steps`)
 
     def poll(self, requests: list[Request], now: float) -> float:
         """Add the request that is due, and those for coordinators; returns when to look again."""
         with self._lock:
-            if self.state is S.FATAL_ERROR:
-                return NEVER
-            return self._exchange.poll(requests, now)
+            deadline = self._exchange.poll(requests, now)
+            return now if self.state is S.FATAL_ERROR else deadline
 
     def next_step(self) -> Step | None:
         """What is to be done next, in order: partitions, offsets, and last the end."""
@@ -276,7 +279,7 @@ class TransactionManager:
             step = self._contents.next_step(self._owner(), is_v2=self.is_v2)
             if step is not None:
                 return step
-        if self.state not in (S.PREPARING, S.COMMITTING, S.ABORTING) or not self._outbox.is_empty():
+        if self.state not in (S.PREPARING, S.COMMITTING, S.ABORTING) or not self._all_settled():
             return None
         if self.state is S.PREPARING:
             self._prepared()
@@ -300,7 +303,7 @@ class TransactionManager:
     def done(self, step: Step, response: Any) -> None:
         """It succeeded."""
         if isinstance(step, InitStep):
-            self._outbox.identity.assign(response.producer_id, response.producer_epoch)
+            self._identity.assign(response.producer_id, response.producer_epoch)
             self._look_at_version()
             _log.info(
                 "the transactional id %r has producer id %d and epoch %d",
@@ -316,15 +319,14 @@ class TransactionManager:
             self.fail(marked(ProtocolError("the broker gave no next epoch", api="EndTxn"), is_fatal=True))
         else:
             if response.producer_id >= 0:
-                self._outbox.identity.assign(response.producer_id, response.producer_epoch)
+                self._identity.assign(response.producer_id, response.producer_epoch)
             self._ended()
 
     def _ended(self) -> None:
         """The transaction is over."""
-        identity = self._outbox.identity
         was_v2 = self.is_v2
         self._look_at_version()
-        needs_epoch = not was_v2 and (self.is_v2 or self._contents.needs_epoch or identity.is_broken)
+        needs_epoch = not was_v2 and (self.is_v2 or self._contents.needs_epoch or self._identity.is_broken)
         self._contents = Contents()
         if needs_epoch:
             if self._pending is not None:
@@ -376,8 +378,7 @@ class TransactionManager:
     # -- small parts
 
     def _owner(self) -> Owner:
-        identity = self._outbox.identity
-        return Owner(self.transactional_id, identity.producer_id, identity.epoch)
+        return Owner(self.transactional_id, self._identity.producer_id, self._identity.epoch)
 
     def _look_at_version(self) -> None:
         is_v2 = self._nodes.feature_level(FEATURE) >= 2

@@ -1,4 +1,4 @@
-"""What the transaction manager shares with others: the sender, the connections, and the calls that wait for it."""
+"""What the transaction manager shares with others: the connections, and the calls that wait for it."""
 
 from __future__ import annotations
 
@@ -6,28 +6,8 @@ from typing import Protocol
 
 from kclient.errors import KafkaError
 from kclient.net.manager import Nodes
-from kclient.producer.idempotence import Identity
 from kclient.producer.transactions.states import TransactionCall
 from kclient.types import PreparedTransaction
-
-
-class Outbox(Protocol):
-    """What the manager wants of the sender; network thread."""
-
-    @property
-    def identity(self) -> Identity: ...
-
-    def is_empty(self) -> bool:
-        """Whether every batch is settled and every request answered."""
-
-    def seal(self) -> None:
-        """Let no batch wait for company."""
-
-    def drop_waiting(self, error: KafkaError) -> None:
-        """Fail every batch that is not under way."""
-
-    def stop(self, error: KafkaError) -> None:
-        """The producer cannot go on."""
 
 
 class Cluster(Nodes, Protocol):

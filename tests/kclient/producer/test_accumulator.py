@@ -252,7 +252,7 @@ def test_many_threads_lose_and_repeat_nothing(twin: Any) -> None:
     for worker in workers:
         worker.join()
     used = model.accumulator.used
-    batches = model.sender.take_all()
+    batches = model.parts.unsettled.take_all()
     assert used == sum(must(batch.builder).size_in_bytes for batch in batches)
     from kclient.records import read_batches
 

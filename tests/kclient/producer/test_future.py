@@ -155,7 +155,7 @@ def test_many_failures_are_counted_without_being_kept() -> None:
 def test_a_settled_batch_stays_as_it_is() -> None:
     model = Model()
     model.send()
-    (batch,) = model.sender.take_all()
+    (batch,) = model.parts.unsettled.take_all()
     model.answer(model.one())
     assert batch.state is BatchState.DELIVERED
     with pytest.raises(IllegalStateError, match="the batch is 'delivered', where the event 'fail' is not"):

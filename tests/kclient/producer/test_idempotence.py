@@ -117,7 +117,7 @@ def test_nothing_follows_the_first_batch_of_a_new_epoch() -> None:
 def test_nothing_follows_the_first_batch_of_a_new_producer_id() -> None:
     model, requests = full_batches(1)
     model.answer(requests[0])
-    model.sender.identity.producer_id = 10
+    model.parts.identity.producer_id = 10
     model.futures = [model.send(b"x" * 100) for _ in range(3)]
     first = model.one()
     assert stamp(model, first) == (10, 0, 0)
@@ -295,7 +295,7 @@ def test_a_batch_after_an_expired_one_is_numbered_anew_if_there_is_a_gap() -> No
 def test_after_the_last_epoch_there_is_a_new_id() -> None:
     model, requests = full_batches(1)
     model.answer(requests[0])
-    model.sender.identity.epoch = LAST_EPOCH
+    model.parts.identity.epoch = LAST_EPOCH
     model.topic.partitions[0].entry.epoch = LAST_EPOCH
     model.send()
     model.answer(model.one(), code=OutOfOrderSequenceError.code)

@@ -12,6 +12,10 @@ def chosen(model: Model) -> Counter[int]:
     return Counter(model.topic.next_partition() for _ in range(4000))
 
 
+def load(model: Model) -> PartitionLoad:
+    return PartitionLoad(model.config, model.accumulator, model.metadata)
+
+
 def fill(model: Model, sizes: list[int]) -> None:
     for partition, size in enumerate(sizes):
         for _ in range(size):
@@ -23,7 +27,7 @@ def test_longer_queues_are_chosen_less_often() -> None:
     fill(model, [0, 3, 1])
     partitions = model.metadata.cluster.partitions("t")
     assert partitions is not None
-    PartitionLoad(True).look(model.topic, partitions, ())
+    load(model).look(model.topic, partitions, ())
     counts = chosen(model)
     assert 1850 < counts[0] < 2150
     assert 400 < counts[1] < 600
@@ -34,12 +38,12 @@ def test_equal_queues_are_chosen_equally_again() -> None:
     model = Model(leaders=[1, 1], batch_size=120)
     partitions = model.metadata.cluster.partitions("t")
     assert partitions is not None
-    load = PartitionLoad(True)
+    weigher = load(model)
     fill(model, [0, 9])
-    load.look(model.topic, partitions, ())
+    weigher.look(model.topic, partitions, ())
     assert chosen(model)[0] > 3000
     fill(model, [9, 0])
-    load.look(model.topic, partitions, ())
+    weigher.look(model.topic, partitions, ())
     assert 1850 < chosen(model)[0] < 2150
 
 
@@ -47,16 +51,16 @@ def test_partitions_of_silent_brokers_and_without_leaders_are_left_out() -> None
     model = Model(leaders=[1, 2, None])
     partitions = model.metadata.cluster.partitions("t")
     assert partitions is not None
-    PartitionLoad(True).look(model.topic, partitions, {2})
+    load(model).look(model.topic, partitions, {2})
     assert set(chosen(model)) == {0}
 
 
 def test_it_can_be_turned_off() -> None:
-    model = Model(leaders=[1, 2], batch_size=120)
+    model = Model(leaders=[1, 2], batch_size=120, partitioner_adaptive_partitioning_enable=False)
     fill(model, [0, 9])
     partitions = model.metadata.cluster.partitions("t")
     assert partitions is not None
-    PartitionLoad(False).look(model.topic, partitions, ())
+    load(model).look(model.topic, partitions, ())
     assert 1850 < chosen(model)[0] < 2150
 
 

@@ -39,7 +39,7 @@ def values(count: int, size: int = 0) -> Any:
 def sent(model: Model) -> dict[int, list[Any]]:
     """What waits to be sent, by partition, decoded from the bytes that would travel."""
     found: dict[int, list[Any]] = {}
-    for batch in model.sender.take_all():
+    for batch in model.parts.unsettled.take_all():
         for wire in read_batches(batch.build()):
             found.setdefault(batch.partition, []).extend(wire.records())
     return found
@@ -170,7 +170,7 @@ def test_failed_rows_are_told_by_position_whatever_came_in_between(twin: Any) ->
             placement.add(stop, future._result, future.index)
             done[which] += 1
         model.send(b"other", key=b"%d" % rng.randrange(10))
-    for batch in model.sender.take_all():
+    for batch in model.parts.unsettled.take_all():
         refused = {
             index: InvalidRecordError(f"{record.value!r} in {batch.partition}")
             for index, record in enumerate(decoded(batch))
@@ -215,7 +215,7 @@ def test_the_future_waits_for_batches_that_replace_others(twin: Any) -> None:
     assert not future.done()
     with pytest.raises(KafkaTimeoutError, match="not all of 3 rows were delivered within 0 s"):
         future.result(0)
-    (batch,) = model.sender.take_all()
+    (batch,) = model.parts.unsettled.take_all()
     again = model.open_batch(batch.queue)
     for value in (b"0", b"1", b"2"):
         must(again.builder).append(5, None, value)

@@ -348,6 +348,15 @@ def test_what_cannot_be_delivered_at_all_is_fatal() -> None:
     assert isinstance(late.exception(0), ClusterAuthorizationError)
 
 
+def test_what_was_written_is_delivered_although_another_partition_is_fatal() -> None:
+    model = Model(leaders=[1, 1])
+    refused, written = model.send(partition=0), model.send(partition=1)
+    model.answer(model.one(), codes={0: ClusterAuthorizationError.code}, offset=7)
+    assert model.poll() == []
+    assert isinstance(refused.exception(0), ClusterAuthorizationError)
+    assert written.result(0).offset == 7
+
+
 def test_a_closed_connection_fails_what_it_carried() -> None:
     model = Model()
     future = model.send()
@@ -388,7 +397,7 @@ def test_an_answer_without_a_partition_fails_it() -> None:
 def test_flush_closes_open_batches() -> None:
     model = Model(linger_ms=10_000)
     model.send(b"a")
-    (batch,) = model.sender.take_all()
+    (batch,) = model.parts.unsettled.take_all()
     assert batch.count == 1
     assert values(model, model.one()) == [b"a"]
 
@@ -413,6 +422,7 @@ def test_no_permission_for_a_producer_id_is_fatal() -> None:
     (asked,) = model.poll()
     asked.on_response(InitProducerIdResponse(error_code=ClusterAuthorizationError.code), model.now)
     assert isinstance(model.fatal, ClusterAuthorizationError)
+    assert model.poll() == []
     assert isinstance(future.exception(0), ClusterAuthorizationError)
 
 
@@ -506,7 +516,7 @@ def test_what_is_behind_a_batch_that_expired_before_its_retry_is_sent_at_once() 
     model = Model(delivery_timeout_ms=40_000)
     first = model.send(b"first")
     model.lose(model.one(), DisconnectedError("gone"))
-    (batch,) = model.sender.take_all()
+    (batch,) = model.parts.unsettled.take_all()
     batch.attempts.retry_at = batch.deadline
     model.now += 1.0
     second = model.send(b"second")
@@ -538,7 +548,7 @@ def test_numbers_go_on_where_they_were_when_a_topic_was_forgotten_for_a_while() 
     model.answer(model.one())
     assert model.poll() == []
     assert model.accumulator.remove_topic("t")
-    model.sender.forget(model.topic)
+    model.parts.load.forget(model.topic)
     model.topic = model.accumulator.add_topic("t", 1)
     model.send(b"second")
     # Numbered from 0 again it would be taken for the first one, and thrown away.

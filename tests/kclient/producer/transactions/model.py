@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import random
 from typing import Any
 
 from kclient.errors import KafkaError
 from kclient.net.manager import Request
-from kclient.producer.transactions import TransactionManager
 from kclient.producer.transactions.seams import PendingCall
 from kclient.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 from kclient.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnResponse
@@ -52,8 +50,10 @@ class TransactionModel(Model):
         """How often the transaction's coordinator was looked up."""
         self.lookup_code = 0
         """What look-ups are answered with."""
-        super().__init__(transactional_id="tx", **options)
         self.changes = 0
+        super().__init__(transactional_id="tx", **options)
+        assert self.parts.transactions is not None
+        self.transactions = self.parts.transactions
         if initialized:
             call = self.transactions.initialize()
             self.answer_step(self.one())
@@ -63,19 +63,11 @@ class TransactionModel(Model):
     def make_nodes(self) -> TransactionNodes:
         return TransactionNodes(self.version)
 
-    def make_transactions(self) -> TransactionManager:
-        assert isinstance(self.nodes, TransactionNodes)
-        self.transactions = TransactionManager(
-            self.config,
-            self.nodes,
-            on_change=self.changed,
-            on_open=self.opened.append,
-            random=random.Random(2),
-        )
-        return self.transactions
-
-    def changed(self) -> None:
+    def on_change(self) -> None:
         self.changes += 1
+
+    def on_open(self, is_open: bool) -> None:
+        self.opened.append(is_open)
 
     @property
     def state(self) -> str:

@@ -39,7 +39,7 @@ def abort(model: TransactionModel) -> list[type[Message]]:
     while requests := model.poll():
         for request in requests:
             asked.append(request.request_type)
-            epoch = model.sender.identity.epoch + 1
+            epoch = model.parts.identity.epoch + 1
             model.answer_step(request, **({"producer_epoch": epoch} if asked[-1] is InitProducerIdRequest else {}))
     assert model.seen(call) is None
     assert model.state == "READY"
@@ -97,12 +97,12 @@ def test_a_record_whose_producer_is_replaced_ends_the_producer(code: int, kind: 
     unsent = model.send(b"w", partition=0)
     call = model.transactions.commit()
     model.answer(request, code=code)
+    assert model.poll() == []
     error = model.seen(call)
     assert isinstance(error, kind)
     assert error.fatal
     assert isinstance(unsent.exception(0), kind)
     assert isinstance(model.fatal, kind)
-    assert model.poll() == []
 
 
 def test_the_records_that_were_not_sent_fail_once_the_transaction_can_only_be_aborted() -> None:
@@ -255,6 +255,7 @@ def test_a_fatal_answer_to_a_record_that_comes_during_the_abort_says_that_it_is_
     request = model.one()
     call = model.transactions.abort()
     model.answer(request, code=code)
+    assert model.poll() == []
     error = model.seen(call)
     assert error is not None
     assert model.fatal is not None

@@ -37,7 +37,7 @@ def test_initializing_asks_for_an_id_with_the_timeout_of_transactions() -> None:
     assert request.minimum_version is None
     model.answer_step(request, producer_id=77, producer_epoch=5)
     assert model.seen(call) is None
-    assert (model.sender.identity.producer_id, model.sender.identity.epoch) == (77, 5)
+    assert (model.parts.identity.producer_id, model.parts.identity.epoch) == (77, 5)
 
 
 def test_with_version_2_records_and_the_end_are_all_there_is() -> None:

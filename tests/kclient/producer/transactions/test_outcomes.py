@@ -170,7 +170,7 @@ def test_an_unknown_producer_id_takes_a_new_epoch_after_the_abort_with_version_1
     assert (message.producer_id, message.producer_epoch) == (9, 0)
     model.answer_step(request, producer_epoch=1)
     assert model.seen(call) is None
-    assert model.sender.identity.epoch == 1
+    assert model.parts.identity.epoch == 1
 
 
 def test_an_id_that_may_not_be_used_ends_the_search_for_its_coordinator_and_may_be_tried_again() -> None:

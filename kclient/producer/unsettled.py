@@ -1,0 +1,56 @@
+"""The batches of one producer that are not settled: in the queues of their partitions, or in Produce requests.
+
+Elsewhere: which batch is sent when (`sender`), and how a batch is settled (`settlement`).
+"""
+
+from __future__ import annotations
+
+from kclient.producer.accumulator import Accumulator
+from kclient.producer.batch import ProducerBatch, Queue
+from kclient.producer.produce_request import InFlightProduce
+
+
+class UnsettledBatches:
+    """The queues and requests that hold batches which are not settled (network thread).
+
+    Attributes:
+        queues: those that hold batches, in the order in which they got their first one.
+        in_flight: the Produce requests that are not answered.
+    """
+
+    def __init__(self, accumulator: Accumulator) -> None:
+        self.queues: dict[Queue, None] = {}
+        self.in_flight: dict[InFlightProduce, None] = {}
+        self._accumulator = accumulator
+
+    def take_fresh(self) -> None:
+        """Take over the queues that the application's threads have begun to fill."""
+        for queue in self._accumulator.take_fresh():
+            self.queues[queue] = None
+
+    def put_back(self, queue: Queue, batches: list[ProducerBatch]) -> None:
+        """Put batches that were sent before back, in front of all later ones."""
+        later = []
+        while queue.ready and -1 < queue.ready[0].attempts.ordinal < batches[0].attempts.ordinal:
+            later.append(queue.ready.popleft())
+        queue.ready.extendleft(reversed(later + batches))
+        self.queues[queue] = None
+
+    def seal(self) -> None:
+        """Close the open batches, so that they are sent without waiting for more records."""
+        self.take_fresh()
+        for queue in self.queues:
+            queue.seal()
+
+    def take_all(self) -> list[ProducerBatch]:
+        """Return every batch that is not settled; the open ones are closed, so that they are sent at once."""
+        self.seal()
+        batches = [batch for produce in self.in_flight for batch in produce.batches.values() if not batch.settled]
+        for queue in self.queues:
+            batches.extend(queue.ready)
+        return batches
+
+    def is_empty(self) -> bool:
+        """Return whether every batch is settled and every request answered."""
+        self.take_fresh()
+        return not self.in_flight and not any(queue.ready or queue.open_since() >= 0.0 for queue in self.queues)

@@ -44,14 +44,20 @@ class CommitMode(enum.Enum):
     EARLIER = "earlier"
 
 
-def committable_position(state: PartitionState, place: Place | None, mode: CommitMode) -> Position | None:
+def committable_position(
+    state: PartitionState, place: Place | None, left: Place | None, mode: CommitMode
+) -> Position | None:
     """Return the position to commit for a partition; None if there is nothing to commit.
 
     Parameters:
         state: the partition.
         place: where iteration stands, in whichever partition; None outside of a chunk.
+        left: where the application left its last chunk, in whichever partition; None once it asked for more records.
         mode: what counts as processed.
     """
+    if mode is CommitMode.LEFT and place is None and left is not None and state.position == left.reached:
+        # The call that gives the partition up has left the iteration. After a seek the record is not at hand any more.
+        place = left
     at_hand = place if place is not None and place.state is state else None
     if mode is CommitMode.EARLIER:
         if state.returned is None or at_hand is None:
@@ -65,9 +71,11 @@ def committable_position(state: PartitionState, place: Place | None, mode: Commi
     return at_hand.reached if mode is CommitMode.ALL else at_hand.present
 
 
-def committable_offsets(states: Iterable[PartitionState], place: Place | None, mode: CommitMode) -> Offsets:
-    """Return the offsets to commit, without the partitions that have none."""
-    found = {state.tp: committable_position(state, place, mode) for state in states}
+def committable_offsets(
+    states: Iterable[PartitionState], place: Place | None, left: Place | None, mode: CommitMode
+) -> Offsets:
+    """Return the offsets to commit, without the partitions that have none; parameters as of `committable_position`."""
+    found = {state.tp: committable_position(state, place, left, mode) for state in states}
     return {
         tp: OffsetAndMetadata(position.offset, leader_epoch=position.epoch if position.epoch >= 0 else None)
         for tp, position in found.items()
@@ -163,11 +171,7 @@ class OffsetSelector:
                     state.returned = Position(done.offset, -1 if done.leader_epoch is None else done.leader_epoch)
 
     def _offsets(self, mode: CommitMode) -> Offsets:
-        place, left = self._place(), self._left
-        if mode is CommitMode.LEFT and place is None and left is not None and left.state.position == left.reached:
-            # The call that gives the partition up has left the iteration.
-            place = left
-        return committable_offsets(self._subscription.partitions.values(), place, mode)
+        return committable_offsets(self._subscription.partitions.values(), self._place(), self._left, mode)
 
     def _standing(self, offsets: Offsets) -> tuple[Generation | None, KafkaError | None]:
         """The generation to commit these in, and why they cannot be committed."""

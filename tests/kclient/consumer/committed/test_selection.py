@@ -24,6 +24,7 @@ class PartitionToCommit(NamedTuple):
         returned: the position with which the last call for records began.
         at_hand: the offsets before and after the record that iteration is at, in this partition.
         expected: offsets by mode; None where there is nothing to commit.
+        left: the same, of the record at which the application left its last chunk without asking for more.
         replaced: the topic was deleted and created again.
     """
 
@@ -31,6 +32,7 @@ class PartitionToCommit(NamedTuple):
     returned: int | None
     at_hand: tuple[int, int] | None
     expected: dict[CommitMode, int | None]
+    left: tuple[int, int] | None = None
     replaced: bool = False
 
 
@@ -42,9 +44,21 @@ PARTITIONS = {
     "within a chunk": PartitionToCommit(10, 10, (14, 15), {ALL: 15, LEFT: 14, EARLIER: 14}),
     "committed ahead within a chunk": PartitionToCommit(10, 15, (14, 15), {ALL: 15, LEFT: 14, EARLIER: 15}),
     "a chunk before any call returned": PartitionToCommit(10, None, (14, 15), {ALL: 15, LEFT: 14, EARLIER: None}),
+    "chunk left": PartitionToCommit(15, 10, None, {ALL: 15, LEFT: 14, EARLIER: 10}, left=(14, 15)),
+    "chunk left at its first record": PartitionToCommit(11, 10, None, {ALL: 11, LEFT: 10, EARLIER: 10}, left=(10, 11)),
+    "chunk left, then back to the record": PartitionToCommit(
+        14, 10, None, {ALL: 14, LEFT: 14, EARLIER: 10}, left=(14, 15)
+    ),
+    "chunk left, then forward": PartitionToCommit(30, 10, None, {ALL: 30, LEFT: 30, EARLIER: 10}, left=(14, 15)),
+    "chunk left, and within another one": PartitionToCommit(
+        15, 15, (18, 19), {ALL: 19, LEFT: 18, EARLIER: 18}, left=(14, 15)
+    ),
     "replaced topic": PartitionToCommit(20, None, None, {ALL: None, LEFT: None, EARLIER: None}, replaced=True),
     "replaced topic within a chunk": PartitionToCommit(
         10, None, (14, 15), {ALL: None, LEFT: None, EARLIER: None}, replaced=True
+    ),
+    "replaced topic whose chunk was left": PartitionToCommit(
+        15, None, None, {ALL: None, LEFT: None, EARLIER: None}, left=(14, 15), replaced=True
     ),
 }
 
@@ -61,33 +75,51 @@ def place_in(state: PartitionState, at_hand: tuple[int, int] | None) -> Place | 
     return None if at_hand is None else Place(state, Position(at_hand[0]), Position(at_hand[1]))
 
 
+def offset_to_commit(
+    state: PartitionState, mode: CommitMode, place: Place | None = None, left: Place | None = None
+) -> int | None:
+    found = committable_position(state, place, left, mode)
+    return None if found is None else found.offset
+
+
 @pytest.mark.parametrize("mode", CommitMode, ids=lambda mode: str(mode.value))
 @pytest.mark.parametrize("partition", PARTITIONS.values(), ids=PARTITIONS.keys())
 def test_position_to_commit_follows_from_what_counts_as_processed(
     partition: PartitionToCommit, mode: CommitMode
 ) -> None:
     state = state_of(partition)
-    found = committable_position(state, place_in(state, partition.at_hand), mode)
-    assert (None if found is None else found.offset) == partition.expected[mode]
+    place, left = place_in(state, partition.at_hand), place_in(state, partition.left)
+    assert offset_to_commit(state, mode, place, left) == partition.expected[mode]
 
 
 @pytest.mark.parametrize("mode", CommitMode, ids=lambda mode: str(mode.value))
 def test_record_at_hand_in_another_partition_changes_nothing(mode: CommitMode) -> None:
     partition = PARTITIONS["later poll"]
     other = state_of(PARTITIONS["within a chunk"], OTHER)
-    found = committable_position(state_of(partition), place_in(other, (14, 15)), mode)
-    assert found == Position(partition.expected[mode] or -1)
+    assert offset_to_commit(state_of(partition), mode, place_in(other, (14, 15))) == partition.expected[mode]
+
+
+@pytest.mark.parametrize("mode", CommitMode, ids=lambda mode: str(mode.value))
+def test_chunk_left_in_another_partition_changes_nothing(mode: CommitMode) -> None:
+    partition = PARTITIONS["later poll"]
+    left = place_in(state_of(partition, OTHER), (19, 20))
+    assert offset_to_commit(state_of(partition), mode, left=left) == partition.expected[mode]
+
+
+def test_chunk_left_counts_as_processed_once_iteration_is_in_another_partition() -> None:
+    state, other = state_of(PARTITIONS["chunk left"]), state_of(PARTITIONS["within a chunk"], OTHER)
+    assert offset_to_commit(state, LEFT, place_in(other, (14, 15)), place_in(state, (14, 15))) == 15
 
 
 def test_record_at_hand_in_an_earlier_assignment_of_the_partition_changes_nothing() -> None:
     lost, assigned_again = state_of(PARTITIONS["within a chunk"]), state_of(PARTITIONS["later poll"])
-    assert committable_position(assigned_again, place_in(lost, (14, 15)), ALL) == Position(20)
+    assert offset_to_commit(assigned_again, ALL, place_in(lost, (14, 15))) == 20
 
 
 def test_offsets_carry_known_leader_epochs_and_omit_partitions_without_a_position() -> None:
     known, unknown, nothing = (PartitionState(TopicPartition("t", number)) for number in range(3))
     known.position, unknown.position = Position(5, 3), Position(7)
-    assert committable_offsets((known, unknown, nothing), None, ALL) == {
+    assert committable_offsets((known, unknown, nothing), None, None, ALL) == {
         known.tp: OffsetAndMetadata(5, leader_epoch=3),
         unknown.tp: OffsetAndMetadata(7),
     }

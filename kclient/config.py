@@ -18,10 +18,12 @@ from typing import Annotated, Any, Self
 import msgspec
 
 from kclient import _compression
+from kclient._bound_serializers import takes_context
 from kclient._misuse import should_be_instance
 from kclient._properties import read_properties
 from kclient._unknown_options import unknown_option
 from kclient.errors import ConfigError
+from kclient.serialization import Deserializer, Serializer
 
 ISOLATION_LEVELS = {"read_uncommitted": 0, "read_committed": 1}
 """Whether aborted transactions show, by name, and as the protocol has it."""
@@ -50,8 +52,6 @@ _PROTOCOLS_TO_COME = ("SSL", "SASL_PLAINTEXT", "SASL_SSL")
 INT_MAX = 2**31 - 1
 LONG_MAX = 2**63 - 1
 
-Serializer = Callable[[Any], bytes | None]
-Deserializer = Callable[[bytes], Any]
 StallCallback = Callable[[Mapping[Any, Any]], Any]
 """Takes a PartitionHealth by TopicPartition."""
 
@@ -232,6 +232,7 @@ class ProducerConfig(ClientConfig, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        _check_signatures(key_serializer=self.key_serializer, value_serializer=self.value_serializer)
         for interceptor in self.interceptors:
             if isinstance(interceptor, type):
                 raise ConfigError(should_be_instance("an interceptor", interceptor))
@@ -390,6 +391,7 @@ class ConsumerConfig(ClientConfig, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        _check_signatures(key_deserializer=self.key_deserializer, value_deserializer=self.value_deserializer)
         if self.group_id == "":
             raise ConfigError("group_id must be a name, or None for a consumer without a group")
         if self.group_instance_id is not None and (
@@ -434,6 +436,12 @@ def options_of(config: type[ClientConfig]) -> dict[str, tuple[Option, Any]]:
 def dotted_name(config: type[ClientConfig], name: str) -> str:
     """Kafka's own name of an option."""
     return _option(_hints(config)[name]).kafka or name.replace("_", ".")
+
+
+def _check_signatures(**functions: Callable[..., Any] | None) -> None:
+    for option, function in functions.items():
+        if function is not None:
+            takes_context(function, option)
 
 
 _HINTS: dict[type, dict[str, Any]] = {}

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, TypedDict
 
-from kclient.config import Deserializer, Serializer, StallCallback
+from kclient.config import StallCallback
+from kclient.serialization import Deserializer, Serializer
 
 
 class ClientOptions(TypedDict, total=False):

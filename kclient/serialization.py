@@ -1,8 +1,12 @@
-"""Serializers and deserializers are plain callables; here are those that Kafka's own clients share, and JSON.
+"""Serializers and deserializers: what they are called with, those that Kafka's own clients share, and JSON.
 
-A serializer takes what the application has and returns bytes (or None for null), a deserializer the
-reverse; the numbers are big-endian, as Java's `IntegerSerializer` and its like write them. They are
-called in the thread or task that calls `send` or reads the record.
+A serializer is a callable that takes a key or value and returns bytes (or None for null), a deserializer the reverse.
+One whose second positional parameter is named `context` or `ctx` also receives a `SerializationContext`; every other
+one is called with the value alone. A client reads the signature once, when it is made. The numbers are big-endian, as
+Java's `IntegerSerializer` and its like write them. Both are called in the thread or task that calls `send` or reads the
+record.
+
+Not implemented: schema registries. The serializers of confluent-kafka take this module's context.
 """
 
 from __future__ import annotations
@@ -10,15 +14,34 @@ from __future__ import annotations
 import struct
 import uuid
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
-
-from kclient.errors import SerializationError
 
 _INT32 = struct.Struct(">i")
 _INT64 = struct.Struct(">q")
 _DOUBLE = struct.Struct(">d")
+
+
+class SerializationContext(msgspec.Struct):
+    """What a serializer or deserializer is told of the record, beside the key or value.
+
+    Its attributes are those of confluent-kafka's class of the same name.
+
+    Attributes:
+        topic: the topic of the record.
+        field: the part of the record in question, "key" or "value".
+        headers: the headers of the record, as pairs. What a serializer adds to the list is sent with the record; the
+            key is serialized before the value. A deserializer receives a copy.
+    """
+
+    topic: str
+    field: Literal["key", "value"]
+    headers: list[tuple[str, bytes | None]]
+
+
+Serializer = Callable[[Any], bytes | None] | Callable[[Any, SerializationContext], bytes | None]
+Deserializer = Callable[[bytes], Any] | Callable[[bytes, SerializationContext], Any]
 
 
 def serialize_text(value: str | None) -> bytes | None:
@@ -82,25 +105,3 @@ def serialize_uuid(value: uuid.UUID | None) -> bytes | None:
 def deserialize_uuid(data: bytes) -> uuid.UUID:
     """The text of a UUID."""
     return uuid.UUID(data.decode())
-
-
-def serialize(serializer: Callable[[Any], bytes | None], part: str, value: Any, topic: str) -> bytes | None:
-    """Run a serializer of the user's.
-
-    Parameters:
-        part: what is serialized, `key` or `value`, for the error.
-
-    Raises:
-        SerializationError: it failed, or did not return bytes.
-    """
-    try:
-        data = serializer(value)
-    except Exception as error:
-        raise SerializationError(f"the serializer of the {part} failed: {error!r}", topic=topic) from error
-    if data is None or type(data) is bytes:
-        return data
-    try:
-        return bytes(memoryview(data))
-    except TypeError:
-        kind = type(data).__name__
-        raise SerializationError(f"the serializer of the {part} returned {kind}, not bytes", topic=topic) from None

@@ -8,9 +8,10 @@ from __future__ import annotations
 import inspect
 import logging
 import operator
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
+from kclient._bound_serializers import BoundSerializer, bind_serializer
 from kclient._misuse import is_coroutine_function
 from kclient.config import ProducerConfig
 from kclient.errors import SerializationError
@@ -18,7 +19,6 @@ from kclient.producer.accumulator import OnDelivery
 from kclient.producer.callbacks import Deliveries
 from kclient.producer.record import ProducerInterceptor, ProducerRecord
 from kclient.records.batch import HEADER_OVERHEAD
-from kclient.serialization import serialize
 from kclient.types import RecordMetadata
 
 _log = logging.getLogger(__name__)
@@ -53,8 +53,8 @@ class Preparation:
     """What the options say happens to each record first."""
 
     def __init__(self, config: ProducerConfig, deliveries: Deliveries) -> None:
-        self._key_serializer = config.key_serializer
-        self._value_serializer = config.value_serializer
+        self._key_serializer = config.key_serializer and bind_serializer("key", config.key_serializer)
+        self._value_serializer = config.value_serializer and bind_serializer("value", config.value_serializer)
         self._interceptors: tuple[ProducerInterceptor, ...] = tuple(config.interceptors)
         self._before = [each for each in self._interceptors if hasattr(each, "on_send")]
         self._after = [each for each in self._interceptors if hasattr(each, "on_acknowledgement")]
@@ -86,9 +86,10 @@ class Preparation:
             headers, partition, timestamp = record.headers, record.partition, record.timestamp
         if not isinstance(topic, str):
             raise TypeError(f"a topic is a str, not {type(topic).__name__}")
+        checked = list(_headers(headers))
         try:
-            key_bytes = _bytes("key", key, self._key_serializer, topic)
-            value_bytes = _bytes("value", value, self._value_serializer, topic)
+            key_bytes = _bytes("key", key, self._key_serializer, topic, checked)
+            value_bytes = _bytes("value", value, self._value_serializer, topic, checked)
         except SerializationError as error:
             self._tell_interceptors(error)
             raise
@@ -96,7 +97,7 @@ class Preparation:
             str(topic),
             value_bytes,
             key_bytes,
-            _headers(headers),
+            _headers(checked),  # serializers may have added some
             _number("partition", partition),
             _number("timestamp", timestamp),
         )
@@ -152,9 +153,11 @@ class Preparation:
         return tell
 
 
-def _bytes(part: str, data: Any, serializer: Callable[[Any], bytes | None] | None, topic: str) -> bytes | None:
+def _bytes(
+    part: str, data: Any, serializer: BoundSerializer | None, topic: str, headers: list[tuple[str, bytes | None]]
+) -> bytes | None:
     if serializer is not None:
-        return serialize(serializer, part, data, topic)
+        return serializer(data, topic, headers)
     if data is None or type(data) is bytes:
         return data
     try:

@@ -74,6 +74,11 @@ def test_custom_partitioner_sees_every_order_placed(bootstrap_servers: str, topi
     assert sum(map(int, re.findall(r"(\d+) orders", placed))) == 100
 
 
+def test_versioned_values_reads_the_first_version_as_the_second(bootstrap_servers: str, topic: str) -> None:
+    told = run("examples/versioned_values.py", bootstrap_servers, topic)
+    assert told.splitlines() == ["order 1: 20 EUR", "order 2: 30 CHF"]
+
+
 def test_broadcast_assignor_lets_every_member_see_every_event(bootstrap_servers: str, topic: str) -> None:
     told = run("examples/broadcast_assignor.py", bootstrap_servers, topic)
     assert told.splitlines() == [f"member {number} saw 100 events" for number in range(3)]

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from kclient._bound_serializers import bind_deserializer
 from kclient.config import ConsumerConfig
 from kclient.consumer.assignment.fetched_piece import FetchedPiece
 from kclient.consumer.assignment.partition_state import PartitionState, Position
@@ -42,8 +43,8 @@ class Collector:
         self._lock = subscription.lock
         self._check = config.check_crcs
         self._committed = config.reads_committed
-        self._key_deserializer = config.key_deserializer
-        self._value_deserializer = config.value_deserializer
+        self._key_deserializer = config.key_deserializer and bind_deserializer("key", config.key_deserializer)
+        self._value_deserializer = config.value_deserializer and bind_deserializer("value", config.value_deserializer)
 
     def collect(self, max_records: int) -> list[RecordChunk]:
         """Up to so many records, whose positions count as read.

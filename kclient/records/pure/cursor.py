@@ -15,7 +15,8 @@ __all__ = ["RecordChunk", "RecordCursor", "chain_iter", "chunk_columns"]
 
 INT64_MAX = 2**63 - 1
 
-Deserializer = Callable[[bytes], Any]
+Deserializer = Callable[[bytes, str, tuple[tuple[str, bytes | None], ...]], Any]
+"""Takes the bytes of a key or value, the topic, and the headers of the record."""
 
 
 class RecordChunk:
@@ -87,7 +88,7 @@ class RecordCursor:
         aborted: producer id and first offset of the aborted transactions, as the fetch returned them.
         read_committed: whether to leave out aborted transactions.
         key_deserializer, value_deserializer: called with the bytes of each key or value that is not
-            null, before `take` or `next_record` returns.
+            null, the topic and the headers, before `take` or `next_record` returns.
 
     Attributes:
         next_offset: after the last record handed out or skipped; what the position becomes.
@@ -291,10 +292,10 @@ def deserialize(record: Any, key_deserializer: Deserializer | None, value_deseri
     key, value = record.key, record.value
     try:
         if key_deserializer is not None and key is not None:
-            key = key_deserializer(key)
+            key = key_deserializer(key, record.topic, record.headers)
         part = "value"
         if value_deserializer is not None and value is not None:
-            value = value_deserializer(value)
+            value = value_deserializer(value, record.topic, record.headers)
     except Exception as error:
         raise DeserializationError(
             record.topic,

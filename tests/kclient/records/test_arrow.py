@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from kclient._bound_serializers import bind_deserializer
 from kclient.records import assign_offsets, to_arrow
 from kclient.records.arrow import COLUMNS
 
@@ -94,7 +95,7 @@ def test_nothing_is_an_empty_batch() -> None:
 
 
 def test_deserialized_chunks_give_their_raw_bytes(twin: ModuleType) -> None:
-    chunk = twin.RecordCursor(batch(b"1", b"2"), "t", 0, 0, value_deserializer=int).take()
+    chunk = twin.RecordCursor(batch(b"1", b"2"), "t", 0, 0, value_deserializer=bind_deserializer("value", int)).take()
     assert to_arrow([chunk], ["value"]).to_pylist() == [{"value": b"1"}, {"value": b"2"}]
 
 

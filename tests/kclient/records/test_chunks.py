@@ -7,6 +7,8 @@ from types import ModuleType
 
 import pytest
 
+from kclient._bound_serializers import bind_deserializer
+
 from .batches import batch, offsets, values
 
 DATA = batch(b"a", b"b", b"c") + batch(b"d", base_offset=3) + batch(b"e", b"f", base_offset=4, compression="zstd")
@@ -67,7 +69,7 @@ def test_an_exhausted_iterator_stays_exhausted(twin: ModuleType) -> None:
 
 def test_deserialized_chunks_mix_with_raw_ones(twin: ModuleType) -> None:
     raw = twin.RecordCursor(DATA, "t", 0, 4).take()
-    made = twin.RecordCursor(DATA, "t", 0, 0, value_deserializer=bytes.decode).take()
+    made = twin.RecordCursor(DATA, "t", 0, 0, value_deserializer=bind_deserializer("value", bytes.decode)).take()
     assert values(twin.chain_iter([made, raw, made])) == [*"abcdef", b"e", b"f", *"abcdef"]
     assert made[2].value == "c"
 

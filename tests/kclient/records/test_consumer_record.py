@@ -8,6 +8,8 @@ from types import ModuleType
 
 import pytest
 
+from kclient._bound_serializers import bind_deserializer
+
 from .batches import batch
 
 
@@ -69,7 +71,9 @@ def test_a_cycle_through_a_deserialized_value_is_collected(twin: ModuleType) -> 
         def __del__(self) -> None:
             collected.append(True)
 
-    cursor = twin.RecordCursor(batch(b"v"), "t", 0, 0, value_deserializer=lambda data: Value())
+    cursor = twin.RecordCursor(
+        batch(b"v"), "t", 0, 0, value_deserializer=bind_deserializer("value", lambda data: Value())
+    )
     (record,) = cursor.take()
     record.value.record = record
     del record, cursor

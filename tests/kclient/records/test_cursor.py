@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from kclient._bound_serializers import bind_deserializer
 from kclient.errors import CorruptRecordError, DeserializationError
 from kclient.records import ABORT, COMMIT
 
@@ -336,7 +337,12 @@ def test_a_marker_that_is_none_is_an_error_under_read_committed(twin: ModuleType
 
 def test_deserializers_make_keys_and_values(twin: ModuleType) -> None:
     cursor = twin.RecordCursor(
-        batch(b"1", None, b"3"), "t", 0, 0, key_deserializer=bytes.decode, value_deserializer=int
+        batch(b"1", None, b"3"),
+        "t",
+        0,
+        0,
+        key_deserializer=bind_deserializer("key", bytes.decode),
+        value_deserializer=bind_deserializer("value", int),
     )
     assert [(record.key, record.value) for record in cursor.take(2)] == [("k", 1), ("k", None)]
     assert cursor.next_record().value == 3
@@ -345,7 +351,7 @@ def test_deserializers_make_keys_and_values(twin: ModuleType) -> None:
 
 def test_what_a_deserializer_fails_on_is_named_and_waits(twin: ModuleType) -> None:
     data = batch(b"1", b"2") + batch(b"3", b"x", b"5", base_offset=2)
-    cursor = twin.RecordCursor(data, "t", 4, 0, value_deserializer=int)
+    cursor = twin.RecordCursor(data, "t", 4, 0, value_deserializer=bind_deserializer("value", int))
     assert values(cursor.take()) == [1, 2, 3]
     assert cursor.next_offset == 3
     for read in (cursor.take, cursor.next_record, lambda: cursor.take(1)):
@@ -362,7 +368,7 @@ def test_what_a_deserializer_fails_on_is_named_and_waits(twin: ModuleType) -> No
 
 
 def test_a_key_that_cannot_be_deserialized_is_told_apart(twin: ModuleType) -> None:
-    cursor = twin.RecordCursor(batch(b"v"), "t", 0, 0, key_deserializer=int)
+    cursor = twin.RecordCursor(batch(b"v"), "t", 0, 0, key_deserializer=bind_deserializer("key", int))
     with pytest.raises(DeserializationError) as caught:
         cursor.take()
     assert caught.value.part == "key"

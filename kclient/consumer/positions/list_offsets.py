@@ -15,10 +15,12 @@ from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, NamedTuple
 
+from kclient._topics import by_topic
 from kclient.config import ISOLATION_LEVELS, ConsumerConfig
 from kclient.consumer.assignment.partition_state import FetchState, PartitionState
 from kclient.consumer.assignment.reset import LATEST
 from kclient.consumer.assignment.subscription import Subscription
+from kclient.consumer.positions.answers import matched
 from kclient.consumer.positions.leaders import Leaders, why_missing
 from kclient.errors import (
     AuthorizationError,
@@ -184,24 +186,25 @@ class OffsetsManager(Manager):
         )
 
     def _build(self, questions: dict[TopicPartition, _Question], version: int) -> ListOffsetsRequest:
-        topics: dict[str, ListOffsetsRequest.ListOffsetsTopic] = {}
-        for tp, question in questions.items():
-            topic = topics.get(tp.topic)
-            if topic is None:
-                topic = topics[tp.topic] = ListOffsetsRequest.ListOffsetsTopic(name=tp.topic, partitions=[])
-            info = self._metadata.cluster.partition(tp.topic, tp.partition)
-            epoch = -1 if info is None or info.leader_epoch is None else info.leader_epoch
-            topic.partitions.append(
-                ListOffsetsRequest.ListOffsetsPartition(
-                    partition_index=tp.partition, current_leader_epoch=epoch, timestamp=question.timestamp
-                )
-            )
-        message = ListOffsetsRequest(replica_id=-1, topics=list(topics.values()))
+        topics = by_topic((tp.topic, self._entry(tp, question.timestamp)) for tp, question in questions.items())
+        message = ListOffsetsRequest(
+            replica_id=-1,
+            topics=[
+                ListOffsetsRequest.ListOffsetsTopic(name=name, partitions=entries) for name, entries in topics.items()
+            ],
+        )
         if version >= 2:
             message.isolation_level = self._isolation
         if version >= 10:
             message.timeout_ms = self._config.request_timeout_ms
         return message
+
+    def _entry(self, tp: TopicPartition, timestamp: int) -> ListOffsetsRequest.ListOffsetsPartition:
+        info = self._metadata.cluster.partition(tp.topic, tp.partition)
+        epoch = -1 if info is None or info.leader_epoch is None else info.leader_epoch
+        return ListOffsetsRequest.ListOffsetsPartition(
+            partition_index=tp.partition, current_leader_epoch=epoch, timestamp=timestamp
+        )
 
     def _answered(
         self,
@@ -210,25 +213,21 @@ class OffsetsManager(Manager):
         response: ListOffsetsResponse,
         now: float,
     ) -> None:
-        unanswered = dict(questions)
-        for topic in response.topics:
-            for answer in topic.partitions:
-                tp = TopicPartition(topic.name, answer.partition_index)
-                question = unanswered.pop(tp, None)
-                if question is None:
-                    continue
-                if not answer.error_code:
-                    self._take(tp, question, answer, now)
-                    continue
-                error = error_from_code(
-                    answer.error_code, topic=tp.topic, partition=tp.partition, broker=node, api="ListOffsets"
-                )
-                if isinstance(error, UnsupportedForMessageFormatError):
-                    self._take(tp, question, ListOffsetsResponse.ListOffsetsPartitionResponse(offset=_NOT_FOUND), now)
-                else:
-                    self._error(tp, question, error, now)
-        if unanswered:
-            self._failed(unanswered, UnknownTopicOrPartitionError(broker=node, api="ListOffsets"), now)
+        answers = (
+            (TopicPartition(topic.name, answer.partition_index), answer)
+            for topic in response.topics
+            for answer in topic.partitions
+        )
+        for tp, question, answer in matched(questions, answers):
+            code = UnknownTopicOrPartitionError.code if answer is None else answer.error_code
+            if answer is not None and not code:
+                self._take(tp, question, answer, now)
+                continue
+            error = error_from_code(code, topic=tp.topic, partition=tp.partition, broker=node, api="ListOffsets")
+            if isinstance(error, UnsupportedForMessageFormatError):
+                self._take(tp, question, ListOffsetsResponse.ListOffsetsPartitionResponse(offset=_NOT_FOUND), now)
+            else:
+                self._error(tp, question, error, now)
 
     def _take(
         self,

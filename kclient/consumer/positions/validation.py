@@ -13,9 +13,11 @@ from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, NamedTuple
 
+from kclient._topics import by_topic
 from kclient.config import ConsumerConfig
 from kclient.consumer.assignment.partition_state import FetchState, PartitionState
 from kclient.consumer.assignment.subscription import Subscription
+from kclient.consumer.positions.answers import matched
 from kclient.consumer.positions.leaders import Leaders
 from kclient.errors import KafkaError, UnknownTopicOrPartitionError, error_from_code
 from kclient.net.backoff import retry_backoff
@@ -89,21 +91,14 @@ class ValidationManager(Manager):
         )
 
     def _build(self, questions: dict[TopicPartition, _Question], version: int) -> OffsetForLeaderEpochRequest:
-        topics: dict[str, OffsetForLeaderEpochRequest.OffsetForLeaderTopic] = {}
-        for tp, question in questions.items():
-            topic = topics.get(tp.topic)
-            if topic is None:
-                topic = topics[tp.topic] = OffsetForLeaderEpochRequest.OffsetForLeaderTopic(
-                    topic=tp.topic, partitions=[]
-                )
-            topic.partitions.append(
-                OffsetForLeaderEpochRequest.OffsetForLeaderPartition(
-                    partition=tp.partition,
-                    current_leader_epoch=question.state.leader_epoch,
-                    leader_epoch=question.epoch,
-                )
-            )
-        return OffsetForLeaderEpochRequest(replica_id=-1, topics=list(topics.values()))
+        topics = by_topic((tp.topic, _entry(tp, question)) for tp, question in questions.items())
+        return OffsetForLeaderEpochRequest(
+            replica_id=-1,
+            topics=[
+                OffsetForLeaderEpochRequest.OffsetForLeaderTopic(topic=name, partitions=entries)
+                for name, entries in topics.items()
+            ],
+        )
 
     def _answered(
         self,
@@ -112,27 +107,21 @@ class ValidationManager(Manager):
         response: OffsetForLeaderEpochResponse,
         now: float,
     ) -> None:
-        unanswered = dict(questions)
-        for topic in response.topics:
-            for answer in topic.partitions:
-                tp = TopicPartition(topic.topic, answer.partition)
-                question = unanswered.pop(tp, None)
-                if question is None:
-                    continue
-                if answer.error_code:
-                    error = error_from_code(
-                        answer.error_code,
-                        topic=tp.topic,
-                        partition=tp.partition,
-                        broker=node,
-                        api="OffsetForLeaderEpoch",
-                    )
-                    self._error(question, error, now)
-                    continue
-                end = -1 if answer.leader_epoch < 0 else answer.end_offset
-                self._subscription.validated(question.state, question.generation, end, answer.leader_epoch)
-        if unanswered:
-            self._failed(unanswered, UnknownTopicOrPartitionError(broker=node, api="OffsetForLeaderEpoch"), now)
+        answers = (
+            (TopicPartition(topic.topic, answer.partition), answer)
+            for topic in response.topics
+            for answer in topic.partitions
+        )
+        for tp, question, answer in matched(questions, answers):
+            code = UnknownTopicOrPartitionError.code if answer is None else answer.error_code
+            if answer is None or code:
+                error = error_from_code(
+                    code, topic=tp.topic, partition=tp.partition, broker=node, api="OffsetForLeaderEpoch"
+                )
+                self._error(question, error, now)
+                continue
+            end = -1 if answer.leader_epoch < 0 else answer.end_offset
+            self._subscription.validated(question.state, question.generation, end, answer.leader_epoch)
 
     def _failed(self, questions: dict[TopicPartition, _Question], error: KafkaError, now: float) -> None:
         for question in questions.values():
@@ -149,3 +138,9 @@ class ValidationManager(Manager):
             self._metadata.request_update()
         else:
             self._subscription.fail(state, error)
+
+
+def _entry(tp: TopicPartition, question: _Question) -> OffsetForLeaderEpochRequest.OffsetForLeaderPartition:
+    return OffsetForLeaderEpochRequest.OffsetForLeaderPartition(
+        partition=tp.partition, current_leader_epoch=question.state.leader_epoch, leader_epoch=question.epoch
+    )

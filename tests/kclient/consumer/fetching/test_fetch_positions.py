@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kclient.errors import LogTruncationError, NoOffsetForPartitionError, OffsetOutOfRangeError
-from kclient.protocol.messages.fetch import FetchRequest
-from kclient.protocol.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest
-from kclient.types import OffsetAndMetadata
+from kclient.errors import OffsetOutOfRangeError
 from tests.kclient.consumer.fetching.model import T0, model_with, offsets
 from tests.support.consumer_model import FENCED, NOT_LEADER
 
@@ -28,74 +25,6 @@ def test_leader_that_moved_is_found_by_fresh_metadata_and_nothing_repeats(code: 
     model.now += 10
     model.run()
     assert offsets(model) == [2]
-
-
-def test_position_is_validated_with_the_new_leader() -> None:
-    model = model_with(b"a", b"b")
-    model.assign(T0)
-    model.run()
-    offsets(model)
-    model.logs[T0].move(2)
-    model.refresh()
-    kinds = [request.request_type for request in model.poll() if request.node == 2]
-    assert kinds == [OffsetForLeaderEpochRequest]
-
-
-@pytest.mark.parametrize("version", [11, 18])
-def test_truncation_goes_back_to_where_the_log_diverges(version: int) -> None:
-    model = model_with(versions={FetchRequest: version})
-    log = model.logs[T0]
-    for value in (b"a", b"b", b"c"):
-        log.append(value)
-    model.assign(T0)
-    model.run()
-    assert offsets(model) == [0, 1, 2]
-    log.truncate(1)
-    log.move(2)
-    log.append(b"B", b"C")
-    model.run()
-    # The first read meets the truncation, and moves the position; what follows is fetched from there.
-    seen = model.read()
-    model.run()
-    seen += model.read()
-    assert seen == [("t", 0, 1, b"B"), ("t", 0, 2, b"C")]
-
-
-def test_truncation_without_a_policy_is_an_error_with_the_diverging_offset() -> None:
-    model = model_with(auto_offset_reset="none")
-    log = model.logs[T0]
-    for value in (b"a", b"b", b"c"):
-        log.append(value)
-    model.subscription.assign([T0])
-    model.subscription.seek(T0, 0)
-    model.run()
-    assert offsets(model) == [0, 1, 2]
-    log.truncate(1)
-    log.move(2)
-    model.run()
-    with pytest.raises(LogTruncationError) as raised:
-        model.read()
-    assert raised.value.divergent_offsets == {T0: OffsetAndMetadata(1, leader_epoch=0)}
-    assert raised.value.fetch_offsets == {T0: 3}
-
-
-def test_truncation_of_what_was_only_prefetched_is_not_seen() -> None:
-    model = model_with(max_partition_fetch_bytes=100)
-    log = model.logs[T0]
-    for value in (b"a", b"b", b"c"):
-        log.append(value)
-    model.assign(T0)
-    model.run(rounds=10)
-    assert model.read(1) == [("t", 0, 0, b"a")]
-    log.truncate(1)
-    log.move(2)
-    log.append(b"B")
-    log.append(b"C")
-    model.refresh()
-    model.run()
-    seen = model.read()
-    model.run()
-    assert seen + model.read() == [("t", 0, 1, b"B"), ("t", 0, 2, b"C")]
 
 
 def test_out_of_range_resets_by_policy_once_everything_before_it_was_read() -> None:
@@ -125,13 +54,6 @@ def test_out_of_range_without_a_policy_names_partition_and_offset_again_and_agai
     model.subscription.seek(T0, 0)
     model.run()
     assert offsets(model) == [0]
-
-
-def test_no_position_and_no_policy_is_an_error() -> None:
-    model = model_with(b"x", auto_offset_reset="none")
-    model.subscription.assign([T0])
-    with pytest.raises(NoOffsetForPartitionError):
-        model.subscription.start_uninitialized()
 
 
 def test_near_replica_is_read_and_left_when_it_is_out_of_range() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from kclient.protocol.messages.fetch import FetchRequest
-from kclient.protocol.messages.list_offsets import ListOffsetsRequest
 from tests.kclient.consumer.fetching.model import T0, T1, model_with, offsets
 from tests.support.consumer_model import Model
 from tests.support.typed import built
@@ -221,12 +220,3 @@ def test_high_watermark_gives_the_lag() -> None:
     model.run()
     model.read(4)
     assert model.subscription.state(T0).lag(False) == 6
-
-
-def test_reset_is_asked_of_the_leader_with_the_isolation_level() -> None:
-    model = model_with(b"a", isolation_level="read_committed")
-    model.assign(T0)
-    (request,) = model.poll()
-    assert request.request_type is ListOffsetsRequest
-    message = built(request, ListOffsetsRequest, 11)
-    assert (message.isolation_level, message.topics[0].partitions[0].timestamp) == (1, -2)

@@ -101,12 +101,11 @@ class AsyncProducer:
             future = core.accumulator.try_append(topic, value, key, headers, partition, timestamp, on_delivery)
             if future is not None:
                 return future
-        callback = core.preparation.on_delivery(on_delivery)
-        record = core.prepare(topic, value, key, headers, partition, timestamp)
-        future = core.try_append(record, callback)
+        record = core.prepare(topic, value, key, headers, partition, timestamp, on_delivery)
+        future = core.try_append(record)
         if future is not None:
             return future
-        return await run_async(core.append_in_time(record, callback), self._waiter())
+        return await run_async(core.append_in_time(record), self._waiter())
 
     async def send_many(
         self, topic: str | None, values: Iterable[Any], *, on_delivery: OnDelivery | None = None

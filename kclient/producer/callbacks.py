@@ -19,6 +19,7 @@ from kclient.errors import DeliveryError
 from kclient.net.runtime import Worker
 from kclient.net.waiting import LoopBridge
 from kclient.producer.future import RecordFuture, outcome_of
+from kclient.producer.interceptors import Acknowledgement, failed_metadata
 from kclient.producer.result import BatchResult, Callback
 
 _log = logging.getLogger(__name__)
@@ -103,6 +104,8 @@ def deliver(result: BatchResult) -> None:
     pairs = iter(result.deliveries)
     for future, on_delivery in zip(pairs, pairs, strict=True):
         metadata, error = outcome_of(future)
+        if metadata is None and isinstance(on_delivery, Acknowledgement):
+            metadata = failed_metadata(future.topic, future.partition)
         try:
             returned = on_delivery(metadata, error)
             if inspect.iscoroutine(returned):  # `send` does not recognize every coroutine function

@@ -166,21 +166,32 @@ class ProducerCore:
             self.transactions.check_send()
 
     def prepare(
-        self, topic: str, value: Any, key: Any, headers: Any, partition: int | None, timestamp: int | None
+        self,
+        topic: str,
+        value: Any,
+        key: Any,
+        headers: Any,
+        partition: int | None,
+        timestamp: int | None,
+        on_delivery: OnDelivery | None,
     ) -> Prepared:
         """What `send` does first: checks, interceptors, serializers."""
         self.check_send()
-        record = self.preparation.prepare(topic, value, key, headers, partition, timestamp)
-        self.check_size(record.size, record.topic, record.partition)
+        record = self.preparation.prepare(topic, value, key, headers, partition, timestamp, on_delivery)
+        try:
+            self.check_size(record.size, record.topic, record.partition)
+        except RecordTooLargeError as error:
+            self.preparation.failed(record, error)
+            raise
         return record
 
-    def append_in_time(self, record: Prepared, on_delivery: OnDelivery | None) -> Operation[RecordFuture]:
+    def append_in_time(self, record: Prepared) -> Operation[RecordFuture]:
         """Returns a RecordFuture, once there is room and the topic is known; see Producer.send."""
         deadline = self._clock() + self._max_block
         version = self.engine.metadata.cluster.version
         try:
             while True:
-                future = self.try_append(record, on_delivery)
+                future = self._try_append(record)
                 if future is not None:
                     return future
                 self.check_send()
@@ -191,6 +202,9 @@ class ProducerCore:
                 if self.engine.metadata.fatal_error is not None:
                     raise self.engine.metadata.fatal_error
                 yield Pause(min(LONGEST_PAUSE, deadline - now))
+        except BaseException as error:
+            self.preparation.failed(record, error)
+            raise
         finally:
             self.accumulator.blocked.discard(record)
 
@@ -199,8 +213,15 @@ class ProducerCore:
         """Whether the accumulator chooses partitions."""
         return self._partitioner is None
 
-    def try_append(self, record: Prepared, on_delivery: OnDelivery | None) -> RecordFuture | None:
+    def try_append(self, record: Prepared) -> RecordFuture | None:
         """Append if nothing is missing."""
+        try:
+            return self._try_append(record)
+        except Exception as error:
+            self.preparation.failed(record, error)
+            raise
+
+    def _try_append(self, record: Prepared) -> RecordFuture | None:
         partition = record.partition
         if partition is None and self._partitioner is not None:
             infos = self.engine.metadata.cluster.partitions(record.topic)
@@ -211,7 +232,7 @@ class ProducerCore:
             if partition is not None and partition not in range(len(infos)):
                 raise ValueError(f"the partitioner chose {partition!r}, and {record.topic} has {len(infos)} partitions")
         return self.accumulator.try_append(
-            record.topic, record.value, record.key, record.headers, partition, record.timestamp, on_delivery
+            record.topic, record.value, record.key, record.headers, partition, record.timestamp, record.on_delivery
         )
 
     def check_size(self, size: int, topic: str, partition: int | None = None, what: str = "the record") -> None:

@@ -5,8 +5,6 @@ All of it runs in the caller's thread or task; what fails here fails this one `s
 
 from __future__ import annotations
 
-import inspect
-import logging
 import operator
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -14,20 +12,18 @@ from typing import Any
 from kclient._bound_serializers import BoundSerializer, bind_serializer
 from kclient._misuse import is_coroutine_function
 from kclient.config import ProducerConfig
-from kclient.errors import SerializationError
 from kclient.producer.accumulator import OnDelivery
 from kclient.producer.callbacks import Deliveries
-from kclient.producer.record import ProducerInterceptor, ProducerRecord
+from kclient.producer.interceptors import Acknowledgement, Interceptors, failed_metadata
+from kclient.producer.record import ProducerRecord
 from kclient.records.batch import HEADER_OVERHEAD
-from kclient.types import RecordMetadata
-
-_log = logging.getLogger(__name__)
+from kclient.types import Headers
 
 
 class Prepared:
     """A record as it will be appended; `size` is that of key, value and headers."""
 
-    __slots__ = ("headers", "key", "partition", "size", "timestamp", "topic", "value")
+    __slots__ = ("headers", "key", "on_delivery", "partition", "size", "timestamp", "topic", "value")
 
     def __init__(
         self,
@@ -37,6 +33,7 @@ class Prepared:
         headers: tuple[tuple[str, bytes | None], ...],
         partition: int | None,
         timestamp: int | None,
+        on_delivery: OnDelivery | None = None,
     ) -> None:
         self.topic = topic
         self.value = value
@@ -44,6 +41,7 @@ class Prepared:
         self.headers = headers
         self.partition = partition
         self.timestamp = timestamp
+        self.on_delivery = on_delivery
         self.size = len(key or b"") + len(value or b"")
         for name, data in headers:
             self.size += HEADER_OVERHEAD + len(name.encode()) + len(data or b"")
@@ -55,102 +53,89 @@ class Preparation:
     def __init__(self, config: ProducerConfig, deliveries: Deliveries) -> None:
         self._key_serializer = config.key_serializer and bind_serializer("key", config.key_serializer)
         self._value_serializer = config.value_serializer and bind_serializer("value", config.value_serializer)
-        self._interceptors: tuple[ProducerInterceptor, ...] = tuple(config.interceptors)
-        self._before = [each for each in self._interceptors if hasattr(each, "on_send")]
-        self._after = [each for each in self._interceptors if hasattr(each, "on_acknowledgement")]
+        self._interceptors = Interceptors(config.interceptors)
+        self.intercepts = bool(config.interceptors)
         self._deliveries = deliveries
 
     @property
     def is_plain(self) -> bool:
         """Whether nothing of the user's has to run."""
-        return not (self._key_serializer or self._value_serializer or self._interceptors)
-
-    @property
-    def intercepts(self) -> bool:
-        """Whether interceptors are to see each record."""
-        return bool(self._interceptors)
+        return not (self._key_serializer or self._value_serializer or self.intercepts)
 
     def prepare(
-        self, topic: str, value: Any, key: Any, headers: Any, partition: int | None, timestamp: int | None
+        self,
+        topic: str,
+        value: Any,
+        key: Any,
+        headers: Any,
+        partition: int | None,
+        timestamp: int | None,
+        on_delivery: OnDelivery | None = None,
     ) -> Prepared:
         """Run interceptors and serializers, and check what comes out.
 
         Raises:
-            SerializationError: a serializer failed; interceptors are told.
-            TypeError: an interceptor's on_send returned no record.
+            SerializationError: a serializer failed.
+            TypeError: an interceptor's on_send returned no record; on_delivery cannot be called, or is a coroutine
+                function.
             TypeError, ValueError: a part of the record is of the wrong type or out of range.
         """
-        if self._before:
-            record = self._intercept(ProducerRecord(topic, value, key, headers or (), partition, timestamp))
-            topic, value, key = record.topic, record.value, record.key
-            headers, partition, timestamp = record.headers, record.partition, record.timestamp
+        if on_delivery is not None:
+            _check_callback(on_delivery)
+        if not self.intercepts:
+            return self._serialized(topic, value, key, _headers(headers), partition, timestamp, on_delivery)
+        record = ProducerRecord(topic, value, key, headers or (), partition, timestamp)
+        given: Headers = ()
+        try:
+            record = self._interceptors.on_send(record)
+            given = _headers(record.headers)
+            return self._serialized(
+                record.topic, record.value, record.key, given, record.partition, record.timestamp, on_delivery
+            )
+        except Exception as error:
+            self._report(record.topic, record.partition, given, error)
+            raise
+
+    def _serialized(
+        self,
+        topic: str,
+        value: Any,
+        key: Any,
+        given: Headers,
+        partition: int | None,
+        timestamp: int | None,
+        on_delivery: OnDelivery | None,
+    ) -> Prepared:
         if not isinstance(topic, str):
             raise TypeError(f"a topic is a str, not {type(topic).__name__}")
-        checked = list(_headers(headers))
-        try:
-            key_bytes = _bytes("key", key, self._key_serializer, topic, checked)
-            value_bytes = _bytes("value", value, self._value_serializer, topic, checked)
-        except SerializationError as error:
-            self._tell_interceptors(error)
-            raise
-        return Prepared(
-            str(topic),
-            value_bytes,
-            key_bytes,
-            _headers(checked),  # serializers may have added some
-            _number("partition", partition),
-            _number("timestamp", timestamp),
+        headers = list(given)
+        key_bytes = _bytes("key", key, self._key_serializer, topic, headers)
+        value_bytes = _bytes("value", value, self._value_serializer, topic, headers)
+        sent = _headers(headers)  # serializers may have added some
+        if self._interceptors.see_results:
+            on_delivery = Acknowledgement(self._interceptors, sent, on_delivery)
+        partition, timestamp = _number("partition", partition), _number("timestamp", timestamp)
+        return Prepared(str(topic), value_bytes, key_bytes, sent, partition, timestamp, on_delivery)
+
+    def failed(self, record: Prepared, error: BaseException) -> None:
+        """Report to the interceptors that a prepared record was not accepted; `send` raises the error."""
+        if isinstance(record.on_delivery, Acknowledgement):
+            self._report(record.topic, record.partition, record.headers, error)
+
+    def _report(self, topic: str, partition: int | None, headers: Headers, error: BaseException) -> None:
+        if self._interceptors.see_results:
+            metadata = failed_metadata(topic, partition)
+            report = self._interceptors.on_acknowledgement
+            self._deliveries.dispatcher.dispatch([(None, lambda _: report(metadata, error, headers))])
+
+
+def _check_callback(on_delivery: Any) -> None:
+    if not callable(on_delivery):
+        raise TypeError(f"on_delivery is a function or None, not {on_delivery!r}")
+    if is_coroutine_function(on_delivery):
+        raise TypeError(
+            f"on_delivery must be a plain function, not the coroutine function {on_delivery!r}: nothing would await it"
         )
-
-    def _intercept(self, record: ProducerRecord) -> ProducerRecord:
-        for interceptor in self._before:
-            try:
-                returned: Any = interceptor.on_send(record)
-            except Exception:  # noqa: BLE001 - user code; as with Java, the record goes on without it
-                _log.exception("on_send of %r failed", interceptor)
-                continue
-            if not isinstance(returned, ProducerRecord):
-                if inspect.iscoroutine(returned):
-                    returned.close()
-                kind = "None" if returned is None else f"a {type(returned).__name__}"
-                raise TypeError(
-                    f"on_send of {interceptor!r} returned {kind}; it must return the ProducerRecord to send"
-                )
-            record = returned
-        return record
-
-    def _tell_interceptors(self, error: BaseException) -> None:
-        if self._after:
-            self._deliveries.dispatcher.dispatch([(None, lambda _: self._acknowledge(None, error))])
-
-    def _acknowledge(self, result: Any, error: BaseException | None) -> None:
-        for interceptor in self._after:
-            try:
-                interceptor.on_acknowledgement(result, error)
-            except Exception:  # noqa: BLE001 - user code; the other interceptors and the callback have to run
-                _log.exception("on_acknowledgement of %r failed", interceptor)
-
-    def on_delivery(self, own: OnDelivery | None) -> OnDelivery | None:
-        """What is to be told of the record's result: interceptors, then the caller's function.
-
-        Raises:
-            TypeError: the caller's function cannot be called, or is a coroutine function.
-        """
-        if own is not None and not callable(own):
-            raise TypeError(f"on_delivery is a function or None, not {own!r}")
-        if own is not None and is_coroutine_function(own):
-            raise TypeError(
-                f"on_delivery must be a plain function, not the coroutine function {own!r}: nothing would await it"
-            )
-        if not self._after:
-            return own
-
-        def tell(result: RecordMetadata | None, error: BaseException | None) -> None:
-            self._acknowledge(result, error)
-            if own is not None:
-                own(result, error)
-
-        return tell
 
 
 def _bytes(
@@ -168,7 +153,7 @@ def _bytes(
         ) from None
 
 
-def _headers(headers: Iterable[tuple[str, Any]] | None) -> tuple[tuple[str, bytes | None], ...]:
+def _headers(headers: Iterable[tuple[str, Any]] | None) -> Headers:
     if not headers:
         return ()
     if isinstance(headers, Mapping):

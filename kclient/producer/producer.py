@@ -121,11 +121,10 @@ class Producer(SendPath):
         on_delivery: OnDelivery | None,
     ) -> RecordFuture:
         core = self._core
-        callback = core.preparation.on_delivery(on_delivery)
-        record = core.prepare(topic, value, key, headers, partition, timestamp)
-        future = core.try_append(record, callback)
+        record = core.prepare(topic, value, key, headers, partition, timestamp, on_delivery)
+        future = core.try_append(record)
         if future is None:
-            future = run(core.append_in_time(record, callback), core.waiter())
+            future = run(core.append_in_time(record), core.waiter())
         return future
 
     def send_many(

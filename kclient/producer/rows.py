@@ -68,7 +68,7 @@ class RowsCall:
             topic, value, key, headers, partition, timestamp = rows.record(row)
             record = Prepared(topic, value, key, headers, partition, timestamp)
             try:
-                future = yield from core.append_in_time(record, None)
+                future = yield from core.append_in_time(record)
             except KafkaError as error:
                 # Some errors are one object for many calls, which must not grow with each of them.
                 if not getattr(error, "__notes__", None):

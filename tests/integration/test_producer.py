@@ -240,8 +240,8 @@ def test_interceptors_see_records_and_results(bootstrap_servers: str, topic: str
             record.headers = [*record.headers, ("seen", b"yes")]
             return record
 
-        def on_acknowledgement(self, metadata: Any, error: Any) -> None:
-            acknowledged.append((metadata, error))
+        def on_acknowledgement(self, metadata: Any, error: Any, headers: Any) -> None:
+            acknowledged.append((metadata, error, headers))
 
     class Broken(Stamp):
         def on_send(self, record: ProducerRecord) -> ProducerRecord:
@@ -250,8 +250,29 @@ def test_interceptors_see_records_and_results(bootstrap_servers: str, topic: str
     with Producer(bootstrap_servers=bootstrap_servers, interceptors=[Broken(), Stamp()]) as producer:
         result = producer.send(topic, b"v").result(ANSWER)
         producer.flush(ANSWER)
-    assert acknowledged == [(result, None)] * 2
+    assert acknowledged == [(result, None, (("seen", b"yes"),))] * 2
     assert read_all(bootstrap_servers, topic, 1, result.partition)[0].headers == (("seen", b"yes"),)
+
+
+def test_interceptors_learn_topic_and_partition_of_records_that_fail(
+    bootstrap_servers: str, topic: str, admin: Admin
+) -> None:
+    create(admin, topic, partitions=1, cleanup_policy="compact")
+    acknowledged: list[Any] = []
+
+    class Audit:
+        def on_acknowledgement(self, metadata: Any, error: Any, headers: Any) -> None:
+            acknowledged.append((metadata, type(error), headers))
+
+    with Producer(bootstrap_servers=bootstrap_servers, interceptors=[Audit()], max_request_size=1000) as producer:
+        with pytest.raises(RecordTooLargeError):
+            producer.send(topic, bytes(2000), headers=[("h", b"1")])
+        future = producer.send(topic, b"a compacted topic needs a key", headers=[("h", b"2")])
+        error = future.exception(ANSWER)
+    assert acknowledged == [
+        (RecordMetadata(topic, -1, -1, -1), RecordTooLargeError, (("h", b"1"),)),
+        (RecordMetadata(topic, 0, -1, -1), type(error), (("h", b"2"),)),
+    ]
 
 
 def test_send_many_takes_values_and_records(bootstrap_servers: str, topic: str, admin: Admin) -> None:

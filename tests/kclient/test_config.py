@@ -25,7 +25,7 @@ OPTIONS = {
 class Audit:
     """An interceptor."""
 
-    def on_acknowledgement(self, metadata: object, error: object) -> None: ...
+    def on_acknowledgement(self, metadata: object, error: object, headers: object) -> None: ...
 
 
 @pytest.mark.parametrize("kind", CONFIGS)

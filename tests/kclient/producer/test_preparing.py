@@ -12,6 +12,8 @@ from kclient.errors import SerializationError
 from kclient.producer.callbacks import Deliveries
 from kclient.producer.preparing import Preparation
 from kclient.producer.record import ProducerRecord
+from kclient.serialization import SerializationContext
+from kclient.types import RecordMetadata
 
 
 class Immediate:
@@ -95,8 +97,8 @@ def test_interceptors_change_records_in_turn_and_learn_of_failures() -> None:
             record.value = record.value.upper()
             return record
 
-        def on_acknowledgement(self, metadata: Any, error: Any) -> None:
-            told.append(error)
+        def on_acknowledgement(self, metadata: Any, error: Any, headers: Any) -> None:
+            told.append((metadata, error, headers))
             raise RuntimeError("an interceptor that fails is only logged")
 
     class Elsewhere(Upper):
@@ -109,8 +111,10 @@ def test_interceptors_change_records_in_turn_and_learn_of_failures() -> None:
     assert not prepared.is_plain
     failing = preparation(interceptors=[Upper()], value_serializer=int)
     with pytest.raises(SerializationError):
-        failing.prepare("t", b"v", None, (), None, None)
-    assert isinstance(told[0], SerializationError)
+        failing.prepare("t", b"v", None, [("h", b"1")], 2, None)
+    metadata, error, headers = told[0]
+    assert (metadata, headers) == (RecordMetadata("t", 2, -1, -1), (("h", b"1"),))
+    assert isinstance(error, SerializationError)
 
 
 class OnSend:
@@ -128,30 +132,70 @@ def test_an_interceptor_may_leave_out_one_of_its_methods(caplog: pytest.LogCaptu
             return ProducerRecord("elsewhere", record.value)
 
     class Counts:
-        def on_acknowledgement(self, metadata: Any, error: Any) -> None:
-            told.append(error)
+        def on_acknowledgement(self, metadata: Any, error: Any, headers: Any) -> None:
+            told.append((metadata, error, headers))
 
-    prepared = preparation(interceptors=[Changes(), Counts()])
-    assert prepared.prepare("t", b"v", None, (), None, None).topic == "elsewhere"
-    tell = prepared.on_delivery(None)
-    assert tell is not None
-    tell(None, KeyError())
-    assert len(told) == 1
+    record = preparation(interceptors=[Changes(), Counts()]).prepare("t", b"v", None, (), None, None)
+    assert record.topic == "elsewhere"
+    assert record.on_delivery is not None
+    metadata, error = RecordMetadata("elsewhere", 1, -1, -1), KeyError()
+    record.on_delivery(metadata, error)
+    assert told == [(metadata, error, ())]
     assert caplog.text == ""
 
 
 @pytest.mark.parametrize("interceptors", [[], [OnSend()]], ids=["no interceptor", "an interceptor"])
 def test_what_cannot_be_called_is_no_delivery_callback(interceptors: list[Any]) -> None:
     with pytest.raises(TypeError, match="on_delivery is a function or None, not 5"):
-        preparation(interceptors=interceptors).on_delivery(5)  # type: ignore[arg-type]
+        preparation(interceptors=interceptors).prepare("t", b"v", None, (), None, None, 5)  # type: ignore[arg-type]
 
 
 def test_a_coroutine_function_is_refused_as_a_delivery_callback() -> None:
     async def on_delivery(metadata: Any, error: Any) -> None: ...
 
-    for callback in (on_delivery, functools.partial(on_delivery)):
+    callbacks: list[Any] = [on_delivery, functools.partial(on_delivery)]
+    for callback in callbacks:
         with pytest.raises(TypeError, match=r"^on_delivery must be a plain function, not the coroutine function "):
-            preparation().on_delivery(callback)  # type: ignore[arg-type]
+            preparation().prepare("t", b"v", None, (), None, None, callback)
+
+
+def test_every_failure_of_a_record_that_interceptors_saw_is_reported_once() -> None:
+    told: list[Any] = []
+
+    class Counts:
+        def on_acknowledgement(self, metadata: Any, error: Any, headers: Any) -> None:
+            told.append((metadata.topic, metadata.partition, type(error), headers))
+
+    prepared = preparation(interceptors=[Counts()])
+    with pytest.raises(TypeError, match="a header is a pair"):
+        prepared.prepare("t", b"v", None, [b"h"], None, None)
+    with pytest.raises(TypeError, match="a value is bytes-like"):
+        prepared.prepare("t", "text", None, [("h", b"1")], 3, None)
+    with pytest.raises(ValueError, match="timestamp must be 0 or more"):
+        prepared.prepare("t", b"v", None, (), None, -1)
+    assert told == [("t", -1, TypeError, ()), ("t", 3, TypeError, (("h", b"1"),)), ("t", -1, ValueError, ())]
+
+
+def test_interceptors_receive_the_headers_that_serializers_added_and_the_caller_its_own_form() -> None:
+    told: list[Any] = []
+    own: list[Any] = []
+
+    class Counts:
+        def on_acknowledgement(self, metadata: Any, error: Any, headers: Any) -> None:
+            told.append(headers)
+
+    def serialize(value: Any, context: SerializationContext) -> bytes:
+        context.headers.append(("schema", b"1"))
+        return bytes(value)
+
+    prepared = preparation(interceptors=[Counts()], value_serializer=serialize)
+    record = prepared.prepare("t", b"v", None, [("h", b"1")], None, None, lambda *outcome: own.append(outcome))
+    assert record.on_delivery is not None
+    delivered, failed, error = RecordMetadata("t", 0, 5, 6), RecordMetadata("t", 0, -1, -1), KeyError()
+    record.on_delivery(delivered, None)
+    record.on_delivery(failed, error)
+    assert told == [(("h", b"1"), ("schema", b"1"))] * 2
+    assert own == [(delivered, None), (None, error)]
 
 
 @pytest.mark.parametrize(("returned", "kind"), [(None, "None"), (b"v", "a bytes")], ids=["nothing", "the value"])
@@ -175,4 +219,4 @@ def test_an_async_interceptor_fails_the_send() -> None:
 
 def test_without_anything_of_the_user_s_it_is_plain() -> None:
     assert preparation().is_plain
-    assert preparation().on_delivery(None) is None
+    assert preparation().prepare("t", b"v", None, (), None, None).on_delivery is None

@@ -14,7 +14,7 @@ import logging
 from collections.abc import Callable
 from concurrent.futures import Future
 from random import Random
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from kclient.config import ConsumerConfig
 from kclient.consumer.group.events import Event
@@ -34,16 +34,28 @@ State = TypeVar("State", bound=enum.Enum)
 Change = TypeVar("Change", bound=enum.Enum)
 
 
-class AbstractMember(Manager, Generic[State, Change]):
-    """One consumer's membership.
+class MemberContext(NamedTuple):
+    """What a member is given, whichever protocol it speaks.
 
-    Parameters:
-        config: its options.
+    Attributes:
+        config: the consumer's options, with a group_id.
         coordinator: the group's.
         random: for jitter.
         on_event: takes each event, in order.
         poll_interval: whether the application makes progress.
         metrics: where rebalances and heartbeats count.
+    """
+
+    config: ConsumerConfig
+    coordinator: Coordinator
+    random: Random
+    on_event: Callable[[Event], None]
+    poll_interval: PollInterval
+    metrics: Metrics
+
+
+class AbstractMember(Manager, Generic[State, Change]):
+    """One consumer's membership.
 
     Attributes:
         state: any thread may read it.
@@ -60,25 +72,17 @@ class AbstractMember(Manager, Generic[State, Change]):
     """States in which it is on its way to its partitions."""
     state: State
 
-    def __init__(
-        self,
-        config: ConsumerConfig,
-        coordinator: Coordinator,
-        *,
-        random: Random,
-        on_event: Callable[[Event], None],
-        poll_interval: PollInterval,
-        metrics: Metrics,
-    ) -> None:
+    def __init__(self, context: MemberContext) -> None:
+        config, metrics = context.config, context.metrics
         assert config.group_id is not None
         self.state = self.outside
         self.membership = 0
         self._group = config.group_id
         self._instance_id = config.group_instance_id
-        self._poll_interval = poll_interval
-        self._coordinator = coordinator
-        self._backoff = retry_backoff(config, random)
-        self._on_event = on_event
+        self._poll_interval = context.poll_interval
+        self._coordinator = context.coordinator
+        self._backoff = retry_backoff(config, context.random)
+        self._on_event = context.on_event
         # Of the owner's join or subscription.
         self._number = 0
         self._leaving: list[Future[None]] = []

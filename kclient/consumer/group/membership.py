@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from kclient.config import ConsumerConfig
 from kclient.consumer.assignment.subscription import Subscription
+from kclient.consumer.group.abstract_member import MemberContext
 from kclient.consumer.group.agenda import Commits, Owner, Wait
 from kclient.consumer.group.classic.member import GroupMember
 from kclient.consumer.group.classic.rebalance import Coordination
@@ -70,14 +71,7 @@ def wire_member(
     coordinator = Coordinator(config.group_id, GROUP, engine.nodes, config, random=random)
     mailbox = Mailbox(wake)
     kind: type[ConsumerMember | GroupMember] = ConsumerMember if config.uses_consumer_protocol else GroupMember
-    member = kind(
-        config,
-        coordinator,
-        random=random,
-        on_event=mailbox.put,
-        poll_interval=poll_interval,
-        metrics=engine.metrics,
-    )
+    member = kind(MemberContext(config, coordinator, random, mailbox.put, poll_interval, engine.metrics))
     names = TopicNames(config, random=random, on_found=wake) if config.uses_consumer_protocol else None
     return MemberParts(coordinator, member, names, mailbox, poll_interval)
 

@@ -14,24 +14,19 @@ SyncGroup is out, since a coordinator counts these as signs of life. Where nothi
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from concurrent.futures import Future
 from functools import partial
-from random import Random
 
-from kclient.config import ConsumerConfig
 from kclient.consumer.group import outcomes
-from kclient.consumer.group.abstract_member import AbstractMember
+from kclient.consumer.group.abstract_member import AbstractMember, MemberContext
 from kclient.consumer.group.classic.protocol import PROTOCOL_TYPE
 from kclient.consumer.group.classic.requests import MemberRequests
 from kclient.consumer.group.classic.states import STATES, MemberEvent, MemberState
-from kclient.consumer.group.events import Assigned, Event, Failed, JoinData, JoinedMember, Lead, Rejoin
+from kclient.consumer.group.events import Assigned, Failed, JoinData, JoinedMember, Lead, Rejoin
 from kclient.consumer.group.generation import NO_GENERATION, UNKNOWN_MEMBER_ID, Generation
 from kclient.consumer.group.outcomes import Outcome
-from kclient.consumer.group.poll_interval import PollInterval
 from kclient.errors import InconsistentGroupProtocolError, KafkaError, KafkaTimeoutError, error_from_code
-from kclient.metrics import Metrics
-from kclient.net.coordinator import Coordinator
 from kclient.net.manager import IDLE, NEVER, Poll, Request
 from kclient.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kclient.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
@@ -58,19 +53,9 @@ class GroupMember(AbstractMember[MemberState, MemberEvent]):
     end_of_leaving = MemberEvent.LEFT
     arriving = frozenset({MemberState.PREPARING, MemberState.COMPLETING})
 
-    def __init__(
-        self,
-        config: ConsumerConfig,
-        coordinator: Coordinator,
-        *,
-        random: Random,
-        on_event: Callable[[Event], None],
-        poll_interval: PollInterval,
-        metrics: Metrics,
-    ) -> None:
-        super().__init__(
-            config, coordinator, random=random, on_event=on_event, poll_interval=poll_interval, metrics=metrics
-        )
+    def __init__(self, context: MemberContext) -> None:
+        super().__init__(context)
+        config, metrics = context.config, context.metrics
         self._session = config.session_timeout_ms / 1000
         self._interval = config.heartbeat_interval_ms / 1000
         self._request_timeout = config.request_timeout_ms / 1000

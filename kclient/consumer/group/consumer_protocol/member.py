@@ -16,12 +16,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from concurrent.futures import Future
-from random import Random
 from uuid import UUID
 
-from kclient.config import ConsumerConfig
 from kclient.consumer.group import outcomes
-from kclient.consumer.group.abstract_member import AbstractMember
+from kclient.consumer.group.abstract_member import AbstractMember, MemberContext
 from kclient.consumer.group.consumer_protocol.heartbeat import (
     JOIN_EPOCH,
     LEAVE_EPOCH,
@@ -34,10 +32,9 @@ from kclient.consumer.group.consumer_protocol.heartbeat import (
     Partitions,
 )
 from kclient.consumer.group.consumer_protocol.states import HEARTBEATS, IN_GROUP, STATES, ConsumerEvent, ConsumerState
-from kclient.consumer.group.events import Event, Failed, Rejoin, Target
+from kclient.consumer.group.events import Failed, Rejoin, Target
 from kclient.consumer.group.generation import Generation
 from kclient.consumer.group.outcomes import Outcome
-from kclient.consumer.group.poll_interval import PollInterval
 from kclient.errors import (
     GroupIdNotFoundError,
     KafkaError,
@@ -45,8 +42,6 @@ from kclient.errors import (
     UnsupportedVersionError,
     error_from_code,
 )
-from kclient.metrics import Metrics
-from kclient.net.coordinator import Coordinator
 from kclient.net.manager import IDLE, NEVER, Poll, Request
 from kclient.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
@@ -79,21 +74,10 @@ class ConsumerMember(AbstractMember[ConsumerState, ConsumerEvent]):
     end_of_leaving = ConsumerEvent.LEFT
     arriving = frozenset({ConsumerState.JOINING, ConsumerState.RECONCILING, ConsumerState.ACKNOWLEDGING})
 
-    def __init__(
-        self,
-        config: ConsumerConfig,
-        coordinator: Coordinator,
-        *,
-        random: Random,
-        on_event: Callable[[Event], None],
-        poll_interval: PollInterval,
-        metrics: Metrics,
-    ) -> None:
-        super().__init__(
-            config, coordinator, random=random, on_event=on_event, poll_interval=poll_interval, metrics=metrics
-        )
-        self._member_id = str(UUID(int=random.getrandbits(128), version=4))
-        self._fields = HeartbeatFields(config)
+    def __init__(self, context: MemberContext) -> None:
+        super().__init__(context)
+        self._member_id = str(UUID(int=context.random.getrandbits(128), version=4))
+        self._fields = HeartbeatFields(context.config)
         self._generation = self._at(JOIN_EPOCH)
         self._interest: Interest | None = None
         self._target: Held | None = None

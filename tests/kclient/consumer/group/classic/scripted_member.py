@@ -6,6 +6,7 @@ import random
 from typing import Any, Generic, TypeVar
 
 from kclient.config import ConsumerConfig
+from kclient.consumer.group.abstract_member import MemberContext
 from kclient.consumer.group.classic.member import GroupMember
 from kclient.consumer.group.consumer_protocol.member import ConsumerMember
 from kclient.consumer.group.events import Event
@@ -47,7 +48,7 @@ class ScriptedMember(Generic[M]):
         self.coordinator = FakeCoordinator()
         self.events: list[Event] = []
         self.interval = PollInterval(config.max_poll_interval_ms, lambda: None)
-        self.member: M = member_type(
+        context = MemberContext(
             config,
             self.coordinator,  # type: ignore[arg-type]
             random=random.Random(1),
@@ -55,6 +56,7 @@ class ScriptedMember(Generic[M]):
             poll_interval=self.interval,
             metrics=Metrics("c"),
         )
+        self.member: M = member_type(context)
 
     def sent(self) -> Request | None:
         requests = self.member.poll(self.now).requests

@@ -116,7 +116,7 @@ class OwnedPartition(Generic[S]):
 
 
 class ShardContext(Generic[S]):
-    """What a state machine knows of its surroundings.
+    """What a state machine knows of its partition, its clock and its timers.
 
     Parameters:
         runtime: what keeps it.

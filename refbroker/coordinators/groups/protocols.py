@@ -31,7 +31,7 @@ from refbroker.coordinators.groups.consumer.member import JOIN_EPOCH, LEAVE_EPOC
 from refbroker.coordinators.groups.consumer.migration import upgrade
 from refbroker.coordinators.groups.consumer.records import group_tombstones
 from refbroker.coordinators.groups.consumer.update import Environment
-from refbroker.coordinators.groups.surroundings import Result
+from refbroker.coordinators.groups.coordinator_timer import Result
 from refbroker.coordinators.records import CoordinatorRecord
 from refbroker.coordinators.runtime import CoordinatorResult
 

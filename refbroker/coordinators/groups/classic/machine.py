@@ -47,7 +47,7 @@ from refbroker.coordinators.groups.classic.requests import (
 from refbroker.coordinators.groups.classic.states import GroupEvent, GroupState
 from refbroker.coordinators.groups.classic.static_members import StaticReturn
 from refbroker.coordinators.groups.classic.timers import GroupTimers
-from refbroker.coordinators.groups.surroundings import NOTHING, Result, Surroundings
+from refbroker.coordinators.groups.coordinator_timer import NOTHING, CoordinatorTimer, Result
 from refbroker.coordinators.runtime import CoordinatorResult
 from refbroker.metrics.counters import GroupStats
 from refbroker.runtime.error_codes import code_of
@@ -64,7 +64,7 @@ class ClassicGroups:
 
     Parameters:
         groups: of the partition, by id.
-        surroundings: time and timers.
+        timer: the clock, and operations at later times.
         settings: the broker's.
         new_uuid: makes the second half of a member's id.
         stats: counts rebalances.
@@ -73,17 +73,17 @@ class ClassicGroups:
     def __init__(
         self,
         groups: MutableMapping[str, ClassicGroup],
-        surroundings: Surroundings,
+        timer: CoordinatorTimer,
         settings: GroupSettings,
         new_uuid: Callable[[], str],
         stats: GroupStats,
     ) -> None:
         self._groups = groups
-        self._now = surroundings.now
+        self._now = timer.now
         self._settings = settings
         self._new_uuid = new_uuid
         self._stats = stats
-        self._timers = GroupTimers(surroundings, self)
+        self._timers = GroupTimers(timer, self)
         self._rebalancing = Rebalancing(self._timers, settings)
 
     # JoinGroup

@@ -20,7 +20,7 @@ from refbroker.coordinators.groups.classic.group import ClassicGroup
 from refbroker.coordinators.groups.classic.member import ClassicMember
 from refbroker.coordinators.groups.classic.states import STATES, GroupEvent, GroupState
 from refbroker.coordinators.groups.classic.timers import GroupTimers
-from refbroker.coordinators.groups.surroundings import NOTHING, Result
+from refbroker.coordinators.groups.coordinator_timer import NOTHING, Result
 from refbroker.coordinators.runtime import CoordinatorResult
 
 logger = logging.getLogger(__name__)

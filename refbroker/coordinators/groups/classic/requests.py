@@ -23,7 +23,7 @@ from kclient.protocol.messages.sync_group import SyncGroupRequest
 from refbroker.coordinators.groups.classic.group import ClassicGroup, protocol_names
 from refbroker.coordinators.groups.classic.member import AnswerJoin, ClassicMember, GroupProtocol
 from refbroker.coordinators.groups.classic.states import GroupState
-from refbroker.coordinators.groups.surroundings import NOTHING, Result
+from refbroker.coordinators.groups.coordinator_timer import NOTHING, Result
 from refbroker.runtime.error_codes import code_of
 
 UNKNOWN_MEMBER = ""

@@ -11,7 +11,7 @@ from typing import Protocol
 
 from refbroker.coordinators.groups.classic.group import ClassicGroup
 from refbroker.coordinators.groups.classic.member import ClassicMember
-from refbroker.coordinators.groups.surroundings import Result, Surroundings
+from refbroker.coordinators.groups.coordinator_timer import CoordinatorTimer, Result
 
 
 class TimerEvents(Protocol):
@@ -34,42 +34,40 @@ class GroupTimers:
     """The timers of the classic groups of a partition.
 
     Parameters:
-        surroundings: where they run.
+        timer: the clock, and operations at later times.
         events: what they call.
     """
 
-    def __init__(self, surroundings: Surroundings, events: TimerEvents) -> None:
-        self._surroundings = surroundings
+    def __init__(self, timer: CoordinatorTimer, events: TimerEvents) -> None:
+        self._timer = timer
         self._events = events
 
     def start_initial_delay(self, group: ClassicGroup, delay_ms: int, remaining_ms: int) -> None:
         """Begin the initial delay of a rebalance, or extend it."""
         group_id, events = group.group_id, self._events
-        self._surroundings.schedule(
+        self._timer.schedule(
             _join(group), delay_ms, lambda: events.on_initial_delay_end(group_id, delay_ms, remaining_ms)
         )
 
     def start_rebalance_timeout(self, group: ClassicGroup) -> None:
         """Begin the wait for members to join."""
         group_id, events = group.group_id, self._events
-        self._surroundings.schedule(
-            _join(group), group.rebalance_timeout_ms, lambda: events.on_rebalance_timeout(group_id)
-        )
+        self._timer.schedule(_join(group), group.rebalance_timeout_ms, lambda: events.on_rebalance_timeout(group_id))
 
     def stop_join(self, group: ClassicGroup) -> None:
         """End the initial delay or the wait for members to join."""
-        self._surroundings.cancel(_join(group))
+        self._timer.cancel(_join(group))
 
     def start_sync_timeout(self, group: ClassicGroup) -> None:
         """Begin the wait for SyncGroup of all members."""
         group_id, generation, events = group.group_id, group.generation, self._events
-        self._surroundings.schedule(
+        self._timer.schedule(
             _sync(group), group.rebalance_timeout_ms, lambda: events.on_sync_timeout(group_id, generation)
         )
 
     def stop_sync(self, group: ClassicGroup) -> None:
         """End the wait for SyncGroup."""
-        self._surroundings.cancel(_sync(group))
+        self._timer.cancel(_sync(group))
 
     def restart_session(self, group: ClassicGroup, member: ClassicMember) -> None:
         """Begin a member's session again."""
@@ -78,13 +76,13 @@ class GroupTimers:
     def start_session(self, group: ClassicGroup, member_id: str, timeout_ms: int) -> None:
         """Begin a session of a given length, also for an id whose member has not joined yet."""
         group_id, events = group.group_id, self._events
-        self._surroundings.schedule(
+        self._timer.schedule(
             _session(group, member_id), timeout_ms, lambda: events.on_session_timeout(group_id, member_id)
         )
 
     def stop_session(self, group: ClassicGroup, member_id: str) -> None:
         """End a member's session without effect."""
-        self._surroundings.cancel(_session(group, member_id))
+        self._timer.cancel(_session(group, member_id))
 
 
 def _join(group: ClassicGroup) -> str:

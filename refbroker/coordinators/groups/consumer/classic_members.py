@@ -45,7 +45,7 @@ from refbroker.coordinators.groups.consumer.reconciliation import Owned
 from refbroker.coordinators.groups.consumer.settings import DISABLED
 from refbroker.coordinators.groups.consumer.states import MemberState
 from refbroker.coordinators.groups.consumer.update import Environment, MemberUpdate
-from refbroker.coordinators.groups.surroundings import NOTHING, Result
+from refbroker.coordinators.groups.coordinator_timer import NOTHING, Result
 from refbroker.coordinators.records import CoordinatorRecord
 from refbroker.coordinators.runtime import CoordinatorResult
 from refbroker.runtime.error_codes import code_of
@@ -173,7 +173,7 @@ class ClassicMembers:
             group,
             group.members_with(updated),
             environment.topics,
-            environment.surroundings.now,
+            environment.timer.now,
             stored=[updated.member_id if each == former.member_id else each for each in group.members],
             targets={**group.targets, updated.member_id: target},
         )

@@ -20,7 +20,7 @@ from refbroker.coordinators.groups.consumer.group import ConsumerGroup, Resolved
 from refbroker.coordinators.groups.consumer.member import ConsumerMember
 from refbroker.coordinators.groups.consumer.records import epoch_record, pattern_record, pattern_tombstone
 from refbroker.coordinators.groups.consumer.topics import GroupTopics
-from refbroker.coordinators.groups.surroundings import NOTHING, Result, Surroundings
+from refbroker.coordinators.groups.coordinator_timer import NOTHING, CoordinatorTimer, Result
 from refbroker.coordinators.patterns import compile_pattern
 from refbroker.coordinators.records import CoordinatorRecord
 from refbroker.coordinators.runtime import CoordinatorResult
@@ -46,7 +46,7 @@ class Patterns:
 
     Parameters:
         find: gives a consumer group by its id.
-        surroundings: time and timers.
+        timer: the clock, and operations at later times.
         topics: of the cluster.
         stats: counts rebalances.
     """
@@ -54,13 +54,13 @@ class Patterns:
     def __init__(
         self,
         find: Callable[[str], ConsumerGroup | None],
-        surroundings: Surroundings,
+        timer: CoordinatorTimer,
         topics: GroupTopics,
         stats: GroupStats,
     ) -> None:
         self._find = find
         self._stats = stats
-        self._surroundings = surroundings
+        self._timer = timer
         self._topics = topics
         self._resolving: set[str] = set()
 
@@ -97,7 +97,7 @@ class Patterns:
         last = next(iter(group.patterns.values()), None)
         if last is None:
             return True
-        now = self._surroundings.now()
+        now = self._timer.now()
         if now <= last.timestamp_ms + SHORTEST_INTERVAL_MS:
             return False
         return (
@@ -109,7 +109,7 @@ class Patterns:
 
     def _begin(self, group_id: str, wanted: set[str]) -> None:
         self._resolving.add(group_id)
-        self._surroundings.schedule(f"patterns {group_id}", 0, lambda: self._resolve(group_id, wanted))
+        self._timer.schedule(f"patterns {group_id}", 0, lambda: self._resolve(group_id, wanted))
 
     def _resolve(self, group_id: str, wanted: set[str]) -> Result:
         self._resolving.discard(group_id)
@@ -119,7 +119,7 @@ class Patterns:
         counts = group.pattern_counts()
         names = list(self._topics.names())
         found = {
-            pattern: ResolvedPattern(matching(pattern, names), self._topics.version, self._surroundings.now())
+            pattern: ResolvedPattern(matching(pattern, names), self._topics.version, self._timer.now())
             for pattern in sorted(wanted)
             # The member that brought it may have gone meanwhile.
             if counts[pattern]

@@ -24,7 +24,7 @@ from refbroker.coordinators.groups.consumer.migration import Downgrade, may_down
 from refbroker.coordinators.groups.consumer.records import epoch_record, member_tombstones, pattern_tombstone
 from refbroker.coordinators.groups.consumer.settings import ConsumerSettings
 from refbroker.coordinators.groups.consumer.topics import GroupTopics
-from refbroker.coordinators.groups.surroundings import NOTHING, RETRY_AFTER_MS, Result, Surroundings
+from refbroker.coordinators.groups.coordinator_timer import NOTHING, RETRY_AFTER_MS, CoordinatorTimer, Result
 from refbroker.coordinators.records import CoordinatorRecord
 from refbroker.coordinators.runtime import CoordinatorResult
 
@@ -39,7 +39,7 @@ class Sessions:
     Parameters:
         groups: the consumer groups, by id.
         classic: takes over what becomes a classic group.
-        surroundings: time and timers.
+        timer: the clock, and operations at later times.
         topics: of the cluster.
         settings: gives those of a group.
     """
@@ -48,13 +48,13 @@ class Sessions:
         self,
         groups: dict[str, ConsumerGroup],
         classic: ClassicGroups,
-        surroundings: Surroundings,
+        timer: CoordinatorTimer,
         topics: GroupTopics,
         settings: Callable[[str], ConsumerSettings],
     ) -> None:
         self._groups = groups
         self._classic = classic
-        self._surroundings = surroundings
+        self._timer = timer
         self._topics = topics
         self._settings = settings
         self._told_to_join: set[tuple[str, str]] = set()
@@ -71,9 +71,9 @@ class Sessions:
     def await_revocation(self, group_id: str, member: ConsumerMember) -> None:
         """Give a member its rebalance timeout to leave its epoch, if it has to give up partitions; else nothing."""
         member_id, epoch, timeout_ms = member.member_id, member.epoch, member.rebalance_timeout_ms
-        name = _timer("revoke", group_id, member_id)
+        name = _timer_name("revoke", group_id, member_id)
         if not member.revoking:
-            self._surroundings.cancel(name)
+            self._timer.cancel(name)
             return
 
         def is_over() -> Result:
@@ -83,7 +83,7 @@ class Sessions:
                 return NOTHING
             return self._fence(group_id, member_id, f"it failed to transition from epoch {epoch} within {timeout_ms}ms")
 
-        self._surroundings.schedule(name, timeout_ms, is_over, RETRY_AFTER_MS)
+        self._timer.schedule(name, timeout_ms, is_over, RETRY_AFTER_MS)
 
     def await_join(self, group_id: str, member: ConsumerMember) -> None:
         """Give a member of the classic protocol its rebalance timeout to join again, unless it runs already."""
@@ -117,12 +117,12 @@ class Sessions:
                 self._told_to_join.discard((group_id, member_id))
             return self._fence(group_id, member_id, reason)
 
-        self._surroundings.schedule(_timer(kind, group_id, member_id), timeout_ms, is_over, RETRY_AFTER_MS)
+        self._timer.schedule(_timer_name(kind, group_id, member_id), timeout_ms, is_over, RETRY_AFTER_MS)
 
     def _forget(self, kind: str, group_id: str, member_id: str) -> None:
         if kind == "join":
             self._told_to_join.discard((group_id, member_id))
-        self._surroundings.cancel(_timer(kind, group_id, member_id))
+        self._timer.cancel(_timer_name(kind, group_id, member_id))
 
     # Leaving
 
@@ -142,7 +142,7 @@ class Sessions:
         left = {member_id: member for member_id, member in group.members.items() if member not in members}
         if may_downgrade(group, left, self._settings(group_id)):
             reason = f"Downgrade group {group_id} from consumer to classic for member leaving."
-            downgrade = Downgrade(group, left, self._topics, self._surroundings.now)
+            downgrade = Downgrade(group, left, self._topics, self._timer.now)
             return downgrade.result(response, self._groups, self._classic, rebalance_because=reason)
         records: list[CoordinatorRecord] = []
         for member in members:
@@ -163,6 +163,6 @@ class Sessions:
         return CoordinatorResult(records, response, written)
 
 
-def _timer(kind: str, group_id: str, member_id: str) -> str:
+def _timer_name(kind: str, group_id: str, member_id: str) -> str:
     # Both ids may have any characters in them.
     return f"consumer {kind} {group_id!r} {member_id!r}"

@@ -31,7 +31,7 @@ from refbroker.coordinators.groups.consumer.records import (
 from refbroker.coordinators.groups.consumer.sessions import Sessions
 from refbroker.coordinators.groups.consumer.settings import ConsumerSettings
 from refbroker.coordinators.groups.consumer.topics import GroupTopics
-from refbroker.coordinators.groups.surroundings import Surroundings
+from refbroker.coordinators.groups.coordinator_timer import CoordinatorTimer
 from refbroker.coordinators.records import CoordinatorRecord
 from refbroker.metrics.counters import GroupStats
 
@@ -50,7 +50,7 @@ class Environment(NamedTuple):
     """
 
     groups: dict[str, ConsumerGroup]
-    surroundings: Surroundings
+    timer: CoordinatorTimer
     topics: GroupTopics
     settings: Callable[[str], ConsumerSettings]
     sessions: Sessions
@@ -123,7 +123,7 @@ class MemberUpdate:
     def assign(self) -> tuple[int, Assignment]:
         """Step 3: the epoch of the target assignment, and what the member is to have."""
         group, environment = self._group, self._environment
-        settings, now = environment.settings(group.group_id), environment.surroundings.now()
+        settings, now = environment.settings(group.group_id), environment.timer.now()
         too_early = (
             group.assignment_timestamp_ms
             and settings.assignment_interval_ms

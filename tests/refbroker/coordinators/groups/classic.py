@@ -15,7 +15,7 @@ from refbroker.coordinators.groups.classic.group import ClassicGroup
 from refbroker.coordinators.groups.classic.machine import ClassicGroups
 from refbroker.coordinators.groups.classic.rebalancing import GroupSettings
 from refbroker.coordinators.groups.classic.requests import Caller
-from refbroker.coordinators.groups.surroundings import Result
+from refbroker.coordinators.groups.coordinator_timer import Result
 from refbroker.coordinators.records import CoordinatorRecord
 from refbroker.metrics.counters import GroupStats
 
@@ -51,7 +51,7 @@ class Groups:
     def group(self) -> ClassicGroup:
         return self.groups[GROUP]
 
-    # Surroundings
+    # CoordinatorTimer
 
     def now(self) -> int:
         return self.now_ms

@@ -99,7 +99,7 @@ class Consumers:
     def group(self) -> ConsumerGroup:
         return self.groups[GROUP]
 
-    # Surroundings
+    # CoordinatorTimer
 
     def now(self) -> int:
         return self.now_ms

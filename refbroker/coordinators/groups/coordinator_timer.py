@@ -1,4 +1,4 @@
-"""What groups of both protocols ask of their surroundings: time and timers, of a partition's runtime or of a test."""
+"""The clock and the timers that groups of both protocols use, those of a partition's runtime or of a test."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ RETRY_AFTER_MS = 500
 """When what a timer was to write is tried again."""
 
 
-class Surroundings(Protocol):
-    """Time and timers."""
+class CoordinatorTimer(Protocol):
+    """The clock of a coordinator's partition, and operations at later times (Kafka's `CoordinatorTimer`)."""
 
     def now(self) -> int:
         """The time, milliseconds since the epoch."""

@@ -39,6 +39,7 @@ from refbroker.metadata.partitions import Partitions
 from refbroker.metadata.producer_ids import ProducerIds
 from refbroker.metadata.publisher import Publisher
 from refbroker.metadata.registration import registration_records
+from refbroker.metadata.topic_creation import AutoTopicCreation
 from refbroker.metrics.counters import BrokerMetrics
 from refbroker.runtime.clock import Clock
 
@@ -121,11 +122,12 @@ def _assemble(config: BrokerConfig, clock: Clock, files: Files, rng: random.Rand
     metrics = BrokerMetrics()
     cleaner = LogCleaner(logs, CleanerConfig(config.text), clock, files)
     metadata = MetadataLog(logs, files, config, clock)
-    controller = Controller(metadata, config, files, rng)
-    partitions = Partitions(metadata.image, logs, config)
+    image = metadata.image
+    controller = Controller(image, config, files, rng)
+    partitions = Partitions(image, logs, config)
     producer_ids = ProducerIds(metadata, config.node_id)
     delayed_fetches = DelayedFetches(loop)
-    directory_events = DirectoryEvents(logs, controller, delayed_fetches.wake, fail)
+    directory_events = DirectoryEvents(logs, metadata, config.node_id, delayed_fetches.wake, fail)
     moves = ReplicaMoves(
         logs,
         cleaner,
@@ -135,9 +137,10 @@ def _assemble(config: BrokerConfig, clock: Clock, files: Files, rng: random.Rand
         directory_events.assign,
         delayed_fetches.wake,
     )
-    groups = GroupCoordinator(controller, partitions, clock, metrics.groups)
-    markers = MarkerWriter(partitions, clock, groups.runtime.end_transaction)
-    transactions = TransactionCoordinator(controller, partitions, producer_ids, markers, clock)
+    topic_creation = AutoTopicCreation(controller, metadata)
+    groups = GroupCoordinator(config, image, topic_creation, partitions, clock, rng, metrics.groups)
+    markers = MarkerWriter(image, partitions, clock, groups.runtime.end_transaction)
+    transactions = TransactionCoordinator(config, image, topic_creation, partitions, producer_ids, markers, clock)
     return BrokerParts(
         node_id=config.node_id,
         config=config,

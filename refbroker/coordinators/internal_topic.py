@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from typing import Protocol
 from uuid import UUID
 
 from kclient.errors import KafkaError
 from refbroker.coordinators.records import partition_for
-from refbroker.metadata.controller import Controller
-from refbroker.metadata.topics import NewTopic, plan_topic
+from refbroker.metadata.image import ClusterImage
+from refbroker.metadata.topics import NewTopic
 
 logger = logging.getLogger(__name__)
 
@@ -22,21 +23,40 @@ OFFSETS_TOPIC = "__consumer_offsets"
 TRANSACTION_TOPIC = "__transaction_state"
 
 
+class AutoTopicCreationManager(Protocol):
+    """What creates the topic."""
+
+    def create_topic(self, topic: NewTopic) -> None:
+        """Create a topic, which exists on return.
+
+        Raises:
+            KafkaError: it could not be created.
+        """
+
+
 class InternalTopic:
     """The topic of a coordinator.
 
     Parameters:
-        controller: makes the topic.
+        image: the state of the cluster.
+        creation: creates the topic.
         name: of the topic.
         partitions, replication: what the settings ask for.
         configs: the topic's own settings.
     """
 
     def __init__(
-        self, controller: Controller, name: str, partitions: int, replication: int, configs: Mapping[str, str]
+        self,
+        image: ClusterImage,
+        creation: AutoTopicCreationManager,
+        name: str,
+        partitions: int,
+        replication: int,
+        configs: Mapping[str, str],
     ) -> None:
         self.name = name
-        self._controller = controller
+        self._image = image
+        self._creation = creation
         self._partitions = partitions
         self._replication = replication
         self._configs = configs
@@ -44,13 +64,12 @@ class InternalTopic:
 
     def ensure(self) -> bool:
         """Make the topic unless it exists, and say whether it does then."""
-        image = self._controller.image
-        if self.name in image.topics:
+        if self.name in self._image.topics:
             return True
-        replicas = min(self._replication, len(image.brokers))
+        replicas = min(self._replication, len(self._image.brokers))
         topic = NewTopic(self.name, self._partitions, replicas, configs=self._configs)
         try:
-            self._controller.metadata.append(plan_topic(self._controller, topic).records)
+            self._creation.create_topic(topic)
         except KafkaError as error:
             logger.error("could not create %s: %s", self.name, error)
             return False
@@ -58,7 +77,7 @@ class InternalTopic:
 
     def partition_for(self, key: str) -> int:
         """The partition a key is in."""
-        topic = self._controller.image.topics.get(self.name)
+        topic = self._image.topics.get(self.name)
         if topic is None:
             return partition_for(key, self._partitions)
         if self._counted is None or self._counted[0] != topic.topic_id:

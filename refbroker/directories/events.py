@@ -12,17 +12,32 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
+from typing import Protocol
 from uuid import UUID
 
 from kclient.errors import KafkaStorageError
 from kclient.protocol import Message
 from kclient.protocol.messages.records.metadata_log import ConfigRecord, PartitionChangeRecord, PartitionRecord
 from refbroker.log import LogDirectory, LogManager, PartitionLog
-from refbroker.metadata.controller import Controller
 from refbroker.metadata.directories import UNASSIGNED, directories_change, directory_on, partition_changes
-from refbroker.metadata.image import BROKER_RESOURCE
+from refbroker.metadata.image import BROKER_RESOURCE, ClusterImage
 
 logger = logging.getLogger(__name__)
+
+
+class ClusterMetadata(Protocol):
+    """Where the cluster learns about data directories."""
+
+    @property
+    def image(self) -> ClusterImage:
+        """The state of the cluster."""
+
+    def append(self, records: Sequence[Message]) -> None:
+        """Change the state of the cluster, all or nothing.
+
+        Raises:
+            KafkaStorageError: the records could not be stored.
+        """
 
 
 class DirectoryEvents:
@@ -30,7 +45,8 @@ class DirectoryEvents:
 
     Parameters:
         logs: the broker's logs.
-        controller: of the node, to tell it where partitions are.
+        metadata: of the cluster.
+        node_id: the broker's id.
         on_lost: called with each log of a directory that has failed.
         on_fatal: called when the broker cannot go on.
     """
@@ -38,12 +54,14 @@ class DirectoryEvents:
     def __init__(
         self,
         logs: LogManager,
-        controller: Controller,
+        metadata: ClusterMetadata,
+        node_id: int,
         on_lost: Callable[[PartitionLog], None],
         on_fatal: Callable[[KafkaStorageError], None],
     ) -> None:
         self._logs = logs
-        self._controller = controller
+        self._metadata = metadata
+        self._node_id = node_id
         self._on_lost = on_lost
         self._on_fatal = on_fatal
         self._loop = asyncio.get_running_loop()
@@ -84,7 +102,7 @@ class DirectoryEvents:
             KafkaStorageError: the metadata log could not be written.
         """
         self._planned = False
-        logs, image, node = self._logs, self._controller.image, self._controller.node_id
+        logs, image, node = self._logs, self._metadata.image, self._node_id
         online = [directory.directory_id for directory in logs.online]
         cordoned = [directory.directory_id for directory in logs.cordoned if directory.directory_id.int]
         # The partitions first, as Kafka's controller does it: none has a leader in a directory that is offline.
@@ -93,7 +111,7 @@ class DirectoryEvents:
             *directories_change(image, node, online, cordoned),
         ]
         if changes:
-            self._controller.metadata.append(changes)
+            self._metadata.append(changes)
 
     def _inform(self) -> None:
         if not self._logs.metadata_directory.is_online:
@@ -110,13 +128,12 @@ class DirectoryEvents:
         Raises:
             KafkaStorageError: the metadata log could not be written.
         """
-        node_id = self._controller.node_id
-        state = self._controller.image.topics_by_id[log.topic_id].partitions[log.partition]
+        state = self._metadata.image.topics_by_id[log.topic_id].partitions[log.partition]
         directories = [
-            directory.directory_id if node == node_id else directory_on(state, node) for node in state.replicas
+            directory.directory_id if node == self._node_id else directory_on(state, node) for node in state.replicas
         ]
         change = PartitionChangeRecord(partition_id=log.partition, topic_id=log.topic_id, directories=directories)
-        self._controller.metadata.append([change])
+        self._metadata.append([change])
 
 
 def _concerns_directories(record: Message) -> bool:

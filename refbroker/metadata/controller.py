@@ -15,7 +15,6 @@ from refbroker.config import BrokerConfig
 from refbroker.log import Files
 from refbroker.log.checkpoints import random_uuid
 from refbroker.metadata.image import ClusterImage
-from refbroker.metadata.log import MetadataLog
 from refbroker.runtime.file_limit import file_limit, file_reserve, open_files
 
 
@@ -24,21 +23,16 @@ class Controller:
     """The controller of a node.
 
     Attributes:
-        metadata: the log of the cluster's state.
+        image: the state of the cluster.
         config: the node's settings.
         files: the node's disk, whose open files leave room for more partitions or do not.
         rng: for ids.
     """
 
-    metadata: MetadataLog
+    image: ClusterImage
     config: BrokerConfig
     files: Files
     rng: random.Random
-
-    @property
-    def image(self) -> ClusterImage:
-        """The state of the cluster."""
-        return self.metadata.image
 
     @property
     def node_id(self) -> int:

@@ -137,6 +137,15 @@ class ClusterImage:
         """The level of `metadata.version`; the latest until the log says which."""
         return self.features.get(METADATA_VERSION, LATEST)
 
+    def partition(self, topic: str | UUID, partition: int) -> PartitionState | None:
+        """Return the state of a partition, None when there is no such partition.
+
+        Parameters:
+            topic: by name or by id.
+        """
+        found = self.topics.get(topic) if isinstance(topic, str) else self.topics_by_id.get(topic)
+        return None if found is None else found.partitions.get(partition)
+
     def config(self, resource_type: int, name: str) -> dict[str, str]:
         """What was set on a topic, broker, group or client metrics subscription; "" names all brokers."""
         return self.configs.get((resource_type, name), {})

@@ -331,13 +331,14 @@ class RefBroker:
         Raises:
             TopicExistsError, InvalidTopicError, InvalidConfigurationError: it cannot be.
         """
-        from refbroker.metadata.topics import NewTopic, plan_topic
+        from refbroker.metadata.topic_creation import AutoTopicCreation
+        from refbroker.metadata.topics import NewTopic
 
         settings: dict[str, str | None] = {key.replace("_", "."): _text(value) for key, value in configs.items()}
 
         def create(broker: Broker) -> None:
-            plan = plan_topic(broker.parts.controller, NewTopic(name, partitions, 1, configs=settings))
-            broker.parts.metadata.append(plan.records)
+            creation = AutoTopicCreation(broker.parts.controller, broker.parts.metadata)
+            creation.create_topic(NewTopic(name, partitions, 1, configs=settings))
 
         self.call(create)
 

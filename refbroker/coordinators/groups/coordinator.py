@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import random
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
@@ -11,13 +12,14 @@ from kclient.protocol import Message
 from kclient.protocol.messages.records.metadata_log import RemoveTopicRecord
 from kclient.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
 from kclient.records.codecs import NAMES
+from refbroker.config import BrokerConfig
 from refbroker.coordinators.groups.consumer.topics import GroupTopics
 from refbroker.coordinators.groups.shard import GroupShard
-from refbroker.coordinators.internal_topic import OFFSETS_TOPIC, InternalTopic
+from refbroker.coordinators.internal_topic import OFFSETS_TOPIC, AutoTopicCreationManager, InternalTopic
 from refbroker.coordinators.runtime import CoordinatorResult, CoordinatorRuntime, coordinator_error
 from refbroker.coordinators.transactions.verification import ClientSupport, PartitionVerifier
 from refbroker.log.producer_state import NO_SEQUENCE
-from refbroker.metadata.controller import Controller
+from refbroker.metadata.image import ClusterImage
 from refbroker.metadata.partitions import Partitions
 from refbroker.metrics.counters import GroupStats
 from refbroker.runtime.clock import Clock
@@ -31,9 +33,12 @@ class GroupCoordinator:
     """The groups that a broker coordinates.
 
     Parameters:
-        controller: of the node.
-        partitions: the broker's.
+        config: the broker's settings.
+        image: the state of the cluster.
+        topic_creation: creates `__consumer_offsets`.
+        partitions: those that the broker leads.
         clock: the broker's.
+        rng: for the ids of members.
         stats: what is counted.
 
     Attributes:
@@ -41,11 +46,20 @@ class GroupCoordinator:
         runtime: keeps the state of each partition.
     """
 
-    def __init__(self, controller: Controller, partitions: Partitions, clock: Clock, stats: GroupStats) -> None:
-        self._topics = GroupTopics(lambda: controller.image)
-        config = controller.config
+    def __init__(
+        self,
+        config: BrokerConfig,
+        image: ClusterImage,
+        topic_creation: AutoTopicCreationManager,
+        partitions: Partitions,
+        clock: Clock,
+        rng: random.Random,
+        stats: GroupStats,
+    ) -> None:
+        self._topics = GroupTopics(lambda: image)
         self.topic = InternalTopic(
-            controller,
+            image,
+            topic_creation,
             OFFSETS_TOPIC,
             config.integer("offsets.topic.num.partitions"),
             config.integer("offsets.topic.replication.factor"),
@@ -59,7 +73,7 @@ class GroupCoordinator:
             partitions,
             clock,
             OFFSETS_TOPIC,
-            lambda context: GroupShard(context, controller, self._topics, stats),
+            lambda context: GroupShard(context, config, image, self._topics, rng, stats),
             load_buffer_bytes=config.integer("offsets.load.buffer.size"),
             compression_type=dict(enumerate(NAMES)).get(config.integer("offsets.topic.compression.codec"), "none"),
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import uuid
 
 from kclient.protocol import Message
@@ -16,6 +17,7 @@ from kclient.protocol.messages.records.consumer_offsets import (
     OffsetCommitValue,
 )
 from kclient.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
+from refbroker.config import BrokerConfig
 from refbroker.coordinators.groups.administration import delete_group
 from refbroker.coordinators.groups.classic.group import ClassicGroup
 from refbroker.coordinators.groups.classic.machine import ClassicGroups
@@ -32,8 +34,8 @@ from refbroker.coordinators.groups.offset_requests import OffsetRequests
 from refbroker.coordinators.groups.offsets import CommittedOffsets
 from refbroker.coordinators.groups.protocols import Protocols
 from refbroker.coordinators.runtime import CoordinatorResult, ShardContext
-from refbroker.log.checkpoints import encode_uuid
-from refbroker.metadata.controller import Controller
+from refbroker.log.checkpoints import encode_uuid, random_uuid
+from refbroker.metadata.image import ClusterImage
 from refbroker.metrics.counters import GroupStats
 
 MS_PER_MINUTE = 60_000
@@ -44,8 +46,10 @@ class GroupShard:
 
     Parameters:
         context: time and timers.
-        controller: of the node: settings, the cluster's state, new ids.
+        config: the broker's settings.
+        image: the state of the cluster.
         topics: of the cluster, as groups see them.
+        rng: for the ids of members.
         stats: what is counted.
 
     Attributes:
@@ -57,15 +61,20 @@ class GroupShard:
     """
 
     def __init__(
-        self, context: ShardContext[GroupShard], controller: Controller, topics: GroupTopics, stats: GroupStats
+        self,
+        context: ShardContext[GroupShard],
+        config: BrokerConfig,
+        image: ClusterImage,
+        topics: GroupTopics,
+        rng: random.Random,
+        stats: GroupStats,
     ) -> None:
         self.partition = context.partition
         self.groups: dict[str, ClassicGroup] = {}
         self.consumers: dict[str, ConsumerGroup] = {}
         self.offsets = CommittedOffsets()
         self._context = context
-        self._config, self._image, self._stats = controller.config, controller.image, stats
-        config, rng = controller.config, controller.rng
+        self._config, self._image, self._stats = config, image, stats
 
         def new_uuid() -> str:
             return str(uuid.UUID(int=rng.getrandbits(128), version=4))
@@ -82,7 +91,7 @@ class GroupShard:
         )
 
         def settings(group_id: str) -> ConsumerSettings:
-            return settings_of(config, controller.image, group_id)
+            return settings_of(config, image, group_id)
 
         self._sessions = Sessions(self.consumers, self._classic, context, topics, settings)
         patterns = Patterns(self.consumers.get, context, topics, stats)
@@ -96,7 +105,7 @@ class GroupShard:
                 settings,
                 self._sessions,
                 patterns,
-                lambda: encode_uuid(controller.new_uuid()),
+                lambda: encode_uuid(random_uuid(rng)),
                 stats,
             ),
         )

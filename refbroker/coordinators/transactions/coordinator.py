@@ -18,14 +18,15 @@ from kclient.errors import (
     ProducerFencedError,
     UnknownTopicOrPartitionError,
 )
-from refbroker.coordinators.internal_topic import TRANSACTION_TOPIC, InternalTopic
+from refbroker.config import BrokerConfig
+from refbroker.coordinators.internal_topic import TRANSACTION_TOPIC, AutoTopicCreationManager, InternalTopic
 from refbroker.coordinators.runtime import CoordinatorRuntime
 from refbroker.coordinators.transactions.markers import MarkerWriter
 from refbroker.coordinators.transactions.metadata import FIRST_WITH_EPOCH_BUMP
 from refbroker.coordinators.transactions.shard import Identity, TransactionShard
 from refbroker.log.checkpoints import TopicPartitionKey
 from refbroker.log.producer_state import NO_SEQUENCE
-from refbroker.metadata.controller import Controller
+from refbroker.metadata.image import ClusterImage
 from refbroker.metadata.partitions import Partitions
 from refbroker.metadata.producer_ids import ProducerIds
 from refbroker.runtime.clock import Clock
@@ -39,8 +40,10 @@ class TransactionCoordinator:
     """The transactional ids that a broker coordinates.
 
     Parameters:
-        controller: of the node.
-        partitions: the broker's.
+        config: the broker's settings.
+        image: the state of the cluster.
+        topic_creation: creates `__transaction_state`.
+        partitions: those that the broker leads.
         producer_ids: gives new ones.
         markers: ends transactions in partitions.
         clock: the broker's.
@@ -52,17 +55,19 @@ class TransactionCoordinator:
 
     def __init__(
         self,
-        controller: Controller,
+        config: BrokerConfig,
+        image: ClusterImage,
+        topic_creation: AutoTopicCreationManager,
         partitions: Partitions,
         producer_ids: ProducerIds,
         markers: MarkerWriter,
         clock: Clock,
     ) -> None:
-        self._image = controller.image
-        self._partitions = partitions
-        config = self._config = controller.config
+        self._config = config
+        self._image = image
         self.topic = InternalTopic(
-            controller,
+            image,
+            topic_creation,
             TRANSACTION_TOPIC,
             config.integer("transaction.state.log.num.partitions"),
             config.integer("transaction.state.log.replication.factor"),
@@ -78,7 +83,7 @@ class TransactionCoordinator:
             partitions,
             clock,
             TRANSACTION_TOPIC,
-            lambda context: TransactionShard(context, controller.image, producer_ids, markers),
+            lambda context: TransactionShard(context, image, producer_ids, markers),
             load_buffer_bytes=config.integer("transaction.state.log.load.buffer.size"),
             base_sequence=NO_SEQUENCE,
         )
@@ -189,7 +194,7 @@ class TransactionCoordinator:
             not exist, the others are OPERATION_NOT_ATTEMPTED.
         """
         wanted = list(partitions)
-        unknown = {partition for partition in wanted if self._partitions.state(*partition) is None}
+        unknown = {partition for partition in wanted if self._image.partition(*partition) is None}
         if unknown:
             return {
                 partition: UnknownTopicOrPartitionError() if partition in unknown else OperationNotAttemptedError()

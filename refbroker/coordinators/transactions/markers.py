@@ -28,6 +28,7 @@ from kclient.errors import (
 from refbroker.coordinators.internal_topic import OFFSETS_TOPIC
 from refbroker.log import TransactionMarker
 from refbroker.log.checkpoints import TopicPartitionKey
+from refbroker.metadata.image import ClusterImage
 from refbroker.metadata.partitions import LocalPartition, Partitions
 
 
@@ -35,24 +36,27 @@ class MarkerWriter:
     """Ends transactions in the partitions of a broker.
 
     Parameters:
-        partitions: the broker's.
+        image: the state of the cluster.
+        partitions: those that the broker leads.
         now: the time, milliseconds since the epoch.
         end_in_group_offsets: writes a marker into a partition of `__consumer_offsets`.
     """
 
     def __init__(
         self,
+        image: ClusterImage,
         partitions: Partitions,
         now: Callable[[], int],
         end_in_group_offsets: Callable[[int, TransactionMarker], None],
     ) -> None:
+        self._image = image
         self._partitions = partitions
         self._now = now
         self._end_in_group_offsets = end_in_group_offsets
 
     def exists(self, partition: TopicPartitionKey) -> bool:
         """Return whether the cluster has a partition; one that is gone needs no marker."""
-        return self._partitions.state(*partition) is not None
+        return self._image.partition(*partition) is not None
 
     def write(
         self, marker: TransactionMarker, partitions: Iterable[TopicPartitionKey]

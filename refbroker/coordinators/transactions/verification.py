@@ -11,7 +11,8 @@ Elsewhere: what a log remembers of a check (`refbroker.log.verification`).
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from typing import Protocol
 
 from kclient.errors import (
     InvalidTxnStateError,
@@ -19,7 +20,6 @@ from kclient.errors import (
     TransactionAbortableError,
 )
 from refbroker.config import BrokerConfig
-from refbroker.coordinators.transactions.coordinator import TransactionCoordinator
 from refbroker.log.checkpoints import TopicPartitionKey
 from refbroker.metadata.partitions import Partitions
 
@@ -32,16 +32,38 @@ class ClientSupport(enum.Enum):
     TRANSACTIONS_V2 = "transactions of version 2"
 
 
+class AddPartitionsToTxnManager(Protocol):
+    """What asks the transaction coordinator."""
+
+    def verify(
+        self,
+        transactional_id: str,
+        producer_id: int,
+        producer_epoch: int,
+        partitions: Iterable[TopicPartitionKey],
+        *,
+        add: bool,
+    ) -> Mapping[TopicPartitionKey, KafkaError | None]:
+        """See that partitions are part of a transaction.
+
+        Parameters:
+            add: whether to add the partitions that are not.
+
+        Returns:
+            What is wrong with each partition, None for those that are in the transaction.
+        """
+
+
 class PartitionVerifier:
     """Asks for the partitions of a broker.
 
     Parameters:
         config: the broker's settings.
-        partitions: the broker's.
-        transactions: the coordinator, which is the broker itself.
+        partitions: those that the broker leads.
+        transactions: asks the coordinator, which is the broker itself.
     """
 
-    def __init__(self, config: BrokerConfig, partitions: Partitions, transactions: TransactionCoordinator) -> None:
+    def __init__(self, config: BrokerConfig, partitions: Partitions, transactions: AddPartitionsToTxnManager) -> None:
         self._config = config
         self._partitions = partitions
         self._transactions = transactions

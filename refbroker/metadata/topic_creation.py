@@ -1,0 +1,37 @@
+"""Topics that a broker creates by itself: the internal topics of its coordinators, and those that a test asks for.
+
+Kafka's `AutoTopicCreationManager`. Elsewhere: the plan of a topic (`refbroker.metadata.topics`), and topics that
+clients ask for, whose handlers return a plan's records.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from refbroker.metadata.controller import Controller
+from refbroker.metadata.log import MetadataLog
+from refbroker.metadata.topics import NewTopic, plan_topic
+
+
+@dataclass(frozen=True, slots=True)
+class AutoTopicCreation:
+    """Creates topics on behalf of the broker.
+
+    Attributes:
+        controller: what topics are planned with.
+        metadata: the log of the cluster's state.
+    """
+
+    controller: Controller
+    metadata: MetadataLog
+
+    def create_topic(self, topic: NewTopic) -> None:
+        """Create a topic, which exists on return.
+
+        Raises:
+            InvalidTopicError, TopicExistsError, InvalidPartitionsError, InvalidReplicationFactorError,
+            InvalidReplicaAssignmentError, InvalidRequestError, InvalidConfigurationError, PolicyViolationError: it
+                cannot be.
+            KafkaStorageError: the metadata log could not be written.
+        """
+        self.metadata.append(plan_topic(self.controller, topic).records)

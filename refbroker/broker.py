@@ -153,7 +153,7 @@ class Broker:
         await self._stop_work()
         idle = clock()
         try:
-            parts.metadata.append(departure_records(parts.metadata.image, parts.node_id))
+            parts.metadata.append(departure_records(parts.image, parts.node_id))
         finally:
             parts.logs.close(parts.broker_epoch)
         ended = clock()
@@ -200,7 +200,7 @@ class Broker:
         # Imported on first use: most brokers for tests are never asked.
         from refbroker.server.metrics.collect import collect
 
-        return await collect(self.parts, self.parts.cleaner, len(self.server.connections))
+        return await collect(self.parts, len(self.server.connections))
 
     async def __aenter__(self) -> Self:
         return self

@@ -29,11 +29,11 @@ from refbroker.directories.events import DirectoryEvents
 from refbroker.directories.moves import ReplicaMoves
 from refbroker.fetch.delayed_fetch import DelayedFetches
 from refbroker.fetch.sessions import FetchSessions
-from refbroker.handlers.services import BrokerServices
 from refbroker.log import Files, LogManager, PartitionLog
 from refbroker.log.compaction.manager import CleanerConfig, LogCleaner
 from refbroker.metadata.bootstrap import activation_records, bootstrap_records
 from refbroker.metadata.controller import Controller
+from refbroker.metadata.image import ClusterImage
 from refbroker.metadata.log import MetadataLog
 from refbroker.metadata.partitions import Partitions
 from refbroker.metadata.producer_ids import ProducerIds
@@ -45,23 +45,60 @@ from refbroker.runtime.clock import Clock
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class BrokerParts(BrokerServices):
+class BrokerParts:
     """All parts of a broker but its server.
 
     Attributes:
+        node_id: the broker's id.
+        config: its settings.
+        clock: what it goes by.
+        metrics: what is counted.
+        logs: its data directories and the logs in them.
         cleaner: compacts logs.
+        moves: brings partitions from one data directory to another.
+        metadata: the log of the cluster's state.
+        image: the state of the cluster.
+        controller: what metadata changes are planned with.
+        partitions: those that requests name.
+        producer_ids: new ones.
+        sessions, delayed_fetches: of Fetch requests, between two of them and while they wait.
         directory_events: keeps the metadata true about the data directories.
+        groups, transactions: the coordinators.
+        markers: writes the markers of transactions.
+        verifier: checks that partitions belong to a transaction.
         failed: done, with the reason, once the broker has lost a disk that it cannot go on without.
     """
 
+    node_id: int
+    config: BrokerConfig
+    clock: Clock
+    metrics: BrokerMetrics
+    logs: LogManager
     cleaner: LogCleaner
+    moves: ReplicaMoves
+    metadata: MetadataLog
+    image: ClusterImage
+    controller: Controller
+    partitions: Partitions
+    producer_ids: ProducerIds
+    sessions: FetchSessions
+    delayed_fetches: DelayedFetches
     directory_events: DirectoryEvents
+    groups: GroupCoordinator
+    transactions: TransactionCoordinator
+    markers: MarkerWriter
+    verifier: PartitionVerifier
     failed: asyncio.Future[KafkaStorageError]
+
+    @property
+    def cluster_id(self) -> str:
+        """The cluster's id."""
+        return self.logs.cluster_id
 
     @property
     def broker_epoch(self) -> int:
         """The epoch of this start of the broker."""
-        return self.metadata.image.brokers[self.node_id].broker_epoch
+        return self.image.brokers[self.node_id].broker_epoch
 
     def close_coordinators(self) -> None:
         """Let go of the coordinators' state; requests that wait for it are answered."""
@@ -150,6 +187,7 @@ def _assemble(config: BrokerConfig, clock: Clock, files: Files, rng: random.Rand
         cleaner=cleaner,
         moves=moves,
         metadata=metadata,
+        image=image,
         controller=controller,
         partitions=partitions,
         producer_ids=producer_ids,
@@ -165,7 +203,7 @@ def _assemble(config: BrokerConfig, clock: Clock, files: Files, rng: random.Rand
 
 
 def _load(parts: BrokerParts, files: Files) -> None:
-    metadata, image = parts.metadata, parts.metadata.image
+    metadata, image = parts.metadata, parts.image
 
     def log_deleted(log: PartitionLog) -> None:
         parts.moves.cancel(log.topic, log.partition)
@@ -185,7 +223,7 @@ def _load(parts: BrokerParts, files: Files) -> None:
 def _register(parts: BrokerParts, port: int) -> None:
     metadata, events = parts.metadata, parts.directory_events
     for records in registration_records(
-        metadata.image,
+        parts.image,
         parts.config,
         parts.config.advertised(port),
         metadata.end_offset,

@@ -14,11 +14,12 @@ from kclient.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest,
 from refbroker.coordinators.internal_topic import OFFSETS_TOPIC
 from refbroker.handlers.answers import transaction_code
 from refbroker.handlers.context import Context
+from refbroker.handlers.services import TransactionServices
 
 FIRST_WITH_PRODUCER_FENCED = 2
 
 
-def handle(context: Context, request: AddOffsetsToTxnRequest) -> AddOffsetsToTxnResponse:
+def handle(context: Context[TransactionServices], request: AddOffsetsToTxnRequest) -> AddOffsetsToTxnResponse:
     """Carry out an AddOffsetsToTxn request."""
     broker = context.broker
     try:

@@ -16,6 +16,7 @@ from refbroker.coordinators.transactions.coordinator import Answers
 from refbroker.coordinators.transactions.metadata import FIRST_WITH_EPOCH_BUMP
 from refbroker.handlers.answers import transaction_code
 from refbroker.handlers.context import Context
+from refbroker.handlers.services import TransactionServices
 from refbroker.log.checkpoints import TopicPartitionKey
 from refbroker.runtime.error_codes import NONE
 
@@ -26,7 +27,7 @@ TopicResult = AddPartitionsToTxnResponse.AddPartitionsToTxnTopicResult
 PartitionResult = AddPartitionsToTxnResponse.AddPartitionsToTxnPartitionResult
 
 
-def handle(context: Context, request: AddPartitionsToTxnRequest) -> AddPartitionsToTxnResponse:
+def handle(context: Context[TransactionServices], request: AddPartitionsToTxnRequest) -> AddPartitionsToTxnResponse:
     """Carry out an AddPartitionsToTxn request."""
     transactions = context.broker.transactions
     if context.version < FIRST_OF_BROKERS:
@@ -64,7 +65,7 @@ def _partitions(topics: list[AddPartitionsToTxnRequest.AddPartitionsToTxnTopic])
     return [(topic.name, number) for topic in topics for number in topic.partitions]
 
 
-def _results(context: Context, answers: Answers) -> list[TopicResult]:
+def _results(context: Context[TransactionServices], answers: Answers) -> list[TopicResult]:
     knows_fenced = context.version >= FIRST_WITH_PRODUCER_FENCED
     topics: dict[str, TopicResult] = {}
     for (topic, number), error in answers.items():

@@ -12,13 +12,14 @@ from kclient.errors import InvalidRequestError, KafkaError
 from kclient.protocol import Message
 from kclient.protocol.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
 from refbroker.handlers.context import Change, Context
+from refbroker.handlers.services import ControllerServices
 from refbroker.metadata.configs import Edit, Operation, plan_replacement
 from refbroker.runtime.error_codes import code_of
 
 Result = AlterConfigsResponse.AlterConfigsResourceResponse
 
 
-def handle(context: Context, request: AlterConfigsRequest) -> AlterConfigsResponse | Change:
+def handle(context: Context[ControllerServices], request: AlterConfigsRequest) -> AlterConfigsResponse | Change:
     """Carry out an AlterConfigs request."""
     records: list[Message] = []
     results = []

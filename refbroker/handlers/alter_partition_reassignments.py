@@ -14,6 +14,7 @@ from kclient.protocol.messages.alter_partition_reassignments import (
 )
 from kclient.protocol.messages.records.metadata_log import PartitionChangeRecord
 from refbroker.handlers.context import Change, Context
+from refbroker.handlers.services import ControllerServices
 from refbroker.metadata.image import TOPIC_RESOURCE
 from refbroker.metadata.partition_changes import plan_cancellation, plan_move
 from refbroker.runtime.error_codes import code_of
@@ -25,7 +26,7 @@ Partition = AlterPartitionReassignmentsResponse.ReassignablePartitionResponse
 
 
 def handle(
-    context: Context, request: AlterPartitionReassignmentsRequest
+    context: Context[ControllerServices], request: AlterPartitionReassignmentsRequest
 ) -> AlterPartitionReassignmentsResponse | Change:
     """Carry out an AlterPartitionReassignments request."""
     if not request.topics:
@@ -51,8 +52,10 @@ def handle(
     return Change(records, lambda: response)
 
 
-def _plan(context: Context, name: str, wanted: Wanted, *, may_change_count: bool) -> PartitionChangeRecord | None:
-    image = context.broker.metadata.image
+def _plan(
+    context: Context[ControllerServices], name: str, wanted: Wanted, *, may_change_count: bool
+) -> PartitionChangeRecord | None:
+    image = context.broker.image
     if wanted.replicas is not None:
         return plan_move(image, name, wanted.partition_index, wanted.replicas, may_change_count=may_change_count)
     values = topic_texts(image.config(TOPIC_RESOURCE, name), context.broker.config.layers)

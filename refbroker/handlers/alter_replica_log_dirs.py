@@ -20,7 +20,7 @@ from kclient.errors import (
 )
 from kclient.protocol.messages.alter_replica_log_dirs import AlterReplicaLogDirsRequest, AlterReplicaLogDirsResponse
 from refbroker.handlers.context import Context
-from refbroker.handlers.services import BrokerServices
+from refbroker.handlers.services import LogDirServices
 from refbroker.log.log_names import LONGEST_NAME, LogKind, log_name
 from refbroker.runtime.error_codes import NONE, code_of
 
@@ -28,7 +28,7 @@ Topic = AlterReplicaLogDirsResponse.AlterReplicaLogDirTopicResult
 Partition = AlterReplicaLogDirsResponse.AlterReplicaLogDirPartitionResult
 
 
-def handle(context: Context, request: AlterReplicaLogDirsRequest) -> AlterReplicaLogDirsResponse:
+def handle(context: Context[LogDirServices], request: AlterReplicaLogDirsRequest) -> AlterReplicaLogDirsResponse:
     """Carry out an AlterReplicaLogDirs request."""
     paths = {
         (topic.name, partition): each.path
@@ -48,7 +48,7 @@ def handle(context: Context, request: AlterReplicaLogDirsRequest) -> AlterReplic
     return AlterReplicaLogDirsResponse(results=list(results.values()))
 
 
-def _move(broker: BrokerServices, topic: str, partition: int, path: str) -> None:
+def _move(broker: LogDirServices, topic: str, partition: int, path: str) -> None:
     logs = broker.logs
     if len(log_name(topic, partition, LogKind.FUTURE)) > LONGEST_NAME:
         raise InvalidTopicError("The topic name is too long.", topic=topic, partition=partition)
@@ -60,7 +60,7 @@ def _move(broker: BrokerServices, topic: str, partition: int, path: str) -> None
     if directory in logs.cordoned:
         raise InvalidReplicaAssignmentError(f"Log directory {path} is cordoned")
     log = logs.get(topic, partition)
-    if broker.partitions.state(topic, partition) is None:
+    if broker.image.partition(topic, partition) is None:
         logs.prefer(topic, partition, directory)
         raise UnknownTopicOrPartitionError(topic=topic, partition=partition)
     if log is None:

@@ -17,6 +17,7 @@ from kclient.errors import InvalidRequestError, UnsupportedVersionError
 from kclient.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from refbroker.handlers.context import Context
 from refbroker.handlers.registry import APIS
+from refbroker.handlers.services import MetadataServices
 from refbroker.metadata.features import SUPPORTED_FEATURES, finalized_features
 
 API_KEY = 18
@@ -25,14 +26,14 @@ _FIRST_WITH_SOFTWARE = 3
 _FIRST_WITH_LEVEL_0 = 4
 
 
-def handle(context: Context, request: ApiVersionsRequest) -> ApiVersionsResponse:
+def handle(context: Context[MetadataServices], request: ApiVersionsRequest) -> ApiVersionsResponse:
     """Answer an ApiVersions request."""
     if context.version >= _FIRST_WITH_SOFTWARE:
         software = (request.client_software_name, request.client_software_version)
         if not all(map(_SOFTWARE.fullmatch, software)):
             return ApiVersionsResponse(error_code=InvalidRequestError.code)
         context.connection.client_software = software
-    image = context.broker.metadata.image
+    image = context.broker.image
     return ApiVersionsResponse(
         api_keys=[_range(key) for key in APIS],
         supported_features=[

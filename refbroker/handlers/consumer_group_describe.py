@@ -16,12 +16,13 @@ from refbroker.coordinators.groups.administration import DescribedConsumerGroup,
 from refbroker.coordinators.groups.consumer.settings import assignor_names, is_enabled
 from refbroker.handlers.answers import GROUP_OPERATIONS
 from refbroker.handlers.context import Context
+from refbroker.handlers.services import GroupServices
 from refbroker.runtime.error_codes import code_of
 
 
-def handle(context: Context, request: ConsumerGroupDescribeRequest) -> ConsumerGroupDescribeResponse:
+def handle(context: Context[GroupServices], request: ConsumerGroupDescribeRequest) -> ConsumerGroupDescribeResponse:
     """Answer a ConsumerGroupDescribe request."""
-    if not is_enabled(context.broker.config, context.broker.metadata.image):
+    if not is_enabled(context.broker.config, context.broker.image):
         code = UnsupportedVersionError.code
         return ConsumerGroupDescribeResponse(
             groups=[DescribedConsumerGroup(group_id=group_id, error_code=code) for group_id in request.group_ids]
@@ -34,7 +35,7 @@ def handle(context: Context, request: ConsumerGroupDescribeRequest) -> ConsumerG
     return ConsumerGroupDescribeResponse(groups=groups)
 
 
-def _describe(context: Context, group_id: str) -> DescribedConsumerGroup:
+def _describe(context: Context[GroupServices], group_id: str) -> DescribedConsumerGroup:
     broker = context.broker
     if not group_id:
         return DescribedConsumerGroup(group_id=group_id, error_code=InvalidGroupIdError.code)
@@ -43,7 +44,7 @@ def _describe(context: Context, group_id: str) -> DescribedConsumerGroup:
     except KafkaError as error:
         return DescribedConsumerGroup(group_id=group_id, error_code=code_of(error))
 
-    topics = broker.metadata.image.topics_by_id
+    topics = broker.image.topics_by_id
     return describe_consumer_group(
         shard.groups,
         shard.consumers,

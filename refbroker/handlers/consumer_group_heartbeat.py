@@ -17,13 +17,14 @@ from refbroker.coordinators.groups.consumer.heartbeats import check_request
 from refbroker.coordinators.groups.consumer.settings import assignor_names, is_enabled
 from refbroker.handlers.answers import host_of
 from refbroker.handlers.context import Context
+from refbroker.handlers.services import GroupServices
 from refbroker.runtime.error_codes import code_of
 
 
-def handle(context: Context, request: ConsumerGroupHeartbeatRequest) -> ConsumerGroupHeartbeatResponse:
+def handle(context: Context[GroupServices], request: ConsumerGroupHeartbeatRequest) -> ConsumerGroupHeartbeatResponse:
     """Carry out a ConsumerGroupHeartbeat request."""
     broker = context.broker
-    if not is_enabled(broker.config, broker.metadata.image):
+    if not is_enabled(broker.config, broker.image):
         return ConsumerGroupHeartbeatResponse(error_code=UnsupportedVersionError.code)
     caller = Caller(context.version, context.client_id or "", host_of(context.connection.peer))
     try:

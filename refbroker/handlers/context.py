@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Generic, Protocol, TypeVar
 
 from kclient.errors import ProtocolError
 from kclient.protocol import Message
-from refbroker.handlers.services import BrokerServices
+
+S = TypeVar("S")
 
 
 class ClientConnection(Protocol):
@@ -33,17 +34,18 @@ class ClientConnection(Protocol):
 
 
 @dataclass(slots=True)
-class Context:
+class Context(Generic[S]):
     """What a handler knows of its request beside the body.
 
     Attributes:
-        broker: the parts of the broker that handlers use.
+        broker: the parts of the broker that the handler uses: a Protocol of `refbroker.handlers.services`, or `object`
+            when it uses none.
         connection: where the request came from.
         version: of the API.
         client_id: as the client calls itself.
     """
 
-    broker: BrokerServices
+    broker: S
     connection: ClientConnection
     version: int
     client_id: str | None
@@ -74,7 +76,7 @@ class ErrorFree:
 
 Reply = Message | ErrorFree | None
 """None is for requests that get no answer."""
-Handler = Callable[[Context, Any], Reply | Change | asyncio.Future[Any]]
+Handler = Callable[[Context[Any], Any], Reply | Change | asyncio.Future[Any]]
 """A future is of a Reply; the connection waits for it."""
 
 

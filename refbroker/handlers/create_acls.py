@@ -7,7 +7,7 @@ from kclient.protocol.messages.create_acls import CreateAclsRequest, CreateAclsR
 from refbroker.handlers.context import Context
 
 
-def handle(context: Context, request: CreateAclsRequest) -> CreateAclsResponse:
+def handle(context: Context[object], request: CreateAclsRequest) -> CreateAclsResponse:
     """Answer a CreateAcls request."""
     refused = CreateAclsResponse.AclCreationResult(
         error_code=SecurityDisabledError.code, error_message="No Authorizer is configured."

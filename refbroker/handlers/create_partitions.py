@@ -12,13 +12,14 @@ from kclient.errors import InvalidRequestError, KafkaError, UnknownTopicOrPartit
 from kclient.protocol import Message
 from kclient.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
 from refbroker.handlers.context import Change, Context
+from refbroker.handlers.services import ControllerServices
 from refbroker.metadata.topics import plan_partitions
 from refbroker.runtime.error_codes import code_of
 
 Result = CreatePartitionsResponse.CreatePartitionsTopicResult
 
 
-def handle(context: Context, request: CreatePartitionsRequest) -> CreatePartitionsResponse | Change:
+def handle(context: Context[ControllerServices], request: CreatePartitionsRequest) -> CreatePartitionsResponse | Change:
     """Carry out a CreatePartitions request."""
     counts = Counter(topic.name for topic in request.topics)
     records: list[Message] = []

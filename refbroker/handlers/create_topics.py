@@ -18,6 +18,7 @@ from kclient.errors import InvalidRequestError, KafkaError, PolicyViolationError
 from kclient.protocol import Message
 from kclient.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from refbroker.handlers.context import Change, Context
+from refbroker.handlers.services import ControllerServices
 from refbroker.log.log_dir import METADATA_TOPIC
 from refbroker.metadata.topics import BROKERS_CHOICE, MOST_PARTITIONS, NewTopic, TopicPlan, plan_topic
 from refbroker.runtime.error_codes import code_of
@@ -26,7 +27,7 @@ from refbroker.settings.effective import topic_values
 Result = CreateTopicsResponse.CreatableTopicResult
 
 
-def handle(context: Context, request: CreateTopicsRequest) -> CreateTopicsResponse | Change:
+def handle(context: Context[ControllerServices], request: CreateTopicsRequest) -> CreateTopicsResponse | Change:
     """Carry out a CreateTopics request."""
     counts = Counter(topic.name for topic in request.topics)
     wanted = [topic for topic in request.topics if counts[topic.name] == 1]
@@ -54,7 +55,7 @@ def handle(context: Context, request: CreateTopicsRequest) -> CreateTopicsRespon
     return response if request.validate_only else Change(records, lambda: response)
 
 
-def _partitions(context: Context, topic: CreateTopicsRequest.CreatableTopic) -> int:
+def _partitions(context: Context[ControllerServices], topic: CreateTopicsRequest.CreatableTopic) -> int:
     """How many partitions a topic would have."""
     if topic.assignments:
         return len(topic.assignments)
@@ -77,7 +78,7 @@ def _refusal(name: str, error: KafkaError) -> Result:
     return Result(name=name, error_code=code_of(error), error_message=error.message)
 
 
-def _result(context: Context, name: str, plan: TopicPlan) -> Result:
+def _result(context: Context[ControllerServices], name: str, plan: TopicPlan) -> Result:
     values = topic_values(plan.configs, context.broker.config.layers)
     return Result(
         name=name,

@@ -7,7 +7,7 @@ from kclient.protocol.messages.delete_acls import DeleteAclsRequest, DeleteAclsR
 from refbroker.handlers.context import Context
 
 
-def handle(context: Context, request: DeleteAclsRequest) -> DeleteAclsResponse:
+def handle(context: Context[object], request: DeleteAclsRequest) -> DeleteAclsResponse:
     """Answer a DeleteAcls request."""
     refused = DeleteAclsResponse.DeleteAclsFilterResult(
         error_code=SecurityDisabledError.code, error_message="No Authorizer is configured."

@@ -8,10 +8,11 @@ from __future__ import annotations
 from kclient.errors import KafkaError
 from kclient.protocol.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
 from refbroker.handlers.context import Context
+from refbroker.handlers.services import GroupServices
 from refbroker.runtime.error_codes import NONE, code_of
 
 
-def handle(context: Context, request: DeleteGroupsRequest) -> DeleteGroupsResponse:
+def handle(context: Context[GroupServices], request: DeleteGroupsRequest) -> DeleteGroupsResponse:
     """Carry out a DeleteGroups request."""
     return DeleteGroupsResponse(
         results=[
@@ -21,7 +22,7 @@ def handle(context: Context, request: DeleteGroupsRequest) -> DeleteGroupsRespon
     )
 
 
-def _delete(context: Context, group_id: str) -> int:
+def _delete(context: Context[GroupServices], group_id: str) -> int:
     try:
         context.broker.groups.write(group_id, lambda shard: shard.delete_group(group_id))
     except KafkaError as error:

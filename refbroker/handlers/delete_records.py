@@ -11,12 +11,13 @@ from kclient.errors import InvalidTopicError, KafkaError, PolicyViolationError
 from kclient.protocol.messages.delete_records import DeleteRecordsRequest, DeleteRecordsResponse
 from refbroker.handlers.answers import INTERNAL_TOPICS
 from refbroker.handlers.context import Context
+from refbroker.handlers.services import PartitionServices
 from refbroker.runtime.error_codes import code_of
 
 Result = DeleteRecordsResponse.DeleteRecordsPartitionResult
 
 
-def handle(context: Context, request: DeleteRecordsRequest) -> DeleteRecordsResponse:
+def handle(context: Context[PartitionServices], request: DeleteRecordsRequest) -> DeleteRecordsResponse:
     """Carry out a DeleteRecords request."""
     # Of a partition that is named twice, in one entry of its topic or in two, the last counts, as in Kafka.
     wanted: dict[str, dict[int, DeleteRecordsRequest.DeleteRecordsPartition]] = {}
@@ -29,7 +30,9 @@ def handle(context: Context, request: DeleteRecordsRequest) -> DeleteRecordsResp
     return DeleteRecordsResponse(topics=topics)
 
 
-def _delete(context: Context, topic: str, wanted: DeleteRecordsRequest.DeleteRecordsPartition) -> Result:
+def _delete(
+    context: Context[PartitionServices], topic: str, wanted: DeleteRecordsRequest.DeleteRecordsPartition
+) -> Result:
     index = wanted.partition_index
     try:
         log = context.broker.partitions.find(topic, index).log

@@ -21,6 +21,7 @@ from kclient.protocol import Message
 from kclient.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
 from kclient.protocol.messages.records.metadata_log import RemoveTopicRecord
 from refbroker.handlers.context import Change, Context
+from refbroker.handlers.services import ControllerServices
 from refbroker.metadata.image import ClusterImage, TopicState
 from refbroker.runtime.error_codes import code_of
 
@@ -29,14 +30,14 @@ NO_ID = UUID(int=0)
 FIRST_WITH_DISABLED_ERROR = 3
 
 
-def handle(context: Context, request: DeleteTopicsRequest) -> DeleteTopicsResponse | Change:
+def handle(context: Context[ControllerServices], request: DeleteTopicsRequest) -> DeleteTopicsResponse | Change:
     """Carry out a DeleteTopics request."""
     wanted: list[tuple[str | None, UUID]] = [(name, NO_ID) for name in request.topic_names]
     wanted += [(topic.name, topic.topic_id) for topic in request.topics]
     if not context.broker.config.boolean("delete.topic.enable"):
         return _refuse(context, wanted)
     counts = Counter(wanted)
-    image = context.broker.metadata.image
+    image = context.broker.image
     # Names that are refused themselves, twice or with an id, do not stand in the way of the id alone.
     by_name = {
         image.topics[name].topic_id
@@ -62,7 +63,7 @@ def handle(context: Context, request: DeleteTopicsRequest) -> DeleteTopicsRespon
     return Change(records, lambda: response)
 
 
-def _refuse(context: Context, wanted: list[tuple[str | None, UUID]]) -> DeleteTopicsResponse:
+def _refuse(context: Context[ControllerServices], wanted: list[tuple[str | None, UUID]]) -> DeleteTopicsResponse:
     error = TopicDeletionDisabledError if context.version >= FIRST_WITH_DISABLED_ERROR else InvalidRequestError
     return DeleteTopicsResponse(
         responses=[Result(name=name, topic_id=topic_id, error_code=error.code) for name, topic_id in wanted]

@@ -7,7 +7,7 @@ from kclient.protocol.messages.describe_acls import DescribeAclsRequest, Describ
 from refbroker.handlers.context import Context
 
 
-def handle(context: Context, request: DescribeAclsRequest) -> DescribeAclsResponse:
+def handle(context: Context[object], request: DescribeAclsRequest) -> DescribeAclsResponse:
     """Answer a DescribeAcls request."""
     return DescribeAclsResponse(
         error_code=SecurityDisabledError.code, error_message="No Authorizer is configured on the broker"

@@ -10,17 +10,18 @@ from kclient.errors import KafkaError, MismatchedEndpointTypeError, UnsupportedE
 from kclient.protocol.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 from refbroker.handlers.answers import CLUSTER_OPERATIONS, NOT_ASKED, endpoint_of
 from refbroker.handlers.context import Context
+from refbroker.handlers.services import MetadataServices
 from refbroker.runtime.error_codes import code_of
 
 BROKERS, CONTROLLERS = 1, 2
 
 
-def handle(context: Context, request: DescribeClusterRequest) -> DescribeClusterResponse:
+def handle(context: Context[MetadataServices], request: DescribeClusterRequest) -> DescribeClusterResponse:
     """Answer a DescribeCluster request."""
     if request.endpoint_type != BROKERS:
         error = _refusal(request.endpoint_type)
         return DescribeClusterResponse(error_code=code_of(error), error_message=error.message, endpoint_type=BROKERS)
-    image = context.broker.metadata.image
+    image = context.broker.image
     brokers = []
     for node, registration in image.brokers.items():
         if registration.fenced and not request.include_fenced_brokers:

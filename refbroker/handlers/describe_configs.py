@@ -14,6 +14,7 @@ from collections.abc import Collection
 from kclient.errors import InvalidRequestError, KafkaError, UnknownTopicOrPartitionError
 from kclient.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResponse
 from refbroker.handlers.context import Context
+from refbroker.handlers.services import MetadataServices
 from refbroker.metadata.image import (
     BROKER_LOGGER_RESOURCE,
     BROKER_RESOURCE,
@@ -46,7 +47,7 @@ _UNKNOWN_KIND = (
 KINDS = (TOPIC_RESOURCE, BROKER_RESOURCE, BROKER_LOGGER_RESOURCE, CLIENT_METRICS_RESOURCE, GROUP_RESOURCE)
 
 
-def handle(context: Context, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
+def handle(context: Context[MetadataServices], request: DescribeConfigsRequest) -> DescribeConfigsResponse:
     """Answer a DescribeConfigs request."""
     all_known = all(resource.resource_type in KINDS for resource in request.resources)
     results = []
@@ -65,7 +66,7 @@ def handle(context: Context, request: DescribeConfigsRequest) -> DescribeConfigs
     return DescribeConfigsResponse(results=results)
 
 
-def _entries(context: Context, request: DescribeConfigsRequest, resource: Resource) -> list[Entry]:
+def _entries(context: Context[MetadataServices], request: DescribeConfigsRequest, resource: Resource) -> list[Entry]:
     kind, name, wanted = resource.resource_type, resource.resource_name, resource.configuration_keys
     if kind == BROKER_LOGGER_RESOURCE:
         return _levels(context, name, wanted)
@@ -76,7 +77,7 @@ def _entries(context: Context, request: DescribeConfigsRequest, resource: Resour
     ]
 
 
-def _levels(context: Context, name: str, wanted: Collection[str] | None) -> list[Entry]:
+def _levels(context: Context[MetadataServices], name: str, wanted: Collection[str] | None) -> list[Entry]:
     if not name:
         raise InvalidRequestError("Broker id must not be empty")
     if _broker_number(name) != context.broker.node_id:
@@ -88,13 +89,13 @@ def _levels(context: Context, name: str, wanted: Collection[str] | None) -> list
     ]
 
 
-def _values(context: Context, kind: int, name: str) -> Collection[ConfigValue]:
+def _values(context: Context[MetadataServices], kind: int, name: str) -> Collection[ConfigValue]:
     broker = context.broker
-    own = broker.metadata.image.config(kind, name)
+    own = broker.image.config(kind, name)
     layers = broker.config.layers
     if kind == TOPIC_RESOURCE:
         check_name(name)
-        if name not in broker.metadata.image.topics:
+        if name not in broker.image.topics:
             raise UnknownTopicOrPartitionError(topic=name)
         return topic_values(own, layers).values()
     if kind == BROKER_RESOURCE:

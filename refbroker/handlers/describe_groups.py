@@ -12,12 +12,13 @@ from kclient.protocol.messages.describe_groups import DescribeGroupsRequest, Des
 from refbroker.coordinators.groups.administration import DescribedGroup, describe_group
 from refbroker.handlers.answers import GROUP_OPERATIONS
 from refbroker.handlers.context import Context
+from refbroker.handlers.services import GroupServices
 from refbroker.runtime.error_codes import code_of
 
 FIRST_WITH_OPERATIONS = 3
 
 
-def handle(context: Context, request: DescribeGroupsRequest) -> DescribeGroupsResponse:
+def handle(context: Context[GroupServices], request: DescribeGroupsRequest) -> DescribeGroupsResponse:
     """Answer a DescribeGroups request."""
     groups = [_describe(context, group_id) for group_id in request.groups]
     if context.version >= FIRST_WITH_OPERATIONS and request.include_authorized_operations:
@@ -27,7 +28,7 @@ def handle(context: Context, request: DescribeGroupsRequest) -> DescribeGroupsRe
     return DescribeGroupsResponse(groups=groups)
 
 
-def _describe(context: Context, group_id: str) -> DescribedGroup:
+def _describe(context: Context[GroupServices], group_id: str) -> DescribedGroup:
     try:
         shard = context.broker.groups.shard(group_id)
     except KafkaError as error:

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from kclient.errors import KafkaError
 from kclient.protocol.messages.describe_log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse
 from refbroker.handlers.context import Context
+from refbroker.handlers.services import LogDirServices
 from refbroker.log import LogDirectory, PartitionLog
 from refbroker.log.log_dir import METADATA_TOPIC
 from refbroker.runtime.error_codes import code_of
@@ -23,7 +24,7 @@ Partition = DescribeLogDirsResponse.DescribeLogDirsPartition
 UNKNOWN_LAG = -1
 
 
-def handle(context: Context, request: DescribeLogDirsRequest) -> DescribeLogDirsResponse:
+def handle(context: Context[LogDirServices], request: DescribeLogDirsRequest) -> DescribeLogDirsResponse:
     """Answer a DescribeLogDirs request."""
     wanted: set[tuple[str, int]] | None = None
     if request.topics is not None:
@@ -33,7 +34,7 @@ def handle(context: Context, request: DescribeLogDirsRequest) -> DescribeLogDirs
     )
 
 
-def _describe(context: Context, directory: LogDirectory, wanted: set[tuple[str, int]] | None) -> Result:
+def _describe(context: Context[LogDirServices], directory: LogDirectory, wanted: set[tuple[str, int]] | None) -> Result:
     path = str(directory.path.absolute())
     try:
         space = directory.space()
@@ -68,7 +69,7 @@ def _logs(directory: LogDirectory) -> Iterator[tuple[PartitionLog, bool]]:
         yield log, True
 
 
-def _lag(context: Context, log: PartitionLog, is_future: bool) -> int:
+def _lag(context: Context[LogDirServices], log: PartitionLog, is_future: bool) -> int:
     current = context.broker.logs.get(log.topic, log.partition)
     if current is None:
         return UNKNOWN_LAG

@@ -9,6 +9,7 @@ from __future__ import annotations
 from kclient.errors import InvalidTopicError, KafkaError, UnknownTopicOrPartitionError
 from kclient.protocol.messages.describe_producers import DescribeProducersRequest, DescribeProducersResponse
 from refbroker.handlers.context import Context
+from refbroker.handlers.services import PartitionServices
 from refbroker.metadata.topics import check_name
 from refbroker.runtime.error_codes import code_of
 
@@ -17,7 +18,7 @@ Partition = DescribeProducersResponse.PartitionResponse
 Producer = DescribeProducersResponse.ProducerState
 
 
-def handle(context: Context, request: DescribeProducersRequest) -> DescribeProducersResponse:
+def handle(context: Context[PartitionServices], request: DescribeProducersRequest) -> DescribeProducersResponse:
     """Answer a DescribeProducers request."""
     response = DescribeProducersResponse()
     for topic in request.topics:
@@ -34,17 +35,17 @@ def handle(context: Context, request: DescribeProducersRequest) -> DescribeProdu
     return response
 
 
-def _topic_error(context: Context, name: str) -> KafkaError | None:
+def _topic_error(context: Context[PartitionServices], name: str) -> KafkaError | None:
     try:
         check_name(name)
     except InvalidTopicError as error:
         return error
-    if name not in context.broker.metadata.image.topics:
+    if name not in context.broker.image.topics:
         return UnknownTopicOrPartitionError("This server does not host this topic-partition.")
     return None
 
 
-def _describe(context: Context, name: str, number: int) -> Partition:
+def _describe(context: Context[PartitionServices], name: str, number: int) -> Partition:
     try:
         log = context.broker.partitions.find(name, number).log
     except KafkaError as error:

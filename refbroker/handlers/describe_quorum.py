@@ -12,12 +12,13 @@ from typing import Any
 from kclient.errors import UnknownTopicOrPartitionError
 from kclient.protocol.messages.describe_quorum import DescribeQuorumRequest, DescribeQuorumResponse
 from refbroker.handlers.context import Context
+from refbroker.handlers.services import QuorumServices
 from refbroker.log.log_dir import METADATA_TOPIC
 
 _FIRST_WITH_NODES = _FIRST_WITH_DIRECTORIES = 2
 
 
-def handle(context: Context, request: DescribeQuorumRequest) -> DescribeQuorumResponse:
+def handle(context: Context[QuorumServices], request: DescribeQuorumRequest) -> DescribeQuorumResponse:
     """Answer a DescribeQuorum request."""
     asked = [(topic.topic_name, [one.partition_index for one in topic.partitions]) for topic in request.topics]
     if asked != [(METADATA_TOPIC, [0])]:
@@ -41,7 +42,7 @@ def _unknown(partition: int) -> DescribeQuorumResponse.PartitionData:
     )
 
 
-def _quorum(context: Context) -> DescribeQuorumResponse.PartitionData:
+def _quorum(context: Context[QuorumServices]) -> DescribeQuorumResponse.PartitionData:
     metadata, node = context.broker.metadata, context.broker.node_id
     now = context.broker.clock()
     leader = DescribeQuorumResponse.ReplicaState(
@@ -58,8 +59,8 @@ def _quorum(context: Context) -> DescribeQuorumResponse.PartitionData:
     )
 
 
-def _node(context: Context) -> DescribeQuorumResponse.Node:
-    registered = context.broker.metadata.image.brokers[context.broker.node_id]
+def _node(context: Context[QuorumServices]) -> DescribeQuorumResponse.Node:
+    registered = context.broker.image.brokers[context.broker.node_id]
     return DescribeQuorumResponse.Node(
         node_id=context.broker.node_id,
         listeners=[

@@ -16,6 +16,7 @@ from kclient.protocol.messages.describe_topic_partitions import (
 )
 from refbroker.handlers.answers import INTERNAL_TOPICS, TOPIC_OPERATIONS
 from refbroker.handlers.context import Context
+from refbroker.handlers.services import MetadataServices
 from refbroker.metadata.directories import offline_replicas
 from refbroker.metadata.image import ClusterImage, TopicState
 from refbroker.metadata.topics import check_name
@@ -24,10 +25,12 @@ Topic = DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponseTopic
 Partition = DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponsePartition
 
 
-def handle(context: Context, request: DescribeTopicPartitionsRequest) -> DescribeTopicPartitionsResponse:
+def handle(
+    context: Context[MetadataServices], request: DescribeTopicPartitionsRequest
+) -> DescribeTopicPartitionsResponse:
     """Answer a DescribeTopicPartitions request."""
     broker = context.broker
-    image = broker.metadata.image
+    image = broker.image
     names = {topic.name for topic in request.topics} or set(image.topics)
     cursor = request.cursor
     if cursor is not None:

@@ -13,18 +13,19 @@ from kclient.errors import KafkaError
 from kclient.protocol.messages.describe_transactions import DescribeTransactionsRequest, DescribeTransactionsResponse
 from refbroker.coordinators.transactions.listing import describe
 from refbroker.handlers.context import Context
+from refbroker.handlers.services import TransactionServices
 from refbroker.runtime.error_codes import code_of
 
 State = DescribeTransactionsResponse.TransactionState
 
 
-def handle(context: Context, request: DescribeTransactionsRequest) -> DescribeTransactionsResponse:
+def handle(context: Context[TransactionServices], request: DescribeTransactionsRequest) -> DescribeTransactionsResponse:
     """Answer a DescribeTransactions request."""
     states = [_describe(context, transactional_id) for transactional_id in request.transactional_ids]
     return DescribeTransactionsResponse(transaction_states=states)
 
 
-def _describe(context: Context, transactional_id: str) -> State:
+def _describe(context: Context[TransactionServices], transactional_id: str) -> State:
     try:
         return describe(context.broker.transactions, transactional_id)
     except KafkaError as error:

@@ -11,6 +11,7 @@ from kclient.errors import ElectionNotNeededError, InvalidRequestError, KafkaErr
 from kclient.protocol import Message
 from kclient.protocol.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
 from refbroker.handlers.context import Change, Context
+from refbroker.handlers.services import ControllerServices
 from refbroker.metadata.partition_changes import Election, plan_election
 from refbroker.runtime.error_codes import code_of
 
@@ -20,12 +21,12 @@ Partition = ElectLeadersResponse.PartitionResult
 _ELECTIONS = {Election.PREFERRED.value: Election.PREFERRED, Election.UNCLEAN.value: Election.UNCLEAN}
 
 
-def handle(context: Context, request: ElectLeadersRequest) -> ElectLeadersResponse | Change:
+def handle(context: Context[ControllerServices], request: ElectLeadersRequest) -> ElectLeadersResponse | Change:
     """Carry out an ElectLeaders request."""
     election = _ELECTIONS.get(request.election_type)
     if election is None:
         return _refused(request, InvalidRequestError(f"Unknown election type {request.election_type}"))
-    image = context.broker.metadata.image
+    image = context.broker.image
     everything = request.topic_partitions is None
     wanted = (
         [(topic.name, list(topic.partitions)) for topic in image.topics.values()]

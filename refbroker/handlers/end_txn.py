@@ -15,12 +15,13 @@ from kclient.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
 from refbroker.coordinators.transactions.metadata import FIRST_WITH_EPOCH_BUMP
 from refbroker.handlers.answers import transaction_code
 from refbroker.handlers.context import Context
+from refbroker.handlers.services import TransactionServices
 
 FIRST_WITH_PRODUCER_FENCED = 2
 FIRST_OF_VERSION_2 = 5
 
 
-def handle(context: Context, request: EndTxnRequest) -> EndTxnResponse:
+def handle(context: Context[TransactionServices], request: EndTxnRequest) -> EndTxnResponse:
     """Carry out an EndTxn request."""
     bumps = context.version >= FIRST_OF_VERSION_2
     try:

@@ -32,6 +32,7 @@ from kclient.protocol.messages.fetch import FetchRequest, FetchResponse
 from refbroker.fetch.sessions import FIRST_EPOCH, LAST_EPOCH, NO_SESSION, FetchedPartition, FetchSession, Key
 from refbroker.handlers.answers import LeaderHints
 from refbroker.handlers.context import Context, ErrorFree, Reply
+from refbroker.handlers.services import FetchServices
 from refbroker.log import Isolation, PartitionLog
 from refbroker.metadata.partitions import LocalPartition
 from refbroker.runtime.error_codes import code_of
@@ -59,7 +60,7 @@ _EXPECTED = (
 PartitionData = FetchResponse.PartitionData
 
 
-def handle(context: Context, request: FetchRequest) -> Reply | asyncio.Future[Reply]:
+def handle(context: Context[FetchServices], request: FetchRequest) -> Reply | asyncio.Future[Reply]:
     """Carry out a Fetch request, now or when there is enough to answer."""
     try:
         fetch = _Fetch(context, request, *_wanted(context, request))
@@ -77,7 +78,9 @@ def handle(context: Context, request: FetchRequest) -> Reply | asyncio.Future[Re
     )
 
 
-def _wanted(context: Context, request: FetchRequest) -> tuple[dict[Key, FetchedPartition], FetchSession | None, bool]:
+def _wanted(
+    context: Context[FetchServices], request: FetchRequest
+) -> tuple[dict[Key, FetchedPartition], FetchSession | None, bool]:
     """The partitions to read, the session they belong to, and whether it is in use already.
 
     Raises:
@@ -133,7 +136,7 @@ class _Fetch:
 
     def __init__(
         self,
-        context: Context,
+        context: Context[FetchServices],
         request: FetchRequest,
         wanted: dict[Key, FetchedPartition],
         session: FetchSession | None,
@@ -160,14 +163,14 @@ class _Fetch:
 
     def _set_missing_apart(self, wanted: dict[Key, FetchedPartition]) -> None:
         """Tell the partitions that are read from those that there are not; of these the unknown topics come first."""
-        partitions = self._context.broker.partitions
+        image, partitions = self._context.broker.image, self._context.broker.partitions
         missing: list[tuple[Key, FetchedPartition, PartitionData]] = []
         for key, one in wanted.items():
             if one.name is None:
                 one.name = partitions.topic_name(one.topic)
             if one.name is None:
                 self._refused.append((key, one, _refusal(one, UnknownTopicIdError.code)))
-            elif partitions.state(one.name, one.partition) is None:
+            elif image.partition(one.name, one.partition) is None:
                 missing.append((key, one, _refusal(one, UnknownTopicOrPartitionError.code)))
             else:
                 self._readable.append((key, one))
@@ -175,7 +178,7 @@ class _Fetch:
 
     def _new_hints(self) -> LeaderHints:
         wanted = self._context.version >= FIRST_WITH_LEADER_HINTS
-        return LeaderHints(self._context.broker.metadata.image, FetchResponse.NodeEndpoint, wanted=wanted)
+        return LeaderHints(self._context.broker.image, FetchResponse.NodeEndpoint, wanted=wanted)
 
     @property
     def missing(self) -> int:
@@ -263,7 +266,7 @@ class _Fetch:
             broker.metrics.topics.of(topic).failed_fetch += 1
         unknown_to_client = isinstance(error, KafkaStorageError) and self._context.version < FIRST_WITH_STORAGE_ERROR
         data = _refusal(wanted, NotLeaderOrFollowerError.code if unknown_to_client else code_of(error))
-        leader = self._hints.add(error, broker.partitions.state(wanted.topic, wanted.partition))
+        leader = self._hints.add(error, broker.image.partition(wanted.topic, wanted.partition))
         if leader is not None:
             data.current_leader = FetchResponse.LeaderIdAndEpoch(leader_id=leader[0], leader_epoch=leader[1])
         return data

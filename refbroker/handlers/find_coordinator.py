@@ -15,6 +15,7 @@ from kclient.errors import CoordinatorNotAvailableError, InvalidRequestError
 from kclient.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from refbroker.handlers.answers import endpoint_of
 from refbroker.handlers.context import Context
+from refbroker.handlers.services import CoordinatorServices
 from refbroker.runtime.error_codes import NONE
 
 GROUP, TRANSACTION, SHARE = range(3)
@@ -32,7 +33,7 @@ class Found(NamedTuple):
     port: int = -1
 
 
-def handle(context: Context, request: FindCoordinatorRequest) -> FindCoordinatorResponse:
+def handle(context: Context[CoordinatorServices], request: FindCoordinatorRequest) -> FindCoordinatorResponse:
     """Answer a FindCoordinator request."""
     if context.version < FIRST_WITH_SEVERAL_KEYS:
         found = _find(context, request.key_type, request.key)
@@ -52,7 +53,7 @@ def handle(context: Context, request: FindCoordinatorRequest) -> FindCoordinator
     )
 
 
-def _find(context: Context, key_type: int, key: str) -> Found:
+def _find(context: Context[CoordinatorServices], key_type: int, key: str) -> Found:
     share_groups = context.version >= FIRST_WITH_SHARE_GROUPS
     if key_type not in (GROUP, TRANSACTION, SHARE) or (key_type == SHARE and not share_groups):
         return Found(InvalidRequestError.code, f"There is no coordinator for keys of type {key_type}")
@@ -63,8 +64,8 @@ def _find(context: Context, key_type: int, key: str) -> Found:
     if not topic.ensure():
         return Found(CoordinatorNotAvailableError.code, f"{topic.name} could not be created")
     partition = topic.partition_for(key)
-    state = broker.partitions.state(topic.name, partition)
-    if state is None or state.leader not in broker.metadata.image.brokers:
+    state = broker.image.partition(topic.name, partition)
+    if state is None or state.leader not in broker.image.brokers:
         return Found(CoordinatorNotAvailableError.code, f"{topic.name}-{partition} has no leader")
-    host, port = endpoint_of(broker.metadata.image, state.leader)
+    host, port = endpoint_of(broker.image, state.leader)
     return Found(NONE, "", state.leader, host, port)

@@ -9,10 +9,11 @@ from __future__ import annotations
 from kclient.errors import CoordinatorLoadInProgressError, InvalidGroupIdError, KafkaError
 from kclient.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from refbroker.handlers.context import Context
+from refbroker.handlers.services import GroupServices
 from refbroker.runtime.error_codes import code_of
 
 
-def handle(context: Context, request: HeartbeatRequest) -> HeartbeatResponse:
+def handle(context: Context[GroupServices], request: HeartbeatRequest) -> HeartbeatResponse:
     """Answer a Heartbeat request."""
     if not request.group_id:
         return HeartbeatResponse(error_code=InvalidGroupIdError.code)

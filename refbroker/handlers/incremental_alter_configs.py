@@ -16,6 +16,7 @@ from kclient.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsResponse,
 )
 from refbroker.handlers.context import Change, Context
+from refbroker.handlers.services import ControllerServices
 from refbroker.metadata.configs import Edit, Operation, check_request, plan_edits
 from refbroker.metadata.image import BROKER_LOGGER_RESOURCE
 from refbroker.runtime import loggers
@@ -24,7 +25,9 @@ from refbroker.runtime.error_codes import code_of
 Result = IncrementalAlterConfigsResponse.AlterConfigsResourceResponse
 
 
-def handle(context: Context, request: IncrementalAlterConfigsRequest) -> IncrementalAlterConfigsResponse | Change:
+def handle(
+    context: Context[ControllerServices], request: IncrementalAlterConfigsRequest
+) -> IncrementalAlterConfigsResponse | Change:
     """Carry out an IncrementalAlterConfigs request."""
     records: list[Message] = []
     results = []
@@ -54,7 +57,7 @@ def _operation(number: int) -> Operation:
         raise InvalidRequestError(f"Unknown operations type {number}") from None
 
 
-def _alter_levels(context: Context, name: str, edits: list[Edit], *, dry: bool) -> None:
+def _alter_levels(context: Context[ControllerServices], name: str, edits: list[Edit], *, dry: bool) -> None:
     check_request(edits)
     try:
         number = int(name)

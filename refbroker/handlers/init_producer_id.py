@@ -20,12 +20,13 @@ from kclient.protocol.messages.init_producer_id import InitProducerIdRequest, In
 from refbroker.coordinators.transactions.shard import Identity
 from refbroker.handlers.answers import transaction_code
 from refbroker.handlers.context import Context
+from refbroker.handlers.services import TransactionServices
 
 FIRST_WITH_PRODUCER_FENCED = 4
 NOBODY = Identity()
 
 
-def handle(context: Context, request: InitProducerIdRequest) -> InitProducerIdResponse:
+def handle(context: Context[TransactionServices], request: InitProducerIdRequest) -> InitProducerIdResponse:
     """Carry out an InitProducerId request."""
     try:
         given = _identity(context, request)
@@ -35,7 +36,7 @@ def handle(context: Context, request: InitProducerIdRequest) -> InitProducerIdRe
     return InitProducerIdResponse(producer_id=given.producer_id, producer_epoch=given.producer_epoch)
 
 
-def _identity(context: Context, request: InitProducerIdRequest) -> Identity:
+def _identity(context: Context[TransactionServices], request: InitProducerIdRequest) -> Identity:
     has = Identity(request.producer_id, request.producer_epoch)
     if has != NOBODY and (has.producer_id == NOBODY.producer_id or has.producer_epoch == NOBODY.producer_epoch):
         raise InvalidRequestError("a producer has both an id and an epoch, or neither")

@@ -15,12 +15,13 @@ from kclient.protocol.messages.join_group import JoinGroupRequest, JoinGroupResp
 from refbroker.coordinators.groups.classic.requests import Caller
 from refbroker.handlers.answers import LaterAnswer, host_of
 from refbroker.handlers.context import Context
+from refbroker.handlers.services import GroupServices
 from refbroker.runtime.error_codes import code_of
 
 FIRST_WITHOUT_PROTOCOL = 7
 
 
-def handle(context: Context, request: JoinGroupRequest) -> asyncio.Future[Message | None]:
+def handle(context: Context[GroupServices], request: JoinGroupRequest) -> asyncio.Future[Message | None]:
     """Carry out a JoinGroup request."""
     groups, config = context.broker.groups, context.broker.config
     no_protocol = None if context.version >= FIRST_WITHOUT_PROTOCOL else ""

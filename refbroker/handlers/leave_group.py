@@ -9,12 +9,13 @@ from __future__ import annotations
 from kclient.errors import InvalidGroupIdError, KafkaError, UnknownMemberIdError
 from kclient.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
 from refbroker.handlers.context import Context
+from refbroker.handlers.services import GroupServices
 from refbroker.runtime.error_codes import code_of
 
 FIRST_WITH_SEVERAL_MEMBERS = 3
 
 
-def handle(context: Context, request: LeaveGroupRequest) -> LeaveGroupResponse:
+def handle(context: Context[GroupServices], request: LeaveGroupRequest) -> LeaveGroupResponse:
     """Carry out a LeaveGroup request."""
     if context.version >= FIRST_WITH_SEVERAL_MEMBERS:
         return _leave(context, request)
@@ -23,7 +24,7 @@ def handle(context: Context, request: LeaveGroupRequest) -> LeaveGroupResponse:
     return LeaveGroupResponse(error_code=response.error_code or response.members[0].error_code)
 
 
-def _leave(context: Context, request: LeaveGroupRequest) -> LeaveGroupResponse:
+def _leave(context: Context[GroupServices], request: LeaveGroupRequest) -> LeaveGroupResponse:
     if not request.group_id:
         return LeaveGroupResponse(error_code=InvalidGroupIdError.code)
     try:

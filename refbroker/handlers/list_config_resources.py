@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from kclient.errors import UnsupportedVersionError
 from kclient.protocol.messages.list_config_resources import ListConfigResourcesRequest, ListConfigResourcesResponse
 from refbroker.handlers.context import Context
+from refbroker.handlers.services import MetadataServices
 from refbroker.metadata.image import (
     BROKER_LOGGER_RESOURCE,
     BROKER_RESOURCE,
@@ -26,13 +27,13 @@ Resource = ListConfigResourcesResponse.ConfigResource
 TYPES = (GROUP_RESOURCE, CLIENT_METRICS_RESOURCE, BROKER_LOGGER_RESOURCE, BROKER_RESOURCE, TOPIC_RESOURCE)
 
 
-def handle(context: Context, request: ListConfigResourcesRequest) -> ListConfigResourcesResponse:
+def handle(context: Context[MetadataServices], request: ListConfigResourcesRequest) -> ListConfigResourcesResponse:
     """Answer a ListConfigResources request."""
     supported = TYPES if context.version >= 1 else (CLIENT_METRICS_RESOURCE,)
     wanted = request.resource_types or supported
     if not set(wanted) <= set(supported):
         return ListConfigResourcesResponse(error_code=UnsupportedVersionError.code)
-    image = context.broker.metadata.image
+    image = context.broker.image
     return ListConfigResourcesResponse(
         config_resources=[
             Resource(resource_name=name, resource_type=kind)

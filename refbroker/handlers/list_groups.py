@@ -10,10 +10,11 @@ from kclient.errors import KafkaError
 from kclient.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 from refbroker.coordinators.groups.administration import list_groups
 from refbroker.handlers.context import Context
+from refbroker.handlers.services import GroupServices
 from refbroker.runtime.error_codes import code_of
 
 
-def handle(context: Context, request: ListGroupsRequest) -> ListGroupsResponse:
+def handle(context: Context[GroupServices], request: ListGroupsRequest) -> ListGroupsResponse:
     """Answer a ListGroups request."""
     try:
         shards = context.broker.groups.runtime.shards()

@@ -14,6 +14,7 @@ from collections import Counter
 from kclient.errors import InvalidRequestError, KafkaError, UnsupportedVersionError
 from kclient.protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
 from refbroker.handlers.context import Context
+from refbroker.handlers.services import PartitionServices
 from refbroker.log import PartitionLog
 from refbroker.runtime.error_codes import code_of
 
@@ -35,7 +36,7 @@ FIRST_VERSIONS = {
 Partition = ListOffsetsResponse.ListOffsetsPartitionResponse
 
 
-def handle(context: Context, request: ListOffsetsRequest) -> ListOffsetsResponse:
+def handle(context: Context[PartitionServices], request: ListOffsetsRequest) -> ListOffsetsResponse:
     """Answer a ListOffsets request."""
     # A topic may have several entries.
     wanted: dict[str, list[ListOffsetsRequest.ListOffsetsPartition]] = {}
@@ -55,7 +56,9 @@ def handle(context: Context, request: ListOffsetsRequest) -> ListOffsetsResponse
     return ListOffsetsResponse(topics=topics)
 
 
-def _find(context: Context, topic: str, wanted: ListOffsetsRequest.ListOffsetsPartition, committed: bool) -> Partition:
+def _find(
+    context: Context[PartitionServices], topic: str, wanted: ListOffsetsRequest.ListOffsetsPartition, committed: bool
+) -> Partition:
     index, timestamp = wanted.partition_index, wanted.timestamp
     try:
         if timestamp < 0 and context.version < FIRST_VERSIONS.get(timestamp, 1 << 15):

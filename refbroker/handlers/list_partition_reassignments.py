@@ -11,15 +11,18 @@ from kclient.protocol.messages.list_partition_reassignments import (
     ListPartitionReassignmentsResponse,
 )
 from refbroker.handlers.context import Context
+from refbroker.handlers.services import MetadataServices
 from refbroker.metadata.partition_changes import is_moving
 
 Topic = ListPartitionReassignmentsResponse.OngoingTopicReassignment
 Partition = ListPartitionReassignmentsResponse.OngoingPartitionReassignment
 
 
-def handle(context: Context, request: ListPartitionReassignmentsRequest) -> ListPartitionReassignmentsResponse:
+def handle(
+    context: Context[MetadataServices], request: ListPartitionReassignmentsRequest
+) -> ListPartitionReassignmentsResponse:
     """Answer a ListPartitionReassignments request."""
-    topics = context.broker.metadata.image.topics
+    topics = context.broker.image.topics
     wanted = (
         [(name, list(topic.partitions)) for name, topic in topics.items()]
         if request.topics is None

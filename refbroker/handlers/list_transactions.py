@@ -14,10 +14,11 @@ from kclient.errors import KafkaError
 from kclient.protocol.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
 from refbroker.coordinators.transactions.listing import list_transactions
 from refbroker.handlers.context import Context
+from refbroker.handlers.services import TransactionServices
 from refbroker.runtime.error_codes import code_of
 
 
-def handle(context: Context, request: ListTransactionsRequest) -> ListTransactionsResponse:
+def handle(context: Context[TransactionServices], request: ListTransactionsRequest) -> ListTransactionsResponse:
     """Answer a ListTransactions request."""
     try:
         return list_transactions(context.broker.transactions, request, context.broker.clock())

@@ -27,6 +27,7 @@ from kclient.protocol import Message
 from kclient.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from refbroker.handlers.answers import CLUSTER_OPERATIONS, INTERNAL_TOPICS, NOT_ASKED, TOPIC_OPERATIONS, endpoint_of
 from refbroker.handlers.context import Change, Context
+from refbroker.handlers.services import ControllerServices
 from refbroker.metadata.directories import offline_replicas
 from refbroker.metadata.image import ClusterImage, TopicState
 from refbroker.metadata.topics import NewTopic, check_name, plan_topic
@@ -40,9 +41,9 @@ Topic = MetadataResponse.MetadataResponseTopic
 IDS = 12
 
 
-def handle(context: Context, request: MetadataRequest) -> MetadataResponse | Change:
+def handle(context: Context[ControllerServices], request: MetadataRequest) -> MetadataResponse | Change:
     """Answer a Metadata request; it may create topics."""
-    image, operations = context.broker.metadata.image, _operations(request)
+    image, operations = context.broker.image, _operations(request)
     if request.topics is None or (context.version == 0 and not request.topics):
         return _respond(context, request, [_describe(image, topic, operations) for topic in image.topics.values()])
     ids = dict.fromkeys(topic.topic_id for topic in request.topics if topic.topic_id.int)
@@ -57,7 +58,7 @@ def handle(context: Context, request: MetadataRequest) -> MetadataResponse | Cha
 
 
 def _auto_create(
-    context: Context, request: MetadataRequest, names: list[str]
+    context: Context[ControllerServices], request: MetadataRequest, names: list[str]
 ) -> tuple[list[Message], dict[str, KafkaError]]:
     """The records that create what is missing, and what is answered for it now."""
     broker = context.broker
@@ -66,7 +67,7 @@ def _auto_create(
     errors: dict[str, KafkaError] = {}
     room = None
     for name in names:
-        if name in broker.metadata.image.topics:
+        if name in broker.image.topics:
             continue
         try:
             check_name(name)
@@ -86,9 +87,9 @@ def _auto_create(
     return records, errors
 
 
-def _respond(context: Context, request: MetadataRequest, topics: list[Topic]) -> MetadataResponse:
+def _respond(context: Context[ControllerServices], request: MetadataRequest, topics: list[Topic]) -> MetadataResponse:
     return MetadataResponse(
-        brokers=[_broker(context, node) for node in context.broker.metadata.image.brokers],
+        brokers=[_broker(context, node) for node in context.broker.image.brokers],
         cluster_id=context.broker.cluster_id,
         controller_id=context.broker.node_id,
         topics=topics,
@@ -129,8 +130,8 @@ def _by_name(image: ClusterImage, name: str, errors: dict[str, KafkaError], oper
     )
 
 
-def _broker(context: Context, node: int) -> MetadataResponse.MetadataResponseBroker:
-    image = context.broker.metadata.image
+def _broker(context: Context[ControllerServices], node: int) -> MetadataResponse.MetadataResponseBroker:
+    image = context.broker.image
     host, port = endpoint_of(image, node)
     return MetadataResponse.MetadataResponseBroker(node_id=node, host=host, port=port, rack=image.brokers[node].rack)
 

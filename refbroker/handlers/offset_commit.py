@@ -14,6 +14,7 @@ from uuid import UUID
 from kclient.errors import KafkaError, UnknownTopicIdError, UnknownTopicOrPartitionError
 from kclient.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from refbroker.handlers.context import Context
+from refbroker.handlers.services import GroupServices
 from refbroker.runtime.error_codes import code_of
 
 FIRST_WITH_TOPIC_IDS = 10
@@ -23,7 +24,7 @@ ResponseTopic = OffsetCommitResponse.OffsetCommitResponseTopic
 ResponsePartition = OffsetCommitResponse.OffsetCommitResponsePartition
 
 
-def handle(context: Context, request: OffsetCommitRequest) -> OffsetCommitResponse:
+def handle(context: Context[GroupServices], request: OffsetCommitRequest) -> OffsetCommitResponse:
     """Carry out an OffsetCommit request."""
     refused = _Answer()
     accepted = [found for found in (_check_topic(context, topic, refused) for topic in request.topics) if found]
@@ -41,9 +42,9 @@ def handle(context: Context, request: OffsetCommitRequest) -> OffsetCommitRespon
     return OffsetCommitResponse(topics=refused.topics)
 
 
-def _check_topic(context: Context, topic: RequestTopic, refused: _Answer) -> RequestTopic | None:
+def _check_topic(context: Context[GroupServices], topic: RequestTopic, refused: _Answer) -> RequestTopic | None:
     """The topic with name and id, and with the partitions that exist; None when there is nothing left of it."""
-    image = context.broker.metadata.image
+    image = context.broker.image
     if context.version >= FIRST_WITH_TOPIC_IDS:
         found = image.topics_by_id.get(topic.topic_id)
         missing: KafkaError = UnknownTopicIdError()

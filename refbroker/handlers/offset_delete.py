@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from kclient.errors import InvalidGroupIdError, KafkaError, UnknownTopicOrPartitionError
 from kclient.protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
 from refbroker.handlers.context import Context
+from refbroker.handlers.services import GroupServices
 from refbroker.runtime.error_codes import code_of
 
 RequestTopic = OffsetDeleteRequest.OffsetDeleteRequestTopic
@@ -19,13 +20,13 @@ ResponseTopic = OffsetDeleteResponse.OffsetDeleteResponseTopic
 ResponsePartition = OffsetDeleteResponse.OffsetDeleteResponsePartition
 
 
-def handle(context: Context, request: OffsetDeleteRequest) -> OffsetDeleteResponse:
+def handle(context: Context[GroupServices], request: OffsetDeleteRequest) -> OffsetDeleteResponse:
     """Carry out an OffsetDelete request."""
     if not request.group_id:
         return OffsetDeleteResponse(error_code=InvalidGroupIdError.code)
     answers: dict[str, ResponseTopic] = {}
     known: list[RequestTopic] = []
-    topics = context.broker.metadata.image.topics
+    topics = context.broker.image.topics
     for topic in request.topics:
         partitions = topics[topic.name].partitions if topic.name in topics else {}
         found = [one for one in topic.partitions if one.partition_index in partitions]

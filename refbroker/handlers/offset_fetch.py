@@ -15,6 +15,7 @@ from kclient.errors import KafkaError, UnknownTopicIdError
 from kclient.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
 from refbroker.coordinators.groups.offset_requests import NO_OFFSET, FetchedGroup, FetchedPartition, FetchedTopic
 from refbroker.handlers.context import Context
+from refbroker.handlers.services import GroupServices
 from refbroker.runtime.error_codes import code_of
 
 FIRST_WITH_GROUP_ERROR = 2
@@ -25,7 +26,7 @@ RequestGroup = OffsetFetchRequest.OffsetFetchRequestGroup
 RequestTopic = OffsetFetchRequest.OffsetFetchRequestTopics
 
 
-def handle(context: Context, request: OffsetFetchRequest) -> OffsetFetchResponse:
+def handle(context: Context[GroupServices], request: OffsetFetchRequest) -> OffsetFetchResponse:
     """Answer an OffsetFetch request."""
     stable = request.require_stable
     if context.version >= FIRST_WITH_SEVERAL_GROUPS:
@@ -58,7 +59,7 @@ def handle(context: Context, request: OffsetFetchRequest) -> OffsetFetchResponse
     )
 
 
-def _fetch(context: Context, group: RequestGroup, require_stable: bool) -> FetchedGroup:
+def _fetch(context: Context[GroupServices], group: RequestGroup, require_stable: bool) -> FetchedGroup:
     by_id = context.version >= FIRST_WITH_TOPIC_IDS
     known, unknown = (_resolve(context, group.topics) if by_id else group.topics), []
     if by_id and group.topics is not None and known is not None:
@@ -81,19 +82,19 @@ def _fetch(context: Context, group: RequestGroup, require_stable: bool) -> Fetch
     return fetched
 
 
-def _resolve(context: Context, topics: list[RequestTopic] | None) -> list[RequestTopic] | None:
+def _resolve(context: Context[GroupServices], topics: list[RequestTopic] | None) -> list[RequestTopic] | None:
     """Give the topics their names, and leave out those whose ids are not known."""
     if topics is None:
         return None
     for topic in topics:
-        found = context.broker.metadata.image.topics_by_id.get(topic.topic_id)
+        found = context.broker.image.topics_by_id.get(topic.topic_id)
         topic.name = "" if found is None else found.name
     return [topic for topic in topics if topic.name]
 
 
-def _with_ids(context: Context, topics: list[FetchedTopic]) -> list[FetchedTopic]:
+def _with_ids(context: Context[GroupServices], topics: list[FetchedTopic]) -> list[FetchedTopic]:
     """Give the topics their ids, and leave out those that are gone."""
-    image = context.broker.metadata.image
+    image = context.broker.image
     known = [topic for topic in topics if topic.name in image.topics]
     for topic in known:
         topic.topic_id = image.topics[topic.name].topic_id

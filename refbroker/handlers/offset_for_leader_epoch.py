@@ -12,12 +12,13 @@ from kclient.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochResponse,
 )
 from refbroker.handlers.context import Context
+from refbroker.handlers.services import PartitionServices
 from refbroker.runtime.error_codes import code_of
 
 Result = OffsetForLeaderEpochResponse.EpochEndOffset
 
 
-def handle(context: Context, request: OffsetForLeaderEpochRequest) -> OffsetForLeaderEpochResponse:
+def handle(context: Context[PartitionServices], request: OffsetForLeaderEpochRequest) -> OffsetForLeaderEpochResponse:
     """Answer an OffsetForLeaderEpoch request."""
     topics = []
     for topic in request.topics:
@@ -26,7 +27,9 @@ def handle(context: Context, request: OffsetForLeaderEpochRequest) -> OffsetForL
     return OffsetForLeaderEpochResponse(topics=topics)
 
 
-def _find(context: Context, topic: str, wanted: OffsetForLeaderEpochRequest.OffsetForLeaderPartition) -> Result:
+def _find(
+    context: Context[PartitionServices], topic: str, wanted: OffsetForLeaderEpochRequest.OffsetForLeaderPartition
+) -> Result:
     try:
         found = context.broker.partitions.find(topic, wanted.partition, wanted.current_leader_epoch)
     except KafkaError as error:

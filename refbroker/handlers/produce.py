@@ -49,6 +49,7 @@ from kclient.records import batch_headers
 from refbroker.coordinators.transactions.verification import ClientSupport
 from refbroker.handlers.answers import INTERNAL_TOPICS, LeaderHints
 from refbroker.handlers.context import CloseConnectionError, Context, ErrorFree, Reply
+from refbroker.handlers.services import ProduceServices
 from refbroker.log import RejectedRecordsError, RejectedTimestampsError
 from refbroker.log.checkpoints import TopicPartitionKey
 from refbroker.metadata.partitions import LocalPartition
@@ -95,7 +96,7 @@ class Transaction(NamedTuple):
     sequences: dict[TopicPartitionKey, int]
 
 
-def handle(context: Context, request: ProduceRequest) -> Reply | asyncio.Task[Reply]:
+def handle(context: Context[ProduceServices], request: ProduceRequest) -> Reply | asyncio.Task[Reply]:
     """Carry out a Produce request.
 
     Raises:
@@ -117,7 +118,7 @@ def handle(context: Context, request: ProduceRequest) -> Reply | asyncio.Task[Re
 # Transactions
 
 
-def _find_transaction(context: Context, request: ProduceRequest) -> Transaction | None:
+def _find_transaction(context: Context[ProduceServices], request: ProduceRequest) -> Transaction | None:
     """The transaction of the transactional records of a request, None when it has none.
 
     Raises:
@@ -149,7 +150,7 @@ def _find_transaction(context: Context, request: ProduceRequest) -> Transaction 
     return Transaction(request.transactional_id, *producers.pop(), sequences)
 
 
-def _verify(context: Context, transaction: Transaction) -> Unverified:
+def _verify(context: Context[ProduceServices], transaction: Transaction) -> Unverified:
     """The partitions that may not be appended to, and why, as producers of all ages understand it."""
     support = ClientSupport.NONE
     if context.version >= FIRST_WITH_TRANSACTIONS_V2:
@@ -185,7 +186,7 @@ def _keep_records(request: ProduceRequest) -> None:
                 partition.records = bytes(partition.records)
 
 
-async def _verify_again(context: Context, request: ProduceRequest, transaction: Transaction) -> Reply:
+async def _verify_again(context: Context[ProduceServices], request: ProduceRequest, transaction: Transaction) -> Reply:
     """Ask until the transaction before has been completed; sending the records again would cost the client more."""
     config, loop = context.broker.config, asyncio.get_running_loop()
     backoff = config.integer("add.partitions.to.txn.retry.backoff.ms") / 1000
@@ -200,14 +201,14 @@ async def _verify_again(context: Context, request: ProduceRequest, transaction: 
 # Records
 
 
-def _topic_key(context: Context, topic: ProduceRequest.TopicProduceData) -> str | UUID:
+def _topic_key(context: Context[ProduceServices], topic: ProduceRequest.TopicProduceData) -> str | UUID:
     return topic.topic_id if context.version >= FIRST_WITH_TOPIC_IDS else topic.name
 
 
-def _store(context: Context, request: ProduceRequest, unverified: Unverified) -> Reply:
+def _store(context: Context[ProduceServices], request: ProduceRequest, unverified: Unverified) -> Reply:
     broker = context.broker
     wanted = context.version >= FIRST_WITH_LEADER_HINTS
-    hints = LeaderHints(broker.metadata.image, ProduceResponse.NodeEndpoint, wanted=wanted)
+    hints = LeaderHints(broker.image, ProduceResponse.NodeEndpoint, wanted=wanted)
     now = broker.clock()
     failure: KafkaError | None = None
     responses = []
@@ -241,7 +242,7 @@ def _store(context: Context, request: ProduceRequest, unverified: Unverified) ->
     return ErrorFree(response) if failure is None else response
 
 
-def _refuse(context: Context, request: ProduceRequest, error: KafkaError) -> ProduceResponse:
+def _refuse(context: Context[ProduceServices], request: ProduceRequest, error: KafkaError) -> ProduceResponse:
     """The same error for all partitions."""
     if request.acks == 0:
         raise CloseConnectionError(f"records sent with acks=0 could not be stored: {error}")
@@ -266,7 +267,7 @@ def _refuse(context: Context, request: ProduceRequest, error: KafkaError) -> Pro
 
 
 def _find(
-    context: Context,
+    context: Context[ProduceServices],
     acks: int,
     topic: str | UUID,
     wanted: ProduceRequest.PartitionProduceData,
@@ -292,7 +293,11 @@ def _is_zstd(records: bytes | memoryview) -> bool:
 
 
 def _append(
-    context: Context, acks: int, found: LocalPartition, wanted: ProduceRequest.PartitionProduceData, now: int
+    context: Context[ProduceServices],
+    acks: int,
+    found: LocalPartition,
+    wanted: ProduceRequest.PartitionProduceData,
+    now: int,
 ) -> PartitionResult:
     assert wanted.records is not None
     if acks == ALL_REPLICAS:
@@ -309,7 +314,7 @@ def _append(
 
 
 def _count_failure(
-    context: Context, topic: str, error: KafkaError, wanted: ProduceRequest.PartitionProduceData
+    context: Context[ProduceServices], topic: str, error: KafkaError, wanted: ProduceRequest.PartitionProduceData
 ) -> None:
     """Count what a log has refused."""
     stats = context.broker.metrics.topics.of(topic)
@@ -320,7 +325,7 @@ def _count_failure(
 
 
 def _failed(
-    context: Context, topic: str | UUID, partition: int, error: KafkaError, hints: LeaderHints
+    context: Context[ProduceServices], topic: str | UUID, partition: int, error: KafkaError, hints: LeaderHints
 ) -> PartitionResult:
     result = PartitionResult(index=partition, error_code=code_of(error), base_offset=-1)
     if isinstance(error, RejectedRecordsError | RejectedTimestampsError):
@@ -333,7 +338,7 @@ def _failed(
         ]
     elif isinstance(error, InvalidRecordError | NotInTransactionError | UnableToVerifyError):
         result.error_message = error.message
-    leader = hints.add(error, context.broker.partitions.state(topic, partition))
+    leader = hints.add(error, context.broker.image.partition(topic, partition))
     if leader is not None:
         result.current_leader = ProduceResponse.LeaderIdAndEpoch(leader_id=leader[0], leader_epoch=leader[1])
     return result

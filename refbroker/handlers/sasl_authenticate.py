@@ -7,7 +7,7 @@ from kclient.protocol.messages.sasl_authenticate import SaslAuthenticateRequest,
 from refbroker.handlers.context import Context
 
 
-def handle(context: Context, request: SaslAuthenticateRequest) -> SaslAuthenticateResponse:
+def handle(context: Context[object], request: SaslAuthenticateRequest) -> SaslAuthenticateResponse:
     """Answer a SaslAuthenticate request."""
     return SaslAuthenticateResponse(
         error_code=IllegalSaslStateError.code,

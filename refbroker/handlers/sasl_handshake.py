@@ -7,6 +7,6 @@ from kclient.protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslH
 from refbroker.handlers.context import Context
 
 
-def handle(context: Context, request: SaslHandshakeRequest) -> SaslHandshakeResponse:
+def handle(context: Context[object], request: SaslHandshakeRequest) -> SaslHandshakeResponse:
     """Answer a SaslHandshake request."""
     return SaslHandshakeResponse(error_code=IllegalSaslStateError.code)

@@ -13,12 +13,15 @@ from kclient.protocol import Message
 from kclient.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from refbroker.handlers.answers import LaterAnswer
 from refbroker.handlers.context import Context
+from refbroker.handlers.services import GroupServices
 from refbroker.runtime.error_codes import code_of
 
 FIRST_WITH_PROTOCOL = 5
 
 
-def handle(context: Context, request: SyncGroupRequest) -> asyncio.Future[Message | None] | SyncGroupResponse:
+def handle(
+    context: Context[GroupServices], request: SyncGroupRequest
+) -> asyncio.Future[Message | None] | SyncGroupResponse:
     """Carry out a SyncGroup request."""
     if context.version >= FIRST_WITH_PROTOCOL and (request.protocol_type is None or request.protocol_name is None):
         return SyncGroupResponse(error_code=InconsistentGroupProtocolError.code)

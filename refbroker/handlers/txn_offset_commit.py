@@ -28,6 +28,7 @@ from kclient.errors import (
 from kclient.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
 from refbroker.coordinators.transactions.verification import ClientSupport
 from refbroker.handlers.context import Context
+from refbroker.handlers.services import TransactionServices
 from refbroker.runtime.error_codes import code_of
 
 FIRST_WITH_LOAD_IN_PROGRESS = 2
@@ -39,10 +40,10 @@ ResponseTopic = TxnOffsetCommitResponse.TxnOffsetCommitResponseTopic
 ResponsePartition = TxnOffsetCommitResponse.TxnOffsetCommitResponsePartition
 
 
-def handle(context: Context, request: TxnOffsetCommitRequest) -> TxnOffsetCommitResponse:
+def handle(context: Context[TransactionServices], request: TxnOffsetCommitRequest) -> TxnOffsetCommitResponse:
     """Carry out a TxnOffsetCommit request."""
     answers: dict[str, ResponseTopic] = {}
-    topics = context.broker.metadata.image.topics
+    topics = context.broker.image.topics
     accepted: list[RequestTopic] = []
     for topic in request.topics:
         partitions = topics[topic.name].partitions if topic.name in topics else {}

@@ -10,19 +10,20 @@ from __future__ import annotations
 from kclient.errors import InvalidUpdateVersionError
 from kclient.protocol.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
 from refbroker.handlers.context import Change, Context
+from refbroker.handlers.services import ControllerServices
 from refbroker.metadata.features import FeatureUpdate, UpgradeType, plan_updates
 
 _LAST_WITH_RESULTS = 1
 
 
-def handle(context: Context, request: UpdateFeaturesRequest) -> UpdateFeaturesResponse | Change:
+def handle(context: Context[ControllerServices], request: UpdateFeaturesRequest) -> UpdateFeaturesResponse | Change:
     """Carry out an UpdateFeatures request."""
     updates = [
         FeatureUpdate(update.feature, update.max_version_level, UpgradeType(update.upgrade_type))
         for update in request.feature_updates
     ]
     try:
-        records = plan_updates(context.broker.metadata.image, context.broker.node_id, updates)
+        records = plan_updates(context.broker.image, context.broker.node_id, updates)
     except InvalidUpdateVersionError as error:
         reason = f"The update failed for all features since the following feature had an error: {error.message}"
         return UpdateFeaturesResponse(error_code=InvalidUpdateVersionError.code, error_message=reason)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from kclient.protocol.messages.write_txn_markers import WriteTxnMarkersRequest, WriteTxnMarkersResponse
 from refbroker.handlers.context import Context
+from refbroker.handlers.services import TransactionServices
 from refbroker.log import TransactionMarker
 from refbroker.log.checkpoints import TopicPartitionKey
 from refbroker.runtime.error_codes import NONE, code_of
@@ -20,7 +21,7 @@ TopicResult = WriteTxnMarkersResponse.WritableTxnMarkerTopicResult
 PartitionResult = WriteTxnMarkersResponse.WritableTxnMarkerPartitionResult
 
 
-def handle(context: Context, request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:
+def handle(context: Context[TransactionServices], request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:
     """Carry out a WriteTxnMarkers request."""
     codes: dict[int, dict[TopicPartitionKey, int]] = {}
     for wanted in request.markers:

@@ -150,8 +150,3 @@ class Partitions:
         """The name of a topic that exists, None for any other."""
         found = self._image.topics.get(topic) if isinstance(topic, str) else self._image.topics_by_id.get(topic)
         return None if found is None else found.name
-
-    def state(self, topic: str | UUID, partition: int) -> PartitionState | None:
-        """What the cluster knows of a partition."""
-        found = self._image.topics.get(topic) if isinstance(topic, str) else self._image.topics_by_id.get(topic)
-        return None if found is None else found.partitions.get(partition)

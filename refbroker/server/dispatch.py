@@ -17,6 +17,7 @@ from refbroker.handlers.context import Change, ClientConnection, Context, ErrorF
 from refbroker.handlers.registry import Found, find
 from refbroker.handlers.services import BrokerServices
 from refbroker.metrics.requests import RequestStats
+from refbroker.server.services import ServerServices
 
 
 class Waiting(NamedTuple):
@@ -46,7 +47,7 @@ class Received(NamedTuple):
         body: the bytes of `request`, in memory that the connection may use again once this turn is over.
     """
 
-    context: Context
+    context: Context[BrokerServices]
     request: Message
     body: memoryview
     correlation_id: int
@@ -74,11 +75,11 @@ class Dispatcher:
     """Handles the requests of all connections.
 
     Parameters:
-        broker: whose.
+        broker: whose requests they are.
         interceptor: what comes between requests and their handlers, if anything.
     """
 
-    def __init__(self, broker: BrokerServices, interceptor: Interceptor | None = None) -> None:
+    def __init__(self, broker: ServerServices, interceptor: Interceptor | None = None) -> None:
         self._broker = broker
         self._interceptor = interceptor
         self._stats = broker.metrics.requests
@@ -105,7 +106,7 @@ class Dispatcher:
             raise ProtocolError(f"this broker has no API {header.request_api_key} in version {version}")
         # What follows is passed over, as by Kafka: librdkafka asks for all topics with three bytes too many.
         request, _ = handler.request_type.decode_prefix(body, version)
-        context = Context(self._broker, connection, version, header.client_id)
+        context: Context[BrokerServices] = Context(self._broker, connection, version, header.client_id)
         if self._interceptor is not None and self._interceptor.is_active:
             received = Received(context, request, body, header.correlation_id, stats)
             intercepted = self._interceptor.intercept(received, self._later(handler, context))
@@ -118,14 +119,18 @@ class Dispatcher:
             return stats, Waiting(reply, version, header.correlation_id, stats)
         return stats, encode_response(_counted(reply, stats), version, header.correlation_id)
 
-    def _carry_out(self, handler: Found, context: Context, request: Message) -> Reply | asyncio.Future[Any]:
+    def _carry_out(
+        self, handler: Found, context: Context[BrokerServices], request: Message
+    ) -> Reply | asyncio.Future[Any]:
         answer = handler.handle(context, request)
         if isinstance(answer, Change):
             self._broker.metadata.append(answer.records)
             return answer.respond()
         return answer
 
-    def _later(self, handler: Found, context: Context) -> Callable[[Message], Awaitable[Message | None]]:
+    def _later(
+        self, handler: Found, context: Context[BrokerServices]
+    ) -> Callable[[Message], Awaitable[Message | None]]:
         async def carry_out(request: Message) -> Message | None:
             answer = self._carry_out(handler, context, request)
             reply: Reply = await answer if isinstance(answer, asyncio.Future) else answer

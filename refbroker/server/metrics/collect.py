@@ -9,24 +9,23 @@ from __future__ import annotations
 import asyncio
 
 from kclient.errors import BrokerError
-from refbroker.handlers.services import BrokerServices
-from refbroker.log.compaction.manager import LogCleaner, uncleanable_bytes
+from refbroker.log.compaction.manager import uncleanable_bytes
 from refbroker.metrics import table
 from refbroker.metrics.counters import Closed
 from refbroker.metrics.histogram import Histogram
 from refbroker.metrics.samples import Samples
 from refbroker.server.metrics import groups, process, transactions
+from refbroker.server.services import ServerServices
 
 PARTITIONS_PER_TURN = 200
 LATE_AFTER_MS = 300_000
 """How long after its longest timeout a transaction counts as late, as in Kafka."""
 
 
-async def collect(broker: BrokerServices, cleaner: LogCleaner, connections: int) -> Samples:
+async def collect(broker: ServerServices, connections: int) -> Samples:
     """Return the metrics of a broker that runs.
 
     Parameters:
-        cleaner: the broker's.
         connections: how many are open.
     """
     samples = Samples()
@@ -35,7 +34,7 @@ async def collect(broker: BrokerServices, cleaner: LogCleaner, connections: int)
     await asyncio.sleep(0)
     await _logs(broker, samples)
     _directories(broker, samples)
-    _cleaner(broker, cleaner, samples)
+    _cleaner(broker, samples)
     groups.collect(broker.groups, broker.metrics.groups, samples)
     transactions.collect(broker.transactions, broker.clock(), samples)
     _rest(broker, samples)
@@ -43,7 +42,7 @@ async def collect(broker: BrokerServices, cleaner: LogCleaner, connections: int)
     return samples
 
 
-def _requests(broker: BrokerServices, connections: int, samples: Samples) -> None:
+def _requests(broker: ServerServices, connections: int, samples: Samples) -> None:
     bytes_in = bytes_out = 0
     for stats in [stats for _, stats in sorted(broker.metrics.requests.items())]:
         samples.add(table.REQUESTS, stats.count, stats.name)
@@ -67,7 +66,7 @@ def _requests(broker: BrokerServices, connections: int, samples: Samples) -> Non
         samples.add(table.CONNECTIONS_CLOSED, closed[reason], reason.value)
 
 
-def _topics(broker: BrokerServices, samples: Samples) -> None:
+def _topics(broker: ServerServices, samples: Samples) -> None:
     topics = broker.metrics.topics
     for name, stats in [("", topics.total()), *sorted(topics.all().items())]:
         samples.add(table.RECORDS_IN, stats.records_in, name)
@@ -78,9 +77,9 @@ def _topics(broker: BrokerServices, samples: Samples) -> None:
         samples.add(table.FAILED_FETCH, stats.failed_fetch, name)
 
 
-async def _logs(broker: BrokerServices, samples: Samples) -> None:
+async def _logs(broker: ServerServices, samples: Samples) -> None:
     logs = broker.logs.logs()
-    topics = broker.metadata.image.topics
+    topics = broker.image.topics
     partitions = producers = late = 0
     late_after_ms = broker.config.integer("transaction.max.timeout.ms") + LATE_AFTER_MS
     for number, log in enumerate(logs, 1):
@@ -106,7 +105,7 @@ async def _logs(broker: BrokerServices, samples: Samples) -> None:
     samples.add(table.SEGMENTS_DELETED, broker.logs.segments_deleted)
 
 
-def _directories(broker: BrokerServices, samples: Samples) -> None:
+def _directories(broker: ServerServices, samples: Samples) -> None:
     offline = 0
     flushes = Histogram()
     for directory in broker.logs.directories:
@@ -122,8 +121,8 @@ def _directories(broker: BrokerServices, samples: Samples) -> None:
     samples.add(table.FLUSHES, flushes.snapshot())
 
 
-def _cleaner(broker: BrokerServices, cleaner: LogCleaner, samples: Samples) -> None:
-    stats = cleaner.stats
+def _cleaner(broker: ServerServices, samples: Samples) -> None:
+    stats = broker.cleaner.stats
     samples.add(table.CLEANER_PASSES, stats.passes)
     samples.add(table.CLEANER_READ, stats.bytes_read)
     samples.add(table.CLEANER_WRITTEN, stats.bytes_written)
@@ -140,8 +139,8 @@ def _cleaner(broker: BrokerServices, cleaner: LogCleaner, samples: Samples) -> N
         samples.add(table.UNCLEANABLE_BYTES, sum(map(uncleanable_bytes, logs)), directory)
 
 
-def _rest(broker: BrokerServices, samples: Samples) -> None:
-    image = broker.metadata.image
+def _rest(broker: ServerServices, samples: Samples) -> None:
+    image = broker.image
     samples.add(table.SESSIONS, len(broker.sessions))
     samples.add(table.DELAYED, len(broker.delayed_fetches), "Fetch")
     samples.add(table.METADATA_OFFSET, broker.metadata.end_offset - 1)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from kclient.errors import UnknownTopicOrPartitionError
 from kclient.protocol.messages.records.metadata_log import PartitionChangeRecord
-from refbroker.handlers.services import BrokerServices
+from refbroker.building import BrokerParts
 
 
-def elect(broker: BrokerServices, topic: str, partition: int) -> int:
+def elect(broker: BrokerParts, topic: str, partition: int) -> int:
     """Elect the leader of a partition anew, and give the epoch of its term.
 
     On one node it is the same leader again; clients notice by the epoch, and have to ask for metadata. Fetches
@@ -16,7 +16,7 @@ def elect(broker: BrokerServices, topic: str, partition: int) -> int:
     Raises:
         UnknownTopicOrPartitionError: there is no such partition.
     """
-    image = broker.metadata.image
+    image = broker.image
     found = image.topics.get(topic)
     if found is None or partition not in found.partitions:
         raise UnknownTopicOrPartitionError(topic=topic, partition=partition)

@@ -114,7 +114,7 @@ class ControlServer:
                     "id": str(topic.topic_id),
                     "leader_epochs": [topic.partitions[number].leader_epoch for number in sorted(topic.partitions)],
                 }
-                for topic in broker.parts.metadata.image.topics.values()
+                for topic in broker.parts.image.topics.values()
             }
 
         return {

@@ -26,7 +26,7 @@ from kclient.protocol.messages.fetch import FetchRequest, FetchResponse
 from kclient.protocol.messages.metadata import MetadataRequest
 from kclient.protocol.messages.produce import ProduceRequest
 from refbroker.handlers.context import Context
-from refbroker.handlers.services import BrokerServices
+from refbroker.handlers.services import BrokerServices, FetchServices, MetadataServices
 from refbroker.server.dispatch import Received, Waiting
 from refbroker.testing.faults import sessions
 from refbroker.testing.faults.damage import flip_bit, truncated
@@ -79,7 +79,7 @@ class FaultInjection:
         return StruckRequest(task, context.version, correlation_id, stats)
 
 
-def matching(rules: Iterable[ActiveFault], context: Context, request: Message) -> list[ActiveFault]:
+def matching(rules: Iterable[ActiveFault], context: Context[BrokerServices], request: Message) -> list[ActiveFault]:
     """The faults that are for a request; whether they strike is seen when it is their turn."""
     found = []
     subjects: set[tuple[str, int | None]] | None = None
@@ -100,15 +100,15 @@ def matching(rules: Iterable[ActiveFault], context: Context, request: Message) -
     return found
 
 
-def _subjects(broker: BrokerServices, request: Message) -> Iterator[tuple[str, int | None]]:
+def _subjects(broker: FetchServices, request: Message) -> Iterator[tuple[str, int | None]]:
     resolve = _resolver(broker)
     yield from named(request, resolve)
     if isinstance(request, FetchRequest):
         yield from sessions.remembered(broker.sessions, request, resolve)
 
 
-def _resolver(broker: BrokerServices) -> Callable[[UUID], str | None]:
-    topics = broker.metadata.image.topics_by_id
+def _resolver(broker: MetadataServices) -> Callable[[UUID], str | None]:
+    topics = broker.image.topics_by_id
 
     def resolve(topic_id: UUID) -> str | None:
         topic = topics.get(topic_id)
@@ -142,7 +142,9 @@ class Exchange:
         carry_out: does what is done without faults.
     """
 
-    def __init__(self, context: Context, request: Message, correlation_id: int, carry_out: CarryOut) -> None:
+    def __init__(
+        self, context: Context[BrokerServices], request: Message, correlation_id: int, carry_out: CarryOut
+    ) -> None:
         self._context = context
         self._request = request
         self._version = context.version

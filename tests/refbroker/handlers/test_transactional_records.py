@@ -336,7 +336,7 @@ async def test_a_producer_whose_batches_were_all_compacted_away_goes_on_after_a_
 
 async def test_what_is_counted_of_open_transactions(harness: Harness) -> None:
     async def values() -> tuple[Any, ...]:
-        found = as_dict(await collect(harness.broker, harness.broker.cleaner, 0))
+        found = as_dict(await collect(harness.broker, 0))
         of_partition = (table.LAST_STABLE, table.LAST_STABLE_LAG, table.LAST_STABLE_AGE)
         return (
             *(found[metric.name]["t"]["0"] for metric in of_partition),

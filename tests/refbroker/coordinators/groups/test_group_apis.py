@@ -276,7 +276,7 @@ async def test_a_group_that_cannot_be_stored_is_refused_as_coordinators_do(group
     log = groups.broker.logs.get(TOPIC, groups.broker.groups.topic.partition_for("g"))
     assert log is not None
     before = log.log_end_offset
-    groups.broker.partitions.state(TOPIC, log.partition).isr = []  # type: ignore[union-attr]
+    groups.broker.image.partition(TOPIC, log.partition).isr = []  # type: ignore[union-attr]
     answer = await groups.send(join_request(), 3)
     assert (answer.error_code, log.log_end_offset) == (NOT_AVAILABLE, before)
     assert "g" not in groups.broker.groups.shard("g").groups

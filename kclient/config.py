@@ -233,11 +233,7 @@ class ProducerConfig(ClientConfig, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         super().__post_init__()
         _check_signatures(key_serializer=self.key_serializer, value_serializer=self.value_serializer)
-        for interceptor in self.interceptors:
-            if isinstance(interceptor, type):
-                raise ConfigError(should_be_instance("an interceptor", interceptor))
-            if not (hasattr(interceptor, "on_send") or hasattr(interceptor, "on_acknowledgement")):
-                raise ConfigError(f"an interceptor has on_send, on_acknowledgement or both, not {interceptor!r}")
+        _check_interceptors(self.interceptors, "on_send", "on_acknowledgement")
         self._check_transactions()
         if self.enable_idempotence:
             if self.acks not in (-1, "all"):
@@ -322,6 +318,9 @@ class ConsumerConfig(ClientConfig, frozen=True, kw_only=True):
     ] = 10_000
     key_deserializer: Annotated[Deserializer | None, Option("Makes a key of its bytes; None leaves bytes.")] = None
     value_deserializer: Annotated[Deserializer | None, Option("Makes a value of its bytes; None leaves bytes.")] = None
+    interceptors: Annotated[
+        Sequence[Any], Option("Objects with on_consume, on_commit or both.", kafka="interceptor.classes")
+    ] = ()
     allow_auto_create_topics: Annotated[bool, Option("Let the broker create a topic that is asked for.")] = True
     exclude_internal_topics: Annotated[
         bool, Option("A subscription by pattern leaves out the brokers' own topics, whatever they are called.")
@@ -392,6 +391,7 @@ class ConsumerConfig(ClientConfig, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         super().__post_init__()
         _check_signatures(key_deserializer=self.key_deserializer, value_deserializer=self.value_deserializer)
+        _check_interceptors(self.interceptors, "on_consume", "on_commit")
         if self.group_id == "":
             raise ConfigError("group_id must be a name, or None for a consumer without a group")
         if self.group_instance_id is not None and (
@@ -436,6 +436,14 @@ def options_of(config: type[ClientConfig]) -> dict[str, tuple[Option, Any]]:
 def dotted_name(config: type[ClientConfig], name: str) -> str:
     """Kafka's own name of an option."""
     return _option(_hints(config)[name]).kafka or name.replace("_", ".")
+
+
+def _check_interceptors(interceptors: Sequence[Any], first: str, second: str) -> None:
+    for interceptor in interceptors:
+        if isinstance(interceptor, type):
+            raise ConfigError(should_be_instance("an interceptor", interceptor))
+        if not (hasattr(interceptor, first) or hasattr(interceptor, second)):
+            raise ConfigError(f"an interceptor has {first}, {second} or both, not {interceptor!r}")
 
 
 def _check_signatures(**functions: Callable[..., Any] | None) -> None:

@@ -81,6 +81,7 @@ class ConsumerOptions(ClientOptions, total=False):
     close_timeout_ms: int
     key_deserializer: Deserializer | None
     value_deserializer: Deserializer | None
+    interceptors: Sequence[Any]
     allow_auto_create_topics: bool
     exclude_internal_topics: bool
     group_id: str | None

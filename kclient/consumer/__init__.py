@@ -9,6 +9,16 @@ from kclient.consumer.async_consumer import AsyncConsumer
 from kclient.consumer.consumer import Consumer
 from kclient.consumer.group.listener import RebalanceListener
 from kclient.consumer.health.report import ConsumerHealth, PartitionHealth, Waiting
+from kclient.consumer.interceptors import ConsumerInterceptor
 from kclient.consumer.records import Records
 
-__all__ = ["AsyncConsumer", "Consumer", "ConsumerHealth", "PartitionHealth", "RebalanceListener", "Records", "Waiting"]
+__all__ = [
+    "AsyncConsumer",
+    "Consumer",
+    "ConsumerHealth",
+    "ConsumerInterceptor",
+    "PartitionHealth",
+    "RebalanceListener",
+    "Records",
+    "Waiting",
+]

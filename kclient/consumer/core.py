@@ -59,6 +59,9 @@ class ConsumerCore:
         self._clock = parts.engine.clock
         self._notifier = parts.notifier
         self._collector = parts.collector
+        self._interceptors = parts.interceptors
+        # What is left of a chunk may be read again: interceptors see each record of an iteration by itself.
+        self._iteration_records = 1 if parts.interceptors.see_records else ITERATION_RECORDS
         self._health = parts.health
         self._gauges = parts.gauges
         self._fetcher = parts.fetcher
@@ -152,6 +155,7 @@ class ConsumerCore:
             if chunks:
                 records = Records(chunks)
                 self._records_consumed.add(len(records))
+                self._interceptors.on_consume(records)
                 return records
             now = self._clock()
             if deadline < 0:
@@ -173,11 +177,11 @@ class ConsumerCore:
             self.app_thread.begin_call()
             if self.group is not None:
                 yield from self.group.step(NEVER)
-            taken = self._collector.take(ITERATION_RECORDS)
+            taken = self._collector.take(self._iteration_records)
             if taken is not None:
                 self.iteration.begin(taken)
                 self._records_consumed.add(len(taken.chunk))
-                return iter(taken.chunk)
+                return self._interceptors.shown(taken.chunk) if self._interceptors.see_records else iter(taken.chunk)
             yield from self.app_thread.wait(NEVER)
 
     # -- topics

@@ -22,6 +22,7 @@ from kclient.consumer.health.asking import Asking
 from kclient.consumer.health.gauges import HealthGauges
 from kclient.consumer.health.monitor import HealthMonitor
 from kclient.consumer.health.snapshot import GroupView, HealthView
+from kclient.consumer.interceptors import Interceptors
 from kclient.consumer.iteration.current_chunk import Iteration
 from kclient.consumer.metrics import ConsumerMetrics
 from kclient.consumer.positions.list_offsets import OffsetsManager
@@ -67,6 +68,7 @@ class ConsumerParts(NamedTuple):
     engine: Engine
     subscription: Subscription
     collector: Collector
+    interceptors: Interceptors
     iteration: Iteration
     fetcher: Fetcher
     offsets: OffsetsManager
@@ -123,6 +125,7 @@ def wire_consumer(config: ConsumerConfig, notifier: Notifier, run_soon: RunSoon 
         engine=engine,
         subscription=subscription,
         collector=collector,
+        interceptors=Interceptors(config.interceptors),
         iteration=iteration,
         fetcher=fetcher,
         offsets=offsets,

@@ -301,3 +301,15 @@ def test_a_static_member_needs_a_group() -> None:
         ConsumerConfig(group_instance_id="i")
     with pytest.raises(ConfigError, match=r"^group_id must be a name"):
         ConsumerConfig(group_id="")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "text"),
+    [
+        pytest.param(Audit(), "an interceptor has on_consume, on_commit or both, not <", id="a producer's"),
+        pytest.param(Audit, r"an interceptor must be an object, not the class Audit\. Did you mean", id="class"),
+    ],
+)
+def test_an_interceptor_of_a_consumer_sees_records_or_commits(wrong: typing.Any, text: str) -> None:
+    with pytest.raises(ConfigError, match=text):
+        ConsumerConfig.from_options({"interceptors": [wrong]})

@@ -9,7 +9,7 @@ its way cannot be mistaken for one to the new place. Leaves out decoding and req
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from kclient.consumer.assignment.fetch_buffer import FetchBuffer
@@ -231,12 +231,13 @@ class Subscription:
                 self._request_reset(state, self.policy)
             self.buffer.signal()
 
-    def note_committed(self, tp: TopicPartition, offset: OffsetAndMetadata) -> None:
-        """The coordinator stored an offset."""
+    def note_committed(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+        """The coordinator stored offsets."""
         with self.lock:
-            state = self.partitions.get(tp)
-            if state is not None:
-                state.committed = offset.offset
+            for tp, offset in offsets.items():
+                state = self.partitions.get(tp)
+                if state is not None:
+                    state.committed = offset.offset
 
     def reset_to(self, state: PartitionState, generation: int, offset: int, epoch: int) -> None:
         """A reset was answered."""

@@ -114,7 +114,7 @@ class CommitManager(Manager):
         member: the generation that counts now.
         random: for jitter.
         metrics: where commits are counted.
-        on_committed: takes (partition, offset) of each offset that the coordinator stored.
+        on_committed: takes the offsets that the coordinator stored, by partition, before the commits end.
     """
 
     def __init__(
@@ -126,7 +126,7 @@ class CommitManager(Manager):
         *,
         random: Random,
         metrics: Metrics,
-        on_committed: Callable[[TopicPartition, OffsetAndMetadata], None],
+        on_committed: Callable[[Mapping[TopicPartition, OffsetAndMetadata]], None],
     ) -> None:
         assert config.group_id is not None
         self._group = config.group_id
@@ -286,6 +286,7 @@ class CommitManager(Manager):
         codes = read_commit(response, ids)
         broker = self._coordinator.broker_of(node)
         errors: dict[TopicPartition, KafkaError] = {}
+        stored: dict[TopicPartition, OffsetAndMetadata] = {}
         for tp, offset in offsets.items():
             context: dict[str, Any] = {"topic": tp.topic, "partition": tp.partition, "offset": offset.offset}
             code = codes.get(tp)
@@ -294,7 +295,9 @@ class CommitManager(Manager):
             elif code:
                 errors[tp] = error_from_code(code, broker=broker, api="OffsetCommit", **context)
             else:
-                self._on_committed(tp, offset)
+                stored[tp] = offset
+        if stored:
+            self._on_committed(stored)
         moved = next((error for error in errors.values() if isinstance(error, MOVED)), None)
         if moved is not None:
             self._coordinator.forget(node, moved, now)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from random import Random
 from typing import Protocol
 
@@ -15,11 +15,13 @@ from kclient.consumer.committed.group_offsets import GroupOffsets, OffsetManager
 from kclient.consumer.committed.offset_commit import CommitManager
 from kclient.consumer.committed.offset_fetch import CommittedFetcher
 from kclient.consumer.committed.selection import OffsetSelector
+from kclient.consumer.interceptors import Interceptors
 from kclient.consumer.iteration.current_chunk import Place
 from kclient.metrics import Metrics
 from kclient.net.coordinator import Coordinator
 from kclient.net.manager import Nodes
 from kclient.net.metadata import MetadataManager
+from kclient.types import OffsetAndMetadata, TopicPartition
 
 
 class Client(Protocol):
@@ -62,6 +64,13 @@ def wire_group_offsets(
         random: for jitter.
         callbacks: of the application's commits.
     """
+    interceptors = Interceptors(config.interceptors)
+
+    def on_committed(offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+        subscription.note_committed(offsets)
+        if interceptors.see_commits:
+            callbacks.add(lambda: interceptors.on_commit(offsets))
+
     selector = OffsetSelector(subscription, member, place)
     commits = CommitManager(
         config,
@@ -70,7 +79,7 @@ def wire_group_offsets(
         member,
         random=random,
         metrics=client.metrics,
-        on_committed=subscription.note_committed,
+        on_committed=on_committed,
     )
     fetcher = CommittedFetcher(config, coordinator, subscription, client.metadata, client.nodes, member, random=random)
     automatic: AutoCommit | None = None

@@ -1,7 +1,7 @@
 """Blocking sockets on the simulated network, for tests that write to a broker without a client.
 
 A call that would block runs the simulation until it can return. Not implemented: options of sockets, of which only
-`SO_LINGER` has an effect, and sockets that listen.
+`SO_LINGER` has an effect, the source address of a connection, and sockets that listen.
 """
 
 from __future__ import annotations
@@ -20,7 +20,13 @@ LINGER = struct.Struct("ii")
 def connector(network: Network) -> Callable[..., BlockingSocket]:
     """Return a `socket.create_connection` that connects through a simulated network."""
 
-    def create_connection(address: tuple[str, int], timeout: float | None = None, **options: Any) -> BlockingSocket:
+    def create_connection(
+        address: tuple[str, int],
+        timeout: float | None = None,
+        source_address: tuple[str, int] | None = None,
+        *,
+        all_errors: bool = False,
+    ) -> BlockingSocket:
         return BlockingSocket(network, address, timeout)
 
     return create_connection

@@ -131,6 +131,28 @@ def test_the_time_of_the_newest_of_the_old_files_is_that_of_the_new_one(store: S
     assert log.segments[0].largest_timestamp() == 1_100_000_000_000
 
 
+class RecordedThrottle(Throttle):
+    """A throttle without a limit that counts the bytes it is told of."""
+
+    total = 0
+
+    def observe(self, size: int) -> int:
+        self.total += size
+        return 0
+
+
+@pytest.mark.parametrize("io_buffer_size", [1000, 1_000_000])
+def test_the_throttle_learns_of_every_byte_that_is_read_or_written(
+    store: Store, log: PartitionLog, rng: random.Random, io_buffer_size: int
+) -> None:
+    fill(log, rng, 100)
+    throttle = RecordedThrottle(lambda: float("inf"), store.clock)
+    settings = CleanerSettings(io_buffer_size=io_buffer_size)
+    stats = finish(CleaningPass(store.disk, measure(log, store.clock()), settings, throttle, store.clock))
+    assert stats.map_bytes_read > 0
+    assert throttle.total == stats.map_bytes_read + stats.bytes_read + stats.bytes_written
+
+
 def test_steps_say_where_they_run_and_how_long_to_wait(store: Store, log: PartitionLog, rng: random.Random) -> None:
     fill(log, rng, 100)
     throttle = Throttle(lambda: 10_000.0, store.clock)

@@ -10,6 +10,7 @@ from typing import Any
 from kclient.records import BatchBuilder, read_batches
 from refbroker.log import Files, LogConfig, LogManager, PartitionLog
 from refbroker.runtime.clock import Clock
+from refbroker.testing.simulated_disk import SimulatedDisk
 
 START_MS = 1_700_000_000_000
 TOPIC_ID = uuid.UUID("12345678-1234-4234-8234-123456789abc")
@@ -90,6 +91,19 @@ class Store:
     @property
     def path(self) -> Path:
         return self.directory / "orders-0"
+
+
+class PowerlessStore(Store):
+    """A store on a simulated disk."""
+
+    def __init__(self, root: Path) -> None:
+        super().__init__(root)
+        self.power = SimulatedDisk()
+        self.disk = self.power  # type: ignore[assignment]
+
+    def checkpoint(self) -> None:
+        assert self.manager is not None
+        self.manager.checkpoint()
 
 
 def append(log: PartitionLog, count: int = 1, *, epoch: int = 0, **batch: Any) -> Any:

@@ -225,24 +225,3 @@ def test_what_is_smaller_than_any_batch_of_its_format_is_none(magic: int, smalle
 def test_a_format_that_is_not_known_is_no_batch() -> None:
     with pytest.raises(CorruptRecordError, match="magic 3"):
         header_at(memoryview(struct.pack(">qiiB", 0, 1000, 0, 3) + bytes(50)), 0)
-
-
-@pytest.mark.parametrize("clean", [True, False])
-def test_a_segment_with_offsets_too_far_apart_is_split(store: Store, clean: bool) -> None:
-    log = store.log()
-    fill(log, 3)
-    path = log.segments.active.path
-    store.close()
-    offsets = [6, 2**31 - 1, 2**31, 2**31 + 5, 2**33]
-    with path.open("ab") as file:
-        for offset in offsets:
-            file.write(make_batch(1, base_offset=offset, partition_leader_epoch=0, timestamp=START_MS + 9))
-    if not clean:
-        (store.directory / ".kafka_cleanshutdown").unlink()
-        (store.directory / "recovery-point-offset-checkpoint").unlink()
-    path.with_suffix(".index").unlink()
-    log = store.log()
-    assert log.segments.base_offsets == [0, 2**31, 2**33]
-    assert [offset for offset, _, _ in read_all(log)] == [*range(6), *offsets]
-    assert append(log).base_offset == 2**33 + 1
-    assert not [name for name in store.path.iterdir() if name.suffix in (".swap", ".cleaned", ".deleted")]

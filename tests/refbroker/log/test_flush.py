@@ -12,21 +12,7 @@ import pytest
 from kclient.errors import KafkaStorageError
 from refbroker.log import PartitionLog
 from refbroker.log.checkpoints import HIGH_WATERMARKS, LOG_START_OFFSETS, RECOVERY_POINTS
-from refbroker.testing.simulated_disk import SimulatedDisk
-from tests.support.stores import SMALL, START_MS, TOPIC_ID, Store, append, read_all
-
-
-class PowerlessStore(Store):
-    """A store on a simulated disk."""
-
-    def __init__(self, root: Path) -> None:
-        super().__init__(root)
-        self.power = SimulatedDisk()
-        self.disk = self.power  # type: ignore[assignment]
-
-    def checkpoint(self) -> None:
-        assert self.manager is not None
-        self.manager.checkpoint()
+from tests.support.stores import SMALL, START_MS, TOPIC_ID, PowerlessStore, Store, append, read_all
 
 
 def fill(log: PartitionLog, batches: int = 100) -> None:
@@ -133,6 +119,36 @@ def test_a_directory_is_made_durable_only_when_its_names_have_changed(
     log.roll()
     assert log.directory in flushed()
     assert flushed() == []
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_flush_keeps_the_snapshot_of_producers_that_a_roll_wrote(tmp_path: Path, seed: int) -> None:
+    store = PowerlessStore(tmp_path)
+    log = store.log()
+    append(log, 3, producer_id=7, producer_epoch=0, base_sequence=0)
+    log.roll()
+    append(log)
+    snapshot = store.path / f"{3:020d}.snapshot"
+    written = snapshot.read_bytes()
+    log.flush()
+    store.crash()
+    store.power.lose_unflushed(seed)
+    assert snapshot.read_bytes() == written
+
+
+def test_a_roll_that_fails_leaves_the_log_as_it_was(tmp_path: Path) -> None:
+    store = PowerlessStore(tmp_path)
+    log = store.log()
+    append(log, 3)
+    fault = store.power.fail(path_prefix=log.segments.active.file_path(".index"), operation="truncate")
+    with pytest.raises(KafkaStorageError):
+        log.roll()
+    assert fault.fired
+    assert log.segments.base_offsets == [0]
+    assert not [
+        path for path in store.path.iterdir() if path.name.startswith(f"{3:020d}") and path.suffix != ".snapshot"
+    ]
+    store.crash()
 
 
 @pytest.mark.parametrize("flushed", [False, True])

@@ -18,7 +18,7 @@ from kclient.errors import (
 )
 from refbroker.log import LogManager
 from refbroker.log.checkpoints import decode_uuid
-from tests.support.stores import SMALL, TOPIC_ID, Store, append, read_all
+from tests.support.stores import SMALL, TOPIC_ID, PowerlessStore, Store, append, read_all
 
 
 def names(path: Path) -> set[str]:
@@ -121,6 +121,22 @@ def test_logs_spread_over_the_directories(store: Store) -> None:
     manager = store.open(paths=paths)
     assert sorted(log.partition for log in manager.logs()) == list(range(6))
     assert all(len(read_all(log)) == 2 for log in manager.logs())
+
+
+def test_a_close_that_fails_closes_every_directory_and_raises_the_first_error(tmp_path: Path) -> None:
+    store = PowerlessStore(tmp_path)
+    paths = [tmp_path / "one", tmp_path / "two", tmp_path / "three"]
+    manager = store.open(paths=paths)
+    for partition in range(3):
+        append(manager.create("spread", partition, TOPIC_ID))
+    for path in paths[:2]:
+        store.power.fail(path_prefix=path, operation="fsync")
+    with pytest.raises(KafkaStorageError, match=f"{paths[0]}/"):
+        store.close()
+    assert [(path / ".kafka_cleanshutdown").exists() for path in paths] == [False, False, True]
+    store.power.heal()
+    assert len(list(store.open(paths=paths).logs())) == 3
+    store.crash()
 
 
 def test_the_same_log_in_two_directories_is_refused(store: Store) -> None:

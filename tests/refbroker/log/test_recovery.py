@@ -57,6 +57,23 @@ def test_after_a_crash_only_what_lies_past_the_recovery_point_is_read(store: Sto
     assert store.log().log_end_offset == 300
 
 
+def test_producers_whose_records_were_all_deleted_are_not_recovered(store: Store) -> None:
+    log = store.log()
+    append(log, 3, producer_id=7, producer_epoch=0, base_sequence=0)
+    append(log, 3, producer_id=8, producer_epoch=0, base_sequence=0)
+    log.roll()
+    append(log, 3)
+    log.delete_records(3)
+    log.flush()
+    assert store.manager is not None
+    store.manager.checkpoint()
+    store.crash()
+    for path in store.path.glob("*.snapshot"):
+        path.unlink()
+    (store.directory / "recovery-point-offset-checkpoint").write_text("0\n1\norders 0 6\n")
+    assert [producer.producer_id for producer in store.log().producers()] == [8]
+
+
 def test_indexes_are_made_anew_as_they_were(store: Store) -> None:
     fill(store.log())
     store.close()

@@ -15,7 +15,7 @@ import resource
 import sys
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 WARM_UP = 50
@@ -47,7 +47,7 @@ def latencies(samples: list[float]) -> dict[str, Any]:
 # --- kclient ---------------------------------------------------------------------------------------------------------
 
 
-def network_waits(metrics: dict[str, Any]) -> dict[str, Any]:
+def network_waits(metrics: Mapping[Any, float]) -> dict[str, Any]:
     """The network thread's waits for the interpreter's lock, as the client itself counts them."""
     return {name: value for name, value in metrics.items() if "gil" in name}
 

@@ -1,4 +1,4 @@
-"""What a client counts: cheap to record, readable as a plain dict, or through hooks.
+"""What a client counts: cheap to record, readable as a dict, or through hooks.
 
 Names are Kafka's own with underscores (`record_send_total`, `request_latency_avg`,
 `records_lag_max`); labels say which topic, partition or broker. A counter named `x_total` also
@@ -13,8 +13,9 @@ import bisect
 import logging
 import threading
 import time
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
 
 _log = logging.getLogger(__name__)
 
@@ -25,7 +26,48 @@ _BOUNDS = tuple(round(mantissa * 10.0**power, 9) for power in range(-6, 4) for m
 """The upper bounds of a histogram's buckets: a few per decade; milliseconds from a nanosecond to seven seconds."""
 
 Labels = tuple[tuple[str, str], ...]
-Hook = Callable[[dict[str, float]], None]
+
+
+class MetricKey(str):
+    """The key of a metric: a text such as `records_lag{partition=0,topic=orders}` that knows its parts.
+
+    Parameters:
+        name: what is counted.
+        labels: pairs of label and value, sorted by label.
+    """
+
+    __slots__ = ("_labels", "name")
+
+    name: str
+    _labels: Labels
+
+    def __new__(cls, name: str, labels: Labels = ()) -> MetricKey:
+        """Make the text; without labels it is the name."""
+        shown = ",".join(f"{label}={value}" for label, value in labels)
+        made = super().__new__(cls, f"{name}{{{shown}}}" if labels else name)
+        made.name = name
+        made._labels = labels
+        return made
+
+    @property
+    def labels(self) -> Mapping[str, str]:
+        """Which topic, partition or broker the metric is of; read-only."""
+        return MappingProxyType(dict(self._labels))
+
+    def __getnewargs__(self) -> Any:
+        return self.name, self._labels
+
+
+class MetricValues(dict[MetricKey, float]):
+    """The values of all metrics of a client at one moment. A text of the same form finds a key as well."""
+
+    if TYPE_CHECKING:
+
+        def __getitem__(self, key: str, /) -> float: ...
+
+
+Hook = Callable[[MetricValues], None]
+"""Takes all metrics of a client."""
 
 
 class Counter:
@@ -141,22 +183,22 @@ class Metrics:
         """Drop one gauge, at once; `forget` has to look through all metrics."""
         self._gauges.pop(_key(name, labels), None)
 
-    def snapshot(self) -> dict[str, float]:
-        """Everything by name; labels stand behind it, as in `records_lag{partition=0,topic=orders}`."""
+    def snapshot(self) -> MetricValues:
+        """Return everything by key."""
         now = self._clock()
-        found: dict[str, float] = {}
+        found = MetricValues()
         for (name, labels), counter in list(self._counters.items()):
-            found[_text(name, labels)] = counter.total
-            found[_text(name.removesuffix("_total") + "_rate", labels)] = counter.rate(now)
+            found[MetricKey(name, labels)] = counter.total
+            found[MetricKey(name.removesuffix("_total") + "_rate", labels)] = counter.rate(now)
         for (name, labels), gauge in list(self._gauges.items()):
-            found[_text(name, labels)] = gauge.value if gauge.read is None else gauge.read()
+            found[MetricKey(name, labels)] = gauge.value if gauge.read is None else gauge.read()
         for (name, labels), histogram in list(self._histograms.items()):
             count = histogram.count
-            found[_text(name + "_count", labels)] = count
-            found[_text(name + "_avg", labels)] = histogram.total / count if count else 0.0
-            found[_text(name + "_max", labels)] = histogram.maximum
-            found[_text(name + "_p50", labels)] = histogram.quantile(0.5)
-            found[_text(name + "_p99", labels)] = histogram.quantile(0.99)
+            found[MetricKey(name + "_count", labels)] = count
+            found[MetricKey(name + "_avg", labels)] = histogram.total / count if count else 0.0
+            found[MetricKey(name + "_max", labels)] = histogram.maximum
+            found[MetricKey(name + "_p50", labels)] = histogram.quantile(0.5)
+            found[MetricKey(name + "_p99", labels)] = histogram.quantile(0.99)
         return found
 
     def add_hook(self, hook: Hook, *, interval: float = 10.0) -> None:
@@ -200,7 +242,3 @@ def _key(name: str, labels: dict[str, object]) -> tuple[str, Labels]:
     if not labels:
         return name, ()
     return name, tuple(sorted((label, str(value)) for label, value in labels.items()))
-
-
-def _text(name: str, labels: Labels) -> str:
-    return f"{name}{{{','.join(f'{label}={value}' for label, value in labels)}}}" if labels else name

@@ -45,6 +45,7 @@ from kclient.admin.transactions import (
     TransactionState,
 )
 from kclient.config import AdminConfig
+from kclient.metrics import MetricValues
 from kclient.net.operation import Operation, ThreadWaiter, run
 from kclient.options import AdminOptions
 from kclient.types import OffsetAndMetadata, OffsetAndTimestamp, PreparedTransaction, TopicPartition
@@ -407,7 +408,7 @@ class Admin:
         deadline = self._core.deadline("describe_cluster", timeout)
         return self._run(cluster.describe_cluster(self._core, deadline))
 
-    def metrics(self) -> dict[str, Any]:
+    def metrics(self) -> MetricValues:
         """What the client counted so far, by Kafka's names."""
         return self._core.engine.metrics.snapshot()
 

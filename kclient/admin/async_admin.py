@@ -49,6 +49,7 @@ from kclient.admin.transactions import (
     TransactionState,
 )
 from kclient.config import AdminConfig
+from kclient.metrics import MetricValues
 from kclient.net.operation import Operation, TaskWaiter, run_async
 from kclient.net.waiting import LoopBridge
 from kclient.options import AdminOptions
@@ -306,7 +307,7 @@ class AsyncAdmin:
         deadline = self._core.deadline("describe_cluster", timeout)
         return await self._run(cluster.describe_cluster(self._core, deadline))
 
-    def metrics(self) -> dict[str, Any]:
+    def metrics(self) -> MetricValues:
         return self._core.engine.metrics.snapshot()
 
     async def close(self, timeout: float = CLOSE_SECONDS) -> None:

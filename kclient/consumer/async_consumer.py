@@ -30,6 +30,7 @@ from kclient.consumer.iteration.implementation import AsyncRecordIterator
 from kclient.consumer.records import Records
 from kclient.consumer.wiring import wire_consumer
 from kclient.errors import ConcurrentUseError
+from kclient.metrics import MetricValues
 from kclient.net.operation import Operation, TaskWaiter, run_async
 from kclient.net.waiting import LoopBridge, LoopSignal
 from kclient.options import ConsumerOptions
@@ -241,7 +242,7 @@ class AsyncConsumer:
         """The options, with the defaults of those that were not given."""
         return self._core.config
 
-    def metrics(self) -> dict[str, float]:
+    def metrics(self) -> MetricValues:
         """What this client counted, by Kafka's names, as `records_consumed_total` or `records_lag_max`."""
         return self._core.metrics()
 

@@ -26,6 +26,7 @@ from kclient.consumer.iteration.implementation import RecordIterator
 from kclient.consumer.records import Records
 from kclient.consumer.wiring import wire_consumer
 from kclient.errors import ConcurrentUseError
+from kclient.metrics import MetricValues
 from kclient.net.operation import Operation, ThreadWaiter, run
 from kclient.net.runtime import current
 from kclient.options import ConsumerOptions
@@ -361,7 +362,7 @@ class Consumer:
         """The options, with the defaults of those that were not given."""
         return self._core.config
 
-    def metrics(self) -> dict[str, float]:
+    def metrics(self) -> MetricValues:
         """What this client counted, by Kafka's names, as `records_consumed_total` or `records_lag_max`."""
         return self._core.metrics()
 

@@ -26,6 +26,7 @@ from kclient.errors import (
     InvalidGroupIdError,
     KafkaError,
 )
+from kclient.metrics import MetricValues
 from kclient.net.engine import EXIT_SECONDS
 from kclient.net.manager import NEVER
 from kclient.net.operation import Operation
@@ -303,7 +304,7 @@ class ConsumerCore:
         """See `Consumer.health`."""
         return self._health.consumer(self._clock())
 
-    def metrics(self) -> dict[str, float]:
+    def metrics(self) -> MetricValues:
         """All metrics of this client."""
         self._gauges.publish(self._clock())
         return self.engine.metrics.snapshot()

@@ -17,6 +17,7 @@ from kclient._misuse import refuse_pickling, refuse_positional
 from kclient._offsets import GivenOffsets
 from kclient.config import ProducerConfig
 from kclient.errors import ConcurrentUseError, DeliveryError
+from kclient.metrics import MetricValues
 from kclient.net.engine import EXIT_SECONDS
 from kclient.net.operation import Operation, TaskWaiter, run_async
 from kclient.net.waiting import LoopBridge
@@ -204,7 +205,7 @@ class AsyncProducer:
         """The options, with the defaults of those that were not given."""
         return self._core.config
 
-    def metrics(self) -> dict[str, float]:
+    def metrics(self) -> MetricValues:
         """What the producer counts. See `Producer.metrics`."""
         return self._core.metrics()
 

@@ -24,6 +24,7 @@ from kclient.errors import (
     RecordTooLargeError,
     UnknownTopicOrPartitionError,
 )
+from kclient.metrics import MetricValues
 from kclient.net.cluster import Cluster
 from kclient.net.engine import EXIT_SECONDS, Engine
 from kclient.net.operation import Operation, Pause, ThreadWaiter, run
@@ -417,7 +418,7 @@ class ProducerCore:
         """Return how long the end of a close() with this deadline may take."""
         return CLOSE_SECONDS if deadline is None else max(LAST_SECONDS, deadline - self._clock())
 
-    def metrics(self) -> dict[str, float]:
+    def metrics(self) -> MetricValues:
         """Everything the producer counts, by name."""
         return self.engine.metrics.snapshot()
 

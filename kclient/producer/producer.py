@@ -12,6 +12,7 @@ from kclient._misuse import refuse_pickling, refuse_positional
 from kclient._offsets import GivenOffsets
 from kclient.config import ProducerConfig
 from kclient.errors import DeliveryError
+from kclient.metrics import MetricValues
 from kclient.net.engine import EXIT_SECONDS
 from kclient.net.operation import run
 from kclient.net.runtime import current
@@ -341,7 +342,7 @@ class Producer(SendPath):
         """The options, with the defaults of those that were not given."""
         return self._core.config
 
-    def metrics(self) -> dict[str, float]:
+    def metrics(self) -> MetricValues:
         """What the producer counts: by Kafka's names, with labels for topic and broker."""
         return self._core.metrics()
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TypeVar
 
 from kclient.consumer import AsyncConsumer, Consumer
+from kclient.metrics import MetricValues
 from kclient.net.operation import Operation, TaskWaiter, ThreadWaiter, run, run_async
 from kclient.net.runtime import current
 from kclient.net.waiting import LoopBridge
@@ -101,7 +102,7 @@ class Transform:
         """
         self._loop.stop()
 
-    def metrics(self) -> dict[str, float]:
+    def metrics(self) -> MetricValues:
         """What it counted: `transform_records_in_total`, `transform_commit_total`, `transform_batch_latency_avg` ..."""
         return self._loop.measures.metrics.snapshot()
 
@@ -148,7 +149,7 @@ class AsyncTransform:
         """Have `run` commit what is transformed, and return. See `Transform.stop`."""
         self._loop.stop()
 
-    def metrics(self) -> dict[str, float]:
+    def metrics(self) -> MetricValues:
         """What it counted. See `Transform.metrics`."""
         return self._loop.measures.metrics.snapshot()
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 import threading
+from typing import Any
 
 import pytest
 
-from kclient.metrics import Metrics
+from kclient.metrics import MetricKey, Metrics, MetricValues
 
 
 class Clock:
@@ -73,7 +76,7 @@ def test_hooks_get_snapshots_in_a_thread_of_their_own_and_may_fail(caplog: pytes
     called = threading.Semaphore(0)
     threads: set[str] = set()
 
-    def hook(snapshot: dict[str, float]) -> None:
+    def hook(snapshot: MetricValues) -> None:
         threads.add(threading.current_thread().name)
         called.release()
         assert snapshot["a_total"] == 2
@@ -93,7 +96,7 @@ def test_the_last_figures_reach_a_hook_when_the_client_closes() -> None:
     seen: list[float] = []
     done = threading.Event()
 
-    def hook(snapshot: dict[str, float]) -> None:
+    def hook(snapshot: MetricValues) -> None:
         seen.append(snapshot["a_total"])
         done.set()
 
@@ -111,3 +114,22 @@ def test_one_gauge_is_dropped_and_those_beside_it_stay() -> None:
     metrics.drop_gauge("records_lag", topic="t", partition=0)
     metrics.drop_gauge("records_lag", topic="t", partition=7)
     assert metrics.snapshot() == {"records_lag{partition=1,topic=t}": 5}
+
+
+def test_a_key_is_a_text_that_knows_its_name_and_labels() -> None:
+    metrics = Metrics()
+    metrics.gauge("records_lag", topic="orders", partition=0).set(5)
+    metrics.gauge("connection_count").set(2)
+    found = metrics.snapshot()
+    assert [(key.name, dict(key.labels), value) for key, value in found.items()] == [
+        ("records_lag", {"partition": "0", "topic": "orders"}, 5),
+        ("connection_count", {}, 2),
+    ]
+    assert found["records_lag{partition=0,topic=orders}"] == 5
+    (key, _) = found
+    for other in (pickle.loads(pickle.dumps(key)), copy.deepcopy(key)):
+        assert (other, other.name, dict(other.labels)) == (key, key.name, dict(key.labels))
+    labels: Any = key.labels
+    with pytest.raises(TypeError):
+        labels["topic"] = "other"
+    assert MetricKey("connection_count") == "connection_count"

@@ -343,7 +343,7 @@ class Producer(SendPath):
         return self._core.config
 
     def metrics(self) -> MetricValues:
-        """What the producer counts: by Kafka's names, with labels for topic and broker."""
+        """Return what the producer counts, by Kafka's names; each key has a `name` and `labels` (topic, broker)."""
         return self._core.metrics()
 
     def close(self, timeout: float | None = None) -> None:

@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     )
     from kclient.producer import AsyncProducer, Producer, ProducerRecord, RecordFuture, RowsFuture
     from kclient.types import (
+        ClientHealth,
+        Connectivity,
+        ConnectivityState,
         ConsumerGroupMetadata,
         ConsumerRecord,
         Node,
@@ -46,6 +49,9 @@ _HOMES = {
     "AsyncAdmin": "admin",
     "AsyncConsumer": "consumer",
     "AsyncProducer": "producer",
+    "ClientHealth": "types",
+    "Connectivity": "types",
+    "ConnectivityState": "types",
     "Consumer": "consumer",
     "ConsumerGroupMetadata": "types",
     "ConsumerHealth": "consumer",
@@ -75,6 +81,9 @@ __all__ = [
     "AsyncAdmin",
     "AsyncConsumer",
     "AsyncProducer",
+    "ClientHealth",
+    "Connectivity",
+    "ConnectivityState",
     "Consumer",
     "ConsumerGroupMetadata",
     "ConsumerHealth",

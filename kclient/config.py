@@ -19,7 +19,7 @@ import msgspec
 
 from kclient import _compression
 from kclient._bound_serializers import takes_context
-from kclient._misuse import should_be_instance
+from kclient._misuse import is_coroutine_function, should_be_instance
 from kclient._properties import read_properties
 from kclient._unknown_options import unknown_option
 from kclient.errors import ConfigError
@@ -52,6 +52,8 @@ _PROTOCOLS_TO_COME = ("SSL", "SASL_PLAINTEXT", "SASL_SSL")
 INT_MAX = 2**31 - 1
 LONG_MAX = 2**63 - 1
 
+ConnectivityCallback = Callable[[Any], Any]
+"""Takes a Connectivity."""
 StallCallback = Callable[[Mapping[Any, Any]], Any]
 """Takes a PartitionHealth by TopicPartition."""
 
@@ -118,6 +120,13 @@ class ClientConfig(msgspec.Struct, frozen=True, kw_only=True):
     ] = 300_000
     send_buffer_bytes: Annotated[int, _size("SO_SNDBUF of the sockets; -1 leaves it to the system.", -1)] = -1
     receive_buffer_bytes: Annotated[int, _size("SO_RCVBUF of the sockets; -1 leaves it to the system.", -1)] = -1
+    on_connectivity_change: Annotated[
+        ConnectivityCallback | None,
+        Option(
+            "Called with a Connectivity, once when no broker is reachable, and once when one is again: in an "
+            "async client's event loop, in the thread of a producer's delivery callbacks, else in a thread of its own."
+        ),
+    ] = None
 
     def __post_init__(self) -> None:
         hints = _hints(type(self))
@@ -126,6 +135,8 @@ class ClientConfig(msgspec.Struct, frozen=True, kw_only=True):
             raise ConfigError(f'bootstrap_servers must be "host:port,host:port" or a sequence of such, not {servers!r}')
         for name in self.__struct_fields__:
             _check(name, hints[name], getattr(self, name))
+        if is_coroutine_function(self.on_connectivity_change):
+            raise ConfigError("on_connectivity_change must be a plain function: a coroutine function is not awaited")
         protocol = self.security_protocol.upper()
         if protocol in _PROTOCOLS_TO_COME:
             raise ConfigError(

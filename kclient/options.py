@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, TypedDict
 
-from kclient.config import StallCallback
+from kclient.config import ConnectivityCallback, StallCallback
 from kclient.serialization import Deserializer, Serializer
 
 
@@ -33,6 +33,7 @@ class ClientOptions(TypedDict, total=False):
     metadata_recovery_rebootstrap_trigger_ms: int
     send_buffer_bytes: int
     receive_buffer_bytes: int
+    on_connectivity_change: ConnectivityCallback | None
 
 
 class ProducerOptions(ClientOptions, total=False):

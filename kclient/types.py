@@ -7,14 +7,20 @@ re-exported here.
 
 from __future__ import annotations
 
+import enum
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import msgspec
 
 from kclient._text import address
+from kclient.errors import KafkaError
 from kclient.records import ConsumerRecord
 
 __all__ = [
+    "ClientHealth",
+    "Connectivity",
+    "ConnectivityState",
     "ConsumerGroupMetadata",
     "ConsumerRecord",
     "Headers",
@@ -31,6 +37,40 @@ __all__ = [
 
 Headers = tuple[tuple[str, bytes | None], ...]
 """Record headers, in order; a name may stand more than once."""
+
+
+class ConnectivityState(enum.Enum):
+    """Whether a client reaches any broker."""
+
+    CONNECTING = "connecting"
+    """No broker has been connected yet, and not every bootstrap server has failed."""
+    REACHABLE = "broker reachable"
+    UNREACHABLE = "no broker reachable"
+
+
+class Connectivity(msgspec.Struct, frozen=True):
+    """A snapshot of whether a client reaches any broker.
+
+    Attributes:
+        state: whether it does.
+        duration: seconds since the state began.
+        errors: why the last connection or the last attempt to connect failed, by "host:port", of each broker and
+            bootstrap server that has failed and is not connected again.
+    """
+
+    state: ConnectivityState
+    duration: float = 0.0
+    errors: Mapping[str, KafkaError] = {}
+
+
+class ClientHealth(msgspec.Struct, frozen=True):
+    """The health of one client.
+
+    Attributes:
+        connectivity: whether the client reaches any broker.
+    """
+
+    connectivity: Connectivity
 
 
 class TopicPartition(NamedTuple):

@@ -198,6 +198,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "admin methods": partial(_methods, "kclient", "Admin"),
     "connection states": partial(_state_table, "kclient.net.connection"),
     "link states": partial(_state_table, "kclient.net.link"),
+    "connectivity states": partial(_state_table, "kclient.net.connectivity"),
     "RefBroker methods": partial(_methods, "refbroker.testing", "RefBroker"),
     "fault methods": partial(_methods, "refbroker.testing.faults", "FaultMethods"),
     "fault handle": partial(_methods, "refbroker.testing.faults", "Fault"),

@@ -48,7 +48,7 @@ from kclient.config import AdminConfig
 from kclient.metrics import MetricValues
 from kclient.net.operation import Operation, ThreadWaiter, run
 from kclient.options import AdminOptions
-from kclient.types import OffsetAndMetadata, OffsetAndTimestamp, PreparedTransaction, TopicPartition
+from kclient.types import ClientHealth, OffsetAndMetadata, OffsetAndTimestamp, PreparedTransaction, TopicPartition
 
 T = TypeVar("T")
 
@@ -407,6 +407,13 @@ class Admin:
         """The cluster's id, controller and brokers."""
         deadline = self._core.deadline("describe_cluster", timeout)
         return self._run(cluster.describe_cluster(self._core, deadline))
+
+    def health(self) -> ClientHealth:
+        """Return whether any broker is reachable, and the last error of each that is not.
+
+        From any thread; asks no broker.
+        """
+        return self._core.health()
 
     def metrics(self) -> MetricValues:
         """What the client counted so far, by Kafka's names."""

@@ -53,7 +53,7 @@ from kclient.metrics import MetricValues
 from kclient.net.operation import Operation, TaskWaiter, run_async
 from kclient.net.waiting import LoopBridge
 from kclient.options import AdminOptions
-from kclient.types import OffsetAndMetadata, OffsetAndTimestamp, PreparedTransaction, TopicPartition
+from kclient.types import ClientHealth, OffsetAndMetadata, OffsetAndTimestamp, PreparedTransaction, TopicPartition
 
 T = TypeVar("T")
 
@@ -77,8 +77,8 @@ class AsyncAdmin:
 
     def __init__(self, *arguments: Never, **options: Unpack[AdminOptions]) -> None:
         refuse_positional(type(self), arguments)
-        self._core = AdminCore(AdminConfig.from_options(options))
         self._bridge = LoopBridge()
+        self._core = AdminCore(AdminConfig.from_options(options), self._bridge.post)
 
     @classmethod
     def from_properties(
@@ -86,8 +86,8 @@ class AsyncAdmin:
     ) -> Self:
         """Make one from Kafka's dotted names: a mapping or a .properties file; keyword options win."""
         made = cls.__new__(cls)
-        made._core = AdminCore(AdminConfig.from_properties(properties, **options))
         made._bridge = LoopBridge()
+        made._core = AdminCore(AdminConfig.from_properties(properties, **options), made._bridge.post)
         return made
 
     async def create_topics(
@@ -306,6 +306,9 @@ class AsyncAdmin:
     async def describe_cluster(self, *, timeout: float | None = None) -> ClusterDescription:
         deadline = self._core.deadline("describe_cluster", timeout)
         return await self._run(cluster.describe_cluster(self._core, deadline))
+
+    def health(self) -> ClientHealth:
+        return self._core.health()
 
     def metrics(self) -> MetricValues:
         return self._core.engine.metrics.snapshot()

@@ -27,7 +27,7 @@ from kclient.net.manager import ANY_NODE
 from kclient.net.operation import Operation, gather
 from kclient.net.requesting import Requester, is_transient
 from kclient.net.runtime import current
-from kclient.types import TopicPartition
+from kclient.types import ClientHealth, TopicPartition
 
 K = TypeVar("K")
 N = TypeVar("N")
@@ -38,11 +38,16 @@ Outcomes = dict[K, R | KafkaError]
 
 
 class AdminCore(Requester):
-    """One engine and the helpers that the areas are written with; shared by both faces."""
+    """One engine and the helpers that the areas are written with; shared by both faces.
 
-    def __init__(self, config: AdminConfig) -> None:
+    Parameters:
+        config: the client's options.
+        run_soon: runs the application's callbacks in its event loop; None to run them in a thread of their own.
+    """
+
+    def __init__(self, config: AdminConfig, run_soon: Callable[[Callable[[], None]], None] | None = None) -> None:
         self.config = config
-        engine = Engine(config, name="kclient-admin")
+        engine = Engine(config, name="kclient-admin", run_soon=run_soon)
         super().__init__(engine, retry_backoff(config, current().random()), config.request_timeout_ms / 1000)
         engine.start()
 
@@ -144,6 +149,10 @@ class AdminCore(Requester):
             else:
                 by_leader.setdefault(leader, []).append(partition)
         return by_leader, errors
+
+    def health(self) -> ClientHealth:
+        """See `Admin.health`."""
+        return ClientHealth(self.engine.connectivity())
 
     def close(self, timeout: float) -> None:
         self.engine.close(timeout)

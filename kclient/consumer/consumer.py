@@ -267,7 +267,11 @@ class Consumer:
         return self._run(self._core.places.lookup(targets, self._seconds(timeout)))
 
     def current_lag(self, partition: tuple[str, int]) -> int | None:
-        """How many offsets lie between the position and the end, as of the last answer; None before one."""
+        """Return how many offsets lie between the position and the end, as of the last answer.
+
+        Returns:
+            None before an answer, and while no broker is reachable.
+        """
         return self._core.places.current_lag(TopicPartition(*partition))
 
     # -- committed offsets
@@ -351,7 +355,8 @@ class Consumer:
         self._core.wakeup()
 
     def health(self) -> ConsumerHealth:
-        """How each partition does: position, committed offset, end, lag, last progress, and what it waits for.
+        """Return whether any broker is reachable, and how each partition does: position, committed offset, end, lag,
+        last progress, and what it waits for.
 
         From any thread; asks no broker.
         """

@@ -2,17 +2,17 @@
 
 An invalid or forbidden topic is raised from the owner's next call. One that no broker knows may be
 about to be created: it is logged at once, and raised after `default_api_timeout_ms`, again and
-again while it lasts; so is a cluster that does not answer at all.
+again while it lasts. The time counts only while brokers answer: an outage is no error of a topic.
 """
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from kclient.consumer.assignment.subscription import Subscription
 from kclient.consumer.positions.leaders import why_missing
-from kclient.errors import KafkaError, KafkaTimeoutError
 from kclient.net.manager import IDLE, NEVER, Manager, Poll
 
 if TYPE_CHECKING:
@@ -27,12 +27,20 @@ class TopicWatch(Manager):
     Parameters:
         subscription: what is to be read, and where errors go.
         metadata: what the cluster says of it.
+        is_unreachable: returns whether no broker is reachable.
         patience: seconds after which an unknown topic is an error.
     """
 
-    def __init__(self, subscription: Subscription, metadata: MetadataManager, patience: float) -> None:
+    def __init__(
+        self,
+        subscription: Subscription,
+        metadata: MetadataManager,
+        is_unreachable: Callable[[], bool],
+        patience: float,
+    ) -> None:
         self._subscription = subscription
         self._metadata = metadata
+        self._is_unreachable = is_unreachable
         self._patience = patience
         self._missing: dict[tuple[str, int], float] = {}
         self._seen = (-1, -1)
@@ -53,30 +61,22 @@ class TopicWatch(Manager):
             wanted = [(tp.topic, tp.partition) for tp in self._subscription.partitions]
             wanted += [(topic, 0) for topic in self._subscription.topics or ()]
         missing: dict[tuple[str, int], float] = {}
+        unreachable = self._is_unreachable()
         for topic, partition in dict.fromkeys(wanted):
             if cluster.partition(topic, partition) is not None:
                 continue
-            error = self._metadata.topic_error(topic)
+            error = why_missing(self._metadata, (topic, partition))
             if error is not None and not error.retriable:
                 self._subscription.raise_soon(error)
                 continue
             if error is not None and (topic, partition) not in self._missing:
                 _log.warning("%s; waiting for it", error)
             since = self._missing.get((topic, partition), now)
-            if now - since >= self._patience:
-                self._subscription.raise_soon(self._patience_ended(topic, partition, error))
+            if error is None or unreachable:
+                since = now
+            elif now - since >= self._patience:
+                self._subscription.raise_soon(error)
                 since = now
             missing[topic, partition] = since
         self._missing = missing
         self._next_look = min(missing.values(), default=NEVER) + self._patience
-
-    def _patience_ended(self, topic: str, partition: int, error: KafkaError | None) -> KafkaError:
-        error = error or why_missing(self._metadata, (topic, partition))
-        if error is not None:
-            return error
-        last = self._metadata.last_error
-        because = f"; the last error: {last}" if last is not None else ""
-        return KafkaTimeoutError(
-            f"no broker told anything about the topic within {self._patience:g} s; check bootstrap_servers{because}",
-            topic=topic,
-        )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from random import Random
 from typing import NamedTuple
 
@@ -32,7 +31,6 @@ from kclient.consumer.topic_watch import TopicWatch
 from kclient.net.backoff import retry_backoff
 from kclient.net.engine import Engine
 from kclient.net.requesting import Requester
-from kclient.net.runtime import Runtime
 from kclient.net.waiting import Notifier
 
 
@@ -92,7 +90,7 @@ def wire_consumer(config: ConsumerConfig, notifier: Notifier, run_soon: RunSoon 
         run_soon: runs the application's callbacks in its event loop; None to run those of commits in its calls.
     """
     policy = parse_policy(config.auto_offset_reset)
-    engine = Engine(config)
+    engine = Engine(config, run_soon=run_soon)
     engine.on_failure(lambda error: notifier.notify())
     random = engine.runtime.random()
     metrics = ConsumerMetrics(engine.metrics)
@@ -105,7 +103,9 @@ def wire_consumer(config: ConsumerConfig, notifier: Notifier, run_soon: RunSoon 
     fetcher = Fetcher(*shared, random=random, on_fetched=metrics.on_fetched)
     offsets = OffsetsManager(*shared, random=random, wall_clock=engine.runtime.time_ms)
     validation = ValidationManager(*shared, random=random)
-    watch = TopicWatch(subscription, engine.metadata, config.default_api_timeout_ms / 1000)
+    watch = TopicWatch(
+        subscription, engine.metadata, lambda: engine.is_unreachable, config.default_api_timeout_ms / 1000
+    )
     for manager in (fetcher, offsets, validation, watch):
         engine.add(manager)
     group, group_offsets, app_thread = _wire_group(config, notifier, engine, subscription, iteration, random, run_soon)
@@ -114,11 +114,16 @@ def wire_consumer(config: ConsumerConfig, notifier: Notifier, run_soon: RunSoon 
     if group is not None and group_offsets is not None:
         view = GroupView(group.member, group.coordinator, lambda: group.rebalancing, lambda: group_offsets.commit_error)
     health = HealthView(
-        subscription, engine.metadata, iteration.place, asking, view, reads_committed=config.reads_committed
+        subscription,
+        engine.metadata,
+        iteration.place,
+        asking,
+        view,
+        engine.connectivity,
+        reads_committed=config.reads_committed,
     )
     gauges = HealthGauges(engine.metrics, subscription, health)
-    run_on_stall = run_soon or _in_a_thread(engine.runtime)
-    engine.add(HealthMonitor(config, subscription, health, gauges, view, run_soon=run_on_stall))
+    engine.add(HealthMonitor(config, subscription, health, gauges, view, run_soon=engine.run_soon))
     return ConsumerParts(
         config=config,
         notifier=notifier,
@@ -185,14 +190,3 @@ def _wire_group(
         engine.add(manager)
     engine.on_failure(offsets.fail_all)
     return GroupParts(group, offsets, app_thread)
-
-
-def _in_a_thread(runtime: Runtime) -> Callable[[Callable[[], None]], None]:
-    """Return what runs a callback of the application in a thread of its own."""
-
-    def run(function: Callable[[], None]) -> None:
-        worker = runtime.worker("kclient-stall")
-        worker.submit(function)
-        worker.close(0.0)
-
-    return run

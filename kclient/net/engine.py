@@ -22,6 +22,7 @@ from kclient.config import ClientConfig, ConsumerConfig, ProducerConfig
 from kclient.errors import ClosedError, ForkError, KafkaError
 from kclient.metrics import Metrics
 from kclient.net.bootstrap import parse_servers
+from kclient.net.connectivity import ConnectivityMonitor
 from kclient.net.driver import Driver
 from kclient.net.manager import NEVER, Manager, Request
 from kclient.net.metadata import MetadataManager
@@ -29,6 +30,7 @@ from kclient.net.nodes import ClusterNodes
 from kclient.net.runtime import Thread, current
 from kclient.net.transport import Transport
 from kclient.protocol import Message
+from kclient.types import Connectivity
 
 _log = logging.getLogger(__name__)
 
@@ -49,12 +51,14 @@ class Engine:
         random: for jitter and choices; by default the runtime's.
         transport: the network; by default the runtime's.
         name: how the thread is called.
+        run_soon: runs callbacks of the application, in order; by default in a thread of their own.
 
     Attributes:
         label: the client's name in log lines and warnings.
         runtime: the one that was current when the engine was made.
         clock: seconds; what everything in the client goes by.
         transport: the network.
+        run_soon: runs a callback of the application where it expects them. Any thread.
 
     Raises:
         ConfigError: `bootstrap_servers` is malformed.
@@ -69,6 +73,7 @@ class Engine:
         random: random.Random | None = None,
         transport: Transport | None = None,
         name: str = "kclient",
+        run_soon: Callable[[Callable[[], None]], None] | None = None,
     ) -> None:
         servers = parse_servers(config.bootstrap_servers)
         self.name = name
@@ -79,11 +84,15 @@ class Engine:
         self._random = random if random is not None else runtime.random()
         self.transport = transport or runtime.transport(config)
         self._driver = Driver(self.transport, clock)
+        self._callbacks = runtime.worker(f"{name}-events")
+        self.run_soon = run_soon or self._callbacks.submit
+        self._connectivity = ConnectivityMonitor(config, self.metrics, clock, self.run_soon)
         self.nodes = self._driver.nodes = ClusterNodes(
             config,
             servers,
             self.transport,
             metrics=self.metrics,
+            connectivity=self._connectivity,
             clock=clock,
             random=self._random,
             defer=self._driver.defer,
@@ -174,6 +183,15 @@ class Engine:
         )
         self.submit(lambda: self.send(request))
         return future
+
+    def connectivity(self) -> Connectivity:
+        """Return whether any broker is reachable, and the errors of those that are not. Any thread."""
+        return self._connectivity.snapshot(self.nodes.connection_errors())
+
+    @property
+    def is_unreachable(self) -> bool:
+        """Whether no broker is reachable. Any thread."""
+        return self._connectivity.is_unreachable
 
     # -- life
 
@@ -278,7 +296,7 @@ class Engine:
         if not isinstance(error, ClosedError):
             steps += [lambda callback=callback: callback(error) for callback in self._on_failure]  # type: ignore[misc]
         steps += [self._driver.run_submitted, lambda: self.nodes.close(error, self.clock())]
-        steps += [self.transport.close, self.metrics.close]
+        steps += [self.transport.close, self.metrics.close, lambda: self._callbacks.close(0.0)]
         for step in steps:
             try:
                 step()

@@ -128,15 +128,21 @@ class Link:
     Parameters:
         node: its id and address.
         settings: what all links have in common.
+        on_ready: called when a connection is set up.
         on_failure: told why an attempt to connect failed, or, with True, why a connection was lost.
         is_bootstrap: whether it is one of `bootstrap_servers`, whose id is the client's own.
         purpose: what it is for, where a broker has another link for everything else.
+
+    Attributes:
+        error: why the last attempt to connect failed, or the connection was lost; None while connected.
+        is_unreachable: whether the last attempt to connect failed; a connection that was lost is no attempt.
     """
 
     def __init__(
         self,
         node: Node,
         settings: LinkSettings,
+        on_ready: Callable[[Link], None],
         on_failure: Callable[[KafkaError, bool], None],
         *,
         is_bootstrap: bool = False,
@@ -150,7 +156,9 @@ class Link:
         self.retry_at = 0.0
         self.trying_since = 0.0
         self.error: KafkaError | None = None
+        self.is_unreachable = False
         self._settings = settings
+        self._on_ready = on_ready
         self._on_failure = on_failure
         self._is_bootstrap = is_bootstrap
         self._purpose = purpose
@@ -235,6 +243,7 @@ class Link:
         self.node = node
         self.failures = 0
         self.error = None
+        self.is_unreachable = False
         # Requests that were not written go to the new address, unless the callbacks above sent others before them.
         self.waiting.extendleft(reversed(kept))
         if self.waiting:
@@ -301,6 +310,7 @@ class Link:
         self._change(LinkEvent.CONNECTED)
         self.failures = 0
         self.error = None
+        self.is_unreachable = False
         self._addresses.clear()
         if self._reported:
             label, down = self._settings.label, now - self._down_since
@@ -308,6 +318,7 @@ class Link:
             self._reported = logging.NOTSET
         else:
             _log.debug("%s: connected to %s", self._settings.label, self.name)
+        self._on_ready(self)
         self._write_waiting(now)
 
     def connection_closed(self, connection: Connection, error: KafkaError, now: float) -> None:
@@ -373,6 +384,7 @@ class Link:
         self.failures += 1
         self.retry_at = now + self._settings.reconnect.seconds(self.failures)
         self.error = error
+        self.is_unreachable |= not lost
         if lost:
             level = logging.INFO if self.waiting else logging.DEBUG
         else:

@@ -1,7 +1,8 @@
 """All brokers of one client: who is known, who is connected, who gets a request that anybody can answer.
 
 Connections are made when they are wanted. Bootstrap servers have ids below ANY_NODE, and are let
-go once metadata names the brokers. Elsewhere: one broker's connection attempts (`link`), and when
+go once metadata names the brokers and one of these is connected: a client without any connection would not notice
+that the cluster is gone. Elsewhere: one broker's connection attempts (`link`), and when
 to ask for metadata.
 """
 
@@ -11,9 +12,11 @@ import random
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from kclient._text import address
 from kclient.config import ClientConfig
 from kclient.errors import DisconnectedError, KafkaError, KafkaTimeoutError
 from kclient.metrics import Metrics
+from kclient.net.connectivity import ConnectivityMonitor
 from kclient.net.failures import api_name, error_for_request, unknown_broker
 from kclient.net.handshake import PLAINTEXT_STEPS, ApiRanges, Step
 from kclient.net.link import Link, LinkSettings, LinkState, Waiting
@@ -38,6 +41,7 @@ class ClusterNodes(Nodes):
         servers: the bootstrap servers.
         transport: the network.
         metrics: where connections count.
+        connectivity: notified of connections, and when every server failed.
         clock: seconds.
         random: for jitter, and the choice among equals.
         defer: runs a function soon on the network thread, outside of any `send`.
@@ -51,12 +55,15 @@ class ClusterNodes(Nodes):
         transport: Transport,
         *,
         metrics: Metrics,
+        connectivity: ConnectivityMonitor,
         clock: Callable[[], float],
         random: random.Random,
         defer: Callable[[Callable[[], None]], None],
         steps: Sequence[Step] = PLAINTEXT_STEPS,
     ) -> None:
         self.max_in_flight: int = getattr(config, "max_in_flight_requests_per_connection", 100)
+        self._connectivity = connectivity
+        self._rebootstraps = config.metadata_recovery_strategy == "rebootstrap"
         self._clock = clock
         self._random = random
         self._defer = defer
@@ -72,7 +79,8 @@ class ClusterNodes(Nodes):
         self._last_error: KafkaError | None = None
         self._newest = ApiRanges("no broker")
         self.on_unreachable: Callable[[], None] = lambda: None
-        """Called when a connection that was wanted could not be made: what its broker led may have moved."""
+        """Called when a connection that was wanted could not be made, as what its broker led may have moved; and when
+        the last connection was lost, so that a client that is idle finds out whether any broker is reachable."""
         self._closed_with: KafkaError | None = None
         self._next_look = 0.0
         self.use_bootstrap()
@@ -137,7 +145,7 @@ class ClusterNodes(Nodes):
         link = self._links.get(own_id)
         if link is None:
             self._dedicated.add(own_id)
-            self._links[own_id] = Link(node, self._settings, self._failed, purpose="coordinator")
+            self._links[own_id] = self._make_link(node, purpose="coordinator")
         elif (link.node.host, link.node.port) != (node.host, node.port):
             link.move(node, now)
         return own_id
@@ -154,7 +162,7 @@ class ClusterNodes(Nodes):
         for node_id, node in brokers.items():
             link = self._links.get(node_id)
             if link is None:
-                self._links[node_id] = Link(node, self._settings, self._failed)
+                self._links[node_id] = self._make_link(node)
             elif (link.node.host, link.node.port) != (node.host, node.port):
                 link.move(node, now)
             else:
@@ -167,7 +175,7 @@ class ClusterNodes(Nodes):
         """Send requests for any node to the bootstrap servers until `set_brokers`."""
         for node in self._bootstrap:
             if node.node_id not in self._links:
-                self._links[node.node_id] = Link(node, self._settings, self._failed, is_bootstrap=True)
+                self._links[node.node_id] = self._make_link(node, is_bootstrap=True)
         self._candidates = tuple(node.node_id for node in self._bootstrap)
         self._on_bootstrap = True
 
@@ -176,7 +184,14 @@ class ClusterNodes(Nodes):
         if self._on_bootstrap:
             return False
         links = self._candidate_links()
-        return all(link.state in (LinkState.BACKOFF, LinkState.IDLE) and link.error is not None for link in links)
+        return all(link.is_unreachable and not link.is_trying for link in links)
+
+    def connection_errors(self) -> dict[str, KafkaError]:
+        """Return the errors of the servers that are not connected, by "host:port". Any thread."""
+        links = list(self._links.values())
+        errors = {_server(link): link.error for link in links if link.error is not None}
+        ready = {_server(link) for link in (*links, *self._retired) if link.is_ready}
+        return {server: error for server, error in errors.items() if server not in ready}
 
     # -- what the driver does
 
@@ -286,10 +301,26 @@ class ClusterNodes(Nodes):
 
     # -- the rest
 
+    def _make_link(self, node: Node, *, is_bootstrap: bool = False, purpose: str = "") -> Link:
+        return Link(node, self._settings, self._connected, self._failed, is_bootstrap=is_bootstrap, purpose=purpose)
+
+    def _connected(self, link: Link) -> None:
+        self._connectivity.connected(link.name, self.connection_errors)
+
     def _failed(self, error: KafkaError, was_ready: bool) -> None:
         self._last_error = error
-        if not was_ready:
+        none_is_ready = not any(link.is_ready for link in self._all_links())
+        if not was_ready or none_is_ready:
             self.on_unreachable()
+        if none_is_ready and self._all_attempts_failed():
+            self._connectivity.all_failed(self.connection_errors)
+
+    def _all_attempts_failed(self) -> bool:
+        """Whether nothing is left that may yet be reachable: neither a server to be tried nor an attempt under way."""
+        if self._rebootstraps and not self._on_bootstrap:
+            return False
+        first_attempts = (link for link in self._links.values() if link.is_trying and not link.is_unreachable)
+        return all(link.is_unreachable for link in self._candidate_links()) and not any(first_attempts)
 
     def _refuse(self, request: Request, error: KafkaError, now: float) -> None:
         refusal = error_for_request(error, request)
@@ -300,11 +331,20 @@ class ClusterNodes(Nodes):
         for link in self._retired:
             if link.deadline() <= now:
                 link.check(now)
-            if link.load or link.waiting:
+            if link.load or link.waiting or self._is_only_connection(link):
                 kept.append(link)
             else:
                 link.close(DisconnectedError("the broker is no longer part of the cluster"), now)
         self._retired = kept
 
+    def _is_only_connection(self, link: Link) -> bool:
+        """Whether a bootstrap server is connected, and no broker."""
+        is_bootstrap = link.node.node_id <= FIRST_BOOTSTRAP_ID
+        return is_bootstrap and link.is_ready and not any(other.is_ready for other in self._links.values())
+
     def _all_links(self) -> Iterable[Link]:
         return (*self._links.values(), *self._retired)
+
+
+def _server(link: Link) -> str:
+    return address(link.node.host, link.node.port)

@@ -31,7 +31,7 @@ from kclient.producer.rows import RowsCall
 from kclient.producer.rows_future import RowsFuture
 from kclient.producer.transactions.context import AsyncTransaction
 from kclient.records import RowColumns
-from kclient.types import ConsumerGroupMetadata, PartitionInfo, PreparedTransaction
+from kclient.types import ClientHealth, ConsumerGroupMetadata, PartitionInfo, PreparedTransaction
 
 T = TypeVar("T")
 
@@ -204,6 +204,10 @@ class AsyncProducer:
     def config(self) -> ProducerConfig:
         """The options, with the defaults of those that were not given."""
         return self._core.config
+
+    def health(self) -> ClientHealth:
+        """Return whether any broker is reachable. See `Producer.health`."""
+        return self._core.health()
 
     def metrics(self) -> MetricValues:
         """What the producer counts. See `Producer.metrics`."""

@@ -44,7 +44,7 @@ from kclient.producer.transactions.calls import TransactionCalls
 from kclient.producer.wiring import wire_sender
 from kclient.records import BatchBuilder
 from kclient.records.batch import RECORD_OVERHEAD
-from kclient.types import PartitionInfo
+from kclient.types import ClientHealth, PartitionInfo
 
 ROOM_PART = 4
 """A full buffer takes records again once this part of it is free; woken for every batch, callers would do no work."""
@@ -79,7 +79,7 @@ class ProducerCore:
         self._delivery_timeout = config.delivery_timeout_ms / 1000
         self._max_block = config.max_block_ms / 1000
         self._room_again = config.buffer_memory - config.buffer_memory // ROOM_PART
-        self.engine = engine = Engine(config, name="kclient-producer")
+        self.engine = engine = Engine(config, name="kclient-producer", run_soon=dispatcher.barrier)
         self._clock = engine.clock
         runtime = engine.runtime
         self.deliveries = Deliveries(dispatcher, engine.check_usable, self._on_settled)
@@ -417,6 +417,10 @@ class ProducerCore:
     def closing_seconds(self, deadline: float | None) -> float:
         """Return how long the end of a close() with this deadline may take."""
         return CLOSE_SECONDS if deadline is None else max(LAST_SECONDS, deadline - self._clock())
+
+    def health(self) -> ClientHealth:
+        """See `Producer.health`."""
+        return ClientHealth(self.engine.connectivity())
 
     def metrics(self) -> MetricValues:
         """Everything the producer counts, by name."""

@@ -27,7 +27,7 @@ from kclient.producer.rows import RowsCall
 from kclient.producer.rows_future import RowsFuture
 from kclient.producer.transactions.context import Transaction
 from kclient.records import RowColumns
-from kclient.types import ConsumerGroupMetadata, PartitionInfo, PreparedTransaction
+from kclient.types import ClientHealth, ConsumerGroupMetadata, PartitionInfo, PreparedTransaction
 
 
 @documents_options(ProducerConfig)
@@ -341,6 +341,13 @@ class Producer(SendPath):
     def config(self) -> ProducerConfig:
         """The options, with the defaults of those that were not given."""
         return self._core.config
+
+    def health(self) -> ClientHealth:
+        """Return whether any broker is reachable, and the last error of each that is not.
+
+        From any thread; asks no broker.
+        """
+        return self._core.health()
 
     def metrics(self) -> MetricValues:
         """Return what the producer counts, by Kafka's names; each key has a `name` and `labels` (topic, broker)."""

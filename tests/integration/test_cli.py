@@ -57,11 +57,14 @@ def test_a_template_that_names_plaintext_works(cli: Cli, tmp_path: Path) -> None
     cli("topics", "list", "--set", "security.protocol=plaintext")
 
 
-def test_that_there_is_no_broker_is_a_warning_and_then_the_error(cli: Cli) -> None:
+def test_that_there_is_no_broker_is_two_warnings_and_then_the_error(cli: Cli) -> None:
     done = cli.run("-b", "localhost:1", "topics", "list", "--set", "default.api.timeout.ms=2000")
     assert (done.returncode, done.stdout) == (1, b"")
-    warning, error = done.stderr.decode().splitlines()
-    assert warning.startswith("kclient: admin 'kclient': could not connect to localhost:1: Connection refused")
+    failed, unreachable, error = done.stderr.decode().splitlines()
+    assert failed.startswith("kclient: admin 'kclient': could not connect to localhost:1: Connection refused")
+    assert unreachable.startswith(
+        "kclient: admin 'kclient': no broker is reachable; attempts to connect go on (localhost:1"
+    )
     assert error.startswith("kclient: list_topics did not finish within 2 s; the last error was: could not connect")
 
 

@@ -232,7 +232,7 @@ class Model:
         self.fetcher = Fetcher(*shared, random=jitter)
         self.offsets = OffsetsManager(*shared, random=jitter, wall_clock=lambda: 10_000)
         self.validation = ValidationManager(*shared, random=jitter)
-        self.watch = TopicWatch(self.subscription, self.metadata, 60.0)  # type: ignore[arg-type]
+        self.watch = TopicWatch(self.subscription, self.metadata, lambda: False, 60.0)  # type: ignore[arg-type]
         self.collector = Collector(self.subscription, self.config)
         self.now = 0.0
         self.outbox: list[Request] = []

@@ -39,7 +39,10 @@ class HealthGauges:
             for tp, health in found.items():
                 self._show(self._subscription.partitions[tp], health)
             lags = [health.lag for health in found.values() if health.lag is not None]
-            metrics.gauge("records_lag_max").set(max(lags, default=0))
+            if found and not lags:
+                metrics.drop_gauge("records_lag_max")
+            else:
+                metrics.gauge("records_lag_max").set(max(lags, default=0))
             metrics.gauge("stalled_partitions").set(sum(one.stalled for one in self._view.progress.values()))
 
     def drop_gone(self) -> None:

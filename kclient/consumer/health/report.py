@@ -11,7 +11,7 @@ from collections.abc import Mapping
 import msgspec
 
 from kclient.errors import KafkaError
-from kclient.types import TopicPartition
+from kclient.types import ClientHealth, TopicPartition
 
 
 class Waiting(enum.Enum):
@@ -19,6 +19,7 @@ class Waiting(enum.Enum):
 
     PAUSED = "paused"
     NOT_POLLING = "application not polling"
+    NO_BROKER = "no broker reachable"
     REBALANCING = "rebalancing"
     FAILING = "calls for records fail"
     COORDINATOR_UNKNOWN = "coordinator unknown"
@@ -39,7 +40,8 @@ class PartitionHealth(msgspec.Struct, frozen=True):
         position: the offset of the application's next record; None while it is not known.
         committed: what the group has committed, as far as this consumer knows; None if nothing, or without a group.
         end_offset: where the partition ends, as of the last answer of its leader; None before one.
-        lag: how many offsets lie between position and end.
+        lag: how many offsets lie between position and end; None while that is not known, as while no broker is
+            reachable.
         paused: whether the application paused it.
         last_progress: seconds since the position moved last, or since the partition was assigned.
         waiting: what comes next, or what stands in its way.
@@ -56,10 +58,11 @@ class PartitionHealth(msgspec.Struct, frozen=True):
     error: KafkaError | None = None
 
 
-class ConsumerHealth(msgspec.Struct, frozen=True):
+class ConsumerHealth(ClientHealth, frozen=True):
     """The health of one consumer.
 
     Attributes:
+        connectivity: whether it reaches any broker.
         partitions: those that are assigned.
         stalled: those of them that have records left and make no progress for stall_timeout_ms.
         group_state: the state of the group's member, as "stable"; None without a group.

@@ -20,7 +20,7 @@ from kclient.consumer.health.progress import GroupProgress, Progress
 from kclient.consumer.health.report import ConsumerHealth, PartitionHealth, Waiting
 from kclient.consumer.iteration.current_chunk import Place
 from kclient.errors import KafkaError
-from kclient.types import TopicPartition
+from kclient.types import Connectivity, ConnectivityState, TopicPartition
 
 if TYPE_CHECKING:
     from kclient.net.coordinator import Coordinator
@@ -65,6 +65,7 @@ class HealthView:
         place: where the application is within a chunk it iterates over; None outside of one. Any thread.
         asking: when the application asked for records, and what came of it.
         group: the group.
+        connectivity: returns whether any broker is reachable. Any thread.
         reads_committed: whether a partition ends at its last stable offset.
 
     Attributes:
@@ -79,6 +80,7 @@ class HealthView:
         place: Callable[[], Place | None],
         asking: Asking,
         group: GroupView,
+        connectivity: Callable[[], Connectivity],
         *,
         reads_committed: bool,
     ) -> None:
@@ -89,6 +91,7 @@ class HealthView:
         self._place = place
         self._asking = asking
         self._group = group
+        self._connectivity = connectivity
         self._reads_committed = reads_committed
         # When the application was seen to go on, as within a chunk of another partition.
         self._read_at = -math.inf
@@ -100,15 +103,23 @@ class HealthView:
             stalled = tuple(tp for tp in found if self.progress[tp].stalled)
         group = self._group
         return ConsumerHealth(
-            found, stalled, group.state, self.group_progress.stalled, group.error, group.commit_error()
+            self._connectivity(),
+            found,
+            stalled,
+            group.state,
+            self.group_progress.stalled,
+            group.error,
+            group.commit_error(),
         )
 
     # -- lock held
 
     def partitions(self, now: float) -> dict[TopicPartition, PartitionHealth]:
         """Return how each partition does."""
+        unreachable = self._is_unreachable()
         return {
-            progress.state.tp: self._partition(progress, lag, place, now) for progress, lag, place in self._noted(now)
+            progress.state.tp: self._partition(progress, lag, place, unreachable, now)
+            for progress, lag, place in self._noted(now)
         }
 
     def overdue(self, now: float, timeout: float) -> dict[TopicPartition, PartitionHealth]:
@@ -125,8 +136,11 @@ class HealthView:
                 progress.stalled = False
             elif timeout and not progress.stalled and progress.idle(now) >= timeout:
                 progress.stalled = True
-                stalled[progress.state.tp] = self._partition(progress, lag, place, now)
+                stalled[progress.state.tp] = self._partition(progress, lag, place, self._is_unreachable(), now)
         return stalled
+
+    def _is_unreachable(self) -> bool:
+        return self._connectivity().state is ConnectivityState.UNREACHABLE
 
     def _noted(self, now: float) -> Iterator[tuple[Progress, int | None, Place | None]]:
         partitions, place = self._subscription.partitions, self._place()
@@ -160,15 +174,17 @@ class HealthView:
         end = state.last_stable_offset if self._reads_committed else state.high_watermark
         return None if end < 0 else end
 
-    def _partition(self, progress: Progress, lag: int | None, place: Place | None, now: float) -> PartitionHealth:
+    def _partition(
+        self, progress: Progress, lag: int | None, place: Place | None, unreachable: bool, now: float
+    ) -> PartitionHealth:
         state = progress.state
         failure = _failure_of(progress, now)
-        waiting = self._waiting(progress, lag, place, failure, now)
+        waiting = self._waiting(progress, lag, place, failure, unreachable, now)
         return PartitionHealth(
             progress.position,
             state.committed,
             self._end(state),
-            lag,
+            None if unreachable else lag,
             state.paused,
             max(0.0, now - progress.moved),
             waiting,
@@ -176,7 +192,13 @@ class HealthView:
         )
 
     def _waiting(
-        self, progress: Progress, lag: int | None, place: Place | None, failure: KafkaError | None, now: float
+        self,
+        progress: Progress,
+        lag: int | None,
+        place: Place | None,
+        failure: KafkaError | None,
+        unreachable: bool,
+        now: float,
     ) -> Waiting:
         state, asking, group = progress.state, self._asking, self._group
         coordinator = group.coordinator
@@ -192,6 +214,7 @@ class HealthView:
         reasons = {
             Waiting.PAUSED: state.paused,
             Waiting.NOT_POLLING: wanted and asleep,
+            Waiting.NO_BROKER: unreachable and not ready,
             Waiting.REBALANCING: group.rebalancing(),
             Waiting.FAILING: fails,
             Waiting.COORDINATOR_UNKNOWN: awaits_committed and coordinator is not None and coordinator.node is None,

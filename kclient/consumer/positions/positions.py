@@ -145,7 +145,9 @@ class Places:
             return {tp for tp, state in self._subscription.partitions.items() if state.paused}
 
     def current_lag(self, tp: TopicPartition) -> int | None:
-        """Offsets between the position and the end, as far as the last answer knew."""
+        """Offsets between the position and the end, as far as the last answer knew; None while nobody answers."""
+        if self._engine.is_unreachable:
+            return None
         with self._subscription.lock:
             state = self._subscription.state(TopicPartition(*tp))
             return state.lag(self._reads_committed)

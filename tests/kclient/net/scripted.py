@@ -135,7 +135,13 @@ class ScriptedTransport:
 class ScriptedEngine:
     """An engine without a thread on a scripted network."""
 
-    def __init__(self, config: ClientConfig | None = None, **options: Any) -> None:
+    def __init__(
+        self,
+        config: ClientConfig | None = None,
+        *,
+        run_soon: Callable[[Callable[[], None]], None] | None = None,
+        **options: Any,
+    ) -> None:
         self.clock = Clock()
         self.network = ScriptedTransport()
         self.engine = Engine(
@@ -143,6 +149,7 @@ class ScriptedEngine:
             clock=self.clock,
             random=random.Random(7),
             transport=self.network,
+            run_soon=run_soon,
         )
         self.nodes = self.engine.nodes
         self.metadata = self.engine.metadata

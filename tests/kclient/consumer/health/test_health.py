@@ -18,7 +18,7 @@ from kclient.consumer.health.snapshot import GroupView, HealthView
 from kclient.consumer.iteration.current_chunk import Place
 from kclient.errors import DeserializationError, IllegalStateError, KafkaError, TopicAuthorizationError, WakeupError
 from kclient.metrics import Metrics
-from kclient.types import TopicPartition
+from kclient.types import Connectivity, ConnectivityState, TopicPartition
 from tests.support.consumer_model import Model
 from tests.support.typed import reread
 
@@ -34,6 +34,7 @@ class Watched:
         self.member = SimpleNamespace(joining=False, state=SimpleNamespace(value="stable"))
         self.coordinator = SimpleNamespace(node=7, last_error=None)
         self.commit_error: KafkaError | None = None
+        self.connectivity = Connectivity(ConnectivityState.REACHABLE)
         self.metrics = Metrics()
         model: Any = self.model
         member: Any = self.member
@@ -50,6 +51,7 @@ class Watched:
             lambda: self.place,
             self.asking,
             group,
+            lambda: self.connectivity,
             reads_committed=config.reads_committed,
         )
         self.gauges = HealthGauges(self.metrics, model.subscription, self.view)
@@ -121,6 +123,35 @@ def test_each_obstacle_has_its_reason() -> None:
     assert reread(watched.health.waiting) is Waiting.REBALANCING
     watched.model.subscription.pause([TP])
     assert reread(watched.health.waiting) is Waiting.PAUSED
+
+
+def test_nothing_is_known_of_the_lag_while_no_broker_is_reachable() -> None:
+    watched = Watched()
+    watched.log.append(b"a", b"b")
+    watched.pass_time(2)
+    watched.model.read()
+    watched.pass_time(6)
+    assert watched.metrics.snapshot()["records_lag_max"] == 0
+    watched.connectivity = Connectivity(ConnectivityState.UNREACHABLE, 3.0, {"b:9092": KafkaError("refused")})
+    watched.pass_time(6, fetching=False)
+    health = watched.health
+    assert (health.position, health.end_offset, health.lag, health.waiting) == (2, 2, None, Waiting.NO_BROKER)
+    assert watched.consumer.connectivity is watched.connectivity
+    assert not any(name.startswith("records_lag") for name in watched.metrics.snapshot())
+    watched.connectivity = Connectivity(ConnectivityState.REACHABLE)
+    watched.pass_time(6)
+    assert reread(watched.health.lag) == 0
+    assert watched.metrics.snapshot()["records_lag_max"] == 0
+
+
+def test_records_that_lie_ready_wait_for_no_broker() -> None:
+    watched = Watched()
+    watched.log.append(b"a", b"b")
+    watched.pass_time(5)
+    watched.connectivity = Connectivity(ConnectivityState.UNREACHABLE)
+    assert watched.health.waiting is Waiting.NOT_POLLING
+    with watched.asking:
+        assert reread(watched.health.waiting) is not Waiting.NO_BROKER
 
 
 OTHER = TopicPartition("t", 1)

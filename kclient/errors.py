@@ -81,8 +81,29 @@ class ConcurrentUseError(IllegalStateError, name="CONCURRENT_USE"):
     """A consumer was used by two threads or tasks at once; it belongs to one (only `wakeup` may come from outside)."""
 
 
-class BufferExhaustedError(KafkaTimeoutError, name="BUFFER_EXHAUSTED"):
-    """The producer's buffer_memory stayed full for max_block_ms: records come faster than brokers take them."""
+class RecordNotAcceptedError(KafkaError, name="RECORD_NOT_ACCEPTED", retriable=True):
+    """`send` could not accept the record within max_block_ms; it was not sent and will not arrive, so send it again."""
+
+
+class BufferExhaustedError(RecordNotAcceptedError, name="BUFFER_EXHAUSTED"):
+    """The producer's buffer_memory stayed full for max_block_ms; the record was not sent and will not arrive."""
+
+
+class RecordNotDeliveredError(KafkaError, name="RECORD_NOT_DELIVERED"):
+    """The producer gave a record up before a broker can have written it; sending it again makes no duplicate.
+
+    The cause is attached. A record that a broker refused fails with the broker's own error instead, such as
+    `RecordTooLargeError`.
+    """
+
+
+class DeliveryUnknownError(KafkaError, name="DELIVERY_UNKNOWN"):
+    """The producer gave a record up after it was sent, and no broker said whether it was written.
+
+    The record may be in the log, or may still arrive while the request is in flight. Sending it again may therefore
+    write it twice, also with enable_idempotence, which recognizes the producer's own retries alone. The cause is
+    attached.
+    """
 
 
 class WakeupError(KafkaError, name="WAKEUP"):
@@ -170,7 +191,7 @@ class RowsDeliveryError(KafkaError, name="ROWS_DELIVERY_FAILED"):
         self.rows = rows
 
 
-class TransactionAbortedError(KafkaError, name="TRANSACTION_ABORTED"):
+class TransactionAbortedError(RecordNotDeliveredError, name="TRANSACTION_ABORTED"):
     """The record was not sent, since its transaction was aborted."""
 
 

@@ -408,7 +408,7 @@ class SendPath:
                 cannot be called or is a coroutine function; an interceptor that returns no record.
             RecordTooLargeError: the record is larger than max_request_size or buffer_memory.
             BufferExhaustedError: buffer_memory stayed full for max_block_ms.
-            KafkaTimeoutError: the topic's metadata did not come within max_block_ms.
+            RecordNotAcceptedError: the metadata of the topic was not received within max_block_ms.
             UnknownTopicOrPartitionError, InvalidTopicError, TopicAuthorizationError: the topic's own error.
             IllegalStateError: the producer has a transactional_id, and no open transaction.
             ClosedError: the producer is closed.

@@ -21,6 +21,7 @@ from kclient.errors import (
     DeliveryError,
     KafkaError,
     KafkaTimeoutError,
+    RecordNotAcceptedError,
     RecordTooLargeError,
     UnknownTopicOrPartitionError,
 )
@@ -259,7 +260,7 @@ class ProducerCore:
         queue = self.accumulator.topics.get(topic)
         infos = metadata.cluster.partitions(topic)
         if queue is None or not queue.partitions or infos is None:
-            return self._missing_topic(topic)
+            return self._missing_topic(topic, RecordNotAcceptedError)
         if record.partition is not None and record.partition >= len(queue.partitions):
             metadata.request_update()
             error = UnknownTopicOrPartitionError(partition_count(len(infos)), topic=topic, partition=record.partition)
@@ -270,13 +271,17 @@ class ProducerCore:
             # From now on the sender leaves no batch waiting for company.
             self.accumulator.blocked.add(record)
             self.engine.wakeup()
-        return BufferExhaustedError(
-            f"buffer_memory ({self.config.buffer_memory} bytes) stayed full for max_block_ms "
-            f"({self.config.max_block_ms}): records come faster than the brokers take them",
+        last = metadata.last_error
+        why = "records are sent faster than the brokers accept them" if last is None else f"the last error was: {last}"
+        exhausted = BufferExhaustedError(
+            f"the record was not accepted: buffer_memory ({self.config.buffer_memory} bytes) stayed full for "
+            f"max_block_ms ({self.config.max_block_ms}); {why}",
             topic=topic,
         )
+        exhausted.__cause__ = last
+        return exhausted
 
-    def _missing_topic(self, topic: str) -> KafkaError:
+    def _missing_topic(self, topic: str, late: type[KafkaError]) -> KafkaError:
         metadata = self.engine.metadata
         error = metadata.topic_error(topic)
         if error is not None and not error.retriable:
@@ -292,7 +297,7 @@ class ProducerCore:
         if error is not None:
             return type(error)(f"{error.message} (no better answer came {waited})", topic=topic)
         why = f": {metadata.last_error}" if metadata.last_error is not None else ""
-        return KafkaTimeoutError(f"there was no metadata for the topic {waited}{why}", topic=topic)
+        return late(f"there was no metadata for the topic {waited}{why}", topic=topic)
 
     # -- metadata (network thread)
 
@@ -333,7 +338,7 @@ class ProducerCore:
             if infos is not None and topic in self.accumulator.topics:
                 return list(infos)
             self.check()
-            missing = self._missing_topic(topic)
+            missing = self._missing_topic(topic, KafkaTimeoutError)
             now = self._clock()
             if now >= deadline:
                 raise missing

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from typing import Any
 
-from kclient.errors import KafkaTimeoutError
 from kclient.net.runtime import Runtime, current
 from kclient.net.waiting import LoopSignal
 from kclient.producer.result import BatchResult
@@ -60,8 +59,10 @@ class RecordFuture:
                 does by delivery_timeout_ms.
 
         Raises:
-            KafkaTimeoutError: it was not delivered in this time; it still may be.
-            KafkaError: why it was not delivered.
+            TimeoutError: the record is neither delivered nor failed yet; the producer continues to deliver it.
+            DeliveryUnknownError: the producer gave the record up, and a broker may have written it.
+            RecordNotDeliveredError: the producer gave the record up, and no broker can have written it.
+            KafkaError: the error with which the broker refused the record.
         """
         return result(self, timeout)
 
@@ -185,9 +186,7 @@ def _slice(deadline: float | None, runtime: Runtime) -> float:
     return max(0.0, min(_LONGEST_WAIT, deadline - runtime.monotonic()))
 
 
-def _too_late(future: RecordFuture, timeout: float | None) -> KafkaTimeoutError:
-    return KafkaTimeoutError(
-        f"the record was not delivered within {timeout:g} s; it may still be",
-        topic=future.topic,
-        partition=future.partition,
+def _too_late(future: RecordFuture, timeout: float | None) -> TimeoutError:
+    return TimeoutError(
+        f"the record for {future.topic}-{future.partition} is not delivered after {timeout:g} s; delivery continues"
     )

@@ -1,4 +1,4 @@
-"""The outcome of each error code of a Produce response, as a table.
+"""The outcome of each error code of a Produce response, as a table, and the errors of records that failed.
 
 Elsewhere: acting on an outcome (`settlement`, `replacing`).
 """
@@ -9,16 +9,21 @@ import enum
 
 from kclient.errors import (
     BrokerConnectionError,
+    BrokerError,
     ClusterAuthorizationError,
+    DeliveryUnknownError,
     DuplicateSequenceError,
     KafkaError,
+    KafkaStorageError,
     NotEnoughReplicasAfterAppendError,
     OutOfOrderSequenceError,
     ProducerFencedError,
+    RecordNotDeliveredError,
     RecordTooLargeError,
     RequestTimedOutError,
     TransactionalIdAuthorizationError,
     UnknownProducerIdError,
+    UnknownServerError,
     UnsupportedVersionError,
     error_for,
 )
@@ -49,8 +54,13 @@ OUTCOMES: dict[int, Outcome] = {
 }
 """By error code; for all others it depends on whether Kafka calls the error retriable."""
 
-MAYBE_WRITTEN = (RequestTimedOutError.code, NotEnoughReplicasAfterAppendError.code)
-"""The broker's errors after which the records may be in the log all the same."""
+MAYBE_WRITTEN = (
+    UnknownServerError.code,
+    RequestTimedOutError.code,
+    NotEnoughReplicasAfterAppendError.code,
+    KafkaStorageError.code,
+)
+"""The broker's errors after which the records may nevertheless be in the log."""
 
 
 def outcome(code: int) -> Outcome:
@@ -66,3 +76,38 @@ def may_be_written(error: BaseException) -> bool:
     if isinstance(error, BrokerConnectionError) or not isinstance(error, KafkaError):
         return False
     return error.code is None or error.code in MAYBE_WRITTEN
+
+
+def record_error(reason: BaseException, count: int, topic: str, partition: int, *, certain: bool) -> BaseException:
+    """Return the error with which the records of a batch fail.
+
+    Parameters:
+        reason: why the batch was given up.
+        count: the number of records.
+        topic: the topic of the batch.
+        partition: the partition of the batch.
+        certain: whether no broker can have written the batch.
+    """
+    if isinstance(reason, RecordNotDeliveredError):
+        return reason
+    records = "1 record" if count == 1 else f"{count} records"
+    if not certain:
+        made: KafkaError = DeliveryUnknownError(
+            f"{records} may or may not have been written: {_text(reason)}", topic=topic, partition=partition
+        )
+    elif isinstance(reason, BrokerError):
+        return reason
+    else:
+        were = "was" if count == 1 else "were"
+        made = RecordNotDeliveredError(
+            f"{records} {were} not delivered: {_text(reason)}", topic=topic, partition=partition
+        )
+        made.retriable = isinstance(reason, KafkaError) and reason.retriable
+    made.__cause__ = reason
+    if isinstance(reason, KafkaError):
+        made.fatal, made.abortable = reason.fatal, reason.abortable
+    return made
+
+
+def _text(reason: BaseException) -> str:
+    return str(reason) if isinstance(reason, KafkaError) else f"{type(reason).__name__}: {reason}"

@@ -99,7 +99,7 @@ class Producer(SendPath):
                     cannot be called or is a coroutine function; an interceptor that returns no record.
                 RecordTooLargeError: the record is larger than max_request_size or buffer_memory.
                 BufferExhaustedError: buffer_memory stayed full for max_block_ms.
-                KafkaTimeoutError: the topic's metadata did not come within max_block_ms.
+                RecordNotAcceptedError: the metadata of the topic was not received within max_block_ms.
                 UnknownTopicOrPartitionError, InvalidTopicError, TopicAuthorizationError: the topic's own error.
                 IllegalStateError: the producer has a transactional_id, and no open transaction.
                 ClosedError: the producer is closed.
@@ -361,7 +361,8 @@ class Producer(SendPath):
         as it is.
 
         Parameters:
-            timeout: seconds; what is not delivered by then fails with a ClosedError, which may take a moment more.
+            timeout: seconds. Records that are not delivered by then fail with a DeliveryUnknownError if they were
+                sent, else with a RecordNotDeliveredError.
                 None waits until all is delivered or failed. Closing twice does nothing.
 
         Raises:

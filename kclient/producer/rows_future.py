@@ -11,7 +11,7 @@ from array import array
 from collections.abc import Generator
 from typing import Any
 
-from kclient.errors import KafkaTimeoutError, RowsDeliveryError
+from kclient.errors import RowsDeliveryError
 from kclient.net.runtime import current
 from kclient.producer.future import settle, settle_async
 from kclient.producer.result import BatchResult, last_unsettled
@@ -80,7 +80,7 @@ class RowsFuture:
 
         Raises:
             RowsDeliveryError: rows were not delivered: which, and why.
-            KafkaTimeoutError: not all were delivered in this time; they still may be.
+            TimeoutError: not all rows are delivered or failed yet; the producer continues to deliver them.
         """
         _raise(self.failures(timeout), len(self))
 
@@ -88,15 +88,14 @@ class RowsFuture:
         """The rows that were not delivered, by their position in the data, and why; waits like `result`.
 
         Raises:
-            KafkaTimeoutError: not all were delivered or failed in this time.
+            TimeoutError: not all rows are delivered or failed yet; the producer continues to deliver them.
         """
         deadline = None if timeout is None else current().monotonic() + timeout
         while (pending := self._last_unsettled()) is not None:
             if not settle(pending, deadline):
-                raise KafkaTimeoutError(
-                    f"not all of {len(self)} rows were delivered within {timeout:g} s; they may still be",
-                    topic=pending.topic,
-                    partition=pending.partition,
+                raise TimeoutError(
+                    f"not all of {len(self)} rows are delivered after {timeout:g} s, as in "
+                    f"{pending.topic}-{pending.partition}; delivery continues"
                 )
         return self._failures()
 

@@ -26,7 +26,7 @@ from kclient.producer.batch import BatchEvent, ProducerBatch, Queue
 from kclient.producer.collator import Clusters
 from kclient.producer.idempotence import Identity
 from kclient.producer.measures import Measures
-from kclient.producer.outcomes import Outcome, outcome
+from kclient.producer.outcomes import Outcome, outcome, record_error
 from kclient.producer.replacing import split, without
 from kclient.producer.transactions import TransactionManager
 from kclient.producer.unsettled import UnsettledBatches
@@ -157,12 +157,13 @@ class Settlement:
         attempts = batch.attempts
         if attempts.ordinal < 0:
             batch.account()
-        self._identity.failed(batch, certain=not attempts.maybe_written and not attempts.on_wire)
+        certain = not attempts.maybe_written and not attempts.on_wire
+        self._identity.failed(batch, certain=certain)
         self._measures.failed(batch.topic, batch.count)
         self._release(batch)
         if self._transactions is not None:
             self._transactions.batch_failed(error)
-        batch.fail(error, errors)
+        batch.fail(record_error(error, batch.count, batch.topic, batch.partition, certain=certain), errors)
 
     def expire(self, batch: ProducerBatch) -> None:
         """Fail a batch whose delivery_timeout_ms is over."""
@@ -252,16 +253,9 @@ class Settlement:
         self._accumulator.release(batch.take_account())
 
     def _too_late(self, batch: ProducerBatch) -> KafkaTimeoutError:
-        them = "it" if batch.count == 1 else "them"
-        why = f"no broker has {'taken' if batch.attempts.made == 0 else 'confirmed'} {them} yet"
         last = batch.attempts.last_error or self._metadata.last_error
-        if last is not None:
-            why += f"; the last error was: {last}"
-        error = KafkaTimeoutError(
-            f"{batch.count} record{' was' if batch.count == 1 else 's were'} not delivered within delivery_timeout_ms "
-            f"({self._delivery_timeout_ms:.0f}): {why}",
-            topic=batch.topic,
-            partition=batch.partition,
-        )
+        missing = "response" if batch.attempts.made else "connection to the leader"
+        why = f"there was no {missing}" if last is None else f"the last error was: {last}"
+        error = KafkaTimeoutError(f"delivery_timeout_ms ({self._delivery_timeout_ms:.0f}) has passed; {why}")
         error.__cause__ = last
         return error

@@ -12,7 +12,7 @@ from kclient.errors import (
     BufferExhaustedError,
     DeliveryError,
     IllegalStateError,
-    KafkaTimeoutError,
+    RecordNotAcceptedError,
     RecordTooLargeError,
     RowsDeliveryError,
     UnknownTopicOrPartitionError,
@@ -204,7 +204,7 @@ def test_a_buffer_that_stays_full_is_an_error_in_time(broker: Any, topic: str, a
 
 def test_a_topic_that_does_not_come_is_an_error_in_time() -> None:
     with Producer(bootstrap_servers="127.0.0.1:1", max_block_ms=100) as producer:
-        with pytest.raises(KafkaTimeoutError) as raised:
+        with pytest.raises(RecordNotAcceptedError) as raised:
             producer.send_arrow("t", numbered(2))
         assert raised.value.__notes__ == ["this was row 0 of 2; those before it are sent"]
 

@@ -110,7 +110,6 @@ def test_no_error_raises_nothing() -> None:
     [
         (errors.KafkaTimeoutError, TimeoutError),
         (errors.RequestTimedOutError, TimeoutError),
-        (errors.BufferExhaustedError, TimeoutError),
         (errors.DisconnectedError, ConnectionError),
         (errors.ProtocolError, ValueError),
         (errors.ConfigError, ValueError),

@@ -15,8 +15,8 @@ import pytest_asyncio
 
 from kclient.errors import (
     BrokerError,
+    DeliveryUnknownError,
     KafkaError,
-    KafkaTimeoutError,
     NotLeaderOrFollowerError,
     UnknownTopicOrPartitionError,
 )
@@ -167,7 +167,7 @@ async def test_a_batch_in_the_middle_of_five_expires(
         script.lose(ProduceRequest)
     errors = await script.settled(*futures)
     assert [error is None for error in errors[:3]] == [True, True, False]
-    assert isinstance(errors[2], KafkaTimeoutError)
+    assert isinstance(errors[2], DeliveryUnknownError)
     if scenario.is_transactional:
         assert None not in errors[3:]
         with pytest.raises(KafkaError) as raised:

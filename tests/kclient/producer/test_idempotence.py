@@ -7,13 +7,14 @@ from typing import Any
 import pytest
 
 from kclient.errors import (
+    DeliveryUnknownError,
     DisconnectedError,
     DuplicateSequenceError,
     IllegalStateError,
     InvalidRecordError,
-    KafkaTimeoutError,
     NotLeaderOrFollowerError,
     OutOfOrderSequenceError,
+    RecordNotDeliveredError,
     UnknownProducerIdError,
     UnknownTopicOrPartitionError,
 )
@@ -248,7 +249,7 @@ def test_a_batch_that_expired_unsent_leaves_no_trace() -> None:
     expired = model.send()
     model.now += 121
     assert model.poll() == []
-    assert isinstance(expired.exception(0), KafkaTimeoutError)
+    assert isinstance(expired.exception(0), RecordNotDeliveredError)
     model.nodes.down.clear()
     model.send()
     assert stamp(model, model.one()) == (9, 0, 0)
@@ -258,7 +259,7 @@ def test_new_batches_wait_until_an_expired_one_is_resolved() -> None:
     model, requests = full_batches(1, delivery_timeout_ms=31_000)
     model.now += 31
     model.poll()
-    assert isinstance(model.futures[0].exception(0), KafkaTimeoutError)
+    assert isinstance(model.futures[0].exception(0), DeliveryUnknownError)
     model.send(b"next")
     assert model.poll() == []
     model.answer(requests[0])

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kclient.errors import InvalidRecordError, KafkaTimeoutError, RowsDeliveryError
+from kclient.errors import InvalidRecordError, RowsDeliveryError
 from kclient.producer import accumulator as pure_accumulator
 from kclient.producer.batch import BatchEvent
 from kclient.producer.partitioners import partition_for_key
@@ -213,7 +213,7 @@ def test_the_future_waits_for_batches_that_replace_others(twin: Any) -> None:
     model.accumulator.append_rows(rows_of(twin, {"value": values(3)}), placement, 0, 3)
     future = RowsFuture(placement)
     assert not future.done()
-    with pytest.raises(KafkaTimeoutError, match="not all of 3 rows were delivered within 0 s"):
+    with pytest.raises(TimeoutError, match="not all of 3 rows are delivered after 0 s"):
         future.result(0)
     (batch,) = model.parts.unsettled.take_all()
     again = model.open_batch(batch.queue)

@@ -9,11 +9,13 @@ import pytest
 from kclient.errors import (
     ClosedError,
     ClusterAuthorizationError,
+    DeliveryUnknownError,
     DisconnectedError,
     InvalidRecordError,
     KafkaTimeoutError,
     NotLeaderOrFollowerError,
     ProtocolError,
+    RecordNotDeliveredError,
     RecordTooLargeError,
     TopicAuthorizationError,
     UnsupportedVersionError,
@@ -197,11 +199,11 @@ def test_waits_grow_and_end_with_the_delivery_timeout() -> None:
     assert waits[0] < 0.13
     assert 0.8 <= max(waits[:10]) <= 1.0
     error = future.exception(0)
-    assert isinstance(error, KafkaTimeoutError)
-    assert str(error).startswith(
-        "1 record was not delivered within delivery_timeout_ms (40000): no broker has confirmed"
+    assert isinstance(error, DeliveryUnknownError)
+    assert str(error) == (
+        "1 record may or may not have been written: delivery_timeout_ms (40000) has passed; the last error was: gone "
+        "[topic t, partition 0]"
     )
-    assert "the last error was: gone" in str(error)
     assert model.now == pytest.approx(1040)
 
 
@@ -223,9 +225,13 @@ def test_a_batch_that_no_broker_took_says_why_none_could_be_reached() -> None:
     model.now += 31
     model.poll()
     error = future.exception(0)
-    assert isinstance(error, KafkaTimeoutError)
-    assert "no broker has taken it yet; the last error was: refused" in str(error)
-    assert error.__cause__ is model.metadata.last_error
+    assert isinstance(error, RecordNotDeliveredError)
+    assert str(error) == (
+        "1 record was not delivered: delivery_timeout_ms (31000) has passed; the last error was: refused "
+        "[topic t, partition 0]"
+    )
+    assert isinstance(error.__cause__, KafkaTimeoutError)
+    assert error.__cause__.__cause__ is model.metadata.last_error
 
 
 def test_late_response_without_the_partition_of_an_expired_batch_is_ignored() -> None:
@@ -234,9 +240,9 @@ def test_late_response_without_the_partition_of_an_expired_batch_is_ignored() ->
     request = model.one()
     model.now += 1_000
     model.poll()
-    assert isinstance(future.exception(0), KafkaTimeoutError)
+    assert isinstance(future.exception(0), DeliveryUnknownError)
     request.on_response(ProduceResponse(responses=[]), model.now)
-    assert isinstance(future.exception(0), KafkaTimeoutError)
+    assert isinstance(future.exception(0), DeliveryUnknownError)
 
 
 def test_a_batch_whose_answer_never_comes_expires() -> None:
@@ -245,7 +251,7 @@ def test_a_batch_whose_answer_never_comes_expires() -> None:
     request = model.one()
     model.now += 31
     model.poll()
-    assert isinstance(future.exception(0), KafkaTimeoutError)
+    assert isinstance(future.exception(0), DeliveryUnknownError)
     assert model.accumulator.used == 0
     model.answer(request)
     assert model.accumulator.used == 0
@@ -361,7 +367,10 @@ def test_a_closed_connection_fails_what_it_carried() -> None:
     model = Model()
     future = model.send()
     model.lose(model.one(), ClosedError())
-    assert isinstance(future.exception(0), ClosedError)
+    error = future.exception(0)
+    assert isinstance(error, DeliveryUnknownError)
+    assert isinstance(error.__cause__, ClosedError)
+    assert error.fatal
 
 
 def test_a_version_nobody_shares_fails_the_records() -> None:
@@ -475,7 +484,10 @@ def test_a_batch_that_cannot_be_built_fails_alone(monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr(codecs, "compress", broken)
     assert model.poll() == []
-    assert isinstance(future.exception(0), OSError)
+    error = future.exception(0)
+    assert isinstance(error, RecordNotDeliveredError)
+    assert "OSError: no codec" in str(error)
+    assert isinstance(error.__cause__, OSError)
     assert model.accumulator.used == 0
 
 
@@ -507,7 +519,9 @@ def test_what_is_behind_a_batch_that_cannot_be_built_is_sent_at_once(monkeypatch
     assert model.deadline <= model.now
     request = model.one()
     assert values(model, request) == [b"good"]
-    assert isinstance(bad.exception(0), MemoryError)
+    error = bad.exception(0)
+    assert isinstance(error, RecordNotDeliveredError)
+    assert isinstance(error.__cause__, MemoryError)
     model.answer(request)
     assert good.result(0).offset == 0
 
@@ -523,7 +537,7 @@ def test_what_is_behind_a_batch_that_expired_before_its_retry_is_sent_at_once() 
     assert model.poll() == []
     model.now = batch.deadline
     requests = model.poll()
-    assert isinstance(first.exception(0), KafkaTimeoutError)
+    assert isinstance(first.exception(0), DeliveryUnknownError)
     if not requests:
         assert model.deadline <= model.now
         requests = model.poll()
@@ -561,5 +575,6 @@ def test_an_answer_without_a_partition_fails_its_batch() -> None:
     future = model.send()
     request = model.one()
     request.on_response(ProduceResponse(responses=[]), model.now)
-    with pytest.raises(ProtocolError, match="left out the partition"):
+    with pytest.raises(DeliveryUnknownError, match="left out the partition") as raised:
         future.result(0)
+    assert isinstance(raised.value.__cause__, ProtocolError)

@@ -207,6 +207,7 @@ def test_public_objects_keep_the_accumulator_and_the_batch_to_themselves() -> No
         "config",
         "flush",
         "from_properties",
+        "health",
         "init_transactions",
         "metrics",
         "partitions_for",

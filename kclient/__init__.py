@@ -25,7 +25,7 @@ if TYPE_CHECKING:
         PartitionHealth,
         RebalanceListener,
         Records,
-        Waiting,
+        StallReason,
     )
     from kclient.producer import AsyncProducer, Producer, ProducerRecord, RecordFuture, RowsFuture
     from kclient.types import (
@@ -73,7 +73,7 @@ _HOMES = {
     "RowsFuture": "producer",
     "SubscriptionPattern": "types",
     "TopicPartition": "types",
-    "Waiting": "consumer",
+    "StallReason": "consumer",
 }
 
 __all__ = [
@@ -103,9 +103,9 @@ __all__ = [
     "RecordMetadata",
     "Records",
     "RowsFuture",
+    "StallReason",
     "SubscriptionPattern",
     "TopicPartition",
-    "Waiting",
 ]
 
 

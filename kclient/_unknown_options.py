@@ -76,7 +76,6 @@ INSTEAD = {
     "delivery_report_only_error": "send(on_delivery=) hears of each record, and flush() raises what failed",
     "dr_cb": "send(on_delivery=) hears of each record",
     "dr_msg_cb": "send(on_delivery=) hears of each record",
-    "enable_auto_offset_store": "with enable_auto_commit=False, commit(offsets) takes what is to be committed",
     "enable_incremental_fetch_sessions": "sessions are used where brokers have them",
     "enable_metrics_push": _METRICS,
     "enable_partition_eof": "health() and current_lag() tell when a partition was read to its end",

@@ -373,6 +373,10 @@ class ConsumerConfig(ClientConfig, frozen=True, kw_only=True):
     ] = None
     enable_auto_commit: Annotated[bool, Option("Commit by itself what earlier polls returned.")] = True
     auto_commit_interval_ms: Annotated[int, _milliseconds("How often that is done.", 0, INT_MAX)] = 5_000
+    enable_auto_offset_store: Annotated[
+        bool,
+        Option("Whether records count as processed by the next poll; False: only what store_offsets() is given does."),
+    ] = True
     stall_timeout_ms: Annotated[
         int,
         _milliseconds("A partition with records left that makes no progress for this long has stalled; 0 for never."),
@@ -397,6 +401,8 @@ class ConsumerConfig(ClientConfig, frozen=True, kw_only=True):
             raise ConfigError(f'{", ".join(refused)} cannot be set with group_protocol="{config.group_protocol}"')
         if options.get("enable_auto_commit") and config.group_id is None:
             raise ConfigError("enable_auto_commit=True needs a group_id: offsets are committed for a group")
+        if not config.enable_auto_offset_store and config.group_id is None:
+            raise ConfigError("enable_auto_offset_store=False needs a group_id: offsets are committed for a group")
         return config
 
     def __post_init__(self) -> None:

@@ -78,7 +78,7 @@ class ClosedError(IllegalStateError, name="CLOSED", fatal=True):
 
 
 class ConcurrentUseError(IllegalStateError, name="CONCURRENT_USE"):
-    """A consumer was used by two threads or tasks at once; it belongs to one (only `wakeup` may come from outside)."""
+    """Two threads used a consumer, or two tasks waited for its records, at once; give each a consumer of its own."""
 
 
 class RecordNotAcceptedError(KafkaError, name="RECORD_NOT_ACCEPTED", retriable=True):
@@ -110,7 +110,7 @@ class WakeupError(KafkaError, name="WAKEUP"):
     """`wakeup` was called, and interrupted a blocking call of the consumer."""
 
 
-class MaxPollExceeded(KafkaError, name="MAX_POLL_EXCEEDED"):
+class MaxPollIntervalExceededError(KafkaError, name="MAX_POLL_INTERVAL_EXCEEDED"):
     """The application asked for no records for longer than max_poll_interval_ms, and the consumer left its group.
 
     Parameters:

@@ -95,6 +95,7 @@ class ConsumerOptions(ClientOptions, total=False):
     partition_assignment_strategy: str | Sequence[Any]
     enable_auto_commit: bool
     auto_commit_interval_ms: int
+    enable_auto_offset_store: bool
     stall_timeout_ms: int
     on_stall: StallCallback | None
 

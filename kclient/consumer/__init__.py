@@ -8,7 +8,7 @@ from __future__ import annotations
 from kclient.consumer.async_consumer import AsyncConsumer
 from kclient.consumer.consumer import Consumer
 from kclient.consumer.group.listener import RebalanceListener
-from kclient.consumer.health.report import ConsumerHealth, PartitionHealth, Waiting
+from kclient.consumer.health.report import ConsumerHealth, PartitionHealth, StallReason
 from kclient.consumer.interceptors import ConsumerInterceptor
 from kclient.consumer.records import Records
 
@@ -20,5 +20,5 @@ __all__ = [
     "PartitionHealth",
     "RebalanceListener",
     "Records",
-    "Waiting",
+    "StallReason",
 ]

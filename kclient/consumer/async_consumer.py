@@ -17,7 +17,7 @@ import anyio.to_thread
 
 from kclient._help import documents_options
 from kclient._misuse import refuse_pickling, refuse_properties
-from kclient._offsets import GivenTimes, checked_times
+from kclient._offsets import GivenOffsets, GivenTimes, checked_times
 from kclient.config import ConsumerConfig
 from kclient.consumer.assignment.reset import EARLIEST, LATEST
 from kclient.consumer.assignment.topics import Topic, choose
@@ -32,7 +32,7 @@ from kclient.consumer.wiring import wire_consumer
 from kclient.errors import ConcurrentUseError
 from kclient.metrics import MetricValues
 from kclient.net.operation import Operation, TaskWaiter, run_async
-from kclient.net.waiting import LoopBridge, LoopSignal
+from kclient.net.waiting import LoopBridge, LoopSignal, WaiterSet
 from kclient.options import ConsumerOptions
 from kclient.records import ConsumerRecord
 from kclient.types import ConsumerGroupMetadata, OffsetAndMetadata, OffsetAndTimestamp, PartitionInfo, TopicPartition
@@ -48,9 +48,11 @@ class AsyncConsumer:
             async for record in consumer:
                 await handle(record.value)
 
-    What the methods mean, take and raise is said in `Consumer`. A consumer belongs to one task at
-    a time; only `wakeup` may come from another one, or from any thread. A task that is cancelled
-    while it waits loses no record.
+    `Consumer` documents what the methods do, take and raise. One task at a time may wait for records, in `poll` or
+    `async for`; meanwhile the other tasks of the event loop may commit, pause, seek and ask for offsets, positions and
+    topics. `subscribe`, `assign`, `unsubscribe` and `close` do not wait for records, and need the consumer for
+    themselves as well. Any thread may call `wakeup` and `store_offsets`. A task that is cancelled while it waits loses
+    no record.
 
     Parameters:
         topics: what to subscribe to, names or compiled patterns; none to `assign` partitions later.
@@ -78,8 +80,10 @@ class AsyncConsumer:
         choose(topics, brokers_match=config.uses_consumer_protocol)  # raises before there is something to close
         self._bridge = LoopBridge()
         self._signal = LoopSignal(self._bridge)
+        self._waiters = WaiterSet()
+        self._waiters.add(self._signal)
         self._owner: int | None = None
-        self._core = ConsumerCore(wire_consumer(config, self._signal, self._bridge.post))
+        self._core = ConsumerCore(wire_consumer(config, self._waiters, self._bridge.post))
         self._iterator = AsyncRecordIterator(self._refill, self._core.app_thread.leave_iteration)
         self._core.iteration.use(self._iterator)
         if topics:
@@ -142,11 +146,11 @@ class AsyncConsumer:
 
     def pause(self, *partitions: tuple[str, int]) -> None:
         """Return no records of these partitions until `resume`."""
-        self._call(self._core.places.pause, partitions)
+        self._share_call(self._core.places.pause, partitions)
 
     def resume(self, *partitions: tuple[str, int]) -> None:
         """Undo `pause`."""
-        self._call(self._core.places.resume, partitions)
+        self._share_call(self._core.places.resume, partitions)
 
     def paused(self) -> set[TopicPartition]:
         """The partitions that are paused."""
@@ -156,38 +160,40 @@ class AsyncConsumer:
 
     def seek(self, partition: tuple[str, int], offset: int | OffsetAndMetadata) -> None:
         """Read on from an offset."""
-        self._call(self._core.places.seek, partition, offset)
+        self._share_call(self._core.places.seek, partition, offset)
 
     def seek_to_beginning(self, *partitions: tuple[str, int]) -> None:
         """Read on from the first offset; of all assigned partitions if none is named."""
-        self._call(self._core.places.seek_to_beginning, partitions)
+        self._share_call(self._core.places.seek_to_beginning, partitions)
 
     def seek_to_end(self, *partitions: tuple[str, int]) -> None:
         """Read on from the end; of all assigned partitions if none is named."""
-        self._call(self._core.places.seek_to_end, partitions)
+        self._share_call(self._core.places.seek_to_end, partitions)
 
     async def position(self, partition: tuple[str, int], timeout: float | None = None) -> int:
         """The offset of the next record to be returned: see `Consumer.position`."""
+        if self._is_busy():
+            return await self._share(self._core.places.position(partition, self._seconds(timeout), shared=True))
         return await self._run(self._core.places.position(partition, self._seconds(timeout)))
 
     async def beginning_offsets(
         self, partitions: Iterable[tuple[str, int]], timeout: float | None = None
     ) -> dict[TopicPartition, int]:
         """The first offset of each partition: see `Consumer.beginning_offsets`."""
-        return await self._run(self._core.places.special_offsets(partitions, EARLIEST, self._seconds(timeout)))
+        return await self._share(self._core.places.special_offsets(partitions, EARLIEST, self._seconds(timeout)))
 
     async def end_offsets(
         self, partitions: Iterable[tuple[str, int]], timeout: float | None = None
     ) -> dict[TopicPartition, int]:
         """The end of each partition: see `Consumer.end_offsets`."""
-        return await self._run(self._core.places.special_offsets(partitions, LATEST, self._seconds(timeout)))
+        return await self._share(self._core.places.special_offsets(partitions, LATEST, self._seconds(timeout)))
 
     async def offsets_for_times(
         self, times: GivenTimes, timeout: float | None = None
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
         """The first record of each partition at or after a point in time: see `Consumer.offsets_for_times`."""
         targets = checked_times(times)
-        return await self._run(self._core.places.lookup(targets, self._seconds(timeout)))
+        return await self._share(self._core.places.lookup(targets, self._seconds(timeout)))
 
     def current_lag(self, partition: tuple[str, int]) -> int | None:
         """How many offsets lie between the position and the end, as of the last answer; None before one."""
@@ -195,22 +201,26 @@ class AsyncConsumer:
 
     # -- committed offsets
 
-    async def commit(self, what: ToCommit = None, timeout: float | None = None) -> None:
-        """Commit offsets of the group, and wait until that is done: see `Consumer.commit`."""
-        await self._run(self._core.commit(what, self._seconds(timeout)))
+    def store_offsets(self, offsets: ConsumerRecord | GivenOffsets) -> None:
+        """Store offsets for the next commit: see `Consumer.store_offsets`."""
+        self._core.store_offsets(offsets)
 
-    def commit_async(self, what: ToCommit = None, callback: CommitCallback | None = None) -> None:
+    async def commit(self, offsets: ToCommit = None, timeout: float | None = None) -> None:
+        """Commit offsets of the group, and wait until that is done: see `Consumer.commit`."""
+        await self._share(self._core.commit(offsets, self._seconds(timeout)))
+
+    def commit_async(self, offsets: ToCommit = None, callback: CommitCallback | None = None) -> None:
         """Commit offsets of the group without waiting, after those committed before: see `Consumer.commit_async`.
 
         The callback, a plain function, runs in the event loop.
         """
-        self._call(self._core.commit_async, what, callback)
+        self._share_call(self._core.commit_async, offsets, callback)
 
     async def committed(
         self, partitions: Iterable[tuple[str, int]], timeout: float | None = None
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
         """What the group has committed of these partitions: see `Consumer.committed`."""
-        return await self._run(self._core.committed(partitions, self._seconds(timeout)))
+        return await self._share(self._core.committed(partitions, self._seconds(timeout)))
 
     def group_metadata(self) -> ConsumerGroupMetadata:
         """Who this consumer is in its group, for a transaction: see `Consumer.group_metadata`."""
@@ -220,12 +230,12 @@ class AsyncConsumer:
 
     async def partitions_for(self, topic: str, timeout: float | None = None) -> list[PartitionInfo]:
         """The partitions of a topic, fresh from a broker: see `Consumer.partitions_for`."""
-        found = await self._run(self._core.topics([topic], self._seconds(timeout)))
+        found = await self._share(self._core.topics([topic], self._seconds(timeout)))
         return found[topic]
 
     async def list_topics(self, timeout: float | None = None) -> dict[str, list[PartitionInfo]]:
         """All topics that this client may see, with their partitions; without internal ones."""
-        return await self._run(self._core.topics(None, self._seconds(timeout)))
+        return await self._share(self._core.topics(None, self._seconds(timeout)))
 
     # -- the rest
 
@@ -248,7 +258,7 @@ class AsyncConsumer:
 
     def enforce_rebalance(self, reason: str = "") -> None:
         """Have the group divide its partitions anew, with the next call for records."""
-        self._call(self._core.enforce_rebalance, reason)
+        self._share_call(self._core.enforce_rebalance, reason)
 
     async def close(self, timeout: float | None = None, *, leave_group: bool | None = None) -> None:
         """Stop reading and close all connections; returns within `timeout` seconds, brokers or not.
@@ -296,21 +306,31 @@ class AsyncConsumer:
     def _seconds(self, timeout: float | None) -> float:
         return self._core.config.default_api_timeout_ms / 1000 if timeout is None else timeout
 
+    def _is_busy(self) -> bool:
+        """Return whether another task waits for records, or needs the consumer for itself."""
+        return self._owner is not None and self._owner != anyio.get_current_task().id
+
     def _call(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """Run what does not wait; only the owner may while it waits."""
-        if self._owner is not None and self._owner != anyio.get_current_task().id:
+        """Call a function that does not wait, and that no other task may be waiting besides."""
+        if self._is_busy():
             raise ConcurrentUseError
+        return self._share_call(function, *arguments)
+
+    def _share_call(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """Call a function that does not wait, while any task may be waiting."""
         self._core.engine.check_usable()
         return function(*arguments)
 
     async def _run(self, operation: Operation[T]) -> T:
-        """Run what may wait, as the owner, awaiting where it does."""
-        task = anyio.get_current_task().id
-        outer = self._owner
-        if outer is not None and outer != task:
+        """Run an operation that no other task may be waiting besides."""
+        if self._is_busy():
             raise ConcurrentUseError
-        self._owner = task
+        outer, self._owner = self._owner, anyio.get_current_task().id
         try:
             return await run_async(operation, TaskWaiter(self._bridge, self._signal))
         finally:
             self._owner = outer
+
+    async def _share(self, operation: Operation[T]) -> T:
+        """Run an operation while any task may be waiting; it waits on a signal of its own."""
+        return await run_async(operation, TaskWaiter(self._bridge, waiters=self._waiters))

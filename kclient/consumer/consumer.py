@@ -13,7 +13,7 @@ from typing import Any, NoReturn, Self, TypeVar, Unpack
 
 from kclient._help import documents_options
 from kclient._misuse import refuse_pickling, refuse_properties
-from kclient._offsets import GivenTimes, checked_times
+from kclient._offsets import GivenOffsets, GivenTimes, checked_times
 from kclient.config import ConsumerConfig
 from kclient.consumer.assignment.reset import EARLIEST, LATEST
 from kclient.consumer.assignment.topics import Topic, choose
@@ -106,7 +106,8 @@ class Consumer:
                 DeserializationError, TopicAuthorizationError, UnknownTopicOrPartitionError and others.
                 The next call tries again.
             WakeupError: `wakeup` was called.
-            MaxPollExceeded: it was called too late, and the consumer has left its group; the next call joins again.
+            MaxPollIntervalExceededError: it was called too late, and the consumer has left its group; the next call
+                joins again.
             FencedInstanceIdError: another consumer uses the same group_instance_id.
             Exception: what a rebalance listener raised.
             ConcurrentUseError: another thread is using this consumer.
@@ -276,12 +277,29 @@ class Consumer:
 
     # -- committed offsets
 
-    def commit(self, what: ToCommit = None, timeout: float | None = None) -> None:
+    def store_offsets(self, offsets: ConsumerRecord | GivenOffsets) -> None:
+        """Store offsets for the next commit; with enable_auto_offset_store=False nothing else is committed.
+
+        The timer, `commit()` without offsets, `close` and a rebalance commit what is stored. What is stored for a
+        partition is dropped when the partition is revoked or lost. Any thread may call this, as worker threads do that
+        process records while another thread polls.
+
+        Parameters:
+            offsets: a record that is processed, or the offset of the next record to read of each partition.
+
+        Raises:
+            IllegalStateError: the option enable_auto_offset_store is on, or a partition is not assigned to this
+                consumer, as after a rebalance; nothing is stored then.
+            InvalidGroupIdError: there is no group_id.
+        """
+        self._core.store_offsets(offsets)
+
+    def commit(self, offsets: ToCommit = None, timeout: float | None = None) -> None:
         """Commit offsets of the group, and wait until that is done; failures that may pass are tried again.
 
         Parameters:
-            what: a record, to commit the place after it; offsets by partition, as OffsetAndMetadata or int, the next to
-                read each; None for the positions of all assigned partitions.
+            offsets: the offset of the next record to read of each partition, as int or OffsetAndMetadata; a record, to
+                commit the offset after it; None for the positions of all assigned partitions.
             timeout: seconds; None is the option default_api_timeout_ms.
 
         Raises:
@@ -293,17 +311,18 @@ class Consumer:
             KafkaTimeoutError: it did not succeed in time.
             InvalidGroupIdError: there is no group_id.
         """
-        self._run(self._core.commit(what, self._seconds(timeout)))
+        self._run(self._core.commit(offsets, self._seconds(timeout)))
 
-    def commit_async(self, what: ToCommit = None, callback: CommitCallback | None = None) -> None:
+    def commit_async(self, offsets: ToCommit = None, callback: CommitCallback | None = None) -> None:
         """Commit offsets of the group without waiting, after those committed before.
 
-        It is not tried again, so that nothing older is committed after something newer. Without `what` all positions
-        are taken each time, as in Java, also those that have not moved: it costs less than half a microsecond for each,
-        keeps them from expiring, and mends what a commit of a broken connection may have set back.
+        It is not tried again, so that nothing older is committed after something newer. Without `offsets` all
+        positions are committed each time, as in Java, also those that have not moved: it costs less than half a
+        microsecond for each, keeps them from expiring, and repairs what a commit of a lost connection may have set
+        back.
 
         Parameters:
-            what: as for `commit`.
+            offsets: as for `commit`.
             callback: called with the offsets by partition and None, or the error, in a later call of poll, commit
                 or close, in order. Its error is a RetriableCommitFailedError where committing again may help, else
                 one that `commit` raises. Without a callback errors are logged.
@@ -311,7 +330,7 @@ class Consumer:
         Raises:
             InvalidGroupIdError: there is no group_id.
         """
-        self._call(self._core.commit_async, what, callback)
+        self._call(self._core.commit_async, offsets, callback)
 
     def committed(
         self, partitions: Iterable[tuple[str, int]], timeout: float | None = None

@@ -10,6 +10,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Iterator
 
+from kclient._offsets import GivenOffsets
 from kclient.consumer.assignment.topics import Topic, choose
 from kclient.consumer.committed.group_offsets import CommitCallback, GroupOffsets
 from kclient.consumer.committed.selection import ToCommit
@@ -219,13 +220,17 @@ class ConsumerCore:
             raise InvalidGroupIdError("a consumer without a group_id has no committed offsets: give it one")
         return self.group_offsets
 
-    def commit(self, what: ToCommit, timeout: float) -> Operation[None]:
-        """See `Consumer.commit`."""
-        yield from self.of_group().commit(what, timeout)
+    def store_offsets(self, offsets: ConsumerRecord | GivenOffsets) -> None:
+        """See `Consumer.store_offsets`."""
+        self.of_group().store(offsets)
 
-    def commit_async(self, what: ToCommit, callback: CommitCallback | None) -> None:
+    def commit(self, offsets: ToCommit, timeout: float) -> Operation[None]:
+        """See `Consumer.commit`."""
+        yield from self.of_group().commit(offsets, timeout)
+
+    def commit_async(self, offsets: ToCommit, callback: CommitCallback | None) -> None:
         """See `Consumer.commit_async`."""
-        self.of_group().commit_async(what, callback)
+        self.of_group().commit_async(offsets, callback)
 
     def committed(
         self, partitions: Iterable[tuple[str, int]], timeout: float

@@ -69,7 +69,7 @@ STATES = StateTable(
 )
 
 
-class Waiting(NamedTuple):
+class PendingRequest(NamedTuple):
     """A request that was not written yet, and until when that makes sense."""
 
     request: Request
@@ -151,7 +151,7 @@ class Link:
         self.node = node
         self.state = LinkState.IDLE
         self.connection: Connection | None = None
-        self.waiting: deque[Waiting] = deque()
+        self.waiting: deque[PendingRequest] = deque()
         self.failures = 0
         self.retry_at = 0.0
         self.trying_since = 0.0
@@ -199,7 +199,7 @@ class Link:
         connection = self.connection
         return not self.waiting and (connection is None or connection.load < self._settings.max_in_flight)
 
-    def send(self, waiting: Waiting, now: float) -> None:
+    def send(self, waiting: PendingRequest, now: float) -> None:
         """Write a request, or keep it until that is possible."""
         if self.state is LinkState.READY and self.has_room and self.connection is not None:
             self.connection.send(*waiting, now)

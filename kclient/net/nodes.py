@@ -19,7 +19,7 @@ from kclient.metrics import Metrics
 from kclient.net.connectivity import ConnectivityMonitor
 from kclient.net.failures import api_name, error_for_request, unknown_broker
 from kclient.net.handshake import PLAINTEXT_STEPS, ApiRanges, Step
-from kclient.net.link import Link, LinkSettings, LinkState, Waiting
+from kclient.net.link import Link, LinkSettings, LinkState, PendingRequest
 from kclient.net.manager import ANY_NODE, NEVER, Nodes, Request
 from kclient.net.transport import Transport
 from kclient.protocol import Message
@@ -75,7 +75,7 @@ class ClusterNodes(Nodes):
         self._dedicated: set[int] = set()
         self._candidates: tuple[int, ...] = ()
         self._on_bootstrap = False
-        self._unassigned: deque[Waiting] = deque()
+        self._unassigned: deque[PendingRequest] = deque()
         self._last_error: KafkaError | None = None
         self._newest = ApiRanges("no broker")
         self.on_unreachable: Callable[[], None] = lambda: None
@@ -201,7 +201,7 @@ class ClusterNodes(Nodes):
             self._refuse(request, self._closed_with, now)
             return
         timeout = self._request_timeout if request.timeout is None else request.timeout
-        waiting = Waiting(request, now + timeout, timeout)
+        waiting = PendingRequest(request, now + timeout, timeout)
         if request.node == ANY_NODE:
             self._unassigned.append(waiting)
             self._assign(now)
@@ -293,7 +293,7 @@ class ClusterNodes(Nodes):
     def _candidate_links(self) -> list[Link]:
         return [self._links[node_id] for node_id in self._candidates]
 
-    def _nobody_answered(self, waiting: Waiting) -> KafkaTimeoutError:
+    def _nobody_answered(self, waiting: PendingRequest) -> KafkaTimeoutError:
         error = self.last_error()
         cause = f"; the last error: {error}" if error is not None else ""
         text = f"no broker could be asked within {waiting.timeout:g} s{cause}"

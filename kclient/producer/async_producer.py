@@ -31,7 +31,7 @@ from kclient.producer.rows import RowsCall
 from kclient.producer.rows_future import RowsFuture
 from kclient.producer.transactions.context import AsyncTransaction
 from kclient.records import RowColumns
-from kclient.types import ClientHealth, ConsumerGroupMetadata, PartitionInfo, PreparedTransaction
+from kclient.types import ClientHealth, ConsumerGroupMetadata, PartitionInfo, PreparedTransaction, RecordMetadata
 
 T = TypeVar("T")
 
@@ -107,6 +107,22 @@ class AsyncProducer:
         if future is not None:
             return future
         return await run_async(core.append_in_time(record), self._waiter())
+
+    async def send_and_wait(
+        self,
+        topic: str,
+        value: Any = None,
+        key: Any = None,
+        headers: Any = (),
+        partition: int | None = None,
+        timestamp: int | None = None,
+    ) -> RecordMetadata:
+        """Send a record and wait until it is delivered.
+
+        Each call waits for a round trip and for linger_ms; `send` lets records share requests. Parameters and errors
+        are those of `Producer.send` and `RecordFuture.result`.
+        """
+        return await (await self.send(topic, value, key, headers, partition, timestamp))
 
     async def send_many(
         self, topic: str | None, values: Iterable[Any], *, on_delivery: OnDelivery | None = None

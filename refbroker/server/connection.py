@@ -22,7 +22,7 @@ from refbroker.log import FileRange
 from refbroker.metrics.counters import Closed
 from refbroker.metrics.requests import RequestStats
 from refbroker.runtime.threads import in_thread
-from refbroker.server.dispatch import Dispatcher, Waiting
+from refbroker.server.dispatch import Dispatcher, PendingResponse
 
 logger = logging.getLogger(__name__)
 
@@ -233,7 +233,7 @@ class Connection(asyncio.BufferedProtocol):
             stats, answer = dispatcher.handle(self, frame)
             done = self._now_ns = perf_counter_ns()
             stats.note_handled((len(frame), started - self._arrived_ns, done - started))
-            if isinstance(answer, Waiting):
+            if isinstance(answer, PendingResponse):
                 self._waiting = answer.future
                 answer.future.add_done_callback(lambda _: self._answered(answer, done))
             elif answer is not None:
@@ -245,7 +245,7 @@ class Connection(asyncio.BufferedProtocol):
             logger.exception("a request of %s could not be handled", self.peer)
             self.close("its request could not be handled")
 
-    def _answered(self, waiting: Waiting, since_ns: int) -> None:
+    def _answered(self, waiting: PendingResponse, since_ns: int) -> None:
         self._waiting = None
         if self._closed:
             return

@@ -20,7 +20,7 @@ from refbroker.metrics.requests import RequestStats
 from refbroker.server.services import ServerServices
 
 
-class Waiting(NamedTuple):
+class PendingResponse(NamedTuple):
     """An answer that is not there yet."""
 
     future: asyncio.Future[Any]
@@ -63,7 +63,7 @@ class Interceptor(Protocol):
 
     def intercept(
         self, received: Received, carry_out: Callable[[Message], Awaitable[Message | None]]
-    ) -> Waiting | None:
+    ) -> PendingResponse | None:
         """Take over a request; None leaves it alone.
 
         Parameters:
@@ -86,7 +86,7 @@ class Dispatcher:
 
     def handle(
         self, connection: ClientConnection, frame: memoryview
-    ) -> tuple[RequestStats, list[Any] | Waiting | None]:
+    ) -> tuple[RequestStats, list[Any] | PendingResponse | None]:
         """Handle a request.
 
         Returns:
@@ -116,7 +116,7 @@ class Dispatcher:
         if reply is None:
             return stats, None
         if isinstance(reply, asyncio.Future):
-            return stats, Waiting(reply, version, header.correlation_id, stats)
+            return stats, PendingResponse(reply, version, header.correlation_id, stats)
         return stats, encode_response(_counted(reply, stats), version, header.correlation_id)
 
     def _carry_out(

@@ -9,7 +9,7 @@ import pytest
 
 from kclient.consumer import AsyncConsumer
 from kclient.errors import ConcurrentUseError, DeserializationError, WakeupError
-from kclient.types import TopicPartition
+from kclient.types import OffsetAndMetadata, TopicPartition
 from tests.support.patience import ANSWER
 from tests.support.seeding import Seeder
 from tests.support.typed import must
@@ -107,6 +107,12 @@ async def test_other_tasks_run_while_it_waits(bootstrap_servers: str, seed: Seed
         tasks.cancel_scope.cancel()
 
 
+async def read_into(consumer: AsyncConsumer, values: list[bytes], count: int) -> None:
+    """Poll until there are so many values."""
+    while len(values) < count:
+        values += [record.value for record in await consumer.poll(ANSWER)]
+
+
 async def test_wakeup_and_second_task(bootstrap_servers: str, seed: Seeder, topic: str) -> None:
     seed.create(topic)
     raised: list[BaseException] = []
@@ -125,9 +131,43 @@ async def test_wakeup_and_second_task(bootstrap_servers: str, seed: Seeder, topi
                 with pytest.raises(ConcurrentUseError):
                     await consumer.poll(0.0)
                 with pytest.raises(ConcurrentUseError):
-                    consumer.seek((topic, 0), 0)
+                    consumer.assign([(topic, 0)])
                 consumer.wakeup()
         assert len(raised) == 1
+
+
+async def test_tasks_share_a_consumer_while_one_of_them_waits_for_records(
+    bootstrap_servers: str, seed: Seeder, topic: str
+) -> None:
+    seed.create(topic)
+    seed.append(topic, [b"0", b"1", b"2"])
+    tp = TopicPartition(topic, 0)
+    values: list[bytes] = []
+
+    async def read_on(consumer: AsyncConsumer) -> None:
+        async for record in consumer:
+            values.append(record.value)
+            if len(values) == 5:
+                return
+
+    async with consumer_of(bootstrap_servers, topic, group_id=f"g-{topic}") as consumer:
+        with anyio.fail_after(ANSWER):
+            await read_into(consumer, values, 3)
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(read_on, consumer)
+                await anyio.wait_all_tasks_blocked()
+                await consumer.commit({tp: 2})
+                assert (await consumer.committed([tp]))[tp] == OffsetAndMetadata(2)
+                assert await consumer.position(tp) == 3
+                assert await consumer.end_offsets([tp]) == {tp: 3}
+                assert await consumer.beginning_offsets([tp]) == {tp: 0}
+                assert topic in await consumer.list_topics()
+                assert [info.partition for info in await consumer.partitions_for(topic)] == [0]
+                consumer.pause(tp)
+                assert consumer.paused() == {tp}
+                consumer.resume(tp)
+                consumer.seek(tp, 1)
+        assert values == [b"0", b"1", b"2", b"1", b"2"]
 
 
 async def test_iteration_survives_an_exception(bootstrap_servers: str, seed: Seeder, topic: str) -> None:

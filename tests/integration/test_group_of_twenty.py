@@ -16,7 +16,7 @@ from collections.abc import Collection
 import pytest
 
 from kclient import Admin
-from kclient.errors import CommitFailedError, MaxPollExceeded, RebalanceInProgressError
+from kclient.errors import CommitFailedError, MaxPollIntervalExceededError, RebalanceInProgressError
 from kclient.types import TopicPartition
 from tests.integration.consumers import EVERY_WAY, Group, Log, Member, fill
 from tests.integration.unruly_network import REQUESTS, Cuts
@@ -93,7 +93,7 @@ class Run:
             if self.dawdling.get(member, 0) <= number:
                 try:
                     member.poll(0.01)
-                except MaxPollExceeded:
+                except MaxPollIntervalExceededError:
                     assert not member.log.owned
 
     def check_committed(self) -> None:

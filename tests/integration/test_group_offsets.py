@@ -15,10 +15,12 @@ from typing import Any
 import anyio
 import pytest
 
-from kclient.consumer import AsyncConsumer, Consumer, Waiting
+from kclient.consumer import AsyncConsumer, Consumer, StallReason
 from kclient.consumer.group.listener import RebalanceListener
 from kclient.errors import (
     CommitFailedError,
+    ConfigError,
+    IllegalStateError,
     InvalidGroupIdError,
     KafkaError,
     NoOffsetForPartitionError,
@@ -116,6 +118,43 @@ def test_without_automatic_commits_nothing_is_committed(seed: Seeder, topic: str
     with group.consumer(enable_auto_commit=False) as consumer:
         read(consumer, 5)
     assert group.committed() is None
+
+
+def test_only_stored_offsets_are_committed_when_the_application_stores_them(
+    seed: Seeder, topic: str, group: Group
+) -> None:
+    fill(seed, topic, 10)
+    with group.consumer(enable_auto_offset_store=False) as consumer:
+        records = read(consumer, 10)
+        consumer.commit()
+        assert group.committed() is None
+        consumer.store_offsets(records[3])
+        consumer.commit()
+        assert group.committed() == 4
+        consumer.store_offsets({group.tp: OffsetAndMetadata(6, metadata="half")})
+        with pytest.raises(IllegalStateError, match="not assigned"):
+            consumer.store_offsets({group.tp: 9, TopicPartition(topic, 7): 1})
+    with group.outside() as consumer:
+        assert consumer.committed([group.tp])[group.tp] == OffsetAndMetadata(6, metadata="half")
+
+
+def test_stored_offsets_of_a_partition_are_committed_before_it_is_given_up(
+    seed: Seeder, topic: str, group: Group
+) -> None:
+    fill(seed, topic, 10)
+    with group.consumer(enable_auto_offset_store=False) as consumer:
+        consumer.store_offsets(read(consumer, 5)[1])
+        consumer.unsubscribe()
+        assert group.committed() == 2
+        with pytest.raises(IllegalStateError, match="not assigned"):
+            consumer.store_offsets({group.tp: 9})
+
+
+def test_offsets_are_stored_only_if_the_option_says_so(group: Group) -> None:
+    with group.outside() as consumer, pytest.raises(IllegalStateError, match="enable_auto_offset_store=False"):
+        consumer.store_offsets({group.tp: 9})
+    with pytest.raises(ConfigError, match="group_id"):
+        Consumer(enable_auto_offset_store=False)
 
 
 def test_automatic_commits_come_while_the_application_works(seed: Seeder, topic: str, group: Group) -> None:
@@ -270,11 +309,11 @@ def test_health_tells_position_committed_offset_and_what_is_waited_for(seed: See
         health = consumer.health()
         one = health.partitions[group.tp]
         assert (one.position, one.committed, one.end_offset, one.lag) == (10, 10, 10, 0)
-        assert one.waiting is Waiting.NO_DATA
+        assert one.reason is StallReason.NO_DATA
         assert health.group_state == "stable"
         assert health.commit_error is None
         consumer.pause(group.tp)
-        assert consumer.health().partitions[group.tp].waiting is Waiting.PAUSED
+        assert consumer.health().partitions[group.tp].reason is StallReason.PAUSED
         assert consumer.metrics()[f"committed_offset{{partition=0,topic={topic}}}"] == 10
 
 

@@ -18,7 +18,7 @@ from kclient.errors import (
     FencedInstanceIdError,
     IllegalStateError,
     InconsistentGroupProtocolError,
-    MaxPollExceeded,
+    MaxPollIntervalExceededError,
     WakeupError,
 )
 from kclient.types import TopicPartition
@@ -273,7 +273,7 @@ def test_application_that_is_too_slow_loses_its_partitions_hears_of_it_once_and_
     assert core is not None
     # It is no member any more a moment before it says so, and until then a poll may return records.
     wait_until(lambda: core.member.generation_now() is None and bool(core.mailbox))
-    with pytest.raises(MaxPollExceeded, match=r"max_poll_interval_ms \(1000 ms\)"):
+    with pytest.raises(MaxPollIntervalExceededError, match=r"max_poll_interval_ms \(1000 ms\)"):
         slow.poll()
     assert slow.log.heard[-1] == ("lost", {0, 1})
     assert not slow.partitions

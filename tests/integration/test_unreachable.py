@@ -18,8 +18,8 @@ from kclient import (
     ConnectivityState,
     Consumer,
     Producer,
+    StallReason,
     TopicPartition,
-    Waiting,
 )
 from refbroker.testing import RefBroker
 from tests.support.patience import ANSWER, CHANGE
@@ -118,11 +118,11 @@ def test_a_consumer_whose_broker_died_has_no_lag_to_show(broker: RefBroker) -> N
     with Consumer("orders", bootstrap_servers=broker.bootstrap_servers, auto_offset_reset="earliest") as consumer:
         assert next(iter(consumer)).value == b"1"
         assert len(consumer.poll(0.0)) == 0
-        wait_until(lambda: consumer.health().partitions[tp].waiting is Waiting.NO_DATA, CHANGE)
+        wait_until(lambda: consumer.health().partitions[tp].reason is StallReason.NO_DATA, CHANGE)
         broker.stop()
         wait_until(lambda: consumer.health().connectivity.state is UNREACHABLE, CHANGE)
         health = consumer.health().partitions[tp]
-        assert (health.waiting, health.lag, health.position) == (Waiting.NO_BROKER, None, 1)
+        assert (health.reason, health.lag, health.position) == (StallReason.NO_BROKER, None, 1)
         assert consumer.current_lag(tp) is None
 
 

@@ -60,7 +60,6 @@ def test_an_unknown_option_names_the_nearest_one() -> None:
         ("fetch.wait.max.ms", "; did you mean 'fetch_max_wait_ms'?"),
         ("metadata.broker.list", "; did you mean 'bootstrap_servers'?"),
         ("consumer_timeout_ms", ": poll(timeout=seconds) comes back without records when none came"),
-        ("enable.auto.offset.store", ": with enable_auto_commit=False, commit(offsets) takes"),
         ("api_version", ": the versions of the protocol are agreed with each broker"),
         ("topic", ": topics are named where they are used"),
         ("linger.ms", " here: producers have linger_ms"),

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from kclient.consumer.group.consumer_protocol.states import ConsumerState
-from kclient.errors import MaxPollExceeded
+from kclient.errors import MaxPollIntervalExceededError
 from kclient.net.operation import Operation
 from tests.sim.group_runs import STORMY, GroupRun
 from tests.support.engines.consumer_groups import ConsumerCluster
@@ -68,7 +68,7 @@ def test_application_that_is_too_slow_hears_of_it_once_and_joins_again() -> None
     assert slow.listener.owned
     assert not run.cluster.accepts(slow)
     run.calm_down()
-    assert [type(error) for error in slow.errors] == [MaxPollExceeded]
+    assert [type(error) for error in slow.errors] == [MaxPollIntervalExceededError]
     assert [kind for kind, _ in slow.listener.heard].count("lost") == 1
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kclient.consumer.group.classic.states import MemberState
-from kclient.errors import MaxPollExceeded
+from kclient.errors import MaxPollIntervalExceededError
 from kclient.types import TopicPartition
 from tests.sim.group_runs import STORMY, GroupRun
 from tests.support.engines.groups import GroupCluster, Owner
@@ -93,9 +93,9 @@ def test_poll_interval_that_ends_during_a_rebalance_takes_the_leader_out() -> No
         run.poll()
         run.simulation.run(0.2)
     assert len(other.owned) == 8
-    assert [type(error) for error in leader.errors] in ([], [MaxPollExceeded])
+    assert [type(error) for error in leader.errors] in ([], [MaxPollIntervalExceededError])
     run.calm_down()
-    assert [type(error) for error in leader.errors] == [MaxPollExceeded]
+    assert [type(error) for error in leader.errors] == [MaxPollIntervalExceededError]
 
 
 def test_session_that_ends_unheard_loses_the_partitions_before_they_are_assigned_again() -> None:

@@ -20,7 +20,7 @@ from refbroker.building import build
 from refbroker.config import BrokerConfig
 from refbroker.log import FileRange, Files
 from refbroker.runtime.clock import Clock
-from refbroker.server.dispatch import Dispatcher, Waiting
+from refbroker.server.dispatch import Dispatcher, PendingResponse
 from refbroker.testing.faults import Faults
 from refbroker.testing.faults.injection import FaultInjection
 
@@ -84,11 +84,11 @@ class Harness:
         """The answer, None, or a future of the answer."""
         frame = b"".join(encode_request(request, version, 7, client_id))
         _, answer = self.dispatcher.handle(self.connection, memoryview(frame)[4:])
-        if isinstance(answer, Waiting):
+        if isinstance(answer, PendingResponse):
             return asyncio.ensure_future(self._later(type(request), version, answer))
         return None if answer is None else self._decode(type(request), version, answer)
 
-    async def _later(self, kind: type[Message], version: int, waiting: Waiting) -> Message:
+    async def _later(self, kind: type[Message], version: int, waiting: PendingResponse) -> Message:
         await asyncio.wait([waiting.future])
         answer = waiting.encode()
         assert answer is not None

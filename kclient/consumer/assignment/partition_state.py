@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from kclient.consumer.assignment.fetched_piece import FetchedPiece
 from kclient.consumer.assignment.reset import ResetPolicy
 from kclient.state_machine import StateTable
-from kclient.types import TopicPartition
+from kclient.types import OffsetAndMetadata, TopicPartition
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -86,6 +86,7 @@ class PartitionState:
             on. A leader change alone starts a generation, but leaves the place as it is.
         fetch_offset, fetch_epoch: where the next fetch starts, and the epoch of the batch before it.
         returned: the position when the application asked for records last: those before it count as processed.
+        stored: the offset to commit that the application has stored; used with enable_auto_offset_store=False.
         committed: the offset that the group has committed, as far as is known.
         replaced: the topic was deleted and created anew, and the position still is the old one's.
         topic_id: of the topic that is read; another one under the same name has another id.
@@ -122,6 +123,7 @@ class PartitionState:
         "retry_at",
         "returned",
         "state",
+        "stored",
         "topic_id",
         "tp",
         "unread",
@@ -132,6 +134,7 @@ class PartitionState:
         self.state = FetchState.INITIALIZING
         self.position: Position | None = None
         self.returned: Position | None = None
+        self.stored: OffsetAndMetadata | None = None
         self.committed: int | None = None
         self.replaced = False
         self.fetch_offset = -1

@@ -329,7 +329,7 @@ class Subscription:
     def _topic_replaced(self, state: PartitionState) -> None:
         """Until the owner gets there the position is one of the old topic, and nothing to commit for the new one."""
         state.replaced = True
-        state.returned = None
+        state.returned = state.stored = None
         tp = state.tp
         self.fail(state, _TopicReplacedError(topic=tp.topic, partition=tp.partition, offset=state.fetch_offset))
 

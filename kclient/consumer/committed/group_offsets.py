@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import Future, InvalidStateError
 from typing import Any, NamedTuple
 
+from kclient._offsets import GivenOffsets
 from kclient.config import ConsumerConfig
 from kclient.consumer.assignment.subscription import Subscription
 from kclient.consumer.committed.auto_commit import AutoCommit
@@ -22,6 +23,7 @@ from kclient.consumer.group.generation import Generation
 from kclient.errors import FencedInstanceIdError, KafkaError, KafkaTimeoutError
 from kclient.net.manager import Manager
 from kclient.net.operation import Operation, Result
+from kclient.records import ConsumerRecord
 from kclient.types import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
 
 _log = logging.getLogger(__name__)
@@ -126,9 +128,9 @@ class GroupOffsets:
 
     # -- committing
 
-    def commit(self, what: ToCommit, timeout: float) -> Operation[None]:
+    def commit(self, offsets: ToCommit, timeout: float) -> Operation[None]:
         """See `Consumer.commit`."""
-        chosen = self._selector.requested(what)
+        chosen = self._selector.requested(offsets)
         if chosen.refused is not None:
             raise chosen.refused
         self._selector.advance(chosen.offsets)
@@ -139,9 +141,9 @@ class GroupOffsets:
         finally:
             self.run_callbacks()
 
-    def commit_async(self, what: ToCommit, callback: CommitCallback | None) -> None:
+    def commit_async(self, offsets: ToCommit, callback: CommitCallback | None) -> None:
         """See `Consumer.commit_async`."""
-        chosen = self._selector.requested(what)
+        chosen = self._selector.requested(offsets)
 
         def done(error: KafkaError | None) -> None:
             if callback is not None:
@@ -154,6 +156,10 @@ class GroupOffsets:
         if chosen.refused is None:
             self._selector.advance(chosen.offsets)
         self._add(Commit(chosen, timeout=self._timeout, repeated=False, on_done=done))
+
+    def store(self, offsets: ConsumerRecord | GivenOffsets) -> None:
+        """See `Consumer.store_offsets`."""
+        self._selector.store(offsets)
 
     def commit_before_rebalance(self, deadline: float) -> Operation[bool]:
         """Wait for the commits that are under way, and commit what is processed, if commits are automatic.

@@ -21,7 +21,7 @@ from kclient.consumer.assignment.subscription import Subscription
 from kclient.consumer.committed.generations import GenerationSource, not_a_member
 from kclient.consumer.group.generation import Generation
 from kclient.consumer.iteration.current_chunk import Place
-from kclient.errors import CommitFailedError, KafkaError
+from kclient.errors import CommitFailedError, IllegalStateError, KafkaError
 from kclient.records import ConsumerRecord
 from kclient.types import OffsetAndMetadata, TopicPartition
 
@@ -83,8 +83,21 @@ def committable_offsets(
     }
 
 
+def stored_offsets(states: Iterable[PartitionState]) -> Offsets:
+    """Return the offsets that the application has stored."""
+    return {state.tp: state.stored for state in states if state.stored is not None}
+
+
 def _always() -> bool:
     return True
+
+
+def _given_offsets(offsets: ConsumerRecord | GivenOffsets) -> Offsets:
+    """Return the next offset of each partition: those given, or the one after a record."""
+    if not isinstance(offsets, ConsumerRecord):
+        return checked_offsets(offsets)
+    next_offset = OffsetAndMetadata(offsets.offset + 1, leader_epoch=offsets.leader_epoch)
+    return {TopicPartition(offsets.topic, offsets.partition): next_offset}
 
 
 class OffsetsToCommit(NamedTuple):
@@ -112,9 +125,18 @@ class OffsetSelector:
         subscription: what is assigned, and where it stands.
         member: what this consumer is in its group.
         place: where iteration stands; None outside of it, and before its first record. Any thread.
+        stored_only: whether only the offsets that the application has stored count as processed.
     """
 
-    def __init__(self, subscription: Subscription, member: GenerationSource, place: Callable[[], Place | None]) -> None:
+    def __init__(
+        self,
+        subscription: Subscription,
+        member: GenerationSource,
+        place: Callable[[], Place | None],
+        *,
+        stored_only: bool = False,
+    ) -> None:
+        self._stored_only = stored_only
         self._subscription = subscription
         self._member = member
         self._place = place
@@ -132,18 +154,15 @@ class OffsetSelector:
 
     # -- what may be committed
 
-    def requested(self, what: ToCommit) -> OffsetsToCommit:
-        """Return what the application asks to have committed, or why that is refused."""
-        if what is None:
+    def requested(self, offsets: ToCommit) -> OffsetsToCommit:
+        """Return the offsets that the application asks to commit, or why they are refused."""
+        if offsets is None:
             with self._subscription.lock:
-                offsets = self._offsets(CommitMode.ALL)
-        elif isinstance(what, ConsumerRecord):
-            offset = OffsetAndMetadata(what.offset + 1, leader_epoch=what.leader_epoch)
-            offsets = {TopicPartition(what.topic, what.partition): offset}
+                chosen: Offsets = self._offsets(CommitMode.ALL)
         else:
-            offsets = checked_offsets(what)
-        generation, refused = self._standing(offsets)
-        return self._named(offsets, generation)._replace(refused=refused)
+            chosen = _given_offsets(offsets)
+        generation, refused = self._standing(chosen)
+        return self._named(chosen, generation)._replace(refused=refused)
 
     def processed(self, mode: CommitMode) -> OffsetsToCommit | None:
         """Return what is processed (any thread); None while this consumer is subscribed, and no member."""
@@ -161,9 +180,30 @@ class OffsetSelector:
         """Return the generation of the current assignment, even if since lost; None: as no member (any thread)."""
         return None if self._subscription.topics is None else self._member.last_generation()
 
+    def store(self, offsets: ConsumerRecord | GivenOffsets) -> None:
+        """Store offsets to commit; all of them, or none with an error. Any thread.
+
+        Raises:
+            IllegalStateError: the option enable_auto_offset_store is on, or a partition is not assigned.
+        """
+        if not self._stored_only:
+            raise IllegalStateError("store_offsets() needs the option enable_auto_offset_store=False")
+        chosen = _given_offsets(offsets)
+        with self._subscription.lock:
+            states = {tp: self._subscription.state(tp) for tp in chosen}
+            for tp, state in states.items():
+                # The offsets of a topic that was deleted say nothing about the one created in its place.
+                if not state.replaced:
+                    state.stored = chosen[tp]
+
     def advance(self, offsets: Offsets) -> None:
         """Count as processed what is being committed: an automatic commit must not go back behind it."""
         with self._subscription.lock:
+            if self._stored_only:
+                for tp, stored in stored_offsets(self._subscription.partitions.values()).items():
+                    if tp in offsets and stored.offset < offsets[tp].offset:
+                        self._subscription.partitions[tp].stored = offsets[tp]
+                return
             reached = self._offsets(CommitMode.ALL)
             for tp in offsets.keys() & reached.keys():
                 state, done = self._subscription.partitions[tp], offsets[tp]
@@ -171,7 +211,10 @@ class OffsetSelector:
                     state.returned = Position(done.offset, -1 if done.leader_epoch is None else done.leader_epoch)
 
     def _offsets(self, mode: CommitMode) -> Offsets:
-        return committable_offsets(self._subscription.partitions.values(), self._place(), self._left, mode)
+        states = self._subscription.partitions.values()
+        if self._stored_only:
+            return stored_offsets(states)
+        return committable_offsets(states, self._place(), self._left, mode)
 
     def _standing(self, offsets: Offsets) -> tuple[Generation | None, KafkaError | None]:
         """The generation to commit these in, and why they cannot be committed."""

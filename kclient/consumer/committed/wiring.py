@@ -71,7 +71,7 @@ def wire_group_offsets(
         if interceptors.see_commits:
             callbacks.add(lambda: interceptors.on_commit(offsets))
 
-    selector = OffsetSelector(subscription, member, place)
+    selector = OffsetSelector(subscription, member, place, stored_only=not config.enable_auto_offset_store)
     commits = CommitManager(
         config,
         coordinator,

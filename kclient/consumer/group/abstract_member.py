@@ -20,7 +20,7 @@ from kclient.config import ConsumerConfig
 from kclient.consumer.group.events import Event
 from kclient.consumer.group.generation import Generation
 from kclient.consumer.group.poll_interval import PollInterval
-from kclient.errors import KafkaError, MaxPollExceeded
+from kclient.errors import KafkaError, MaxPollIntervalExceededError
 from kclient.metrics import Metrics
 from kclient.net.backoff import retry_backoff
 from kclient.net.coordinator import Coordinator
@@ -163,9 +163,9 @@ class AbstractMember(Manager, Generic[State, Change]):
         self._rebalances.add()
         self._rebalance_time.record(1000 * max(0.0, now - self._started))
 
-    def _too_slow(self) -> MaxPollExceeded:
+    def _too_slow(self) -> MaxPollIntervalExceededError:
         """The application asked for no records for too long."""
-        error = MaxPollExceeded(self._poll_interval.milliseconds)
+        error = MaxPollIntervalExceededError(self._poll_interval.milliseconds)
         _log.warning("%s: %s", self._group, error)
         return error
 

@@ -159,7 +159,7 @@ class Agenda(ABC):
             Whether records may be handed out: all is done, or can go on beside reading.
 
         Raises:
-            KafkaError: joining failed for good, the member was fenced, or MaxPollExceeded; once each.
+            KafkaError: joining failed for good, the member was fenced, or MaxPollIntervalExceededError; once each.
             Exception: what a listener raised, after the rest was done.
         """
         if self.busy:

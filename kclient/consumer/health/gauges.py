@@ -62,7 +62,7 @@ class HealthGauges:
             ("committed_offset", None): health.committed,
             ("end_offset", None): health.end_offset,
             ("last_progress_seconds_ago", None): health.last_progress,
-            ("waiting", health.waiting.value): 1,
+            ("stall_reason", health.reason.value): 1,
         }
         known: dict[Gauge, float] = {gauge: value for gauge, value in figures.items() if value is not None}
         _, before = self._shown.get(tp, (state, frozenset[Gauge]()))

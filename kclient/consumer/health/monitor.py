@@ -100,12 +100,12 @@ class HealthMonitor(Manager):
     def _report(self, stalled: dict[TopicPartition, PartitionHealth]) -> None:
         for tp, health in stalled.items():
             _log.warning(
-                "%s: no progress for %.0f s, at position %s, %s records behind; what it waits for: %s%s",
+                "%s: no progress for %.0f s, at position %s, %s records behind; the reason: %s%s",
                 tp,
                 health.last_progress,
                 health.position,
                 "an unknown number of" if health.lag is None else health.lag,
-                health.waiting.value,
+                health.reason.value,
                 "" if health.error is None else f": {health.error}",
             )
         callback = self._on_stall

@@ -14,8 +14,8 @@ from kclient.errors import KafkaError
 from kclient.types import ClientHealth, TopicPartition
 
 
-class Waiting(enum.Enum):
-    """What a partition waits for: the first of these that holds."""
+class StallReason(enum.Enum):
+    """Why a partition makes no progress: the first of these that holds."""
 
     PAUSED = "paused"
     NOT_POLLING = "application not polling"
@@ -44,7 +44,7 @@ class PartitionHealth(msgspec.Struct, frozen=True):
             reachable.
         paused: whether the application paused it.
         last_progress: seconds since the position moved last, or since the partition was assigned.
-        waiting: what comes next, or what stands in its way.
+        reason: why the application receives no records of the partition at the moment, if it receives none.
         error: where calls for records fail, what they raise.
     """
 
@@ -54,7 +54,7 @@ class PartitionHealth(msgspec.Struct, frozen=True):
     lag: int | None
     paused: bool
     last_progress: float
-    waiting: Waiting
+    reason: StallReason
     error: KafkaError | None = None
 
 

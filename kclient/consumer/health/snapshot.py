@@ -1,6 +1,6 @@
 """How a consumer does at one moment: where each partition stands, and why it waits.
 
-The reasons are a small table (`Waiting`), tried in its order. Records that lie ready and are not read have a reason
+The reasons are a small table (`StallReason`), tried in its order. Records that lie ready and are not read have a reason
 too: the application does not ask for them, its calls raise errors or work on, or other partitions have their turn.
 "Last progress" is as exact as snapshots are frequent (`monitor`). Elsewhere: when one is taken, and doing anything
 about it.
@@ -17,7 +17,7 @@ from kclient.consumer.assignment.subscription import Subscription
 from kclient.consumer.group.agenda import Member
 from kclient.consumer.health.asking import Asking
 from kclient.consumer.health.progress import GroupProgress, Progress
-from kclient.consumer.health.report import ConsumerHealth, PartitionHealth, Waiting
+from kclient.consumer.health.report import ConsumerHealth, PartitionHealth, StallReason
 from kclient.consumer.iteration.current_chunk import Place
 from kclient.errors import KafkaError
 from kclient.types import Connectivity, ConnectivityState, TopicPartition
@@ -179,7 +179,7 @@ class HealthView:
     ) -> PartitionHealth:
         state = progress.state
         failure = _failure_of(progress, now)
-        waiting = self._waiting(progress, lag, place, failure, unreachable, now)
+        reason = self._stall_reason(progress, lag, place, failure, unreachable, now)
         return PartitionHealth(
             progress.position,
             state.committed,
@@ -187,11 +187,11 @@ class HealthView:
             None if unreachable else lag,
             state.paused,
             max(0.0, now - progress.moved),
-            waiting,
-            (failure or self._asking.error) if waiting is Waiting.FAILING else None,
+            reason,
+            (failure or self._asking.error) if reason is StallReason.FAILING else None,
         )
 
-    def _waiting(
+    def _stall_reason(
         self,
         progress: Progress,
         lag: int | None,
@@ -199,7 +199,7 @@ class HealthView:
         failure: KafkaError | None,
         unreachable: bool,
         now: float,
-    ) -> Waiting:
+    ) -> StallReason:
         state, asking, group = progress.state, self._asking, self._group
         coordinator = group.coordinator
         info = self._metadata.cluster.partition(state.tp.topic, state.tp.partition)
@@ -212,21 +212,21 @@ class HealthView:
         fails = failure is not None or (wanted and asking.error is not None)
         awaits_committed = state.state is FetchState.AWAITING_COMMITTED
         reasons = {
-            Waiting.PAUSED: state.paused,
-            Waiting.NOT_POLLING: wanted and asleep,
-            Waiting.NO_BROKER: unreachable and not ready,
-            Waiting.REBALANCING: group.rebalancing(),
-            Waiting.FAILING: fails,
-            Waiting.COORDINATOR_UNKNOWN: awaits_committed and coordinator is not None and coordinator.node is None,
-            Waiting.NO_LEADER: info is None or info.leader is None,
-            Waiting.POSITION_UNKNOWN: state.state is not FetchState.FETCHING and not slow,
-            Waiting.READING: slow and asking.within,
-            Waiting.OTHERS_FIRST: slow,
-            Waiting.BUFFER_FULL: not ready and self._subscription.buffer.starved,
-            Waiting.COMMIT_FAILING: group.commit_error() is not None,
-            Waiting.NO_DATA: lag == 0,
+            StallReason.PAUSED: state.paused,
+            StallReason.NOT_POLLING: wanted and asleep,
+            StallReason.NO_BROKER: unreachable and not ready,
+            StallReason.REBALANCING: group.rebalancing(),
+            StallReason.FAILING: fails,
+            StallReason.COORDINATOR_UNKNOWN: awaits_committed and coordinator is not None and coordinator.node is None,
+            StallReason.NO_LEADER: info is None or info.leader is None,
+            StallReason.POSITION_UNKNOWN: state.state is not FetchState.FETCHING and not slow,
+            StallReason.READING: slow and asking.within,
+            StallReason.OTHERS_FIRST: slow,
+            StallReason.BUFFER_FULL: not ready and self._subscription.buffer.starved,
+            StallReason.COMMIT_FAILING: group.commit_error() is not None,
+            StallReason.NO_DATA: lag == 0,
         }
-        return next((reason for reason, holds in reasons.items() if holds), Waiting.FETCHING)
+        return next((reason for reason, holds in reasons.items() if holds), StallReason.FETCHING)
 
 
 def _failure_of(progress: Progress, now: float) -> KafkaError | None:

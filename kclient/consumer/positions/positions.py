@@ -82,12 +82,21 @@ class Places:
         """See `seek_by`."""
         self.seek_by(partitions, LATEST)
 
-    def position(self, tp: tuple[str, int], timeout: float) -> Operation[int]:
-        """Returns the offset of the next record."""
+    def position(self, tp: tuple[str, int], timeout: float, *, shared: bool = False) -> Operation[int]:
+        """Return the offset of the next record.
+
+        Parameters:
+            tp: the partition.
+            timeout: seconds.
+            shared: whether another task polls, which starts partitions and raises what interrupts a call.
+        """
         tp = TopicPartition(*tp)
         deadline = self._engine.clock() + timeout
         while True:
-            self._begin_call()
+            if shared:
+                self._engine.check_usable()
+            else:
+                self._begin_call()
             place = self._iteration.place()
             if place is not None and place.state.tp == tp:
                 return place.reached.offset

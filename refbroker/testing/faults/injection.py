@@ -27,7 +27,7 @@ from kclient.protocol.messages.metadata import MetadataRequest
 from kclient.protocol.messages.produce import ProduceRequest
 from refbroker.handlers.context import Context
 from refbroker.handlers.services import BrokerServices, FetchServices, MetadataServices
-from refbroker.server.dispatch import Received, Waiting
+from refbroker.server.dispatch import PendingResponse, Received
 from refbroker.testing.faults import sessions
 from refbroker.testing.faults.damage import flip_bit, truncated
 from refbroker.testing.faults.error_answers import (
@@ -121,7 +121,7 @@ def _any_topic(topic: str | None, partition: int | None) -> bool:
     return topic is not None
 
 
-class StruckRequest(Waiting):
+class StruckRequest(PendingResponse):
     """A request that faults are for, as its connection sees it: the future's result is an `Answered` or None."""
 
     def encode(self) -> list[Any] | None:

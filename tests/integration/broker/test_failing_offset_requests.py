@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kclient.consumer import Consumer, Waiting
+from kclient.consumer import Consumer, StallReason
 from kclient.errors import FencedInstanceIdError, GroupAuthorizationError, KafkaTimeoutError, RetriableCommitFailedError
 from kclient.producer import Producer
 from kclient.types import OffsetAndMetadata, TopicPartition
@@ -123,7 +123,7 @@ def test_automatic_commits_that_fail_show_in_health_and_recover(kafka: RefBroker
             assert isinstance(error, RetriableCommitFailedError)
             assert reader.metrics()["commit_failed_total"] > 0
             wait_until(lambda: not reader.poll(0.05) and reader.health().partitions[TP].lag == 0)
-            assert reader.health().partitions[TP].waiting is Waiting.COMMIT_FAILING
+            assert reader.health().partitions[TP].reason is StallReason.COMMIT_FAILING
         wait_until(lambda: reader.health().commit_error is None)
 
 

@@ -11,7 +11,7 @@ import pytest
 from kclient import RebalanceListener, TopicPartition
 from kclient.errors import (
     KafkaError,
-    MaxPollExceeded,
+    MaxPollIntervalExceededError,
 )
 from tests.kclient.transform.model import (
     ASYNC,
@@ -68,7 +68,7 @@ def test_a_batch_is_aborted_when_its_partitions_are_lost() -> None:
     def lose() -> None:
         model.give_up(model.owned, lost=True)
         model.get(model.log)
-        raise MaxPollExceeded(1)
+        raise MaxPollIntervalExceededError(1)
 
     model.faults["poll"] = [None, lose]
     run(loop_of(model, same, max_records=100))

@@ -22,7 +22,7 @@ from kclient.protocol.messages.metadata import MetadataRequest
 from kclient.protocol.messages.produce import ProduceRequest
 from kclient.records import read_batches
 from refbroker.handlers.registry import APIS
-from refbroker.server.dispatch import Waiting
+from refbroker.server.dispatch import PendingResponse
 from refbroker.testing.faults import Faults, Rule
 from refbroker.testing.faults.error_answers import has_codes, has_codes_of_topics, merge, outline, places_of, put_code
 from refbroker.testing.faults.injection import Exchange
@@ -425,7 +425,7 @@ async def test_an_unsupported_version_is_told_in_the_oldest_form(harness: Harnes
     request = ApiVersionsRequest(client_software_name="n", client_software_version="1")
     frame = b"".join(encode_request(request, 4, 7, "c"))
     _, waiting = harness.dispatcher.handle(harness.connection, memoryview(frame)[4:])
-    assert isinstance(waiting, Waiting)
+    assert isinstance(waiting, PendingResponse)
     await asyncio.wait([waiting.future])
     answer = ApiVersionsResponse.decode(b"".join(must(waiting.encode()))[8:], 0)
     assert (answer.error_code, [one.api_key for one in answer.api_keys]) == (35, [18])

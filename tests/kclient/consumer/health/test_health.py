@@ -13,7 +13,7 @@ from kclient.consumer.assignment.partition_state import FetchState, PartitionSta
 from kclient.consumer.health.asking import Asking
 from kclient.consumer.health.gauges import HealthGauges
 from kclient.consumer.health.monitor import HealthMonitor
-from kclient.consumer.health.report import ConsumerHealth, PartitionHealth, Waiting
+from kclient.consumer.health.report import ConsumerHealth, PartitionHealth, StallReason
 from kclient.consumer.health.snapshot import GroupView, HealthView
 from kclient.consumer.iteration.current_chunk import Place
 from kclient.errors import DeserializationError, IllegalStateError, KafkaError, TopicAuthorizationError, WakeupError
@@ -86,7 +86,7 @@ def test_a_partition_that_was_read_to_its_end_waits_for_data() -> None:
     watched.model.read()
     watched.pass_time(3)
     health = watched.health
-    assert (health.position, health.end_offset, health.lag, health.waiting) == (2, 2, 0, Waiting.NO_DATA)
+    assert (health.position, health.end_offset, health.lag, health.reason) == (2, 2, 0, StallReason.NO_DATA)
     assert health.last_progress == pytest.approx(2.0)
 
 
@@ -94,7 +94,7 @@ def test_records_that_lie_ready_wait_for_the_application() -> None:
     watched = Watched()
     watched.log.append(b"a", b"b")
     watched.pass_time(5)
-    assert (watched.health.lag, watched.health.waiting) == (2, Waiting.NOT_POLLING)
+    assert (watched.health.lag, watched.health.reason) == (2, StallReason.NOT_POLLING)
 
 
 def test_each_obstacle_has_its_reason() -> None:
@@ -105,24 +105,24 @@ def test_each_obstacle_has_its_reason() -> None:
     watched.log.append(b"b")
     state = watched.model.subscription.partitions[TP]
     state.high_watermark = 2
-    assert watched.health.waiting is Waiting.FETCHING
+    assert watched.health.reason is StallReason.FETCHING
     watched.commit_error = KafkaError("no")
-    assert reread(watched.health.waiting) is Waiting.COMMIT_FAILING
+    assert reread(watched.health.reason) is StallReason.COMMIT_FAILING
     assert watched.consumer.commit_error is watched.commit_error
     watched.model.buffer.starved = True
-    assert reread(watched.health.waiting) is Waiting.BUFFER_FULL
+    assert reread(watched.health.reason) is StallReason.BUFFER_FULL
     state.state = FetchState.AWAITING_VALIDATION
-    assert reread(watched.health.waiting) is Waiting.POSITION_UNKNOWN
+    assert reread(watched.health.reason) is StallReason.POSITION_UNKNOWN
     watched.log.leader = None
     watched.model.refresh()
-    assert reread(watched.health.waiting) is Waiting.NO_LEADER
+    assert reread(watched.health.reason) is StallReason.NO_LEADER
     state.state = FetchState.AWAITING_COMMITTED
     watched.coordinator.node = None
-    assert reread(watched.health.waiting) is Waiting.COORDINATOR_UNKNOWN
+    assert reread(watched.health.reason) is StallReason.COORDINATOR_UNKNOWN
     watched.rebalancing = True
-    assert reread(watched.health.waiting) is Waiting.REBALANCING
+    assert reread(watched.health.reason) is StallReason.REBALANCING
     watched.model.subscription.pause([TP])
-    assert reread(watched.health.waiting) is Waiting.PAUSED
+    assert reread(watched.health.reason) is StallReason.PAUSED
 
 
 def test_nothing_is_known_of_the_lag_while_no_broker_is_reachable() -> None:
@@ -135,7 +135,7 @@ def test_nothing_is_known_of_the_lag_while_no_broker_is_reachable() -> None:
     watched.connectivity = Connectivity(ConnectivityState.UNREACHABLE, 3.0, {"b:9092": KafkaError("refused")})
     watched.pass_time(6, fetching=False)
     health = watched.health
-    assert (health.position, health.end_offset, health.lag, health.waiting) == (2, 2, None, Waiting.NO_BROKER)
+    assert (health.position, health.end_offset, health.lag, health.reason) == (2, 2, None, StallReason.NO_BROKER)
     assert watched.consumer.connectivity is watched.connectivity
     assert not any(name.startswith("records_lag") for name in watched.metrics.snapshot())
     watched.connectivity = Connectivity(ConnectivityState.REACHABLE)
@@ -149,9 +149,9 @@ def test_records_that_lie_ready_wait_for_no_broker() -> None:
     watched.log.append(b"a", b"b")
     watched.pass_time(5)
     watched.connectivity = Connectivity(ConnectivityState.UNREACHABLE)
-    assert watched.health.waiting is Waiting.NOT_POLLING
+    assert watched.health.reason is StallReason.NOT_POLLING
     with watched.asking:
-        assert reread(watched.health.waiting) is not Waiting.NO_BROKER
+        assert reread(watched.health.reason) is not StallReason.NO_BROKER
 
 
 OTHER = TopicPartition("t", 1)
@@ -208,19 +208,19 @@ def iterate_other(watched: Watched) -> None:
 @pytest.mark.parametrize(
     ("application", "every", "reason"),
     [
-        (nothing, 1, Waiting.NOT_POLLING),
-        (ask, 100, Waiting.NOT_POLLING),
-        (ask, 20, Waiting.OTHERS_FIRST),
-        (read_other, 1, Waiting.OTHERS_FIRST),
-        (iterate_other, 1, Waiting.OTHERS_FIRST),
-        (poll_in_vain, 1, Waiting.FAILING),
-        (fail_at_once, 1, Waiting.FAILING),
-        (stay_within, 1, Waiting.READING),
-        (rebalance, 1, Waiting.REBALANCING),
+        (nothing, 1, StallReason.NOT_POLLING),
+        (ask, 100, StallReason.NOT_POLLING),
+        (ask, 20, StallReason.OTHERS_FIRST),
+        (read_other, 1, StallReason.OTHERS_FIRST),
+        (iterate_other, 1, StallReason.OTHERS_FIRST),
+        (poll_in_vain, 1, StallReason.FAILING),
+        (fail_at_once, 1, StallReason.FAILING),
+        (stay_within, 1, StallReason.READING),
+        (rebalance, 1, StallReason.REBALANCING),
     ],
 )
 def test_what_lies_ready_and_is_not_read_says_why(
-    application: Callable[[Watched], None], every: int, reason: Waiting
+    application: Callable[[Watched], None], every: int, reason: StallReason
 ) -> None:
     def refuse(value: bytes) -> object:
         if value == b"bad":
@@ -236,15 +236,15 @@ def test_what_lies_ready_and_is_not_read_says_why(
             application(watched)
         watched.pass_time(1)
     stalled = {tp: health for stall in watched.stalls for tp, health in stall.items()}
-    assert stalled[TP].waiting is reason
-    assert (stalled[TP].error is not None) == (reason is Waiting.FAILING)
+    assert stalled[TP].reason is reason
+    assert (stalled[TP].error is not None) == (reason is StallReason.FAILING)
 
 
 def test_a_partition_that_no_call_has_started_yet_waits_for_the_application() -> None:
     watched = Watched()
     watched.model.subscription.assign([OTHER])
     watched.pass_time(65)
-    assert watched.stalls[0][OTHER].waiting is Waiting.NOT_POLLING
+    assert watched.stalls[0][OTHER].reason is StallReason.NOT_POLLING
 
 
 def test_a_stall_says_what_calls_for_records_raise(caplog: pytest.LogCaptureFixture) -> None:
@@ -266,14 +266,14 @@ def test_records_end_what_failed_before() -> None:
     watched.model.subscription.fail(state, TopicAuthorizationError(topic="t", partition=0))
     with pytest.raises(TopicAuthorizationError) as raised, watched.asking:
         watched.model.read()
-    assert watched.health.waiting is Waiting.FAILING
+    assert watched.health.reason is StallReason.FAILING
     assert watched.health.error is not raised.value
     assert str(watched.health.error) == str(raised.value)
     watched.log.append(b"a")
     watched.model.run()
     with watched.asking:
         assert watched.model.read()
-    assert reread(watched.health.waiting) is Waiting.NO_DATA
+    assert reread(watched.health.reason) is StallReason.NO_DATA
 
 
 def refused_once() -> Watched:
@@ -283,7 +283,7 @@ def refused_once() -> Watched:
     watched.model.run(rounds=2)
     with pytest.raises(TopicAuthorizationError), watched.asking:
         watched.model.read()
-    assert watched.health.waiting is Waiting.FAILING
+    assert watched.health.reason is StallReason.FAILING
     watched.log.error = 0
     return watched
 
@@ -294,7 +294,7 @@ def test_calls_that_bring_nothing_end_what_failed_before() -> None:
         watched.pass_time(1)
         with watched.asking:
             assert watched.model.read() == []
-    assert (watched.health.lag, watched.health.waiting, watched.health.error) == (0, Waiting.NO_DATA, None)
+    assert (watched.health.lag, watched.health.reason, watched.health.error) == (0, StallReason.NO_DATA, None)
 
 
 def test_what_failed_before_does_not_hide_what_a_stall_is_due_to() -> None:
@@ -307,7 +307,7 @@ def test_what_failed_before_does_not_hide_what_a_stall_is_due_to() -> None:
             assert watched.model.read() == []
         watched.pass_time(1)
     (stall,) = watched.stalls
-    assert (stall[TP].waiting, stall[TP].error) == (Waiting.NO_LEADER, None)
+    assert (stall[TP].reason, stall[TP].error) == (StallReason.NO_LEADER, None)
 
 
 def test_calls_that_fail_at_another_partition_do_not_keep_up_what_failed_before() -> None:
@@ -322,8 +322,8 @@ def test_calls_that_fail_at_another_partition_do_not_keep_up_what_failed_before(
         poll_refused(watched)
         watched.pass_time(1)
     partitions = watched.consumer.partitions
-    assert partitions[OTHER].waiting is Waiting.FAILING
-    assert (partitions[TP].waiting, partitions[TP].error) == (Waiting.NO_DATA, None)
+    assert partitions[OTHER].reason is StallReason.FAILING
+    assert (partitions[TP].reason, partitions[TP].error) == (StallReason.NO_DATA, None)
 
 
 def test_calls_fail_as_long_as_the_next_one_does_however_seldom_they_are() -> None:
@@ -335,7 +335,7 @@ def test_calls_fail_as_long_as_the_next_one_does_however_seldom_they_are() -> No
         for _ in range(20):
             watched.pass_time(1)
             assert watched.health.lag == 0
-            assert watched.health.waiting is Waiting.FAILING
+            assert watched.health.reason is StallReason.FAILING
 
 
 def test_a_call_is_under_way_until_the_outermost_one_ends() -> None:
@@ -382,7 +382,7 @@ def test_a_stall_is_told_once_and_again_after_progress() -> None:
     assert not watched.stalls
     watched.pass_time(30)
     assert [list(stall) for stall in watched.stalls] == [[TP]]
-    assert watched.stalls[0][TP].waiting is Waiting.NOT_POLLING
+    assert watched.stalls[0][TP].reason is StallReason.NOT_POLLING
     assert watched.consumer.stalled == (TP,)
     watched.model.read(1)
     watched.log.append(b"c")
@@ -494,7 +494,7 @@ def test_metrics_show_each_partition_and_forget_those_that_are_gone() -> None:
     assert shown[f"records_lead{labels}"] == 2
     assert shown[f"position{labels}"] == 2
     assert shown[f"end_offset{labels}"] == 3
-    assert shown["waiting{partition=0,reason=application not polling,topic=t}"] == 1
+    assert shown["stall_reason{partition=0,reason=application not polling,topic=t}"] == 1
     assert shown["records_lag_max"] == 1
     watched.model.subscription.assign([])
     watched.gauges.publish(watched.model.now)

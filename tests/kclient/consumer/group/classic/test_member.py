@@ -11,7 +11,7 @@ from kclient import errors
 from kclient.consumer.group.classic.member import GroupMember
 from kclient.consumer.group.classic.states import MemberState
 from kclient.consumer.group.events import Assigned, Failed, JoinData, Lead, Rejoin
-from kclient.errors import DisconnectedError, MaxPollExceeded, NotKafkaError
+from kclient.errors import DisconnectedError, MaxPollIntervalExceededError, NotKafkaError
 from kclient.net.manager import NEVER, Request
 from kclient.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kclient.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
@@ -375,7 +375,7 @@ def test_slow_application_makes_the_member_leave_unless_it_is_static(instance_id
     event = scripted.events[-1]
     assert isinstance(event, Rejoin)
     assert event.lost
-    assert isinstance(event.error, MaxPollExceeded)
+    assert isinstance(event.error, MaxPollIntervalExceededError)
     if instance_id is not None:
         assert sent is None
         assert scripted.member.state is UNJOINED

@@ -11,7 +11,7 @@ from kclient import errors
 from kclient.consumer.group.events import Rejoin
 from kclient.errors import (
     DisconnectedError,
-    MaxPollExceeded,
+    MaxPollIntervalExceededError,
 )
 from tests.kclient.consumer.group.consumer_protocol.scripted_member import ConsumerProtocolMember, State, T
 from tests.support.typed import reread
@@ -100,7 +100,7 @@ def test_member_whose_application_is_too_slow_leaves_and_joins_with_its_next_cal
     (event,) = scripted.events
     assert isinstance(event, Rejoin)
     assert event.lost
-    assert isinstance(event.error, MaxPollExceeded)
+    assert isinstance(event.error, MaxPollIntervalExceededError)
     assert scripted.sent() is None
     scripted.interval.polled(scripted.now)
     scripted.subscribe("t")

@@ -77,6 +77,9 @@ def _level(codec: str, doc: str) -> Option:
     )
 
 
+_CLOSE_TIMEOUT = "How long close() without a timeout, or the end of a `with` block, may take."
+
+
 class ClientConfig(msgspec.Struct, frozen=True, kw_only=True):
     """Options that producers, consumers and admins have in common."""
 
@@ -237,6 +240,9 @@ class ProducerConfig(ClientConfig, frozen=True, kw_only=True):
     transaction_timeout_ms: Annotated[
         int, _milliseconds("The coordinator aborts a transaction that is open for this long.", 1, INT_MAX)
     ] = 60_000
+    close_timeout_ms: Annotated[
+        int | None, _milliseconds(f"{_CLOSE_TIMEOUT} None: until each record is delivered or failed.")
+    ] = None
     metadata_max_idle_ms: Annotated[
         int, _milliseconds("A topic not produced to for this long is forgotten.", 5_000)
     ] = 300_000
@@ -323,10 +329,7 @@ class ConsumerConfig(ClientConfig, frozen=True, kw_only=True):
     )
     client_rack: Annotated[str, Option("Where this client is, to read from a near replica (KIP-392).")] = ""
     default_api_timeout_ms: Annotated[int, _milliseconds("The timeout of calls that are given none.")] = 60_000
-    close_timeout_ms: Annotated[
-        int,
-        _milliseconds("How long close() without a timeout, or the end of a `with` block, may take in a group."),
-    ] = 10_000
+    close_timeout_ms: Annotated[int, _milliseconds(_CLOSE_TIMEOUT)] = 10_000
     key_deserializer: Annotated[Deserializer | None, Option("Makes a key of its bytes; None leaves bytes.")] = None
     value_deserializer: Annotated[Deserializer | None, Option("Makes a value of its bytes; None leaves bytes.")] = None
     interceptors: Annotated[
@@ -439,6 +442,7 @@ class AdminConfig(ClientConfig, frozen=True, kw_only=True):
     """Options of Admin and AsyncAdmin."""
 
     default_api_timeout_ms: Annotated[int, _milliseconds("The timeout of calls that are given none.")] = 60_000
+    close_timeout_ms: Annotated[int, _milliseconds(_CLOSE_TIMEOUT)] = 10_000
     connections_max_idle_ms: Annotated[
         int, _milliseconds("An idle connection is closed after this long; -1 for never.", -1)
     ] = 300_000

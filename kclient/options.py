@@ -62,6 +62,7 @@ class ProducerOptions(ClientOptions, total=False):
     interceptors: Sequence[Any]
     transactional_id: str | None
     transaction_timeout_ms: int
+    close_timeout_ms: int | None
     metadata_max_idle_ms: int
 
 
@@ -104,3 +105,4 @@ class AdminOptions(ClientOptions, total=False):
     """Keyword options of Admin and AsyncAdmin: see `kclient.config.AdminConfig`."""
 
     default_api_timeout_ms: int
+    close_timeout_ms: int

@@ -52,8 +52,6 @@ from kclient.types import ClientHealth, OffsetAndMetadata, OffsetAndTimestamp, P
 
 T = TypeVar("T")
 
-CLOSE_SECONDS = 30.0
-
 
 @documents_options(AdminConfig)
 class Admin:
@@ -419,8 +417,12 @@ class Admin:
         """What the client counted so far, by Kafka's names."""
         return self._core.engine.metrics.snapshot()
 
-    def close(self, timeout: float = CLOSE_SECONDS) -> None:
-        """Close all connections; calls still under way get a ClosedError. Returns within `timeout` seconds."""
+    def close(self, timeout: float | None = None) -> None:
+        """Close all connections; calls in progress raise ClosedError.
+
+        Parameters:
+            timeout: seconds; None is the option close_timeout_ms.
+        """
         self._core.close(timeout)
 
     def __reduce__(self) -> NoReturn:

@@ -57,8 +57,6 @@ from kclient.types import ClientHealth, OffsetAndMetadata, OffsetAndTimestamp, P
 
 T = TypeVar("T")
 
-CLOSE_SECONDS = 30.0
-
 
 @documents_options(AdminConfig)
 class AsyncAdmin:
@@ -313,7 +311,12 @@ class AsyncAdmin:
     def metrics(self) -> MetricValues:
         return self._core.engine.metrics.snapshot()
 
-    async def close(self, timeout: float = CLOSE_SECONDS) -> None:
+    async def close(self, timeout: float | None = None) -> None:
+        """Close all connections; calls in progress raise ClosedError.
+
+        Parameters:
+            timeout: seconds; None is the option close_timeout_ms.
+        """
         await anyio.to_thread.run_sync(self._core.close, timeout)
 
     def __reduce__(self) -> NoReturn:

@@ -154,8 +154,9 @@ class AdminCore(Requester):
         """See `Admin.health`."""
         return ClientHealth(self.engine.connectivity())
 
-    def close(self, timeout: float) -> None:
-        self.engine.close(timeout)
+    def close(self, timeout: float | None) -> None:
+        """See `Admin.close`."""
+        self.engine.close(self.config.close_timeout_ms / 1000 if timeout is None else timeout)
 
     def drop(self, face: str) -> None:
         """The face is gone: stop without waiting, and warn if nobody closed it."""

@@ -235,6 +235,7 @@ class AsyncProducer:
         if core.closed:
             return
         self._check_loop()
+        timeout = core.close_timeout(timeout)
         deadline = None if timeout is None else core.engine.clock() + timeout
         try:
             await run_async(core.begin_close(timeout), self._waiter())

@@ -419,6 +419,11 @@ class ProducerCore:
             self.engine.submit(lambda: self._parts.settlement.fail_all(error))
         self.engine.close(timeout)
 
+    def close_timeout(self, timeout: float | None) -> float | None:
+        """Return the seconds that a close() with this timeout may take; None if it waits for every record."""
+        option = self.config.close_timeout_ms
+        return option / 1000 if timeout is None and option is not None else timeout
+
     def closing_seconds(self, deadline: float | None) -> float:
         """Return how long the end of a close() with this deadline may take."""
         return CLOSE_SECONDS if deadline is None else max(LAST_SECONDS, deadline - self._clock())

@@ -363,7 +363,8 @@ class Producer(SendPath):
         Parameters:
             timeout: seconds. Records that are not delivered by then fail with a DeliveryUnknownError if they were
                 sent, else with a RecordNotDeliveredError.
-                None waits until all is delivered or failed. Closing twice does nothing.
+                None is the option close_timeout_ms, by default until each record is delivered or failed. Closing
+                twice does nothing.
 
         Raises:
             DeliveryError: records failed whose result nobody looked at.
@@ -371,6 +372,7 @@ class Producer(SendPath):
         core = self._core
         if core.closed:
             return
+        timeout = core.close_timeout(timeout)
         deadline = None if timeout is None else core.engine.clock() + timeout
         try:
             run(core.begin_close(timeout), core.waiter())

@@ -48,13 +48,19 @@ def test_a_close_whose_time_is_over_raises_for_the_records_it_gives_up(
     assert "did not stop" not in caplog.text
 
 
-def test_a_close_whose_time_is_over_still_runs_the_callbacks(broker: RefBroker) -> None:
+@pytest.mark.parametrize(
+    ("options", "timeout"),
+    [pytest.param({}, 0.2, id="argument"), pytest.param({"close_timeout_ms": 200}, None, id="option")],
+)
+def test_a_close_whose_time_is_over_still_runs_the_callbacks(
+    broker: RefBroker, options: dict[str, Any], timeout: float | None
+) -> None:
     told: list[BaseException | None] = []
-    producer = Producer(bootstrap_servers=broker.bootstrap_servers)
+    producer = Producer(bootstrap_servers=broker.bootstrap_servers, **options)
     producer.send("orders", b"1").result(ANSWER)
     broker.stop()
     producer.send("orders", b"2", on_delivery=lambda _, error: told.append(error))
-    producer.close(timeout=0.2)
+    producer.close(timeout)
     (error,) = told
     # Which of the two depends on whether the record was sent before the connection was seen to be closed.
     assert isinstance(error, RecordNotDeliveredError | DeliveryUnknownError)

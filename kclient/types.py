@@ -8,7 +8,7 @@ re-exported here.
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 import msgspec
@@ -23,6 +23,7 @@ __all__ = [
     "ConnectivityState",
     "ConsumerGroupMetadata",
     "ConsumerRecord",
+    "GivenHeaders",
     "Headers",
     "Node",
     "OffsetAndMetadata",
@@ -36,7 +37,10 @@ __all__ = [
 
 
 Headers = tuple[tuple[str, bytes | None], ...]
-"""Record headers, in order; a name may stand more than once."""
+"""The headers of a record, in order; a name may occur more than once."""
+
+GivenHeaders = Iterable[tuple[str, bytes | bytearray | memoryview | None]]
+"""The headers that a producer is given."""
 
 
 class ConnectivityState(enum.Enum):

@@ -22,6 +22,7 @@ from kclient.producer.rows_future import Placement
 from kclient.producer.sizing import REQUEST
 from kclient.records import ArrowRows, murmur2
 from kclient.records.batch import BATCH_OVERHEAD, HEADER_OVERHEAD, RECORD_OVERHEAD
+from kclient.types import GivenHeaders
 
 OnDelivery = Callable[..., None]
 """Called with (RecordMetadata, None) or (None, error)."""
@@ -234,7 +235,7 @@ class Accumulator:
         topic: str,
         value: Any = None,
         key: Any = None,
-        headers: Any = (),
+        headers: GivenHeaders = (),
         partition: int | None = None,
         timestamp: int | None = None,
         on_delivery: OnDelivery | None = None,
@@ -382,7 +383,7 @@ class SendPath:
         topic: str,
         value: Any = None,
         key: Any = None,
-        headers: Any = (),
+        headers: GivenHeaders = (),
         partition: int | None = None,
         timestamp: int | None = None,
         on_delivery: OnDelivery | None = None,
@@ -426,7 +427,7 @@ class SendPath:
         topic: str,
         value: Any,
         key: Any,
-        headers: Any,
+        headers: GivenHeaders,
         partition: int | None,
         timestamp: int | None,
         on_delivery: OnDelivery | None,

@@ -31,7 +31,14 @@ from kclient.producer.rows import RowsCall
 from kclient.producer.rows_future import RowsFuture
 from kclient.producer.transactions.context import AsyncTransaction
 from kclient.records import RowColumns
-from kclient.types import ClientHealth, ConsumerGroupMetadata, PartitionInfo, PreparedTransaction, RecordMetadata
+from kclient.types import (
+    ClientHealth,
+    ConsumerGroupMetadata,
+    GivenHeaders,
+    PartitionInfo,
+    PreparedTransaction,
+    RecordMetadata,
+)
 
 T = TypeVar("T")
 
@@ -86,7 +93,7 @@ class AsyncProducer:
         topic: str,
         value: Any = None,
         key: Any = None,
-        headers: Any = (),
+        headers: GivenHeaders = (),
         partition: int | None = None,
         timestamp: int | None = None,
         on_delivery: OnDelivery | None = None,
@@ -113,7 +120,7 @@ class AsyncProducer:
         topic: str,
         value: Any = None,
         key: Any = None,
-        headers: Any = (),
+        headers: GivenHeaders = (),
         partition: int | None = None,
         timestamp: int | None = None,
     ) -> RecordMetadata:

@@ -45,7 +45,7 @@ from kclient.producer.transactions.calls import TransactionCalls
 from kclient.producer.wiring import wire_sender
 from kclient.records import BatchBuilder
 from kclient.records.batch import RECORD_OVERHEAD
-from kclient.types import ClientHealth, PartitionInfo
+from kclient.types import ClientHealth, GivenHeaders, PartitionInfo
 
 ROOM_PART = 4
 """A full buffer takes records again once this part of it is free; woken for every batch, callers would do no work."""
@@ -172,7 +172,7 @@ class ProducerCore:
         topic: str,
         value: Any,
         key: Any,
-        headers: Any,
+        headers: GivenHeaders,
         partition: int | None,
         timestamp: int | None,
         on_delivery: OnDelivery | None,

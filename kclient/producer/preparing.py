@@ -17,7 +17,7 @@ from kclient.producer.callbacks import Deliveries
 from kclient.producer.interceptors import Acknowledgement, Interceptors, failed_metadata
 from kclient.producer.record import ProducerRecord
 from kclient.records.batch import HEADER_OVERHEAD
-from kclient.types import Headers
+from kclient.types import GivenHeaders, Headers
 
 
 class Prepared:
@@ -67,7 +67,7 @@ class Preparation:
         topic: str,
         value: Any,
         key: Any,
-        headers: Any,
+        headers: GivenHeaders,
         partition: int | None,
         timestamp: int | None,
         on_delivery: OnDelivery | None = None,

@@ -27,7 +27,7 @@ from kclient.producer.rows import RowsCall
 from kclient.producer.rows_future import RowsFuture
 from kclient.producer.transactions.context import Transaction
 from kclient.records import RowColumns
-from kclient.types import ClientHealth, ConsumerGroupMetadata, PartitionInfo, PreparedTransaction
+from kclient.types import ClientHealth, ConsumerGroupMetadata, GivenHeaders, PartitionInfo, PreparedTransaction
 
 
 @documents_options(ProducerConfig)
@@ -73,7 +73,7 @@ class Producer(SendPath):
             topic: str,
             value: Any = None,
             key: Any = None,
-            headers: Any = (),
+            headers: GivenHeaders = (),
             partition: int | None = None,
             timestamp: int | None = None,
             on_delivery: OnDelivery | None = None,
@@ -116,7 +116,7 @@ class Producer(SendPath):
         topic: str,
         value: Any,
         key: Any,
-        headers: Any,
+        headers: GivenHeaders,
         partition: int | None,
         timestamp: int | None,
         on_delivery: OnDelivery | None,

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any, Protocol
 
 import msgspec
 
-from kclient.types import Headers, RecordMetadata
+from kclient.types import GivenHeaders, Headers, RecordMetadata
 
 
 class ProducerRecord(msgspec.Struct):
@@ -16,7 +15,7 @@ class ProducerRecord(msgspec.Struct):
     topic: str
     value: Any = None
     key: Any = None
-    headers: Iterable[tuple[str, bytes | None]] = ()
+    headers: GivenHeaders = ()
     partition: int | None = None
     timestamp: int | None = None
 

@@ -75,7 +75,7 @@ def test_what_does_not_fit_is_said(part: str, value: Any, error: type[Exception]
 def test_headers_of_a_mapping_are_told_how_to_become_pairs() -> None:
     headers = {"ab": b"1"}
     with pytest.raises(TypeError, match=r"items\(\)"):
-        preparation().prepare("t", b"v", None, headers, None, None)
+        preparation().prepare("t", b"v", None, headers, None, None)  # type: ignore[arg-type]
     assert preparation().prepare("t", b"v", None, headers.items(), None, None).headers == (("ab", b"1"),)
 
 
@@ -168,7 +168,7 @@ def test_every_failure_of_a_record_that_interceptors_saw_is_reported_once() -> N
 
     prepared = preparation(interceptors=[Counts()])
     with pytest.raises(TypeError, match="a header is a pair"):
-        prepared.prepare("t", b"v", None, [b"h"], None, None)
+        prepared.prepare("t", b"v", None, [b"h"], None, None)  # type: ignore[list-item]
     with pytest.raises(TypeError, match="a value is bytes-like"):
         prepared.prepare("t", "text", None, [("h", b"1")], 3, None)
     with pytest.raises(ValueError, match="timestamp must be 0 or more"):

@@ -18,6 +18,7 @@ from kclient.errors import (
     ConfigError,
     KafkaError,
     KafkaTimeoutError,
+    RecordNotAcceptedError,
     UnknownTopicOrPartitionError,
 )
 from kclient.types import TopicPartition
@@ -148,6 +149,6 @@ def _translated(error: KafkaError, servers: str) -> SourceError:
         return SourceError(f"there is no {what} on {servers}")
     if isinstance(error, AuthorizationError):
         return SourceError(f"Kafka on {servers} does not allow this: {as_in_spark(error)}")
-    if isinstance(error, KafkaTimeoutError):
+    if isinstance(error, KafkaTimeoutError | RecordNotAcceptedError):
         return SourceError(f"Kafka on {servers} did not answer: {as_in_spark(error)}")
     return SourceError(f"Kafka on {servers}: {as_in_spark(error)}")

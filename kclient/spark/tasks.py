@@ -11,14 +11,14 @@ import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from kclient.errors import LogTruncationError, OffsetOutOfRangeError
+from kclient.errors import KafkaTimeoutError, LogTruncationError, OffsetOutOfRangeError
 from kclient.spark.arrow import to_batch
 from kclient.spark.consumers import borrow
 from kclient.spark.errors import SourceError, told_shortly
 from kclient.spark.offsets import Range
 from kclient.spark.ranges import in_logs
 from kclient.spark.workers import freeze_modules
-from kclient.types import TopicPartition
+from kclient.types import ConnectivityState, TopicPartition
 
 if TYPE_CHECKING:
     import pyarrow
@@ -92,11 +92,21 @@ class _Reading:
             before, position = position, consumer.position(partition)
             if position != before:
                 moved = time.monotonic()
-            elif time.monotonic() - moved > patience:
+                continue
+            self._check_reachable()
+            if time.monotonic() - moved > patience:
                 raise SourceError(
                     f"nothing came of {partition} from offset {position} within {patience:g} s "
                     f"(kafkaConsumer.pollTimeoutMs), and the task reads up to {self._end}"
                 )
+
+    def _check_reachable(self) -> None:
+        """Raise if no broker was reachable for default_api_timeout_ms: polls wait for brokers without end."""
+        connectivity = self._consumer.health().connectivity
+        limit = self._consumer.config.default_api_timeout_ms / 1000
+        if connectivity.state is ConnectivityState.UNREACHABLE and connectivity.duration >= limit:
+            causes = "; ".join(error.message for error in connectivity.errors.values())
+            raise KafkaTimeoutError(f"no broker was reachable within default_api_timeout_ms ({limit:g} s): {causes}")
 
     def _fit(self, batch: pyarrow.RecordBatch) -> None:
         """Choose how many rows come next, by the size of those that came."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import pydoc
+import re
 import subprocess
 import sys
 from typing import Any
@@ -38,7 +39,8 @@ def test_every_public_method_of_a_client_has_a_docstring(name: str) -> None:
 def test_help_of_the_producer_shows_send_with_types_among_its_own_methods() -> None:
     text = pydoc.plain(pydoc.render_doc(kclient.Producer))
     own, _, inherited = text.partition("Methods inherited from")
-    assert "send(self, topic: 'str', value: 'Any' = None" in own
+    own = own.replace("'", "").replace("\n |  ", " ")  # Python 3.13 quotes and breaks signatures in another way
+    assert re.search(r"send\(\s*self,\s*topic: str,\s*value: Any = None", own)
     assert "__reduce_cython__" not in inherited
 
 

@@ -102,7 +102,7 @@ def test_what_a_deserializer_does_to_the_headers_stays_with_it() -> None:
         pytest.param(lambda value, topic: value, r'second parameter is named "context"', id="another name"),
         pytest.param(lambda value, context, more: value, "missing a required argument: 'more'", id="three"),
         pytest.param(lambda: b"", "too many positional arguments", id="none"),
-        pytest.param(lambda value, *, context: value, "missing a required argument: 'context'", id="keyword"),
+        pytest.param(lambda value, *, context: value, "missing a required .*argument: 'context'", id="keyword"),
         pytest.param(awaited, "must be a plain function, not the coroutine function", id="coroutine function"),
     ],
 )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from uuid import UUID
 
 from kclient.errors import KafkaStorageError
@@ -50,17 +51,19 @@ class Publisher:
         self._update_broker()
         self._logs.set_topic_ids({name: topic.topic_id for name, topic in self._image.topics.items()})
         self._logs.settle(self._home)
+        log_config = cache(self._log_config)
         for topic in self._image.topics.values():
             for partition in topic.partitions:
-                self._create(topic.topic_id, partition)
+                self._create(topic.topic_id, partition, log_config)
             self._update_topic(topic.name)
 
     def publish(self, records: Sequence[Message]) -> None:
         """Follow a change."""
         changed: dict[tuple[int, str], None] = {}
+        log_config = cache(self._log_config)
         for record in records:
             if isinstance(record, PartitionRecord):
-                self._create(record.topic_id, record.partition_id)
+                self._create(record.topic_id, record.partition_id, log_config)
             elif isinstance(record, RemoveTopicRecord):
                 self._delete([log for log in self._logs.logs() if log.topic_id == record.topic_id])
             elif isinstance(record, ConfigRecord):
@@ -81,7 +84,7 @@ class Publisher:
             return None
         return directory_on(state, self._config.node_id)
 
-    def _create(self, topic_id: UUID, partition: int) -> None:
+    def _create(self, topic_id: UUID, partition: int, log_config: Callable[[str], LogConfig]) -> None:
         topic = self._image.topics_by_id.get(topic_id)
         if topic is None or self._config.node_id not in topic.partitions[partition].replicas:
             return
@@ -93,7 +96,7 @@ class Publisher:
             logger.warning("%s-%d may be in a directory that is offline; leaving it there", topic.name, partition)
             return
         try:
-            self._logs.create(topic.name, partition, topic_id, self._log_config(topic.name), directory=directory)
+            self._logs.create(topic.name, partition, topic_id, log_config(topic.name), directory=directory)
         except KafkaStorageError as error:
             logger.error("no log for %s-%d: %s", topic.name, partition, error)
 

@@ -150,13 +150,13 @@ class Simulation:
         deadline = NEVER if timeout is None else self.now + timeout
         steps = 0
         while not is_over():
-            if self._step():
+            following = self._step()
+            if following is None:
                 steps += 1
                 if steps > MOST_STEPS:
                     raise DeadlockError(self._stuck(f"{MOST_STEPS} steps were made and no time passed"))
                 continue
             steps = 0
-            following = self._next_time()
             if deadline <= following:
                 if deadline == NEVER:
                     raise DeadlockError(self._stuck("deadlock in simulation: nothing will happen any more"))
@@ -171,25 +171,29 @@ class Simulation:
                 heapq.heappop(self._events)[2]()
         return True
 
-    def _step(self) -> bool:
-        """Let one of the actors that can run make a step; return False if none can."""
-        now = self.now
-        ready = [actor for actor in self._actors if actor.due() <= now and actor not in self._running]
+    def _step(self) -> float | None:
+        """Let one of the actors that can run make a step; if none can, return when the next actor or event is due."""
+        now, running = self.now, self._running
+        following = self._events[0][0] if self._events else NEVER
+        ready: list[Actor] = []
+        # A pass makes this loop millions of times.
+        for actor in self._actors:
+            if actor in running:
+                continue
+            due = actor.due()
+            if due <= now:
+                ready.append(actor)
+            elif due < following:
+                following = due
         if not ready:
-            return False
+            return following
         actor = ready[0] if len(ready) == 1 else ready[self.random.randrange(len(ready))]
-        self._running.append(actor)
+        running.append(actor)
         try:
             actor.step()
         finally:
-            self._running.remove(actor)
-        return True
-
-    def _next_time(self) -> float:
-        times = [actor.due() for actor in self._actors if actor not in self._running]
-        if self._events:
-            times.append(self._events[0][0])
-        return min(times, default=NEVER)
+            running.remove(actor)
+        return None
 
     def _stuck(self, why: str) -> str:
         lines = [

@@ -16,7 +16,8 @@ from tests.support.patience import ANSWER
 
 T = TypeVar("T")
 
-_BETWEEN = 0.01
+_FIRST_PAUSE, _LONGEST_PAUSE, _GROWTH = 0.01, 0.1, 1.2
+"""Seconds between two looks at a condition: a wait for a session to expire makes tens of requests, not hundreds."""
 _TURN = 0.001
 _SHORT = reprlib.Repr()
 _SHORT.maxstring = _SHORT.maxother = 300
@@ -26,9 +27,11 @@ _SHORT.maxlist = _SHORT.maxdict = _SHORT.maxset = _SHORT.maxtuple = 20
 def wait_until(condition: Callable[[], object], seconds: float = ANSWER) -> None:
     """Return as soon as a condition holds; fail with the last state when it does not within so many seconds."""
     deadline = clock.monotonic() + seconds
+    pause = _FIRST_PAUSE
     while not (last := condition()):
         assert clock.monotonic() < deadline, _state(condition, last, seconds)
-        clock.sleep(_BETWEEN)
+        clock.sleep(pause)
+        pause = min(pause * _GROWTH, _LONGEST_PAUSE)
 
 
 def result_of(future: Future[T], seconds: float = ANSWER) -> T:

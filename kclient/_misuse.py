@@ -50,6 +50,23 @@ def is_coroutine_function(callback: Any) -> bool:
     return inspect.iscoroutinefunction(callback) or inspect.iscoroutinefunction(call)
 
 
+def check_callback(name: str, callback: Any) -> None:
+    """Check that a callback can be called, and is complete once the call returns.
+
+    Parameters:
+        name: the parameter that it was given as, for the error.
+
+    Raises:
+        TypeError: it cannot be called, or is a coroutine function, which nothing would await.
+    """
+    if not callable(callback):
+        raise TypeError(f"{name} must be a function, not {callback!r}")
+    if is_coroutine_function(callback):
+        raise TypeError(
+            f"{name} must be a plain function, not the coroutine function {callback!r}: nothing would await it"
+        )
+
+
 def should_be_instance(option: str, given: object) -> str:
     """Return the message for an option that was given a class in place of an object of it."""
     name = getattr(given, "__name__", repr(given))

@@ -328,6 +328,7 @@ class Consumer:
                 one that `commit` raises. Without a callback errors are logged.
 
         Raises:
+            TypeError: the callback cannot be called, or is a coroutine function, which nothing would await.
             InvalidGroupIdError: there is no group_id.
         """
         self._call(self._core.commit_async, offsets, callback)

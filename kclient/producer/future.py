@@ -71,7 +71,13 @@ class RecordFuture:
         return exception(self, timeout)
 
     def add_done_callback(self, callback: Callable[[RecordFuture], None]) -> None:
-        """Call `callback(future)` once the result is there, in the producer's callback thread or event loop."""
+        """Call `callback(future)` once the record is delivered or failed.
+
+        The callback runs in the producer's callback thread, or in the event loop of an async producer.
+
+        Raises:
+            TypeError: the callback cannot be called, or is a coroutine function, which nothing would await.
+        """
         self._result.add_callback(self, callback)
 
     def __await__(self) -> Generator[Any, Any, RecordMetadata]:

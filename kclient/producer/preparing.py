@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from kclient._bound_serializers import BoundSerializer, bind_serializer
-from kclient._misuse import is_coroutine_function
+from kclient._misuse import check_callback
 from kclient.config import ProducerConfig
 from kclient.producer.accumulator import OnDelivery
 from kclient.producer.callbacks import Deliveries
@@ -81,7 +81,7 @@ class Preparation:
             TypeError, ValueError: a part of the record is of the wrong type or out of range.
         """
         if on_delivery is not None:
-            _check_callback(on_delivery)
+            check_callback("on_delivery", on_delivery)
         if not self.intercepts:
             return self._serialized(topic, value, key, _headers(headers), partition, timestamp, on_delivery)
         record = ProducerRecord(topic, value, key, headers or (), partition, timestamp)
@@ -127,15 +127,6 @@ class Preparation:
             metadata = failed_metadata(topic, partition)
             report = self._interceptors.on_acknowledgement
             self._deliveries.dispatcher.dispatch([(None, lambda _: report(metadata, error, headers))])
-
-
-def _check_callback(on_delivery: Any) -> None:
-    if not callable(on_delivery):
-        raise TypeError(f"on_delivery is a function or None, not {on_delivery!r}")
-    if is_coroutine_function(on_delivery):
-        raise TypeError(
-            f"on_delivery must be a plain function, not the coroutine function {on_delivery!r}: nothing would await it"
-        )
 
 
 def _bytes(

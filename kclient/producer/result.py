@@ -11,6 +11,7 @@ from bisect import bisect_right
 from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
+from kclient._misuse import check_callback
 from kclient.records import BatchBuilder
 
 Callback = Callable[[Any], None]
@@ -181,7 +182,12 @@ class BatchResult:
                 self._waiters.remove(wake)
 
     def add_callback(self, future: Any, callback: Callback) -> None:
-        """Call back once the batch settles, where the producer runs callbacks; at once if it has."""
+        """Call back once the batch settles, where the producer runs callbacks; at once if it has.
+
+        Raises:
+            TypeError: the callback cannot be called, or is a coroutine function.
+        """
+        check_callback("callback", callback)
         result, index = self.locate(future.index)
         with result.outlet.lock:
             result._seen.add(index)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import Future, InvalidStateError
 from typing import Any, NamedTuple
 
+from kclient._misuse import check_callback
 from kclient._offsets import GivenOffsets
 from kclient.config import ConsumerConfig
 from kclient.consumer.assignment.subscription import Subscription
@@ -143,6 +144,8 @@ class GroupOffsets:
 
     def commit_async(self, offsets: ToCommit, callback: CommitCallback | None) -> None:
         """See `Consumer.commit_async`."""
+        if callback is not None:
+            check_callback("callback", callback)
         chosen = self._selector.requested(offsets)
 
         def done(error: KafkaError | None) -> None:

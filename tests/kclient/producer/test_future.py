@@ -122,6 +122,19 @@ def test_a_coroutine_of_a_delivery_callback_is_logged_as_a_mistake(
     assert record.getMessage().endswith("returned a coroutine, which nothing awaits; it did not run")
 
 
+def test_coroutine_function_is_refused_as_a_done_callback(model: Model) -> None:
+    async def callback(future: RecordFuture) -> None: ...
+
+    future = model.send()
+    refused: list[Any] = [callback, functools.partial(callback)]
+    for given in refused:
+        with pytest.raises(TypeError, match=r"^callback must be a plain function, not the coroutine function "):
+            future.add_done_callback(given)
+    model.answer(model.one())
+    with pytest.raises(TypeError, match=r"^callback must be a function, not 5$"):
+        future.add_done_callback(5)
+
+
 def test_failures_count_until_somebody_looks(model: Model) -> None:
     failures = Failures()
     looked, called, waited, unseen = (model.send() for _ in range(4))

@@ -146,7 +146,7 @@ def test_an_interceptor_may_leave_out_one_of_its_methods(caplog: pytest.LogCaptu
 
 @pytest.mark.parametrize("interceptors", [[], [OnSend()]], ids=["no interceptor", "an interceptor"])
 def test_what_cannot_be_called_is_no_delivery_callback(interceptors: list[Any]) -> None:
-    with pytest.raises(TypeError, match="on_delivery is a function or None, not 5"):
+    with pytest.raises(TypeError, match="on_delivery must be a function, not 5"):
         preparation(interceptors=interceptors).prepare("t", b"v", None, (), None, None, 5)  # type: ignore[arg-type]
 
 

@@ -54,6 +54,18 @@ def commit_async(model: OffsetsModel, what: Any) -> list[KafkaError | None]:
     return told
 
 
+def test_coroutine_function_is_refused_as_a_commit_callback() -> None:
+    async def callback(offsets: Any, error: Any) -> None: ...
+
+    model = OffsetsModel()
+    with pytest.raises(TypeError, match=r"^callback must be a plain function, not the coroutine function "):
+        model.offsets.commit_async({TP: 1}, callback)
+    with pytest.raises(TypeError, match=r"^callback must be a function, not 5$"):
+        model.offsets.commit_async({TP: 1}, 5)  # type: ignore[arg-type]
+    model.run()
+    assert model.stored == {}
+
+
 @pytest.mark.parametrize("version", [2, 5, 6, 7, 8, 9, 10])
 def test_offsets_are_stored_with_metadata_and_epoch_in_every_version(version: int) -> None:
     model = OffsetsModel(versions={OffsetCommitRequest: version})

@@ -87,13 +87,13 @@ spark: $(SPARKVENV)/.spark ## PySpark's data source, in an environment with PySp
 	@$(SPARKVENV)/bin/python -m pytest tests/spark $(ARGS)
 
 fuzz: $(VENV)/.dev ## hypothesis for longer
-	@HYPOTHESIS_PROFILE=long $(PYTEST) tests/fuzz --timeout=3600 $(ARGS)
+	@HYPOTHESIS_PROFILE=long $(PYTEST) tests/fuzz --timeout=3600 --numprocesses=2 --dist=worksteal $(ARGS)
 
 soak: $(VENV)/.dev ## ten minutes at full rate, memory watched
 	@$(PYTEST) tests -m soak --soak --timeout=1800 $(ARGS)
 
-nightly: ## everything that landing has no time for: every interpreter and broker, random seeds; hours
-	@.ci/nightly
+nightly: ## what landing has no time for: every interpreter and broker, random seeds; hours. STEPS="fuzz soak" picks some
+	@.ci/nightly $(STEPS)
 
 docs: $(VENV)/.dev ## check links, examples and generated tables (ARGS=--write renews the tables); build the site
 	@$(BIN)/python tools/check_docs.py $(ARGS)

@@ -47,13 +47,16 @@ SETTINGS = {
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "200",
     # How often logs are looked at that could be compacted.
     "log.cleaner.backoff.ms": "200",
+    # Internal topics have 50 partitions by default, each of which is a log to create, to flush and to close.
+    "offsets.topic.num.partitions": "4",
+    "transaction.state.log.num.partitions": "4",
     **KEEP_OLD_RECORDS,
 }
 """What brokers under test are started with. With the consumer protocol a member has no say in its heartbeats."""
 
 hypothesis.settings.register_profile("default", deadline=None, max_examples=100)
 hypothesis.settings.register_profile("ci", deadline=None, max_examples=100, derandomize=True)
-hypothesis.settings.register_profile("long", deadline=None, max_examples=20_000)
+hypothesis.settings.register_profile("long", deadline=None, max_examples=5_000)
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
 

@@ -21,6 +21,7 @@ from kclient.errors import (
     error_from_code,
 )
 from kclient.net.backoff import Backoff
+from kclient.net.manager import Nodes
 from kclient.producer.accumulator import Accumulator
 from kclient.producer.batch import BatchEvent, ProducerBatch, Queue
 from kclient.producer.collator import Clusters
@@ -63,6 +64,7 @@ class Settlement:
         unsettled: UnsettledBatches,
         identity: Identity,
         metadata: Metadata,
+        nodes: Nodes,
         measures: Measures,
         backoff: Backoff,
         transactions: TransactionManager | None,
@@ -74,6 +76,7 @@ class Settlement:
         self._accumulator = accumulator
         self._unsettled = unsettled
         self._metadata = metadata
+        self._nodes = nodes
         self._measures = measures
         self._backoff = backoff
         self._transactions = transactions
@@ -253,7 +256,10 @@ class Settlement:
         self._accumulator.release(batch.take_account())
 
     def _too_late(self, batch: ProducerBatch) -> KafkaTimeoutError:
-        last = batch.attempts.last_error or self._metadata.last_error
+        info = self._metadata.cluster.partition(batch.topic, batch.partition)
+        leader = None if info is None else info.leader
+        unreachable = None if leader is None else self._nodes.connection_error(leader)
+        last = unreachable or batch.attempts.last_error or self._metadata.last_error
         missing = "response" if batch.attempts.made else "connection to the leader"
         why = f"there was no {missing}" if last is None else f"the last error was: {last}"
         error = KafkaTimeoutError(f"delivery_timeout_ms ({self._delivery_timeout_ms:.0f}) has passed; {why}")

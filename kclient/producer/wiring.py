@@ -89,6 +89,7 @@ def wire_sender(
         unsettled,
         identity,
         metadata,
+        nodes,
         measures,
         backoff,
         transactions,

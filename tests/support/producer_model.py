@@ -41,6 +41,7 @@ class FakeNodes:
 
     def __init__(self) -> None:
         self.down: set[int] = set()
+        self.errors: dict[int, KafkaError] = {}
         self.flying: dict[int, int] = {}
         self.limit = 5
 
@@ -54,7 +55,7 @@ class FakeNodes:
         return self.flying.get(node, 0)
 
     def connection_error(self, node: int) -> KafkaError | None:
-        return None
+        return self.errors.get(node)
 
     def last_error(self) -> KafkaError | None:
         return None

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from kclient.errors import (
+    BrokerConnectionError,
     ClosedError,
     ClusterAuthorizationError,
     DeliveryUnknownError,
@@ -232,6 +233,20 @@ def test_a_batch_that_no_broker_took_says_why_none_could_be_reached() -> None:
     )
     assert isinstance(error.__cause__, KafkaTimeoutError)
     assert error.__cause__.__cause__ is model.metadata.last_error
+
+
+def test_error_of_an_expired_batch_names_why_its_leader_cannot_be_reached() -> None:
+    model = Model(delivery_timeout_ms=31_000)
+    model.nodes.down.add(1)
+    model.nodes.errors[1] = BrokerConnectionError("leader", 9092, "refused")
+    model.metadata.last_error = DisconnectedError("of another broker")
+    future = model.send()
+    assert model.poll() == []
+    model.now += 31
+    model.poll()
+    error = future.exception(0)
+    assert isinstance(error, RecordNotDeliveredError)
+    assert "the last error was: could not connect to leader:9092: refused" in str(error)
 
 
 def test_late_response_without_the_partition_of_an_expired_batch_is_ignored() -> None:

@@ -1,7 +1,7 @@
-"""The async consumer, on asyncio and trio.
+"""The async consumer, for asyncio and trio: how a task waits for what `core` does.
 
-Everything it does is decided in `core`; here is only how a task waits for it. The network thread is
-not the loop's: a loop that is blocked delays records, never the connection or a heartbeat.
+The network thread is not the event loop's: an event loop that is blocked delays records, never heartbeats.
+Elsewhere: the logic of each call (`core`), and waiting in a thread (`consumer`).
 """
 
 from __future__ import annotations
@@ -42,25 +42,24 @@ T = TypeVar("T")
 
 @documents_options(ConsumerConfig)
 class AsyncConsumer:
-    """Reads records of topics or partitions, in the event loop that it is made in.
+    """A consumer for asyncio and trio, with the methods of `Consumer`; made and used in one event loop.
 
         async with AsyncConsumer("orders", bootstrap_servers="localhost:9092") as consumer:
             async for record in consumer:
                 await handle(record.value)
 
-    `Consumer` documents what the methods do, take and raise. One task at a time may wait for records, in `poll` or
-    `async for`; meanwhile the other tasks of the event loop may commit, pause, seek and ask for offsets, positions and
-    topics. `subscribe`, `assign`, `unsubscribe` and `close` do not wait for records, and need the consumer for
-    themselves as well. Any thread may call `wakeup` and `store_offsets`. A task that is cancelled while it waits loses
-    no record.
+    One task at a time may wait for records, in `poll` or `async for`; meanwhile the other tasks of the event loop may
+    commit, pause, seek and ask for offsets, positions and topics. `subscribe`, `assign`, `unsubscribe` and `close`
+    need a consumer that no other task is waiting on. Any thread may call `wakeup` and `store_offsets`. A task that is
+    cancelled while it waits loses no record.
 
     Parameters:
-        topics: what to subscribe to, names or compiled patterns; none to `assign` partitions later.
+        topics: the names of topics to subscribe to, or compiled patterns; none to `assign` partitions later.
         options: see `kclient.config.ConsumerConfig`.
 
     Raises:
-        ConfigError: an option does not exist or has a value it cannot have.
-        RuntimeError: there is no running event loop.
+        ConfigError: an option does not exist, or its value is invalid.
+        RuntimeError: no event loop is running.
     """
 
     def __init__(self, *topics: Topic, **options: Unpack[ConsumerOptions]) -> None:
@@ -71,7 +70,7 @@ class AsyncConsumer:
     def from_properties(
         cls, properties: Mapping[str, Any] | str | os.PathLike[str], *topics: Topic, **options: Unpack[ConsumerOptions]
     ) -> Self:
-        """Make a consumer from Kafka's dotted names: see `Consumer.from_properties`."""
+        """Return a consumer configured with Kafka's dotted option names; see `Consumer.from_properties`."""
         consumer = cls.__new__(cls)
         consumer._open(ConsumerConfig.from_properties(properties, **options), topics)
         return consumer
@@ -92,13 +91,13 @@ class AsyncConsumer:
     # -- reading
 
     async def poll(self, timeout: float = 0.5, max_records: int | None = None) -> Records:
-        """Return records that were fetched, or wait for some: see `Consumer.poll`."""
+        """Return fetched records, or wait for some; see `Consumer.poll`."""
         return await self._run(self._core.poll(timeout, max_records))
 
     def __aiter__(self) -> AsyncIterator[ConsumerRecord]:
-        """Iterate over records as they come, without end; after an exception or a `break` it goes on.
+        """Return the iterator over all records; see `Consumer.__iter__`.
 
-        Other tasks get their turn at least once per fetched batch.
+        Other tasks run at least once per fetched batch.
         """
         return self._iterator
 
@@ -106,7 +105,7 @@ class AsyncConsumer:
         await anyio.lowlevel.checkpoint()
         return await self._run(self._core.next_chunk())
 
-    # -- what is read
+    # -- the subscription
 
     def subscribe(
         self,
@@ -115,12 +114,12 @@ class AsyncConsumer:
         exclude: Topic | Iterable[Topic] = (),
         listener: RebalanceListener | None = None,
     ) -> None:
-        """Read all partitions of these topics: see `Consumer.subscribe`; the listener's methods may be coroutines."""
+        """Subscribe to topics; see `Consumer.subscribe`. The methods of the listener may be coroutine functions."""
         self._call(self._core.subscribe, topics, exclude, listener)
 
     @property
     def listener(self) -> RebalanceListener:
-        """Who hears of partitions that come and go: see `Consumer.listener`."""
+        """The listener that was given to `subscribe`; see `Consumer.listener`."""
         return self._core.listener
 
     @listener.setter
@@ -128,50 +127,50 @@ class AsyncConsumer:
         self._core.listener = listener
 
     def subscription(self) -> frozenset[str]:
-        """The topics that are subscribed to."""
+        """Return the names of the subscribed topics."""
         return frozenset(self._core.subscription.topics or ())
 
     async def unsubscribe(self) -> None:
-        """Read nothing until the next `subscribe` or `assign`: see `Consumer.unsubscribe`."""
+        """Stop reading and leave the group; see `Consumer.unsubscribe`."""
         await self._run(self._core.unsubscribe(self._seconds(None)))
 
     def assign(self, partitions: Iterable[tuple[str, int]]) -> None:
-        """Read exactly these partitions."""
+        """Read exactly these partitions; see `Consumer.assign`."""
         self._call(self._core.assign, partitions)
 
     def assignment(self) -> set[TopicPartition]:
-        """The partitions that are read."""
+        """Return the assigned partitions."""
         with self._core.subscription.lock:
             return set(self._core.subscription.partitions)
 
     def pause(self, *partitions: tuple[str, int]) -> None:
-        """Return no records of these partitions until `resume`."""
+        """Return no records of these partitions until `resume`; see `Consumer.pause`."""
         self._share_call(self._core.places.pause, partitions)
 
     def resume(self, *partitions: tuple[str, int]) -> None:
-        """Undo `pause`."""
+        """Return records of these partitions again."""
         self._share_call(self._core.places.resume, partitions)
 
     def paused(self) -> set[TopicPartition]:
-        """The partitions that are paused."""
+        """Return the paused partitions."""
         return self._core.places.paused()
 
-    # -- places
+    # -- positions
 
     def seek(self, partition: tuple[str, int], offset: int | OffsetAndMetadata) -> None:
-        """Read on from an offset."""
+        """Set the position of a partition; see `Consumer.seek`."""
         self._share_call(self._core.places.seek, partition, offset)
 
     def seek_to_beginning(self, *partitions: tuple[str, int]) -> None:
-        """Read on from the first offset; of all assigned partitions if none is named."""
+        """Set the positions to the first offsets; of all assigned partitions if none is named."""
         self._share_call(self._core.places.seek_to_beginning, partitions)
 
     def seek_to_end(self, *partitions: tuple[str, int]) -> None:
-        """Read on from the end; of all assigned partitions if none is named."""
+        """Set the positions to the end offsets; of all assigned partitions if none is named."""
         self._share_call(self._core.places.seek_to_end, partitions)
 
     async def position(self, partition: tuple[str, int], timeout: float | None = None) -> int:
-        """The offset of the next record to be returned: see `Consumer.position`."""
+        """Return the offset of the next record that will be returned; see `Consumer.position`."""
         if self._is_busy():
             return await self._share(self._core.places.position(partition, self._seconds(timeout), shared=True))
         return await self._run(self._core.places.position(partition, self._seconds(timeout)))
@@ -179,38 +178,38 @@ class AsyncConsumer:
     async def beginning_offsets(
         self, partitions: Iterable[tuple[str, int]], timeout: float | None = None
     ) -> dict[TopicPartition, int]:
-        """The first offset of each partition: see `Consumer.beginning_offsets`."""
+        """Return the first offset of each partition; see `Consumer.beginning_offsets`."""
         return await self._share(self._core.places.special_offsets(partitions, EARLIEST, self._seconds(timeout)))
 
     async def end_offsets(
         self, partitions: Iterable[tuple[str, int]], timeout: float | None = None
     ) -> dict[TopicPartition, int]:
-        """The end of each partition: see `Consumer.end_offsets`."""
+        """Return the end offset of each partition; see `Consumer.end_offsets`."""
         return await self._share(self._core.places.special_offsets(partitions, LATEST, self._seconds(timeout)))
 
     async def offsets_for_times(
         self, times: GivenTimes, timeout: float | None = None
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
-        """The first record of each partition at or after a point in time: see `Consumer.offsets_for_times`."""
+        """Return the first record of each partition at or after a time; see `Consumer.offsets_for_times`."""
         targets = checked_times(times)
         return await self._share(self._core.places.lookup(targets, self._seconds(timeout)))
 
     def current_lag(self, partition: tuple[str, int]) -> int | None:
-        """How many offsets lie between the position and the end, as of the last answer; None before one."""
+        """Return the number of offsets between position and end offset; see `Consumer.current_lag`."""
         return self._core.places.current_lag(TopicPartition(*partition))
 
     # -- committed offsets
 
     def store_offsets(self, offsets: ConsumerRecord | GivenOffsets) -> None:
-        """Store offsets for the next commit: see `Consumer.store_offsets`."""
+        """Store offsets for the next commit; see `Consumer.store_offsets`."""
         self._core.store_offsets(offsets)
 
     async def commit(self, offsets: ToCommit = None, timeout: float | None = None) -> None:
-        """Commit offsets of the group, and wait until that is done: see `Consumer.commit`."""
+        """Commit offsets of the group and wait until they are stored; see `Consumer.commit`."""
         await self._share(self._core.commit(offsets, self._seconds(timeout)))
 
     def commit_async(self, offsets: ToCommit = None, callback: CommitCallback | None = None) -> None:
-        """Commit offsets of the group without waiting, after those committed before: see `Consumer.commit_async`.
+        """Commit offsets of the group without waiting, in the order of the calls; see `Consumer.commit_async`.
 
         The callback, a plain function, runs in the event loop.
         """
@@ -219,32 +218,32 @@ class AsyncConsumer:
     async def committed(
         self, partitions: Iterable[tuple[str, int]], timeout: float | None = None
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
-        """What the group has committed of these partitions: see `Consumer.committed`."""
+        """Return the committed offsets of the group for these partitions; see `Consumer.committed`."""
         return await self._share(self._core.committed(partitions, self._seconds(timeout)))
 
     def group_metadata(self) -> ConsumerGroupMetadata:
-        """Who this consumer is in its group, for a transaction: see `Consumer.group_metadata`."""
+        """Return the membership of this consumer, for a transaction; see `Consumer.group_metadata`."""
         return self._core.of_group().group_metadata()
 
     # -- topics
 
     async def partitions_for(self, topic: str, timeout: float | None = None) -> list[PartitionInfo]:
-        """The partitions of a topic, fresh from a broker: see `Consumer.partitions_for`."""
+        """Return the partitions of a topic, as a broker reports them now; see `Consumer.partitions_for`."""
         found = await self._share(self._core.topics([topic], self._seconds(timeout)))
         return found[topic]
 
     async def list_topics(self, timeout: float | None = None) -> dict[str, list[PartitionInfo]]:
-        """All topics that this client may see, with their partitions; without internal ones."""
+        """Return the partitions of all topics that this client may see, by topic; without internal topics."""
         return await self._share(self._core.topics(None, self._seconds(timeout)))
 
-    # -- the rest
+    # -- health, metrics and the end
 
     def wakeup(self) -> None:
-        """Make the owner's waiting call, or its next one, raise WakeupError once; from any thread."""
+        """Interrupt the call that waits for records, or the next one, with a WakeupError. Any thread may call this."""
         self._core.wakeup()
 
     def health(self) -> ConsumerHealth:
-        """How each partition does: see `Consumer.health`."""
+        """Return whether any broker is reachable, and the health of each partition; see `Consumer.health`."""
         return self._core.health()
 
     @property
@@ -253,17 +252,17 @@ class AsyncConsumer:
         return self._core.config
 
     def metrics(self) -> MetricValues:
-        """What this client counted, by Kafka's names, as `records_consumed_total` or `records_lag_max`."""
+        """Return the metrics by Kafka's names, such as `records_consumed_total` or `records_lag_max`."""
         return self._core.metrics()
 
     def enforce_rebalance(self, reason: str = "") -> None:
-        """Have the group divide its partitions anew, with the next call for records."""
+        """Ask the group to rebalance, with the next call for records; see `Consumer.enforce_rebalance`."""
         self._share_call(self._core.enforce_rebalance, reason)
 
     async def close(self, timeout: float | None = None, *, leave_group: bool | None = None) -> None:
-        """Stop reading and close all connections; returns within `timeout` seconds, brokers or not.
+        """Stop reading and close all connections; see `Consumer.close`.
 
-        See `Consumer.close`. A listener is given as long, and is cancelled then.
+        The listener may take as long as the timeout, and is cancelled then.
         """
         core = self._core
         clock = core.engine.clock
@@ -307,22 +306,22 @@ class AsyncConsumer:
         return self._core.config.default_api_timeout_ms / 1000 if timeout is None else timeout
 
     def _is_busy(self) -> bool:
-        """Return whether another task waits for records, or needs the consumer for itself."""
+        """Return whether another task is waiting for records, or needs the consumer for itself."""
         return self._owner is not None and self._owner != anyio.get_current_task().id
 
     def _call(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """Call a function that does not wait, and that no other task may be waiting besides."""
+        """Call a function that does not wait; fail if another task is using the consumer."""
         if self._is_busy():
             raise ConcurrentUseError
         return self._share_call(function, *arguments)
 
     def _share_call(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """Call a function that does not wait, while any task may be waiting."""
+        """Call a function that does not wait and that other tasks do not affect."""
         self._core.engine.check_usable()
         return function(*arguments)
 
     async def _run(self, operation: Operation[T]) -> T:
-        """Run an operation that no other task may be waiting besides."""
+        """Run an operation; fail if another task is using the consumer."""
         if self._is_busy():
             raise ConcurrentUseError
         outer, self._owner = self._owner, anyio.get_current_task().id
@@ -332,5 +331,5 @@ class AsyncConsumer:
             self._owner = outer
 
     async def _share(self, operation: Operation[T]) -> T:
-        """Run an operation while any task may be waiting; it waits on a signal of its own."""
+        """Run an operation that other tasks do not affect, with a signal of its own to wait on."""
         return await run_async(operation, TaskWaiter(self._bridge, waiters=self._waiters))

@@ -1,6 +1,6 @@
-"""The blocking consumer.
+"""The blocking consumer: how a thread waits for what `core` does.
 
-Everything it does is decided in `core`; here is only how a thread waits for it.
+Elsewhere: the logic of each call (`core`), and waiting in an event loop (`async_consumer`).
 """
 
 from __future__ import annotations
@@ -38,25 +38,25 @@ T = TypeVar("T")
 
 @documents_options(ConsumerConfig)
 class Consumer:
-    """Reads records of topics or partitions.
+    """A consumer of topics or partitions, alone or as a member of a group.
 
-    With a `group_id` it shares the partitions of its topics with the other members of that group, and goes on
-    where the group has committed. A consumer without a group reads all partitions of its topics, each from its own
-    position, which it keeps in memory: it starts where `auto_offset_reset` says ("latest" unless told otherwise).
-    Partitions that are added to a topic later join by themselves, and are read from their beginning.
+    With a `group_id` the consumer shares the partitions of its topics with the other members of the group, and starts
+    each partition at the group's committed offset. Without one it reads all partitions of its topics and keeps its
+    positions in memory; `auto_offset_reset` ("latest" by default) decides where it starts. Partitions that are added to
+    a subscribed topic later are read from their beginning.
 
         with Consumer("orders", bootstrap_servers="localhost:9092", auto_offset_reset="earliest") as consumer:
             for record in consumer:
                 handle(record.key, record.value)
 
-    A consumer belongs to one thread at a time; only `wakeup` may come from another one.
+    One thread at a time may use a consumer. Any thread may call `wakeup`, `store_offsets`, `health` and `metrics`.
 
     Parameters:
-        topics: what to subscribe to, names or compiled patterns; none to `assign` partitions later.
+        topics: the names of topics to subscribe to, or compiled patterns; none to `assign` partitions later.
         options: see `kclient.config.ConsumerConfig`.
 
     Raises:
-        ConfigError: an option does not exist or has a value it cannot have.
+        ConfigError: an option does not exist, or its value is invalid.
     """
 
     def __init__(self, *topics: Topic, **options: Unpack[ConsumerOptions]) -> None:
@@ -67,12 +67,12 @@ class Consumer:
     def from_properties(
         cls, properties: Mapping[str, Any] | str | os.PathLike[str], *topics: Topic, **options: Unpack[ConsumerOptions]
     ) -> Self:
-        """Make a consumer from Kafka's dotted names: a mapping, or the path of a .properties file.
+        """Return a consumer configured with Kafka's dotted option names.
 
         Parameters:
-            properties: `{"bootstrap.servers": ...}`, or a path.
-            topics: what to subscribe to.
-            options: in Python's spelling; they win.
+            properties: a mapping such as `{"bootstrap.servers": ...}`, or the path of a .properties file.
+            topics: the topics to subscribe to.
+            options: options by their Python names; they override the properties.
         """
         consumer = cls.__new__(cls)
         consumer._open(ConsumerConfig.from_properties(properties, **options), topics)
@@ -91,41 +91,41 @@ class Consumer:
     # -- reading
 
     def poll(self, timeout: float = 0.5, max_records: int | None = None) -> Records:
-        """Return records that were fetched, or wait for some.
+        """Return fetched records, or wait for some.
 
         Parameters:
-            timeout: seconds to wait while there are none; 0 looks only.
-            max_records: the most to return; None is the option max_poll_records.
+            timeout: seconds to wait if no record has been fetched; 0 does not wait.
+            max_records: the largest number of records to return; None is the option max_poll_records.
 
         Returns:
-            Records, empty when the time was up. Their positions count as read.
+            The records, empty if the timeout passed. The positions of their partitions move behind them.
 
         Raises:
-            KafkaError: what stands in the way of the next record, with its topic, partition and offset:
+            KafkaError: the error that prevents reading the next record, with topic, partition and offset:
                 OffsetOutOfRangeError, NoOffsetForPartitionError, LogTruncationError, CorruptRecordError,
                 DeserializationError, TopicAuthorizationError, UnknownTopicOrPartitionError and others.
                 The next call tries again.
             WakeupError: `wakeup` was called.
-            MaxPollIntervalExceededError: it was called too late, and the consumer has left its group; the next call
-                joins again.
+            MaxPollIntervalExceededError: the previous call was longer ago than max_poll_interval_ms, so the consumer
+                left its group; the next call joins again.
             FencedInstanceIdError: another consumer uses the same group_instance_id.
-            Exception: what a rebalance listener raised.
+            Exception: an exception that a rebalance listener raised.
             ConcurrentUseError: another thread is using this consumer.
         """
         return self._run(self._core.poll(timeout, max_records))
 
     def __iter__(self) -> Iterator[ConsumerRecord]:
-        """Iterate over records as they come, without end.
+        """Return the iterator over all records, which waits for further ones and does not end.
 
-        The iterator is one and the same for as long as the consumer lives: after an exception,
-        or a `break`, iteration goes on where it was. Raises what `poll` raises.
+        There is one iterator for the lifetime of the consumer: after an exception or a `break`, iteration continues
+        with the next record. It raises the errors of `poll`.
         """
         return self._iterator
 
     def _refill(self) -> Iterator[ConsumerRecord]:
         return self._run(self._core.next_chunk())
 
-    # -- what is read
+    # -- the subscription
 
     def subscribe(
         self,
@@ -134,24 +134,24 @@ class Consumer:
         exclude: Topic | Iterable[Topic] = (),
         listener: RebalanceListener | None = None,
     ) -> None:
-        """Read all partitions of these topics; those subscribed to before keep their position.
+        """Subscribe to topics; partitions that stay subscribed keep their positions.
 
-        In a group it asks for a share of them, with the next call for records.
+        A member of a group receives its share of the partitions during later calls for records.
 
         Parameters:
-            topics: names, and compiled patterns that match whole names; topics that come to match later join by
-                themselves.
-            exclude: names and patterns of topics that the patterns leave out.
-            listener: hears, in a group, of partitions that come and go.
+            topics: names, and compiled patterns that match whole names. Topics that are created later and match a
+                pattern are added.
+            exclude: names and patterns of topics to exclude from the patterns.
+            listener: is notified when partitions are assigned to this member or revoked.
 
         Raises:
-            IllegalStateError: partitions are assigned by hand.
+            IllegalStateError: partitions are assigned with `assign`.
         """
         self._call(self._core.subscribe, topics, exclude, listener)
 
     @property
     def listener(self) -> RebalanceListener:
-        """Who hears of partitions that come and go, as given to `subscribe`; may be replaced until the next one.
+        """The listener that was given to `subscribe`; it can be replaced until the next `subscribe`.
 
         Raises:
             InvalidGroupIdError: there is no group_id.
@@ -163,18 +163,18 @@ class Consumer:
         self._core.listener = listener
 
     def subscription(self) -> frozenset[str]:
-        """The topics that are subscribed to."""
+        """Return the names of the subscribed topics."""
         return frozenset(self._core.subscription.topics or ())
 
     def unsubscribe(self) -> None:
-        """Read nothing until the next `subscribe` or `assign`; leave the group, after the listener was told.
+        """Stop reading and leave the group, after the listener was called; `subscribe` or `assign` starts again.
 
-        A static member does not tell the coordinator, and gets its partitions back if it returns in time.
+        A static member does not leave the group: it gets its partitions back if it returns within the session timeout.
         """
         self._run(self._core.unsubscribe(self._seconds(None)))
 
     def assign(self, partitions: Iterable[tuple[str, int]]) -> None:
-        """Read exactly these partitions; those assigned before keep their position.
+        """Read exactly these partitions; those assigned before keep their positions.
 
         Raises:
             IllegalStateError: the consumer is subscribed to topics.
@@ -182,30 +182,31 @@ class Consumer:
         self._call(self._core.assign, partitions)
 
     def assignment(self) -> set[TopicPartition]:
-        """The partitions that are read."""
+        """Return the assigned partitions."""
         with self._core.subscription.lock:
             return set(self._core.subscription.partitions)
 
     def pause(self, *partitions: tuple[str, int]) -> None:
-        """Return no records of these partitions until `resume`; what was fetched is kept."""
+        """Return no records of these partitions until `resume`; records that were fetched are kept."""
         self._call(self._core.places.pause, partitions)
 
     def resume(self, *partitions: tuple[str, int]) -> None:
-        """Undo `pause`."""
+        """Return records of these partitions again."""
         self._call(self._core.places.resume, partitions)
 
     def paused(self) -> set[TopicPartition]:
-        """The partitions that are paused."""
+        """Return the paused partitions."""
         return self._core.places.paused()
 
-    # -- places
+    # -- positions
 
     def seek(self, partition: tuple[str, int], offset: int | OffsetAndMetadata) -> None:
-        """Read on from an offset.
+        """Set the position of a partition.
 
         Parameters:
             partition: an assigned partition.
-            offset: with a leader epoch (OffsetAndMetadata) the log is checked for truncation first.
+            offset: the offset of the next record to return. With a leader epoch (OffsetAndMetadata) the log is checked
+                for truncation first (KIP-320).
 
         Raises:
             IllegalStateError: the partition is not assigned.
@@ -213,22 +214,22 @@ class Consumer:
         self._call(self._core.places.seek, partition, offset)
 
     def seek_to_beginning(self, *partitions: tuple[str, int]) -> None:
-        """Read on from the first offset; of all assigned partitions if none is named."""
+        """Set the positions to the first offsets; of all assigned partitions if none is named."""
         self._call(self._core.places.seek_to_beginning, partitions)
 
     def seek_to_end(self, *partitions: tuple[str, int]) -> None:
-        """Read on from the end; of all assigned partitions if none is named."""
+        """Set the positions to the end offsets; of all assigned partitions if none is named."""
         self._call(self._core.places.seek_to_end, partitions)
 
     def position(self, partition: tuple[str, int], timeout: float | None = None) -> int:
-        """The offset of the next record to be returned; looks it up if that is not decided yet.
+        """Return the offset of the next record that will be returned; wait for it if it is not known yet.
 
         Parameters:
             timeout: seconds; None is the option default_api_timeout_ms.
 
         Raises:
-            KafkaTimeoutError: it could not be looked up in time.
-            UnknownTopicOrPartitionError: the same, and the cluster does not know the partition.
+            KafkaTimeoutError: the position was not known in time.
+            UnknownTopicOrPartitionError: the position was not known in time, and the cluster has no such partition.
             IllegalStateError: the partition is not assigned.
         """
         return self._run(self._core.places.position(partition, self._seconds(timeout)))
@@ -236,42 +237,48 @@ class Consumer:
     def beginning_offsets(
         self, partitions: Iterable[tuple[str, int]], timeout: float | None = None
     ) -> dict[TopicPartition, int]:
-        """The first offset of each partition, which need not be assigned.
+        """Return the first offset of each partition, assigned or not.
+
+        Parameters:
+            timeout: seconds; None is the option default_api_timeout_ms.
 
         Raises:
-            KafkaTimeoutError: not all could be looked up within `timeout` seconds.
-            UnknownTopicOrPartitionError: one does not exist.
+            KafkaTimeoutError: the leaders did not answer in time.
+            UnknownTopicOrPartitionError: a partition does not exist.
         """
         return self._run(self._core.places.special_offsets(partitions, EARLIEST, self._seconds(timeout)))
 
     def end_offsets(
         self, partitions: Iterable[tuple[str, int]], timeout: float | None = None
     ) -> dict[TopicPartition, int]:
-        """The end of each partition: the high watermark, or with isolation_level "read_committed" the last
-        stable offset. Raises as `beginning_offsets`.
+        """Return the end offset of each partition, assigned or not.
+
+        It is the high watermark; with isolation_level="read_committed" it is the last stable offset. Parameters and
+        errors are those of `beginning_offsets`.
         """
         return self._run(self._core.places.special_offsets(partitions, LATEST, self._seconds(timeout)))
 
     def offsets_for_times(
         self, times: GivenTimes, timeout: float | None = None
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
-        """The first record of each partition at or after a point in time.
+        """Return the first record of each partition whose timestamp is at or after a time.
 
         Parameters:
-            times: by partition, milliseconds since the epoch.
+            times: milliseconds since the epoch, by partition.
             timeout: seconds; None is the option default_api_timeout_ms.
 
         Returns:
-            None for a partition without so young a record. Raises as `beginning_offsets`.
+            Offset and timestamp by partition; None if no record is that recent. Errors are those of
+            `beginning_offsets`.
         """
         targets = checked_times(times)
         return self._run(self._core.places.lookup(targets, self._seconds(timeout)))
 
     def current_lag(self, partition: tuple[str, int]) -> int | None:
-        """Return how many offsets lie between the position and the end, as of the last answer.
+        """Return the number of offsets between the position and the end offset of the last fetch response.
 
         Returns:
-            None before an answer, and while no broker is reachable.
+            None before the first response, and while no broker is reachable.
         """
         return self._core.places.current_lag(TopicPartition(*partition))
 
@@ -295,7 +302,7 @@ class Consumer:
         self._core.store_offsets(offsets)
 
     def commit(self, offsets: ToCommit = None, timeout: float | None = None) -> None:
-        """Commit offsets of the group, and wait until that is done; failures that may pass are tried again.
+        """Commit offsets of the group and wait until they are stored; retriable errors are retried.
 
         Parameters:
             offsets: the offset of the next record to read of each partition, as int or OffsetAndMetadata; a record, to
@@ -303,28 +310,30 @@ class Consumer:
             timeout: seconds; None is the option default_api_timeout_ms.
 
         Raises:
-            CommitFailedError: this consumer is not a member of the group's present generation any more, or the
-                partition is not assigned to it.
-            RebalanceInProgressError: the group rebalances; poll, then commit again.
+            CommitFailedError: this consumer is no longer a member of the current generation, or the partition is not
+                assigned to it.
+            RebalanceInProgressError: the group is rebalancing; poll, then commit again.
             FencedInstanceIdError: another consumer uses the same group_instance_id.
-            GroupAuthorizationError, TopicAuthorizationError, OffsetMetadataTooLargeError: as they say.
-            KafkaTimeoutError: it did not succeed in time.
+            GroupAuthorizationError: the client may not access the group.
+            TopicAuthorizationError: the client may not access a topic.
+            OffsetMetadataTooLargeError: the metadata of an offset is longer than the broker accepts.
+            KafkaTimeoutError: the commit did not succeed in time.
             InvalidGroupIdError: there is no group_id.
         """
         self._run(self._core.commit(offsets, self._seconds(timeout)))
 
     def commit_async(self, offsets: ToCommit = None, callback: CommitCallback | None = None) -> None:
-        """Commit offsets of the group without waiting, after those committed before.
+        """Commit offsets of the group without waiting, in the order of the calls.
 
-        It is not tried again, so that nothing older is committed after something newer. Without `offsets` all
-        positions are committed each time, as in Java, also those that have not moved: it costs less than half a
-        microsecond for each, keeps them from expiring, and repairs what a commit of a lost connection may have set
-        back.
+        A failed commit is not retried, so that it cannot overwrite a later one. Without `offsets` the positions of all
+        partitions are committed each time, as in Java, also those that have not moved: that costs less than half a
+        microsecond for each, keeps the offsets from expiring, and repairs what a commit over a lost connection may have
+        set back.
 
         Parameters:
             offsets: as for `commit`.
-            callback: called with the offsets by partition and None, or the error, in a later call of poll, commit
-                or close, in order. Its error is a RetriableCommitFailedError where committing again may help, else
+            callback: called with the offsets by partition and None, or the error, during a later call of poll, commit
+                or close, in order. The error is a RetriableCommitFailedError if committing again may succeed, otherwise
                 one that `commit` raises. Without a callback errors are logged.
 
         Raises:
@@ -336,49 +345,52 @@ class Consumer:
     def committed(
         self, partitions: Iterable[tuple[str, int]], timeout: float | None = None
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
-        """What the group has committed of these partitions, assigned or not; None where nothing is.
+        """Return the committed offsets of the group for these partitions, assigned or not; None without one.
 
-        Waits for open transactions that commit newer offsets of them.
+        Waits for open transactions that commit newer offsets of these partitions.
 
         Raises:
-            KafkaTimeoutError: not all were known within `timeout` seconds.
-            GroupAuthorizationError, TopicAuthorizationError: as they say.
+            KafkaTimeoutError: the coordinator did not answer within `timeout` seconds.
+            GroupAuthorizationError: the client may not access the group.
+            TopicAuthorizationError: the client may not access a topic.
             InvalidGroupIdError: there is no group_id.
         """
         return self._run(self._core.committed(partitions, self._seconds(timeout)))
 
     def group_metadata(self) -> ConsumerGroupMetadata:
-        """Who this consumer is in its group, for a producer that commits its offsets in a transaction.
+        """Return the membership of this consumer, for a producer that commits its offsets in a transaction.
 
-        Once it has lost its membership, and until it joins again, this is who it was: the coordinator refuses that.
+        After the membership is lost, and until the consumer joins again, this is the lost one, which the coordinator
+        refuses.
         """
         return self._core.of_group().group_metadata()
 
     # -- topics
 
     def partitions_for(self, topic: str, timeout: float | None = None) -> list[PartitionInfo]:
-        """The partitions of a topic, fresh from a broker.
+        """Return the partitions of a topic, as a broker reports them now.
 
         Raises:
             UnknownTopicOrPartitionError: the topic does not exist.
+            KafkaTimeoutError: no broker answered within `timeout` seconds.
         """
         return self._run(self._core.topics([topic], self._seconds(timeout)))[topic]
 
     def list_topics(self, timeout: float | None = None) -> dict[str, list[PartitionInfo]]:
-        """All topics that this client may see, with their partitions; without internal ones."""
+        """Return the partitions of all topics that this client may see, by topic; without internal topics."""
         return self._run(self._core.topics(None, self._seconds(timeout)))
 
-    # -- the rest
+    # -- health, metrics and the end
 
     def wakeup(self) -> None:
-        """Make the owner's waiting call, or its next one, raise WakeupError once; from any thread."""
+        """Interrupt the waiting call, or the next one, with a WakeupError. Any thread may call this."""
         self._core.wakeup()
 
     def health(self) -> ConsumerHealth:
-        """Return whether any broker is reachable, and how each partition does: position, committed offset, end, lag,
-        last progress, and what it waits for.
+        """Return whether any broker is reachable, and the health of each partition. Any thread may call this.
 
-        From any thread; asks no broker.
+        The health of a partition has position, committed offset, end offset, lag, seconds since the last progress, and
+        the reason if it makes none. The call sends no request.
         """
         return self._core.health()
 
@@ -388,36 +400,36 @@ class Consumer:
         return self._core.config
 
     def metrics(self) -> MetricValues:
-        """What this client counted, by Kafka's names, as `records_consumed_total` or `records_lag_max`."""
+        """Return the metrics by Kafka's names, such as `records_consumed_total` or `records_lag_max`."""
         return self._core.metrics()
 
     def enforce_rebalance(self, reason: str = "") -> None:
-        """Have the group divide its partitions anew, with the next call for records.
+        """Ask the group to rebalance, with the next call for records.
 
-        While this member joins already, for whatever reason, this asks for one more rebalance after that.
+        If this member is joining already, the group rebalances again afterwards.
 
         Parameters:
-            reason: for the coordinator's log.
+            reason: a text for the coordinator's log.
 
         Raises:
-            IllegalStateError: nothing is subscribed to, or with group_protocol="consumer", where the coordinator alone
-                decides when partitions move.
+            IllegalStateError: the consumer is not subscribed, or uses group_protocol="consumer", where the coordinator
+                alone decides when partitions move.
         """
         self._call(self._core.enforce_rebalance, reason)
 
     def close(self, timeout: float | None = None, *, leave_group: bool | None = None) -> None:
-        """Stop reading and close all connections; returns within `timeout` seconds, brokers or not.
+        """Stop reading and close all connections; return within the timeout, whether brokers answer or not.
 
-        A member of a group commits first, if commits are automatic, and tells its listener.
+        A member of a group first calls its listener and, if commits are automatic, commits.
 
         Parameters:
-            timeout: seconds; what a listener takes comes on top. None is the option close_timeout_ms.
-            leave_group: whether others get the partitions at once, and not after session_timeout_ms; None: unless
-                the member is static (group_instance_id).
+            timeout: seconds, plus the time that the listener takes; None is the option close_timeout_ms.
+            leave_group: whether to leave the group, so that other members get the partitions immediately instead of
+                after session_timeout_ms; None leaves unless the member is static (group_instance_id).
 
         Raises:
-            ConcurrentUseError: the member of a group is in use by another thread; `wakeup` it first.
-            Exception: what a rebalance listener raised; the consumer is closed.
+            ConcurrentUseError: another thread is using the consumer; `wakeup` it first.
+            Exception: an exception that a rebalance listener raised; the consumer is closed.
         """
         core = self._core
         clock = core.engine.clock
@@ -458,7 +470,7 @@ class Consumer:
         return self._core.config.default_api_timeout_ms / 1000 if timeout is None else timeout
 
     def _call(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """Run what does not wait, as the owner."""
+        """Call a function that does not wait, as the only thread that uses the consumer."""
         if not self._owner.acquire(blocking=False):
             raise ConcurrentUseError
         try:
@@ -468,7 +480,7 @@ class Consumer:
             self._owner.release()
 
     def _run(self, operation: Operation[T]) -> T:
-        """Run what may wait, as the owner, blocking where it does."""
+        """Run an operation that may wait, as the only thread that uses the consumer."""
         if not self._owner.acquire(blocking=False):
             raise ConcurrentUseError
         try:

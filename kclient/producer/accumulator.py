@@ -388,30 +388,32 @@ class SendPath:
         timestamp: int | None = None,
         on_delivery: OnDelivery | None = None,
     ) -> RecordFuture:
-        """Send a record: it joins a batch, which travels when it is full or has waited for linger_ms.
+        """Send a record: add it to a batch, which is sent when it is full or linger_ms has passed.
 
         Parameters:
-            topic: where to; looked up in the cluster on first use, which may take a moment.
+            topic: the topic; its metadata is looked up on first use, which may take a moment.
             value: what the value serializer takes; bytes or None without a serializer.
             key: what the key serializer takes; bytes or None without a serializer.
             headers: pairs of str and bytes or None.
-            partition: instead of the partitioner's choice.
+            partition: the partition; None lets the partitioner choose.
             timestamp: milliseconds since the epoch; the current time by default.
             on_delivery: called with (RecordMetadata, None) or (None, error) in the producer's callback thread.
 
         Returns:
-            A future; its `result()` is the record's RecordMetadata. It waits for room or for the topic's metadata
-            up to max_block_ms; delivery itself is never waited for here.
+            A future whose `result()` is the record's RecordMetadata. The call waits up to max_block_ms for buffer
+            memory and for the topic's metadata, and does not wait for delivery.
 
         Raises:
             SerializationError: a serializer failed; nothing was sent.
-            TypeError: a key, value or header that is not bytes-like, without a serializer; an on_delivery that
-                cannot be called or is a coroutine function; an interceptor that returns no record.
+            TypeError: a key, value or header is not bytes-like, without a serializer; on_delivery cannot be
+                called or is a coroutine function; an interceptor returned no record.
             RecordTooLargeError: the record is larger than max_request_size or buffer_memory.
             BufferExhaustedError: buffer_memory stayed full for max_block_ms.
             RecordNotAcceptedError: the metadata of the topic was not received within max_block_ms.
-            UnknownTopicOrPartitionError, InvalidTopicError, TopicAuthorizationError: the topic's own error.
-            IllegalStateError: the producer has a transactional_id, and no open transaction.
+            UnknownTopicOrPartitionError: the topic or partition does not exist.
+            InvalidTopicError: the name of the topic is not valid.
+            TopicAuthorizationError: the client may not write to the topic.
+            IllegalStateError: the producer has a transactional_id, and no transaction is open.
             ClosedError: the producer is closed.
             ForkError: the producer was made before this process was forked.
             KafkaError: the error that ended the producer or its transaction.

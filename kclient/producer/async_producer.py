@@ -1,4 +1,7 @@
-"""The async face of the producer, on asyncio and trio: the same calls as `Producer`, awaited."""
+"""The async producer, for asyncio and trio: how a task waits for what `core` does.
+
+Elsewhere: the logic of each call (`core`), and waiting in a thread (`producer`).
+"""
 
 from __future__ import annotations
 
@@ -73,7 +76,7 @@ class AsyncProducer:
     def from_properties(
         cls, properties: Mapping[str, Any] | str | os.PathLike[str], **options: Unpack[ProducerOptions]
     ) -> Self:
-        """Make one from Kafka's dotted names: a mapping or a .properties file; keyword options win."""
+        """Return a producer configured with Kafka's dotted option names; see `Producer.from_properties`."""
         made = cls.__new__(cls)
         made._open(ProducerConfig.from_properties(properties, **options))
         return made
@@ -98,7 +101,7 @@ class AsyncProducer:
         timestamp: int | None = None,
         on_delivery: OnDelivery | None = None,
     ) -> RecordFuture:
-        """Send a record; see `Producer.send`. Returns its future once there is room for it."""
+        """Send a record, and return its future once the record is in the buffer; see `Producer.send`."""
         self._check_loop()
         self._sends += 1
         if self._sends >= SENDS_PER_CHECKPOINT:
@@ -134,7 +137,7 @@ class AsyncProducer:
     async def send_many(
         self, topic: str | None, values: Iterable[Any], *, on_delivery: OnDelivery | None = None
     ) -> list[RecordFuture]:
-        """Send several records; they keep their order. See `Producer.send_many`."""
+        """Send several records in order; see `Producer.send_many`."""
         futures = []
         for value in values:
             if isinstance(value, ProducerRecord):
@@ -166,7 +169,7 @@ class AsyncProducer:
         timestamp: str | None = None,
         topic_column: str | None = None,
     ) -> RowsFuture:
-        """Send the rows of Arrow data, each as a record. See `Producer.send_arrow`. Returns one future for all rows."""
+        """Send each row of Arrow data as a record, and return one future for all; see `Producer.send_arrow`."""
         self._check_loop()
         columns = RowColumns(value, key, headers, partition, timestamp, topic_column)
         call = RowsCall(self._core, topic, data, columns)
@@ -176,40 +179,40 @@ class AsyncProducer:
         return call.future
 
     async def flush(self, timeout: float | None = None) -> None:
-        """Wait until everything sent before is delivered or failed. See `Producer.flush`."""
+        """Wait until each record that was sent before is delivered or failed; see `Producer.flush`."""
         await self._run(self._core.flush(timeout))
 
     # -- transactions
 
     async def init_transactions(self, timeout: float | None = None) -> None:
-        """Take the transactional id. See `Producer.init_transactions`."""
+        """Register the transactional id; see `Producer.init_transactions`."""
         await self._run(self._core.calls.init_transactions(timeout))
 
     async def begin_transaction(self) -> None:
-        """Begin a transaction. See `Producer.begin_transaction`."""
+        """Begin a transaction; see `Producer.begin_transaction`."""
         self._check_loop()
         self._core.calls.begin_transaction()
 
     async def send_offsets_to_transaction(
         self, offsets: GivenOffsets, group_metadata: ConsumerGroupMetadata, timeout: float | None = None
     ) -> None:
-        """Let a consumer's offsets count with the transaction. See `Producer.send_offsets_to_transaction`."""
+        """Add a consumer's offsets to the transaction; see `Producer.send_offsets_to_transaction`."""
         await self._run(self._core.calls.send_offsets(offsets, group_metadata, timeout))
 
     async def commit_transaction(self, timeout: float | None = None) -> None:
-        """Deliver everything and commit. See `Producer.commit_transaction`."""
+        """Deliver all records of the transaction and commit it; see `Producer.commit_transaction`."""
         await self._run(self._core.calls.commit_transaction(timeout))
 
     async def abort_transaction(self, timeout: float | None = None) -> None:
-        """Abort the transaction. See `Producer.abort_transaction`."""
+        """Abort the transaction; see `Producer.abort_transaction`."""
         await self._run(self._core.calls.abort_transaction(timeout))
 
     async def prepare_transaction(self, timeout: float | None = None) -> PreparedTransaction:
-        """Deliver everything and let go of the transaction. See `Producer.prepare_transaction`."""
+        """Deliver all records and leave the transaction open; see `Producer.prepare_transaction`."""
         return await self._run(self._core.calls.prepare_transaction(timeout))
 
     def transaction(self, timeout: float | None = None) -> AsyncTransaction:
-        """`async with`: begins a transaction, and commits or aborts it. See `Producer.transaction`."""
+        """Return a context manager that begins a transaction, and commits or aborts it; see `Producer.transaction`."""
         return AsyncTransaction(self, self._core.transaction_state, timeout)
 
     def _waiter(self) -> TaskWaiter:
@@ -220,7 +223,7 @@ class AsyncProducer:
         return await run_async(steps, self._waiter())
 
     async def partitions_for(self, topic: str, timeout: float | None = None) -> list[PartitionInfo]:
-        """The partitions of a topic. See `Producer.partitions_for`."""
+        """Return the partitions of a topic; see `Producer.partitions_for`."""
         return await self._run(self._core.partitions_for(topic, timeout))
 
     @property
@@ -229,15 +232,15 @@ class AsyncProducer:
         return self._core.config
 
     def health(self) -> ClientHealth:
-        """Return whether any broker is reachable. See `Producer.health`."""
+        """Return whether any broker is reachable; see `Producer.health`."""
         return self._core.health()
 
     def metrics(self) -> MetricValues:
-        """What the producer counts. See `Producer.metrics`."""
+        """Return the metrics by Kafka's names; see `Producer.metrics`."""
         return self._core.metrics()
 
     async def close(self, timeout: float | None = None) -> None:
-        """Deliver everything and stop. See `Producer.close`."""
+        """Deliver all records and stop; see `Producer.close`."""
         core = self._core
         if core.closed:
             return

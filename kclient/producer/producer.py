@@ -1,4 +1,7 @@
-"""The blocking face of the producer."""
+"""The blocking producer: how a thread waits for what `core` does.
+
+Elsewhere: the logic of each call (`core`), and waiting in an event loop (`async_producer`).
+"""
 
 from __future__ import annotations
 
@@ -55,7 +58,12 @@ class Producer(SendPath):
     def from_properties(
         cls, properties: Mapping[str, Any] | str | os.PathLike[str], **options: Unpack[ProducerOptions]
     ) -> Self:
-        """Make one from Kafka's dotted names: a mapping or a .properties file; keyword options win."""
+        """Return a producer configured with Kafka's dotted option names.
+
+        Parameters:
+            properties: a mapping such as `{"bootstrap.servers": ...}`, or the path of a .properties file.
+            options: options by their Python names; they override the properties.
+        """
         made = cls.__new__(cls)
         made._open(ProducerConfig.from_properties(properties, **options))
         return made
@@ -78,30 +86,32 @@ class Producer(SendPath):
             timestamp: int | None = None,
             on_delivery: OnDelivery | None = None,
         ) -> RecordFuture:
-            """Send a record: it joins a batch, which travels when it is full or has waited for linger_ms.
+            """Send a record: add it to a batch, which is sent when it is full or linger_ms has passed.
 
             Parameters:
-                topic: where to; looked up in the cluster on first use, which may take a moment.
+                topic: the topic; its metadata is looked up on first use, which may take a moment.
                 value: what the value serializer takes; bytes or None without a serializer.
                 key: what the key serializer takes; bytes or None without a serializer.
                 headers: pairs of str and bytes or None.
-                partition: instead of the partitioner's choice.
+                partition: the partition; None lets the partitioner choose.
                 timestamp: milliseconds since the epoch; the current time by default.
                 on_delivery: called with (RecordMetadata, None) or (None, error) in the producer's callback thread.
 
             Returns:
-                A future; its `result()` is the record's RecordMetadata. It waits for room or for the topic's metadata
-                up to max_block_ms; delivery itself is never waited for here.
+                A future whose `result()` is the record's RecordMetadata. The call waits up to max_block_ms for buffer
+                memory and for the topic's metadata, and does not wait for delivery.
 
             Raises:
                 SerializationError: a serializer failed; nothing was sent.
-                TypeError: a key, value or header that is not bytes-like, without a serializer; an on_delivery that
-                    cannot be called or is a coroutine function; an interceptor that returns no record.
+                TypeError: a key, value or header is not bytes-like, without a serializer; on_delivery cannot be
+                    called or is a coroutine function; an interceptor returned no record.
                 RecordTooLargeError: the record is larger than max_request_size or buffer_memory.
                 BufferExhaustedError: buffer_memory stayed full for max_block_ms.
                 RecordNotAcceptedError: the metadata of the topic was not received within max_block_ms.
-                UnknownTopicOrPartitionError, InvalidTopicError, TopicAuthorizationError: the topic's own error.
-                IllegalStateError: the producer has a transactional_id, and no open transaction.
+                UnknownTopicOrPartitionError: the topic or partition does not exist.
+                InvalidTopicError: the name of the topic is not valid.
+                TopicAuthorizationError: the client may not write to the topic.
+                IllegalStateError: the producer has a transactional_id, and no transaction is open.
                 ClosedError: the producer is closed.
                 ForkError: the producer was made before this process was forked.
                 KafkaError: the error that ended the producer or its transaction.
@@ -131,16 +141,16 @@ class Producer(SendPath):
     def send_many(
         self, topic: str | None, values: Iterable[Any], *, on_delivery: OnDelivery | None = None
     ) -> list[RecordFuture]:
-        """Send several records; they keep their order.
+        """Send several records in order.
 
         Parameters:
-            topic: where to; None if each is a ProducerRecord that says so itself.
+            topic: the topic of all records; None if each is a ProducerRecord, which names its topic.
             values: values, or ProducerRecords with keys, headers and so on.
-            on_delivery: as for `send`, called for each.
+            on_delivery: as for `send`; called for each record.
 
         Returns:
-            A future for each. Raises what `send` raises, for the first record that cannot be sent; those before
-            it are on their way.
+            A future for each record. The call raises the errors of `send` for the first record that cannot be sent; the
+            records before it are sent.
         """
         send = self.send
         futures = []
@@ -175,32 +185,32 @@ class Producer(SendPath):
         timestamp: str | None = None,
         topic_column: str | None = None,
     ) -> RowsFuture:
-        """Send the rows of Arrow data, each as a record, without making Python objects of them.
+        """Send each row of Arrow data as a record, without making Python objects of the rows.
 
-        Partitions are chosen as by `send`. Serializers play no part. A partitioner of your own is asked for each row,
-        which makes an object of it after all.
+        Partitions are chosen as by `send`; serializers are not used. A custom partitioner is called for each row, which
+        makes Python objects of its key and value.
 
         Parameters:
-            topic: where to; None if a column says so.
-            data: a RecordBatch or Table of pyarrow's, or whatever else hands out Arrow data (PyCapsule interface), as
-                what polars and DuckDB have.
+            topic: the topic; None if topic_column names the column of topics.
+            data: a RecordBatch or Table of pyarrow, or any object with the Arrow PyCapsule interface, such as those of
+                polars and DuckDB.
             value: the column of values, binary or strings; None for records without a value.
             key: the column of keys, binary or strings; None for records without a key.
-            headers: a column of lists of structs of key (string) and value (binary); null for none.
-            partition: a column of whole numbers; null for the partitioner's choice.
-            timestamp: a column of timestamps, or of milliseconds since the epoch; null for the current time.
-            topic_column: a column of topics, instead of `topic`.
+            headers: the column of lists of structs of key (string) and value (binary); null for no headers.
+            partition: the column of integers; null lets the partitioner choose.
+            timestamp: the column of timestamps, or of milliseconds since the epoch; null for the current time.
+            topic_column: the column of topics, instead of `topic`.
 
         Returns:
-            One future for all rows. It waits for room and metadata as `send` does; not for delivery.
+            One future for all rows. The call waits for buffer memory and metadata as `send` does, not for delivery.
 
         Raises:
             ImportError: pyarrow is not installed.
-            TypeError: what `data` is, or the type of a column, does not fit; nothing was sent.
+            TypeError: the type of `data` or of a column is not supported; nothing was sent.
             ValueError: a column does not exist, or a row cannot be a record; nothing was sent.
             RecordTooLargeError: a row is larger than max_request_size or buffer_memory; nothing was sent.
-            IllegalStateError: as for `send`, and if the producer has interceptors.
-            KafkaError: what else `send` raises, with a note that tells the row; those before it are on their way.
+            IllegalStateError: as by `send`, or the producer has interceptors.
+            KafkaError: another error of `send`, with a note that names the row; the rows before it are sent.
         """
         core = self._core
         columns = RowColumns(value, key, headers, partition, timestamp, topic_column)
@@ -210,115 +220,117 @@ class Producer(SendPath):
         return call.future
 
     def flush(self, timeout: float | None = None) -> None:
-        """Send what waits for company, and wait until everything sent before is delivered or failed.
+        """Send all batches now, and wait until each record that was sent before is delivered or failed.
 
         Parameters:
-            timeout: seconds; None waits as long as it takes, which delivery_timeout_ms limits.
+            timeout: seconds; None waits for all records, which delivery_timeout_ms limits.
 
         Raises:
-            DeliveryError: records failed whose result nobody looked at.
-            KafkaTimeoutError: the time passed; delivery goes on.
+            DeliveryError: records failed whose result nobody has seen.
+            KafkaTimeoutError: the timeout passed; delivery continues.
         """
         run(self._core.flush(timeout), self._core.waiter())
 
     # -- transactions
 
     def init_transactions(self, timeout: float | None = None) -> None:
-        """Take the transactional id: finish what another producer of that id left open, and fence it (KIP-98).
+        """Register the transactional id: fence other producers of that id, and complete their transactions (KIP-98).
 
-        Called once, before the first transaction; and once more after `prepare_transaction`, when the transaction is
-        ended: it aborts one that is not.
+        Call it once before the first transaction, and again after `prepare_transaction` when that transaction has
+        ended; a prepared transaction that has not ended is aborted.
 
         Parameters:
-            timeout: seconds; max_block_ms by default. After a timeout the same call waits again.
+            timeout: seconds; max_block_ms by default. After a timeout, call again to continue waiting.
 
         Raises:
-            IllegalStateError: the producer has no transactional_id, or the id already.
+            IllegalStateError: the producer has no transactional_id, or has registered it already.
             KafkaTimeoutError: the coordinator did not answer in time.
-            TransactionalIdAuthorizationError: the id may not be used; the call may be repeated.
+            TransactionalIdAuthorizationError: the client may not use the id; the call may be repeated.
             InvalidTxnTimeoutError: transaction_timeout_ms is more than the broker's transaction.max.timeout.ms.
         """
         run(self._core.calls.init_transactions(timeout), self._core.waiter())
 
     def begin_transaction(self) -> None:
-        """Begin a transaction: what is sent from now on counts when it is committed. Asks no broker.
+        """Begin a transaction: records sent from now on become visible together when it is committed. Sends no request.
 
         Raises:
-            IllegalStateError: the state does not allow it: it says which, and what to do.
-            KafkaError: what stands in the way: `abortable` or `fatal` tells which kind it is.
+            IllegalStateError: the producer is in another state; the text names the state and what to do.
+            KafkaError: an earlier error prevents it; its `abortable` or `fatal` is set.
         """
         self._core.calls.begin_transaction()
 
     def send_offsets_to_transaction(
         self, offsets: GivenOffsets, group_metadata: ConsumerGroupMetadata, timeout: float | None = None
     ) -> None:
-        """Let offsets of a consumer count as committed if and when the transaction is.
+        """Add a consumer's offsets to the transaction; they are committed if and when the transaction is.
 
         Parameters:
-            offsets: by partition, the next offset to read.
-            group_metadata: `consumer.group_metadata()`, by which a consumer is found out that lost its partitions
-                (KIP-447).
-            timeout: seconds; max_block_ms by default. After a timeout it goes on, and the commit waits for it.
+            offsets: the next offset to read of each partition.
+            group_metadata: `consumer.group_metadata()`, so that the coordinator can fence a consumer that lost its
+                partitions (KIP-447).
+            timeout: seconds; max_block_ms by default. After a timeout the request continues, and the commit waits for
+                it.
 
         Raises:
-            IllegalStateError: there is no open transaction.
+            IllegalStateError: no transaction is open.
             KafkaTimeoutError: the coordinators did not answer in time.
-            KafkaError: with `abortable`, as CommitFailedError of a consumer that is no member any more, or `fatal`.
+            KafkaError: with `abortable`, such as CommitFailedError of a consumer that is no longer a member; or
+                `fatal`.
         """
         run(self._core.calls.send_offsets(offsets, group_metadata, timeout), self._core.waiter())
 
     def commit_transaction(self, timeout: float | None = None) -> None:
-        """Deliver everything, and commit the transaction: its records and offsets count, all of them.
+        """Deliver all records of the transaction and commit it, with its offsets.
 
         Parameters:
-            timeout: seconds; max_block_ms by default. After a timeout nobody knows yet whether it is committed: the
-                same call waits for the result again, and nothing else is allowed until then.
+            timeout: seconds; max_block_ms by default. After a timeout the outcome is not known: the same call waits for
+                it again, and no other call is allowed until then.
 
         Raises:
-            IllegalStateError: there is no open transaction.
-            KafkaTimeoutError: it did not end in time.
-            KafkaError: with `abortable`, the transaction is not committed, as when a record could not be delivered:
-                abort it. With `fatal`, as ProducerFencedError, the producer can only be closed.
+            IllegalStateError: no transaction is open.
+            KafkaTimeoutError: the transaction did not end in time.
+            KafkaError: with `abortable`, the transaction is not committed, for example because a record could not be
+                delivered: abort it. With `fatal`, such as ProducerFencedError, the producer can only be closed.
         """
         run(self._core.calls.commit_transaction(timeout), self._core.waiter())
 
     def abort_transaction(self, timeout: float | None = None) -> None:
-        """Abort the transaction: nothing of it counts. What was not sent yet fails with TransactionAbortedError.
+        """Abort the transaction; records that are not sent yet fail with a TransactionAbortedError.
 
         Parameters:
-            timeout: seconds; max_block_ms by default. After a timeout the same call waits again.
+            timeout: seconds; max_block_ms by default. After a timeout, call again to continue waiting.
 
         Raises:
-            IllegalStateError: there is no open transaction.
-            KafkaTimeoutError: it did not end in time.
-            KafkaError: a fatal one.
+            IllegalStateError: no transaction is open.
+            KafkaTimeoutError: the transaction did not end in time.
+            KafkaError: a fatal error.
         """
         run(self._core.calls.abort_transaction(timeout), self._core.waiter())
 
     def prepare_transaction(self, timeout: float | None = None) -> PreparedTransaction:
-        """Deliver everything, and let go of the transaction, for somebody else to end: `Admin.complete_transaction`.
+        """Deliver all records and leave the transaction for `Admin.complete_transaction` to end (KIP-939).
 
-        The producer may be closed then, which leaves the transaction as it is. The transaction's timeout runs on.
-        When it is ended, `init_transactions` makes the producer ready for the next one; before, it aborts it.
+        The producer may be closed afterwards, which leaves the transaction open; its timeout keeps running. After the
+        transaction has ended, `init_transactions` makes the producer ready for the next one; before, it aborts it.
 
         Parameters:
-            timeout: seconds; max_block_ms by default. After a timeout the same call waits again; or abort.
+            timeout: seconds; max_block_ms by default. After a timeout, call again to continue waiting, or abort.
 
         Raises:
-            IllegalStateError: there is no open transaction.
-            KafkaTimeoutError: not everything was delivered in time.
-            KafkaError: with `abortable`, as for commit_transaction, and when nothing was sent; or `fatal`.
+            IllegalStateError: no transaction is open.
+            KafkaTimeoutError: not all records were delivered in time.
+            KafkaError: with `abortable`, as by commit_transaction, and if nothing was sent; or `fatal`.
         """
         return run(self._core.calls.prepare_transaction(timeout), self._core.waiter())
 
     def transaction(self, timeout: float | None = None) -> Transaction:
-        """A context manager: begins a transaction, and commits it, or aborts it if the body raises.
+        """Return a context manager that begins a transaction, and commits it, or aborts it if the body raises.
 
             with producer.transaction():
                 producer.send("out", b"value")
 
-        What the body raised is raised again; if the abort fails as well, a note on it says so. What the commit raises
-        is raised after an abort, where that is possible.
+        An exception of the body is raised again; if the abort fails as well, a note says so. An error of the commit is
+        raised after an abort, if one is possible.
 
         Parameters:
             timeout: seconds for the commit or the abort; max_block_ms by default.
@@ -326,14 +338,16 @@ class Producer(SendPath):
         return Transaction(self, self._core.transaction_state, timeout)
 
     def partitions_for(self, topic: str, timeout: float | None = None) -> list[PartitionInfo]:
-        """The partitions of a topic, as the metadata has them.
+        """Return the partitions of a topic, from the metadata of this client.
 
         Parameters:
             timeout: seconds to wait for metadata; max_block_ms by default.
 
         Raises:
-            KafkaTimeoutError: no metadata came.
-            UnknownTopicOrPartitionError, InvalidTopicError, TopicAuthorizationError: the topic's own error.
+            KafkaTimeoutError: no metadata was received in time.
+            UnknownTopicOrPartitionError: the topic does not exist.
+            InvalidTopicError: the name of the topic is not valid.
+            TopicAuthorizationError: the client may not see the topic.
         """
         return run(self._core.partitions_for(topic, timeout), self._core.waiter())
 
@@ -343,31 +357,30 @@ class Producer(SendPath):
         return self._core.config
 
     def health(self) -> ClientHealth:
-        """Return whether any broker is reachable, and the last error of each that is not.
+        """Return whether any broker is reachable, and the last error of each that is not. Any thread may call this.
 
-        From any thread; asks no broker.
+        The call sends no request.
         """
         return self._core.health()
 
     def metrics(self) -> MetricValues:
-        """Return what the producer counts, by Kafka's names; each key has a `name` and `labels` (topic, broker)."""
+        """Return the metrics by Kafka's names; each key has a `name` and `labels` (topic, broker)."""
         return self._core.metrics()
 
     def close(self, timeout: float | None = None) -> None:
-        """Deliver everything, run the callbacks, and stop; further calls raise ClosedError.
+        """Deliver all records, run the callbacks and stop; later calls raise ClosedError. Closing twice does nothing.
 
-        A transaction that is open is aborted, within max_block_ms if there is no timeout; if that fails, the broker
-        does it after transaction_timeout_ms. One that is being committed is waited for, and one that was prepared stays
-        as it is.
+        An open transaction is aborted, within max_block_ms if there is no timeout; if that fails, the coordinator
+        aborts it after transaction_timeout_ms. A commit in progress is waited for, and a prepared transaction stays
+        open.
 
         Parameters:
             timeout: seconds. Records that are not delivered by then fail with a DeliveryUnknownError if they were
-                sent, else with a RecordNotDeliveredError.
-                None is the option close_timeout_ms, by default until each record is delivered or failed. Closing
-                twice does nothing.
+                sent, otherwise with a RecordNotDeliveredError. None is the option close_timeout_ms, by default until
+                each record is delivered or failed.
 
         Raises:
-            DeliveryError: records failed whose result nobody looked at.
+            DeliveryError: records failed whose result nobody has seen.
         """
         core = self._core
         if core.closed:

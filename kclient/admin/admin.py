@@ -81,7 +81,12 @@ class Admin:
     def from_properties(
         cls, properties: Mapping[str, Any] | str | os.PathLike[str], **options: Unpack[AdminOptions]
     ) -> Self:
-        """Make one from Kafka's dotted names: a mapping or a .properties file; keyword options win."""
+        """Return an admin client configured with Kafka's dotted option names.
+
+        Parameters:
+            properties: a mapping such as `{"bootstrap.servers": ...}`, or the path of a .properties file.
+            options: options by their Python names; they override the properties.
+        """
         made = cls.__new__(cls)
         made._core = AdminCore(AdminConfig.from_properties(properties, **options))
         return made
@@ -89,33 +94,57 @@ class Admin:
     def create_topics(
         self, new_topics: NewTopic | Iterable[NewTopic], *, validate_only: bool = False, timeout: float | None = None
     ) -> dict[str, CreatedTopic]:
-        """Create one topic or several; return once they have leaders and every reachable broker knows them.
+        """Create topics; return once each has leaders and every reachable broker knows it.
 
-        Errors by topic: TopicExistsError, InvalidTopicError, InvalidReplicationFactorError,
-        InvalidPartitionsError, InvalidConfigurationError, PolicyViolationError and others.
+        Parameters:
+            new_topics: one topic or several.
+            validate_only: whether to check the request only.
+            timeout: seconds; None is the option default_api_timeout_ms.
+
+        Errors by topic: TopicExistsError, InvalidTopicError, InvalidReplicationFactorError, InvalidPartitionsError,
+        InvalidConfigurationError, PolicyViolationError and others.
         """
         deadline = self._core.deadline("create_topics", timeout)
         return self._run(topics.create_topics(self._core, new_topics, validate_only, deadline))
 
     def delete_topics(self, names: Iterable[str], *, timeout: float | None = None) -> dict[str, None]:
-        """Delete topics with all their records. Errors by topic: UnknownTopicOrPartitionError and others."""
+        """Delete topics with all their records.
+
+        Errors by topic: UnknownTopicOrPartitionError and others.
+        """
         deadline = self._core.deadline("delete_topics", timeout)
         return self._run(topics.delete_topics(self._core, names, deadline))
 
     def list_topics(self, *, include_internal: bool = False, timeout: float | None = None) -> dict[str, TopicListing]:
-        """All topics by name."""
+        """Return all topics by name.
+
+        Parameters:
+            include_internal: whether to include internal topics, such as __consumer_offsets.
+            timeout: seconds; None is the option default_api_timeout_ms.
+        """
         deadline = self._core.deadline("list_topics", timeout)
         return self._run(topics.list_topics(self._core, include_internal, deadline))
 
     def describe_topics(self, names: Iterable[str], *, timeout: float | None = None) -> dict[str, TopicDescription]:
-        """Topics with their partitions, leaders and replicas. Errors by topic: UnknownTopicOrPartitionError."""
+        """Return partitions, leaders and replicas of topics.
+
+        Errors by topic: UnknownTopicOrPartitionError.
+        """
         deadline = self._core.deadline("describe_topics", timeout)
         return self._run(topics.describe_topics(self._core, names, deadline))
 
     def create_partitions(
         self, new: Mapping[str, NewPartitions], *, validate_only: bool = False, timeout: float | None = None
     ) -> dict[str, None]:
-        """Add partitions to topics. Errors by topic: InvalidPartitionsError, UnknownTopicOrPartitionError."""
+        """Add partitions to topics.
+
+        Parameters:
+            new: the new number of partitions of each topic.
+            validate_only: whether to check the request only.
+            timeout: seconds; None is the option default_api_timeout_ms.
+
+        Errors by topic: InvalidPartitionsError, UnknownTopicOrPartitionError.
+        """
         deadline = self._core.deadline("create_partitions", timeout)
         return self._run(topics.create_partitions(self._core, new, validate_only, deadline))
 
@@ -126,7 +155,13 @@ class Admin:
         include_documentation: bool = False,
         timeout: float | None = None,
     ) -> dict[ConfigResource, dict[str, ConfigEntry]]:
-        """The settings of each resource by name, with their sources."""
+        """Return the settings of each resource by name, with their sources.
+
+        Parameters:
+            resources: topics, brokers or groups.
+            include_documentation: whether to ask for the broker's description of each setting.
+            timeout: seconds; None is the option default_api_timeout_ms.
+        """
         deadline = self._core.deadline("describe_configs", timeout)
         return self._run(configs.describe_configs(self._core, resources, include_documentation, deadline))
 
@@ -137,7 +172,15 @@ class Admin:
         validate_only: bool = False,
         timeout: float | None = None,
     ) -> dict[ConfigResource, None]:
-        """Change settings one by one (KIP-339). Errors by resource: InvalidConfigurationError and others."""
+        """Change single settings of resources (KIP-339).
+
+        Parameters:
+            changes: the changes by resource.
+            validate_only: whether to check the request only.
+            timeout: seconds; None is the option default_api_timeout_ms.
+
+        Errors by resource: InvalidConfigurationError and others.
+        """
         deadline = self._core.deadline("incremental_alter_configs", timeout)
         return self._run(configs.incremental_alter_configs(self._core, changes, validate_only, deadline))
 
@@ -148,9 +191,16 @@ class Admin:
         isolation_level: str = "read_uncommitted",
         timeout: float | None = None,
     ) -> dict[TopicPartition, OffsetAndTimestamp]:
-        """Offsets by name (`OffsetSpec`) or by time in milliseconds: the first record at or after it.
+        """Return the offset of each partition for an `OffsetSpec`, or the first record at or after a time.
 
-        An offset of -1 says that no record is that young. `timestamp` is -1 for EARLIEST and LATEST.
+        Parameters:
+            wanted: an `OffsetSpec`, or milliseconds since the epoch, by partition.
+            isolation_level: "read_uncommitted" or "read_committed"; decides what the latest offset is.
+            timeout: seconds; None is the option default_api_timeout_ms.
+
+        Returns:
+            Offset and timestamp by partition. The offset is -1 if no record is that recent; the timestamp is -1 for
+            EARLIEST and LATEST.
         """
         deadline = self._core.deadline("list_offsets", timeout)
         return self._run(offsets.list_offsets(self._core, wanted, isolation_level, deadline))
@@ -158,7 +208,11 @@ class Admin:
     def delete_records(
         self, before: Mapping[TopicPartition, int], *, timeout: float | None = None
     ) -> dict[TopicPartition, int]:
-        """Delete the records below an offset (-1: all); gives each partition's new first offset.
+        """Delete the records before an offset, and return the new first offset of each partition.
+
+        Parameters:
+            before: the offset by partition; -1 deletes all records.
+            timeout: seconds; None is the option default_api_timeout_ms.
 
         Errors by partition: OffsetOutOfRangeError, PolicyViolationError for compacted topics.
         """
@@ -172,9 +226,14 @@ class Admin:
         types: Iterable[GroupType] = (),
         timeout: float | None = None,
     ) -> dict[str, GroupListing]:
-        """The groups of all brokers by name; only those in some states, or of some types, if these are given.
+        """Return the groups of all brokers by name.
 
-        Errors by broker, as CoordinatorLoadInProgressError of one that does not know its groups yet.
+        Parameters:
+            states: only groups in these states; all if empty.
+            types: only groups of these types; all if empty.
+            timeout: seconds; None is the option default_api_timeout_ms.
+
+        Errors by broker: CoordinatorLoadInProgressError while a broker loads its groups, and others.
         """
         deadline = self._core.deadline("list_groups", timeout)
         return self._run(groups.list_groups(self._core, states, types, deadline))
@@ -182,7 +241,7 @@ class Admin:
     def describe_groups(
         self, names: str | Iterable[str], *, timeout: float | None = None
     ) -> dict[str, GroupDescription]:
-        """Groups with their state and members, and what each of these reads.
+        """Return the state and the members of groups, with the assignment of each member.
 
         Errors by group: GroupIdNotFoundError, GroupAuthorizationError.
         """
@@ -190,7 +249,10 @@ class Admin:
         return self._run(groups.describe_groups(self._core, names, deadline))
 
     def delete_groups(self, names: str | Iterable[str], *, timeout: float | None = None) -> dict[str, None]:
-        """Delete groups with all they committed. Errors by group: GroupNotEmptyError, GroupIdNotFoundError."""
+        """Delete groups with their committed offsets.
+
+        Errors by group: GroupNotEmptyError, GroupIdNotFoundError.
+        """
         deadline = self._core.deadline("delete_groups", timeout)
         return self._run(groups.delete_groups(self._core, names, deadline))
 
@@ -204,9 +266,19 @@ class Admin:
         reason: str = REMOVED,
         timeout: float | None = None,
     ) -> dict[MemberIdentity, None]:
-        """Take members out of a group: some, static ones by their instance ids, or everyone; the rest share their work.
+        """Remove members from a group; the remaining members share their partitions.
 
-        A member that still runs joins again. Errors by member: UnknownMemberIdError, FencedInstanceIdError.
+        A removed member that is still running joins again.
+
+        Parameters:
+            group: the group.
+            member_ids: members by member id.
+            instance_ids: static members by group instance id.
+            everyone: whether to remove all members.
+            reason: a text for the coordinator's log.
+            timeout: seconds; None is the option default_api_timeout_ms.
+
+        Errors by member: UnknownMemberIdError, FencedInstanceIdError.
         """
         deadline = self._core.deadline("remove_group_members", timeout)
         return self._run(
@@ -220,11 +292,15 @@ class Admin:
         require_stable: bool = False,
         timeout: float | None = None,
     ) -> dict[str, dict[TopicPartition, OffsetAndMetadata | None]]:
-        """What groups have committed, by group and partition; None where a partition that was asked for has nothing.
+        """Return committed offsets by group and partition; None for a requested partition without one.
 
-        `wanted` is one group, several, or a mapping of each to its partitions (None: all it has committed for). With
-        `require_stable` it waits until transactions that commit offsets have ended. A group that does not exist has
-        committed nothing. Errors by group: GroupAuthorizationError and others.
+        Parameters:
+            wanted: one group, several, or a mapping of groups to partitions; None stands for all partitions of a group.
+                A group that does not exist has no committed offsets.
+            require_stable: whether to wait until open transactions that commit offsets have ended.
+            timeout: seconds; None is the option default_api_timeout_ms.
+
+        Errors by group: GroupAuthorizationError and others.
         """
         deadline = self._core.deadline("list_group_offsets", timeout)
         return self._run(group_offsets.list_group_offsets(self._core, wanted, require_stable, deadline))
@@ -236,9 +312,9 @@ class Admin:
         *,
         timeout: float | None = None,
     ) -> dict[TopicPartition, None]:
-        """Commit offsets for a group that has no members; makes the group if there is none.
+        """Commit offsets for a group without members; the group is created if it does not exist.
 
-        Errors by partition: UnknownMemberIdError if it has members, UnknownTopicOrPartitionError and others.
+        Errors by partition: UnknownMemberIdError if the group has members, UnknownTopicOrPartitionError and others.
         """
         deadline = self._core.deadline("alter_group_offsets", timeout)
         return self._run(group_offsets.alter_group_offsets(self._core, group, offsets, deadline))
@@ -252,16 +328,24 @@ class Admin:
         dry_run: bool = False,
         timeout: float | None = None,
     ) -> dict[TopicPartition, OffsetChange]:
-        """Make a group that has no members read on elsewhere: `OffsetReset.earliest()`, `.to_time(...)` and others.
+        """Set the committed offsets of a group without members: `OffsetReset.earliest()`, `.to_time(...)` and others.
 
-        `partitions` are those meant, or topics with all of theirs; None is all that the group has committed for. With
-        `dry_run` it tells what would be, and changes nothing. An offset that does not exist becomes the nearest one.
-        Errors by partition: UnknownTopicOrPartitionError, IllegalStateError for a shift of what was not committed.
+        An offset outside of the partition becomes the nearest one that exists.
+
+        Parameters:
+            group: the group.
+            to: the new offsets.
+            partitions: partitions, and topics for all of their partitions; None for all partitions that the group has
+                committed offsets of.
+            dry_run: whether to return the changes without making them.
+            timeout: seconds; None is the option default_api_timeout_ms.
+
+        Errors by partition: UnknownTopicOrPartitionError, IllegalStateError for a shift without a committed offset.
 
         Raises:
             GroupNotEmptyError: the group has members; nothing was changed.
-            GroupIdNotFoundError: the group does not exist, and no partitions are named; with them it is created.
-            IllegalStateError: the group has committed nothing, and no partitions are named.
+            GroupIdNotFoundError: the group does not exist, and no partitions are named; with partitions it is created.
+            IllegalStateError: the group has no committed offsets, and no partitions are named.
         """
         deadline = self._core.deadline("reset_group_offsets", timeout)
         return self._run(offset_resets.reset_group_offsets(self._core, group, to, partitions, dry_run, deadline))
@@ -269,7 +353,7 @@ class Admin:
     def delete_group_offsets(
         self, group: str, partitions: Iterable[TopicPartition], *, timeout: float | None = None
     ) -> dict[TopicPartition, None]:
-        """Forget what a group committed for partitions of topics that none of its members subscribes to.
+        """Delete committed offsets of a group, for topics that none of its members subscribes to.
 
         Errors by partition: GroupSubscribedToTopicError, GroupIdNotFoundError, UnknownTopicOrPartitionError.
         """
@@ -279,10 +363,14 @@ class Admin:
     def group_lag(
         self, names: str | Iterable[str], *, isolation_level: str = "read_uncommitted", timeout: float | None = None
     ) -> dict[str, dict[TopicPartition, PartitionLag]]:
-        """How far behind groups are, by group and partition: of all that they have committed for or that members read.
+        """Return the lag of groups by group and partition, for assigned partitions and those with committed offsets.
 
-        With `isolation_level="read_committed"` the end is the last stable offset. Errors by group:
-        GroupIdNotFoundError and others.
+        Parameters:
+            names: the groups.
+            isolation_level: with "read_committed" the end offset is the last stable offset.
+            timeout: seconds; None is the option default_api_timeout_ms.
+
+        Errors by group: GroupIdNotFoundError and others.
         """
         deadline = self._core.deadline("group_lag", timeout)
         return self._run(group_lag.group_lag(self._core, names, isolation_level, deadline))
@@ -296,11 +384,17 @@ class Admin:
         transactional_id_pattern: str | None = None,
         timeout: float | None = None,
     ) -> dict[str, TransactionListing]:
-        """The transactional ids of all brokers; only those in some states, or of some producer ids, if these are given.
+        """Return the transactional ids of all brokers.
 
-        With `min_duration` only those whose transaction has been open for longer than so many seconds (KIP-994); with
-        `transactional_id_pattern` only those that match, as a whole, a regular expression in RE2's syntax (KIP-1152).
-        Errors by broker, as CoordinatorLoadInProgressError of one that does not know its transactional ids yet.
+        Parameters:
+            states: only transactions in these states; all if empty.
+            producer_ids: only transactions of these producer ids; all if empty.
+            min_duration: only transactions that have been open for longer than so many seconds (KIP-994).
+            transactional_id_pattern: only transactional ids that match this regular expression in RE2 syntax as a whole
+                (KIP-1152).
+            timeout: seconds; None is the option default_api_timeout_ms.
+
+        Errors by broker: CoordinatorLoadInProgressError while a broker loads its transactions, and others.
         """
         deadline = self._core.deadline("list_transactions", timeout)
         return self._run(
@@ -312,7 +406,7 @@ class Admin:
     def describe_transactions(
         self, transactional_ids: str | Iterable[str], *, timeout: float | None = None
     ) -> dict[str, TransactionDescription]:
-        """Transactional ids with their state, producer and epoch, and what their open transaction has written to.
+        """Return state, producer id, epoch and partitions of transactional ids.
 
         Errors by transactional id: TransactionalIdNotFoundError, TransactionalIdAuthorizationError.
         """
@@ -322,16 +416,17 @@ class Admin:
     def complete_transaction(
         self, prepared: PreparedTransaction, *, commit: bool = True, timeout: float | None = None
     ) -> None:
-        """Commit or abort a transaction that a producer, most likely in another process, has prepared.
+        """Commit or abort a transaction that a producer has prepared, usually in another process (KIP-939).
 
-        To repeat a call with the same answer is harmless. Nothing tells the producer. The transaction's timeout runs
-        on until this call, and a producer that calls init_transactions with the same transactional id ends it too:
-        both abort it.
+        A repeated call with the same arguments has no further effect. The producer is not notified. The transaction is
+        aborted if its timeout passes before this call, or if a producer calls init_transactions with its transactional
+        id.
 
         Raises:
-            InvalidTxnStateError: it has ended the other way, or can no longer be ended; the text says which.
-            ProducerFencedError: its transactional id was used again, or its timeout passed.
-            InvalidPidMappingError: its transactional id has expired.
+            InvalidTxnStateError: the transaction has ended the other way, or can no longer be ended; the text says
+                which.
+            ProducerFencedError: the transactional id was used again, or the transaction's timeout passed.
+            InvalidPidMappingError: the transactional id has expired.
         """
         deadline = self._core.deadline("complete_transaction", timeout)
         return self._run(prepared_transactions.complete_transaction(self._core, prepared, commit, deadline))
@@ -339,9 +434,10 @@ class Admin:
     def fence_producers(
         self, transactional_ids: str | Iterable[str], *, timeout: float | None = None
     ) -> dict[str, FencedProducer]:
-        """Keep the producers of transactional ids from going on, and abort what they have open.
+        """Fence the producers of transactional ids, and abort their open transactions.
 
-        Their next call raises ProducerFencedError; one that starts anew works. An id that nobody used is made known.
+        The next call of a fenced producer raises ProducerFencedError; a new producer of the id works. An unknown
+        transactional id is created.
         """
         deadline = self._core.deadline("fence_producers", timeout)
         return self._run(transactions.fence_producers(self._core, transactional_ids, deadline))
@@ -349,9 +445,14 @@ class Admin:
     def describe_producers(
         self, partitions: Iterable[TopicPartition], *, broker_id: int | None = None, timeout: float | None = None
     ) -> dict[TopicPartition, tuple[ProducerState, ...]]:
-        """Who has written to partitions of late, by the leader's account or that of another replica's broker.
+        """Return the producers that have written to partitions recently, as the leader or another replica knows them.
 
-        Errors by partition: UnknownTopicOrPartitionError, NotLeaderOrFollowerError of a broker without the replica.
+        Parameters:
+            partitions: the partitions.
+            broker_id: the broker of the replica to ask; None is the leader.
+            timeout: seconds; None is the option default_api_timeout_ms.
+
+        Errors by partition: UnknownTopicOrPartitionError, NotLeaderOrFollowerError if the broker has no replica.
         """
         deadline = self._core.deadline("describe_producers", timeout)
         return self._run(producers.describe_producers(self._core, partitions, broker_id, deadline))
@@ -364,10 +465,16 @@ class Admin:
         max_transaction_timeout: float = MAX_TRANSACTION_TIMEOUT,
         timeout: float | None = None,
     ) -> list[HangingTransaction]:
-        """Open transactions that nobody will end (KIP-664), in some topics or all, or on one broker.
+        """Return open transactions that no coordinator will end (KIP-664).
 
-        They keep read_committed consumers from reading on. `max_transaction_timeout` is the longest that a transaction
-        of the cluster may stay open, in seconds: the brokers' transaction.max.timeout.ms.
+        A hanging transaction blocks consumers with isolation_level="read_committed".
+
+        Parameters:
+            topics: the topics to search; None for all.
+            broker_id: search only partitions that this broker leads; None for all.
+            max_transaction_timeout: the longest time in seconds that a transaction of the cluster may be open, which is
+                the brokers' transaction.max.timeout.ms.
+            timeout: seconds; None is the option default_api_timeout_ms.
         """
         deadline = self._core.deadline("find_hanging_transactions", timeout)
         return self._run(
@@ -384,15 +491,16 @@ class Admin:
         coordinator_epoch: int | None = None,
         timeout: float | None = None,
     ) -> None:
-        """Abort a hanging transaction in one partition, without its coordinator; one that does not hang loses records.
+        """Abort a hanging transaction in one partition without its coordinator.
 
-        It is named by where it begins, as `find_hanging_transactions` tells, or by producer id and epoch.
+        Aborting a transaction that does not hang loses its records. Name the transaction by its start offset, as
+        `find_hanging_transactions` returns it, or by producer id and epoch.
 
         Raises:
             IllegalStateError: no open transaction begins at that offset.
             InvalidProducerEpochError: the producer has a newer epoch in the partition.
             TransactionCoordinatorFencedError: the partition has had a marker with a higher coordinator epoch.
-            ClusterAuthorizationError: it takes permission to alter the cluster.
+            ClusterAuthorizationError: the client may not alter the cluster.
         """
         deadline = self._core.deadline("abort_transaction", timeout)
         return self._run(
@@ -402,19 +510,19 @@ class Admin:
         )
 
     def describe_cluster(self, *, timeout: float | None = None) -> ClusterDescription:
-        """The cluster's id, controller and brokers."""
+        """Return the cluster id, the controller and the brokers."""
         deadline = self._core.deadline("describe_cluster", timeout)
         return self._run(cluster.describe_cluster(self._core, deadline))
 
     def health(self) -> ClientHealth:
-        """Return whether any broker is reachable, and the last error of each that is not.
+        """Return whether any broker is reachable, and the last error of each that is not. Any thread may call this.
 
-        From any thread; asks no broker.
+        The call sends no request.
         """
         return self._core.health()
 
     def metrics(self) -> MetricValues:
-        """What the client counted so far, by Kafka's names."""
+        """Return the metrics by Kafka's names."""
         return self._core.engine.metrics.snapshot()
 
     def close(self, timeout: float | None = None) -> None:

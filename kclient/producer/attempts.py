@@ -53,9 +53,10 @@ class Attempts:
         self.on_wire = False
 
     def follow(self, earlier: Attempts) -> None:
-        """Take over the ordinal and the number of attempts of the batch that this one was split from."""
+        """Copy what is known about the attempts of the batch that this one was split from."""
         self.ordinal = earlier.ordinal
         self.made = earlier.made
+        self.maybe_written = earlier.maybe_written
 
     def failed(self, error: KafkaError) -> None:
         """Record why the last attempt failed, and whether the broker may have written the batch all the same."""

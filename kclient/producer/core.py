@@ -297,7 +297,9 @@ class ProducerCore:
         if error is not None:
             return type(error)(f"{error.message} (no better answer came {waited})", topic=topic)
         why = f": {metadata.last_error}" if metadata.last_error is not None else ""
-        return late(f"there was no metadata for the topic {waited}{why}", topic=topic)
+        missing = late(f"there was no metadata for the topic {waited}{why}", topic=topic)
+        missing.__cause__ = metadata.last_error
+        return missing
 
     # -- metadata (network thread)
 

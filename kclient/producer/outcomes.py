@@ -16,6 +16,7 @@ from kclient.errors import (
     KafkaError,
     KafkaStorageError,
     NotEnoughReplicasAfterAppendError,
+    NotLeaderOrFollowerError,
     OutOfOrderSequenceError,
     ProducerFencedError,
     RecordNotDeliveredError,
@@ -56,6 +57,8 @@ OUTCOMES: dict[int, Outcome] = {
 
 MAYBE_WRITTEN = (
     UnknownServerError.code,
+    # With acks=all a broker that loses its leadership after the append may return this error.
+    NotLeaderOrFollowerError.code,
     RequestTimedOutError.code,
     NotEnoughReplicasAfterAppendError.code,
     KafkaStorageError.code,

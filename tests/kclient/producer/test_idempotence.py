@@ -15,6 +15,7 @@ from kclient.errors import (
     NotLeaderOrFollowerError,
     OutOfOrderSequenceError,
     RecordNotDeliveredError,
+    RecordTooLargeError,
     UnknownProducerIdError,
     UnknownTopicOrPartitionError,
 )
@@ -315,6 +316,32 @@ def test_a_split_batch_keeps_its_numbers() -> None:
     assert stamp(model, first) == (9, 0, 0)
     model.answer(first)
     assert stamp(model, model.one()) == (9, 0, 3)
+
+
+def test_a_split_batch_remembers_that_it_may_be_written() -> None:
+    model = Model(batch_size=2000, delivery_timeout_ms=31_000)
+    futures = [model.send(b"%d" % number * 100) for number in range(6)]
+    model.answer(model.one(), code=NotLeaderOrFollowerError.code)
+    model.now += 2
+    model.answer(model.one(), code=RecordTooLargeError.code)
+    model.nodes.down.add(1)
+    model.now += 40
+    model.poll()
+    assert {type(future.exception(0)) for future in futures} == {DeliveryUnknownError}
+
+
+def test_a_sequence_is_not_reused_after_a_leader_that_may_have_appended() -> None:
+    model, (lost,) = full_batches(1, delivery_timeout_ms=31_000)
+    assert stamp(model, lost) == (9, 0, 1)
+    model.answer(lost, code=NotLeaderOrFollowerError.code)
+    model.nodes.down.add(1)
+    model.now += 40
+    model.poll()
+    assert isinstance(model.futures[0].exception(0), DeliveryUnknownError)
+    model.nodes.down.clear()
+    model.send()
+    model.now += 5
+    assert stamp(model, model.one()) == (9, 1, 0)
 
 
 def test_illegal_transitions_raise() -> None:

@@ -36,7 +36,7 @@ from kclient.producer.outcomes import may_be_written, record_error
         (KafkaStorageError(), True),
         (BrokerConnectionError("host", 9092, "refused"), False),
         (NotEnoughReplicasError(), False),
-        (NotLeaderOrFollowerError(), False),
+        (NotLeaderOrFollowerError(), True),
         (RecordTooLargeError(), False),
     ],
     ids=lambda value: value.name if isinstance(value, KafkaError) else "",

@@ -14,6 +14,7 @@ from kclient.errors import (
     DisconnectedError,
     InvalidRecordError,
     KafkaTimeoutError,
+    LeaderNotAvailableError,
     NotLeaderOrFollowerError,
     ProtocolError,
     RecordNotDeliveredError,
@@ -212,9 +213,9 @@ def test_retries_can_be_limited() -> None:
     model = Model(retries=1, acks=1)
     future = model.send()
     for _ in range(2):
-        model.answer(model.one(), code=NotLeaderOrFollowerError.code)
+        model.answer(model.one(), code=LeaderNotAvailableError.code)
         model.now += 2
-    assert isinstance(future.exception(0), NotLeaderOrFollowerError)
+    assert isinstance(future.exception(0), LeaderNotAvailableError)
 
 
 def test_a_batch_that_no_broker_took_says_why_none_could_be_reached() -> None:

@@ -13,6 +13,7 @@ from typing import Any
 from kclient.config import ConsumerConfig
 from kclient.consumer import RebalanceListener
 from kclient.errors import (
+    BufferExhaustedError,
     IllegalGenerationError,
     IllegalStateError,
     InvalidTxnStateError,
@@ -301,6 +302,7 @@ PASSING: list[KafkaError] = [
     abortable(UnknownMemberIdError()),
     abortable(OutOfOrderSequenceError()),
     abortable(InvalidTxnStateError()),
+    BufferExhaustedError(),
 ]
 """Errors after which the loop reads the same records again."""
 

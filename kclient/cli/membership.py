@@ -6,13 +6,13 @@ command was interrupted, or because they lie beyond the end at which it stops.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Collection, Mapping
 from types import TracebackType
 from typing import Self
 
 from kclient.cli import output
 from kclient.consumer import Consumer, RebalanceListener, Records
+from kclient.net.runtime import current
 from kclient.types import TopicPartition
 
 FINAL_COMMIT_SECONDS = 10.0
@@ -31,7 +31,8 @@ class Membership(RebalanceListener):
         self._consumer = consumer
         self._ends = ends
         self._interval = consumer.config.auto_commit_interval_ms / 1000
-        self._next_commit = time.monotonic() + self._interval
+        self._clock = current().monotonic
+        self._next_commit = self._clock() + self._interval
         self._printed: dict[TopicPartition, int] = {}
         self._committed: dict[TopicPartition, int] = {}
         self._waiting = False
@@ -49,8 +50,8 @@ class Membership(RebalanceListener):
             end = self._ends.get(partition, 0) if self._ends else following
             # Another member may have committed beyond the end before the partition came here.
             self._printed[partition] = max(end, self._printed[partition]) if following > end else following
-        if time.monotonic() >= self._next_commit:
-            self._next_commit = time.monotonic() + self._interval
+        if self._clock() >= self._next_commit:
+            self._next_commit = self._clock() + self._interval
             if self._printed != self._committed:
                 self._committed = dict(self._printed)
                 self._consumer.commit_async(self._printed)

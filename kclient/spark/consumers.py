@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import atexit
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
 from kclient import Consumer
 from kclient.errors import KafkaTimeoutError
+from kclient.spark.clock import monotonic
 from kclient.spark.forks import forget_in_children
 from kclient.types import TopicPartition
 
@@ -72,7 +72,7 @@ class ConsumerCache:
     def __init__(
         self,
         make: Callable[[ReadOptions], Consumer] = open_consumer,
-        clock: Callable[[], float] = time.monotonic,
+        clock: Callable[[], float] = monotonic,
     ) -> None:
         self._make = make
         self._clock = clock

@@ -22,13 +22,13 @@ until the next look.
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable, Iterable, Mapping, Set
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 from kclient.errors import KafkaError
 from kclient.spark.admission import Patience, admit
+from kclient.spark.clock import monotonic, sleep
 from kclient.spark.consumers import borrow
 from kclient.spark.errors import Lost
 from kclient.spark.offsets import LATEST, Bound, Kind, Offsets, Range, from_json, report, resolve, to_json
@@ -72,8 +72,8 @@ class MicroBatches:
         watermark: Watermark | None = None,
         lend: Callable[[ReadOptions], AbstractContextManager[Consumer]] = borrow,
         ids: Callable[[ReadOptions, Iterable[str]], Mapping[str, str]] = look_up,
-        clock: Callable[[], float] = time.monotonic,
-        pause: Callable[[float], None] = time.sleep,
+        clock: Callable[[], float] = monotonic,
+        pause: Callable[[float], None] = sleep,
     ) -> None:
         assert options.starting is not None
         self._options = options

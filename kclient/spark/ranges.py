@@ -12,12 +12,12 @@ from __future__ import annotations
 
 import logging
 import re
-import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
 from kclient.errors import UnknownTopicOrPartitionError
+from kclient.spark.clock import sleep
 from kclient.spark.consumers import borrow
 from kclient.spark.offsets import Offsets, Range, available, resolve
 from kclient.spark.options import ReadOptions
@@ -76,7 +76,7 @@ def partitions_after_all(
     expected: Iterable[TopicPartition] = (),
     *,
     missing_ok: bool = False,
-    pause: Callable[[float], None] = time.sleep,
+    pause: Callable[[float], None] = sleep,
 ) -> list[TopicPartition]:
     """The same, but what is missing is looked for several times; in order, all that were there in one of the looks.
 

@@ -7,12 +7,12 @@ batches look like (`arrow`), and PySpark.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from kclient.errors import KafkaTimeoutError, LogTruncationError, OffsetOutOfRangeError
 from kclient.spark.arrow import to_batch
+from kclient.spark.clock import monotonic
 from kclient.spark.consumers import borrow
 from kclient.spark.errors import SourceError, told_shortly
 from kclient.spark.offsets import Range
@@ -77,7 +77,7 @@ class _Reading:
         """Everything up to the end."""
         consumer, partition = self._consumer, self._partition
         patience = self._options.poll_timeout_ms / 1000
-        position, moved = consumer.position(partition), time.monotonic()
+        position, moved = consumer.position(partition), monotonic()
         while position < self._end:
             try:
                 records = consumer.poll(_LOOK_AGAIN, max_records=min(self._rows, self._end - position))
@@ -91,10 +91,10 @@ class _Reading:
                     yield batch
             before, position = position, consumer.position(partition)
             if position != before:
-                moved = time.monotonic()
+                moved = monotonic()
                 continue
             self._check_reachable()
-            if time.monotonic() - moved > patience:
+            if monotonic() - moved > patience:
                 raise SourceError(
                     f"nothing came of {partition} from offset {position} within {patience:g} s "
                     f"(kafkaConsumer.pollTimeoutMs), and the task reads up to {self._end}"

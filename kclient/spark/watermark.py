@@ -10,11 +10,11 @@ ends that are a minute old. Leaves out how much of it a micro-batch takes (`micr
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from kclient.errors import KafkaTimeoutError, UnknownTopicOrPartitionError
+from kclient.spark.clock import monotonic, sleep
 from kclient.spark.consumers import open_consumer
 from kclient.spark.errors import SourceError
 from kclient.spark.ranges import partitions_after_all
@@ -61,8 +61,8 @@ class Ends:
         self,
         options: ReadOptions,
         make: Callable[[ReadOptions], Consumer] = open_consumer,
-        clock: Callable[[], float] = time.monotonic,
-        pause: Callable[[float], None] = time.sleep,
+        clock: Callable[[], float] = monotonic,
+        pause: Callable[[float], None] = sleep,
     ) -> None:
         self._options = options
         self._make = make
@@ -112,7 +112,7 @@ class Watermark:
         clock: seconds that grow.
     """
 
-    def __init__(self, ends: Ends, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, ends: Ends, clock: Callable[[], float] = monotonic) -> None:
         self._ends = ends
         self._clock = clock
         self._news = threading.Condition()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kclient.metrics import Metrics
+from kclient.net.runtime import current
 from kclient.transform.batch import Batch
 
 
@@ -15,7 +16,7 @@ class Measures:
     """
 
     def __init__(self) -> None:
-        self.metrics = metrics = Metrics()
+        self.metrics = metrics = Metrics(clock=current().monotonic)
         self._records_in = metrics.counter("transform_records_in_total")
         self._records_out = metrics.counter("transform_records_out_total")
         self._commits = metrics.counter("transform_commit_total")

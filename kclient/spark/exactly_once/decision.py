@@ -14,13 +14,13 @@ misses them that died between its decision and Spark's own note of the batch: it
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable
 
 import msgspec
 
 from kclient import Admin
 from kclient.errors import AdminError, KafkaTimeoutError, UnstableOffsetCommitError
+from kclient.spark.clock import monotonic
 from kclient.spark.exactly_once.errors import ExactlyOnceError, OldCheckpointError, SupersededError
 from kclient.spark.exactly_once.settings import Settings
 from kclient.types import OffsetAndMetadata, PreparedTransaction, TopicPartition
@@ -157,7 +157,7 @@ def read_decision(admin: Admin, settings: Settings) -> Decision | None:
         KafkaTimeoutError: the brokers do not answer.
     """
     block_ms = settings.block_ms
-    longest, began = block_ms / 1000, time.monotonic()
+    longest, began = block_ms / 1000, monotonic()
     try:
         committed = _committed(admin, settings, began + min(PATIENCE, longest / 2))
     except (UnstableOffsetCommitError, KafkaTimeoutError):
@@ -183,14 +183,14 @@ def read_decision(admin: Admin, settings: Settings) -> Decision | None:
 
 
 def _left(ends: float) -> float:
-    return max(0.0, ends - time.monotonic())
+    return max(0.0, ends - monotonic())
 
 
 def _committed(admin: Admin, settings: Settings, ends: float) -> dict[TopicPartition, OffsetAndMetadata | None]:
     """All that the group has committed, once it is stable.
 
     Asked for all, a broker says nothing of a partition that has no offset yet, not even that one is pending. So the
-    first decision is asked for by name, which waits until it has taken place or not, or `time.monotonic` has come to
+    first decision is asked for by name, which waits until it has taken place or not, or `clock.monotonic` has come to
     the end.
     """
     first = TopicPartition(settings.decision_topic, 0)

@@ -8,7 +8,6 @@ what it means for the batch.
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 
@@ -22,6 +21,7 @@ from kclient.errors import (
     ProducerFencedError,
     TransactionalIdNotFoundError,
 )
+from kclient.spark.clock import time_ms
 from kclient.spark.exactly_once.decision import Decision, Entry, read_decision
 from kclient.spark.exactly_once.errors import SupersededError, TransactionExpiredError, TransactionLostError
 from kclient.spark.exactly_once.settings import Place, Settings
@@ -102,7 +102,7 @@ def check_open(admin: Admin, settings: Settings, batch: int, entries: Iterable[E
     """
     wanted = {(prepared := entry.prepared(settings, batch)).transactional_id: (entry, prepared) for entry in entries}
     found = _describe(admin, wanted)
-    now = time.time() * 1000
+    now = time_ms()
     gone, reason = [], ""
     for name, (entry, prepared) in wanted.items():
         wrong = _what_is_wrong(prepared, found.get(name), now)
@@ -113,7 +113,7 @@ def check_open(admin: Admin, settings: Settings, batch: int, entries: Iterable[E
         raise TransactionExpiredError(batch, gone, reason)
 
 
-def _what_is_wrong(prepared: PreparedTransaction, found: TransactionDescription | None, now: float) -> str:
+def _what_is_wrong(prepared: PreparedTransaction, found: TransactionDescription | None, now: int) -> str:
     if found is None:
         return "its coordinator does not know the transactional id"
     if (found.producer_id, found.producer_epoch) != (prepared.producer_id, prepared.epoch) or (

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from kclient.cli.membership import Membership
+from kclient.net.runtime import ThreadRuntime
 from kclient.types import TopicPartition
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -132,7 +133,7 @@ def test_offsets_are_committed_from_time_to_time_if_they_moved(
     consumer: Member, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = 100.0
-    monkeypatch.setattr("kclient.cli.membership.time.monotonic", lambda: now)
+    monkeypatch.setattr(ThreadRuntime, "monotonic", staticmethod(lambda: now))
     member = joined(consumer, {T0: 1}, {})
     print_to(member, {T0: 2})
     assert consumer.commits == []

@@ -179,11 +179,10 @@ class ConsumerCore:
             self.app_thread.begin_call()
             if self.group is not None:
                 yield from self.group.step(NEVER)
-            taken = self._collector.take(self._iteration_records)
-            if taken is not None:
-                self.iteration.begin(taken)
-                self._records_consumed.add(len(taken.chunk))
-                return self._interceptors.shown(taken.chunk) if self._interceptors.see_records else iter(taken.chunk)
+            chunk = self.iteration.begin(self._iteration_records)
+            if chunk is not None:
+                self._records_consumed.add(len(chunk))
+                return self._interceptors.shown(chunk) if self._interceptors.see_records else iter(chunk)
             yield from self.app_thread.wait(NEVER)
 
     # -- topics

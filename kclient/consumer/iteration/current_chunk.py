@@ -1,7 +1,7 @@
 """Where the application is while it iterates: within a chunk of records, of which the iterator knows the last it gave.
 
 The owner's thread takes chunks, leaves and finishes them; any thread may ask for the place. Elsewhere: the iterator
-itself (`iterator` and its compiled twin) and where chunks come from (`collector`).
+itself (`iterator` and its compiled twin), and decoding what was fetched (`collector`).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import NamedTuple
 from kclient.consumer.assignment.partition_state import PartitionState, Position
 from kclient.consumer.fetching.collector import Collector, Taken
 from kclient.consumer.iteration.implementation import AsyncRecordIterator, RecordIterator
-from kclient.records import ConsumerRecord
+from kclient.records import ConsumerRecord, RecordChunk
 
 
 class Place(NamedTuple):
@@ -33,7 +33,7 @@ class Iteration:
     """The iteration of one consumer.
 
     Parameters:
-        collector: where what is left of a chunk goes back to.
+        collector: where chunks come from, and what is left of one goes back to.
     """
 
     def __init__(self, collector: Collector) -> None:
@@ -57,9 +57,14 @@ class Iteration:
 
     # -- the owner's thread
 
-    def begin(self, taken: Taken) -> None:
-        """The application is given a chunk, record by record."""
-        self._active = taken
+    def begin(self, max_records: int) -> RecordChunk | None:
+        """Take the next chunk, for the application to get it record by record; None while nothing is fetched.
+
+        Raises:
+            KafkaError: the first thing in line is an error.
+        """
+        self._active = self._collector.take(max_records)
+        return None if self._active is None else self._active.chunk
 
     def finish(self) -> None:
         """The application has had all records of its chunk."""

@@ -10,14 +10,10 @@ each metric is written by one thread, as a rule the network thread.
 from __future__ import annotations
 
 import bisect
-import logging
-import threading
 import time
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
-
-_log = logging.getLogger(__name__)
 
 _WINDOW = 30.0
 """Seconds; a rate is that of the last one to two windows. Histograms cover the client's whole life."""
@@ -66,8 +62,8 @@ class MetricValues(dict[MetricKey, float]):
         def __getitem__(self, key: str, /) -> float: ...
 
 
-Hook = Callable[[MetricValues], None]
-"""Takes all metrics of a client."""
+MetricsHook = Callable[[MetricValues], None]
+"""A function that receives all metrics of a client; see `Producer.add_metrics_hook`."""
 
 
 class Counter:
@@ -140,17 +136,14 @@ class Metrics:
     """All metrics of one client.
 
     Parameters:
-        client_id: the label they all carry in hooks of several clients.
         clock: seconds, for rates.
     """
 
-    def __init__(self, client_id: str = "", *, clock: Callable[[], float] = time.monotonic) -> None:
-        self.client_id = client_id
+    def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._counters: dict[tuple[str, Labels], Counter] = {}
         self._gauges: dict[tuple[str, Labels], Gauge] = {}
         self._histograms: dict[tuple[str, Labels], Histogram] = {}
-        self._hooks: list[_Reporter] = []
 
     def counter(self, name: str, **labels: object) -> Counter:
         """The counter of this name (ending in `_total`) and labels; made when first asked for."""
@@ -200,42 +193,6 @@ class Metrics:
             found[MetricKey(name + "_p50", labels)] = histogram.quantile(0.5)
             found[MetricKey(name + "_p99", labels)] = histogram.quantile(0.99)
         return found
-
-    def add_hook(self, hook: Hook, *, interval: float = 10.0) -> None:
-        """Call a function with a snapshot regularly, in a thread of its own (never the network thread).
-
-        Parameters:
-            hook: takes the snapshot. What it raises is logged, and it is called again the next time.
-            interval: seconds between two calls.
-        """
-        reporter = _Reporter(self, hook, interval)
-        self._hooks.append(reporter)
-        reporter.start()
-
-    def close(self) -> None:
-        """Stop the hooks; each is called once more with the last figures. Waits for none of them."""
-        for reporter in self._hooks:
-            reporter.stop.set()
-
-
-class _Reporter(threading.Thread):
-    """Calls one hook at its interval."""
-
-    def __init__(self, metrics: Metrics, hook: Hook, interval: float) -> None:
-        super().__init__(name="kclient-metrics", daemon=True)
-        self.stop = threading.Event()
-        self._metrics = metrics
-        self._hook = hook
-        self._interval = interval
-
-    def run(self) -> None:
-        stopped = False
-        while not stopped:
-            stopped = self.stop.wait(self._interval)
-            try:
-                self._hook(self._metrics.snapshot())
-            except Exception:  # noqa: BLE001 - user code; the next call may work
-                _log.exception("a metrics hook failed")
 
 
 def _key(name: str, labels: dict[str, object]) -> tuple[str, Labels]:

@@ -45,7 +45,7 @@ from kclient.admin.transactions import (
     TransactionState,
 )
 from kclient.config import AdminConfig
-from kclient.metrics import MetricValues
+from kclient.metrics import MetricsHook, MetricValues
 from kclient.net.operation import Operation, ThreadWaiter, run
 from kclient.options import AdminOptions
 from kclient.types import ClientHealth, OffsetAndMetadata, OffsetAndTimestamp, PreparedTransaction, TopicPartition
@@ -524,6 +524,23 @@ class Admin:
     def metrics(self) -> MetricValues:
         """Return the metrics by Kafka's names."""
         return self._core.engine.metrics.snapshot()
+
+    def add_metrics_hook(self, hook: MetricsHook, *, interval: float = 10.0) -> None:
+        """Call a function with the metrics at an interval, and once more when the client closes.
+
+        The function runs on a thread of its own, so it may block. What it raises is logged, and it is called again
+        after the next interval.
+
+        Parameters:
+            hook: a plain function; it receives what `metrics()` returns.
+            interval: seconds between two calls.
+
+        Raises:
+            TypeError: the hook is not a plain function.
+            ValueError: the interval is not positive.
+            ClosedError: the client was closed.
+        """
+        self._core.engine.add_metrics_hook(hook, interval)
 
     def close(self, timeout: float | None = None) -> None:
         """Close all connections; calls in progress raise ClosedError.

@@ -49,7 +49,7 @@ from kclient.admin.transactions import (
     TransactionState,
 )
 from kclient.config import AdminConfig
-from kclient.metrics import MetricValues
+from kclient.metrics import MetricsHook, MetricValues
 from kclient.net.operation import Operation, TaskWaiter, run_async
 from kclient.net.waiting import LoopBridge
 from kclient.options import AdminOptions
@@ -310,6 +310,9 @@ class AsyncAdmin:
 
     def metrics(self) -> MetricValues:
         return self._core.engine.metrics.snapshot()
+
+    def add_metrics_hook(self, hook: MetricsHook, *, interval: float = 10.0) -> None:
+        self._core.engine.add_metrics_hook(hook, interval)
 
     async def close(self, timeout: float | None = None) -> None:
         """Close all connections; calls in progress raise ClosedError.

@@ -30,7 +30,7 @@ from kclient.consumer.iteration.implementation import AsyncRecordIterator
 from kclient.consumer.records import Records
 from kclient.consumer.wiring import wire_consumer
 from kclient.errors import ConcurrentUseError
-from kclient.metrics import MetricValues
+from kclient.metrics import MetricsHook, MetricValues
 from kclient.net.operation import Operation, TaskWaiter, run_async
 from kclient.net.waiting import LoopBridge, LoopSignal, WaiterSet
 from kclient.options import ConsumerOptions
@@ -254,6 +254,10 @@ class AsyncConsumer:
     def metrics(self) -> MetricValues:
         """Return the metrics by Kafka's names, such as `records_consumed_total` or `records_lag_max`."""
         return self._core.metrics()
+
+    def add_metrics_hook(self, hook: MetricsHook, *, interval: float = 10.0) -> None:
+        """Call a function with the metrics at an interval; see `Consumer.add_metrics_hook`."""
+        self._core.add_metrics_hook(hook, interval)
 
     def enforce_rebalance(self, reason: str = "") -> None:
         """Ask the group to rebalance, with the next call for records; see `Consumer.enforce_rebalance`."""

@@ -26,7 +26,7 @@ from kclient.consumer.iteration.implementation import RecordIterator
 from kclient.consumer.records import Records
 from kclient.consumer.wiring import wire_consumer
 from kclient.errors import ConcurrentUseError
-from kclient.metrics import MetricValues
+from kclient.metrics import MetricsHook, MetricValues
 from kclient.net.operation import Operation, ThreadWaiter, run
 from kclient.net.runtime import current
 from kclient.options import ConsumerOptions
@@ -402,6 +402,23 @@ class Consumer:
     def metrics(self) -> MetricValues:
         """Return the metrics by Kafka's names, such as `records_consumed_total` or `records_lag_max`."""
         return self._core.metrics()
+
+    def add_metrics_hook(self, hook: MetricsHook, *, interval: float = 10.0) -> None:
+        """Call a function with the metrics at an interval, and once more when the client closes.
+
+        The function runs on a thread of its own, so it may block. What it raises is logged, and it is called again
+        after the next interval.
+
+        Parameters:
+            hook: a plain function; it receives what `metrics()` returns.
+            interval: seconds between two calls.
+
+        Raises:
+            TypeError: the hook is not a plain function.
+            ValueError: the interval is not positive.
+            ClosedError: the client was closed.
+        """
+        self._core.add_metrics_hook(hook, interval)
 
     def enforce_rebalance(self, reason: str = "") -> None:
         """Ask the group to rebalance, with the next call for records.

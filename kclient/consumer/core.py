@@ -27,7 +27,7 @@ from kclient.errors import (
     InvalidGroupIdError,
     KafkaError,
 )
-from kclient.metrics import MetricValues
+from kclient.metrics import MetricsHook, MetricValues
 from kclient.net.engine import EXIT_SECONDS
 from kclient.net.manager import NEVER
 from kclient.net.operation import Operation
@@ -312,3 +312,7 @@ class ConsumerCore:
         """All metrics of this client."""
         self._gauges.publish(self._clock())
         return self.engine.metrics.snapshot()
+
+    def add_metrics_hook(self, hook: MetricsHook, interval: float) -> None:
+        """See `Consumer.add_metrics_hook`."""
+        self.engine.add_metrics_hook(hook, interval, self.metrics)

@@ -18,14 +18,16 @@ from collections.abc import Callable
 from concurrent.futures import Future, InvalidStateError
 from typing import Any
 
+from kclient._misuse import check_callback
 from kclient.config import ClientConfig, ConsumerConfig, ProducerConfig
 from kclient.errors import ClosedError, ForkError, KafkaError
-from kclient.metrics import Metrics
+from kclient.metrics import Metrics, MetricsHook, MetricValues
 from kclient.net.bootstrap import parse_servers
 from kclient.net.connectivity import ConnectivityMonitor
 from kclient.net.driver import Driver
 from kclient.net.manager import NEVER, Manager, Request
 from kclient.net.metadata import MetadataManager
+from kclient.net.metrics_hooks import MetricsHooks
 from kclient.net.nodes import ClusterNodes
 from kclient.net.runtime import Thread, current
 from kclient.net.transport import Transport
@@ -80,7 +82,7 @@ class Engine:
         self.label = config.label
         self.runtime = runtime = current()
         self.clock = clock = clock or runtime.monotonic
-        self.metrics = metrics if metrics is not None else Metrics(config.client_id, clock=clock)
+        self.metrics = metrics if metrics is not None else Metrics(clock=clock)
         self._random = random if random is not None else runtime.random()
         self.transport = transport or runtime.transport(config)
         self._driver = Driver(self.transport, clock)
@@ -105,7 +107,9 @@ class Engine:
             auto_create=_may_create_topics(config),
         )
         self.nodes.on_unreachable = self.metadata.request_update
+        self._metrics_hooks = MetricsHooks(runtime.worker(f"{name}-metrics"))
         self._driver.add(self.metadata)
+        self._driver.add(self._metrics_hooks)
         self.wakeup = self._driver.wakeup
         self._thread: Thread | None = None
         self._stopping = False
@@ -183,6 +187,28 @@ class Engine:
         )
         self.submit(lambda: self.send(request))
         return future
+
+    def add_metrics_hook(
+        self, hook: MetricsHook, interval: float, snapshot: Callable[[], MetricValues] | None = None
+    ) -> None:
+        """Call a function with the metrics at an interval. Any thread.
+
+        Parameters:
+            hook: see `Producer.add_metrics_hook`.
+            interval: seconds.
+            snapshot: returns the metrics; by default all that the engine counts.
+
+        Raises:
+            TypeError: the hook is not a plain function.
+            ValueError: the interval is not positive.
+            ClosedError: the client was closed.
+        """
+        check_callback("hook", hook)
+        if not interval > 0:
+            raise ValueError(f"interval is a number of seconds above 0, not {interval!r}")
+        self.check_usable()
+        values = self.metrics.snapshot if snapshot is None else snapshot
+        self.submit(lambda: self._metrics_hooks.add(hook, interval, values, self.clock()))
 
     def connectivity(self) -> Connectivity:
         """Return whether any broker is reachable, and the errors of those that are not. Any thread."""
@@ -296,7 +322,7 @@ class Engine:
         if not isinstance(error, ClosedError):
             steps += [lambda callback=callback: callback(error) for callback in self._on_failure]  # type: ignore[misc]
         steps += [self._driver.run_submitted, lambda: self.nodes.close(error, self.clock())]
-        steps += [self.transport.close, self.metrics.close, lambda: self._callbacks.close(0.0)]
+        steps += [self.transport.close, self._metrics_hooks.close, lambda: self._callbacks.close(0.0)]
         for step in steps:
             try:
                 step()

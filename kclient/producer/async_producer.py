@@ -20,7 +20,7 @@ from kclient._misuse import refuse_pickling, refuse_positional
 from kclient._offsets import GivenOffsets
 from kclient.config import ProducerConfig
 from kclient.errors import ConcurrentUseError, DeliveryError
-from kclient.metrics import MetricValues
+from kclient.metrics import MetricsHook, MetricValues
 from kclient.net.engine import EXIT_SECONDS
 from kclient.net.operation import Operation, TaskWaiter, run_async
 from kclient.net.waiting import LoopBridge
@@ -238,6 +238,10 @@ class AsyncProducer:
     def metrics(self) -> MetricValues:
         """Return the metrics by Kafka's names; see `Producer.metrics`."""
         return self._core.metrics()
+
+    def add_metrics_hook(self, hook: MetricsHook, *, interval: float = 10.0) -> None:
+        """Call a function with the metrics at an interval; see `Producer.add_metrics_hook`."""
+        self._core.engine.add_metrics_hook(hook, interval)
 
     async def close(self, timeout: float | None = None) -> None:
         """Deliver all records and stop; see `Producer.close`."""

@@ -15,7 +15,7 @@ from kclient._misuse import refuse_pickling, refuse_positional
 from kclient._offsets import GivenOffsets
 from kclient.config import ProducerConfig
 from kclient.errors import DeliveryError
-from kclient.metrics import MetricValues
+from kclient.metrics import MetricsHook, MetricValues
 from kclient.net.engine import EXIT_SECONDS
 from kclient.net.operation import run
 from kclient.net.runtime import current
@@ -366,6 +366,23 @@ class Producer(SendPath):
     def metrics(self) -> MetricValues:
         """Return the metrics by Kafka's names; each key has a `name` and `labels` (topic, broker)."""
         return self._core.metrics()
+
+    def add_metrics_hook(self, hook: MetricsHook, *, interval: float = 10.0) -> None:
+        """Call a function with the metrics at an interval, and once more when the client closes.
+
+        The function runs on a thread of its own, so it may block. What it raises is logged, and it is called again
+        after the next interval.
+
+        Parameters:
+            hook: a plain function; it receives what `metrics()` returns.
+            interval: seconds between two calls.
+
+        Raises:
+            TypeError: the hook is not a plain function.
+            ValueError: the interval is not positive.
+            ClosedError: the client was closed.
+        """
+        self._core.engine.add_metrics_hook(hook, interval)
 
     def close(self, timeout: float | None = None) -> None:
         """Deliver all records, run the callbacks and stop; later calls raise ClosedError. Closing twice does nothing.

@@ -34,6 +34,7 @@ from kclient.errors import (
     SerializationError,
     UnknownTopicOrPartitionError,
 )
+from kclient.metrics import MetricValues
 from kclient.net.engine import Engine
 from kclient.producer import ProducerRecord, RoundRobinPartitioner, partition_for_key
 from kclient.protocol.messages.fetch import FetchRequest
@@ -373,6 +374,16 @@ def test_many_threads_share_a_producer(bootstrap_servers: str, topic: str, admin
     for thread in range(threads):
         own = [int(value.partition(b":")[2]) for value in records if value.startswith(b"%d:" % thread)]
         assert own == list(range(count))
+
+
+def test_a_metrics_hook_receives_the_values_until_the_end(bootstrap_servers: str, topic: str) -> None:
+    values: list[MetricValues] = []
+    with Producer(bootstrap_servers=bootstrap_servers) as producer:
+        producer.add_metrics_hook(values.append, interval=0.05)
+        producer.send(topic, b"v").result(ANSWER)
+        wait_until(lambda: values and values[-1]["record_send_total"] >= 1)
+        producer.send(topic, b"v").result(ANSWER)
+    assert values[-1]["record_send_total"] - values[-1]["record_retry_total"] == 2
 
 
 def test_metrics_count_what_was_sent(bootstrap_servers: str, topic: str) -> None:

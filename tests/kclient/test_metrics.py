@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import copy
 import pickle
-import threading
 from typing import Any
 
 import pytest
 
-from kclient.metrics import MetricKey, Metrics, MetricValues
+from kclient.metrics import MetricKey, Metrics
 
 
 class Clock:
@@ -21,7 +20,7 @@ class Clock:
 
 def test_counters_show_their_total_and_their_rate() -> None:
     clock = Clock()
-    metrics = Metrics("me", clock=clock)
+    metrics = Metrics(clock=clock)
     sent = metrics.counter("record_send_total", topic="t")
     sent.add(100)
     clock.now += 10
@@ -68,43 +67,6 @@ def test_metrics_of_what_is_gone_can_be_forgotten() -> None:
     metrics.counter("a_total", topic="u").add()
     metrics.forget(topic="t")
     assert set(metrics.snapshot()) == {"a_total{topic=u}", "a_rate{topic=u}"}
-
-
-def test_hooks_get_snapshots_in_a_thread_of_their_own_and_may_fail(caplog: pytest.LogCaptureFixture) -> None:
-    metrics = Metrics()
-    metrics.counter("a_total").add(2)
-    called = threading.Semaphore(0)
-    threads: set[str] = set()
-
-    def hook(snapshot: MetricValues) -> None:
-        threads.add(threading.current_thread().name)
-        called.release()
-        assert snapshot["a_total"] == 2
-        raise RuntimeError("a user's mistake")
-
-    metrics.add_hook(hook, interval=0.005)
-    for _ in range(3):
-        assert called.acquire(timeout=10.0)
-    metrics.close()
-    assert threads == {"kclient-metrics"}
-    assert "a metrics hook failed" in caplog.text
-
-
-def test_the_last_figures_reach_a_hook_when_the_client_closes() -> None:
-    metrics = Metrics()
-    counter = metrics.counter("a_total")
-    seen: list[float] = []
-    done = threading.Event()
-
-    def hook(snapshot: MetricValues) -> None:
-        seen.append(snapshot["a_total"])
-        done.set()
-
-    metrics.add_hook(hook, interval=3600)
-    counter.add(5)
-    metrics.close()
-    assert done.wait(10.0)
-    assert seen == [5]
 
 
 def test_one_gauge_is_dropped_and_those_beside_it_stay() -> None:

@@ -214,6 +214,7 @@ def test_producer_declares_send_as_its_base_class_does() -> None:
 def test_public_objects_keep_the_accumulator_and_the_batch_to_themselves() -> None:
     assert [name for name in dir(Producer) if not name.startswith("_")] == [
         "abort_transaction",
+        "add_metrics_hook",
         "begin_transaction",
         "close",
         "commit_transaction",

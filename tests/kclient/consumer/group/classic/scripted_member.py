@@ -54,7 +54,7 @@ class ScriptedMember(Generic[M]):
             random=random.Random(1),
             on_event=self.events.append,
             poll_interval=self.interval,
-            metrics=Metrics("c"),
+            metrics=Metrics(),
         )
         self.member: M = member_type(context)
 

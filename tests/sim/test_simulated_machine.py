@@ -6,18 +6,22 @@ import os
 import subprocess
 import sys
 from functools import partial
+from types import SimpleNamespace
 
 import pytest
 
 from kclient.admin import Admin, NewTopic
 from kclient.consumer import Consumer
 from kclient.errors import KafkaTimeoutError
+from kclient.net.events import CONNECTED, FRAME
+from kclient.net.transport import Address
 from refbroker.testing import RefBroker, hosts
 from refbroker.testing.simulation.host import SimulatedHost
 from refbroker.testing.simulation.network import Endpoint, Network
 from refbroker.testing.simulation.scheduler import DeadlockError, Simulation
 from tests.support.patience import PROCESS
 from tests.support.simulation.machine import simulated_machine
+from tests.support.simulation.transport import SimulatedTransport
 
 
 def seconds_to_list_topics(seed: int) -> float:
@@ -92,3 +96,20 @@ def test_a_wait_that_cannot_end_names_client_and_broker() -> None:
         ),
     ):
         next(iter(consumer))
+
+
+def test_a_frame_that_a_turn_left_unread_makes_the_next_turn_due() -> None:
+    simulation = Simulation(1)
+    network = Network(simulation)
+    accepted: list[Endpoint] = []
+    network.listen("broker", 9092, accepted.append)
+    transport = SimulatedTransport(network)
+    events: list[tuple[int, object]] = []
+    transport.connect(Address(2, ("broker", 9092)), SimpleNamespace())
+    simulation.run_until(lambda: transport.is_ready, 1.0)
+    events += [event[1:] for event in transport.wait(0.0)]
+    accepted[0].send(b"\0\0\0\4sent" * 2)
+    simulation.run_until(lambda: False, 1.0)
+    while transport.is_ready:
+        events += [event[1:] for event in transport.wait(0.0)]
+    assert events == [(CONNECTED, None), (FRAME, b"sent"), (FRAME, b"sent")]

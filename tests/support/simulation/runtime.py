@@ -129,7 +129,7 @@ class NetworkActor:
             self._has_ended = True
             self._simulation.remove(self)
         else:
-            self._next_turn = self._simulation.now + max(seconds, _TICK)
+            self._next_turn = self._simulation.now + (0.0 if self._transport.is_ready else max(seconds, _TICK))
 
     def describe(self) -> str:
         """See Actor."""

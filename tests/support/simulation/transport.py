@@ -107,6 +107,11 @@ class SimulatedTransport:
         sock: Any = SimulatedSocket(self._network.connect(*address.sockaddr[:2]))
         return self._poller.register(sock, handler)
 
+    @property
+    def is_ready(self) -> bool:
+        """Whether a socket is still ready, as when a turn read one of two frames; `on_events` reports only changes."""
+        return bool(self._selector.select())
+
     def wait(self, timeout: float) -> list[Event]:
         """See Transport; does not wait."""
         events = self._poller.wait(0.0)

@@ -18,9 +18,9 @@ class KafkaError(Exception):
         name: Kafka's name of the error, as `OFFSET_OUT_OF_RANGE`, or the client's in the same style.
         retriable: whether the same request may succeed when sent again.
         refreshes_metadata: whether the client's view of the cluster is out of date.
-        fatal: whether the client cannot go on with the same credentials and identity: bad
-            credentials, no permission, a fenced id, a protocol the broker does not speak.
-        abortable: whether abort_transaction() mends it: the producer goes on with the next transaction.
+        fatal: whether the client cannot continue with these credentials and this identity: bad credentials, no
+            permission, a fenced id, a protocol the broker does not speak.
+        abortable: whether abort_transaction() recovers from it; the producer then continues with the next transaction.
         message: what happened, without the context.
         topic, partition, offset, broker, api: where it happened, each None when it does not apply.
             `broker` is text such as `1 (localhost:9092)`; `api` is Kafka's name, as `Fetch`.
@@ -79,23 +79,23 @@ class KafkaError(Exception):
 
     @classmethod
     def documented(cls) -> str:
-        """What the class says of itself: what happened, and after a semicolon what can be done."""
+        """Return what the docstring of the class says: what happened and, after a semicolon, what to do about it."""
         # `python -OO` strips docstrings; the name is still worth reading then.
         return " ".join((cls.__doc__ or cls.name).partition("\n\n")[0].split())
 
     def context(self) -> dict[str, object]:
-        """Where it happened: those of topic, partition, offset, broker and api that are known."""
+        """Return where it happened: those of topic, partition, offset, broker and api that are known."""
         known = {name: getattr(self, name) for name in ("topic", "partition", "offset", "broker", "api")}
         return {name: value for name, value in known.items() if value is not None}
 
     def without_frames(self) -> Self:
-        """A copy to keep, or to raise anew: it holds on to nothing of where this one was raised."""
+        """Return a copy to keep or to raise again, without the traceback of this one."""
         return copy.copy(self)
 
     def __str__(self) -> str:
         where = ", ".join(f"{name} {value}" for name, value in self.context().items())
         text = f"{self.message}{f' [{where}]' if where else ''}"
-        # The class says it all for an error of the client's own; a broker's has a name users search for.
+        # An error of the client's own is explained by its class; a broker's has a name that users search for.
         if self.code is None:
             return text
         return f"{self.name} ({self.code}{', retriable' if self.retriable else ''}): {text}"
@@ -126,7 +126,7 @@ class BrokerError(KafkaError):
 
     @classmethod
     def told(cls, message: str | None, **context: Any) -> Self:
-        """Make an error of what the broker says happened; what can be done about it, the class adds."""
+        """Make an error from the broker's message; the class adds what can be done about it."""
         advice = cls.documented().partition("; ")[2]
         if message and advice and advice.rstrip(".") not in message:
             message = f"{message.rstrip().rstrip('.')}; {advice}"
@@ -134,7 +134,7 @@ class BrokerError(KafkaError):
 
 
 class InvalidMetadataError(BrokerError, name="INVALID_METADATA", retriable=True, refreshes_metadata=True):
-    """The client's view of the cluster is out of date; it refreshes it and tries again."""
+    """The client's view of the cluster is out of date; it refreshes its metadata and tries again."""
 
 
 class AuthorizationError(BrokerError, name="AUTHORIZATION_FAILED", fatal=True):

@@ -1,8 +1,8 @@
 """The errors of Kafka's protocol, one class per error code: a table in the form of classes.
 
-Each class carries its code, Kafka's name of it, whether a retry can help and whether the metadata
-wants a refresh, as Kafka 4.3 has them (`org.apache.kafka.common.protocol.Errors`), and says in a
-sentence what happened and what can be done. Users import them from `kclient.errors`.
+Each class has its code, Kafka's name, whether a retry can help and whether the metadata needs a refresh, as Kafka 4.3
+has them (`org.apache.kafka.common.protocol.Errors`), and says in a sentence what happened and what can be done. Users
+import them from `kclient.errors`.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ class CorruptRecordError(BrokerError, code=2, name="CORRUPT_MESSAGE", retriable=
 
 
 class UnknownTopicOrPartitionError(InvalidMetadataError, code=3, name="UNKNOWN_TOPIC_OR_PARTITION"):
-    """The broker does not host this topic or partition; it may not exist, be just created, or the name
-    may be misspelt.
+    """The broker does not host this topic or partition; the topic may not exist or was just created, or the name is
+    misspelt.
     """
 
 
 class InvalidFetchSizeError(BrokerError, code=4, name="INVALID_FETCH_SIZE"):
-    """The fetch size asked for is not valid; use a positive number of bytes."""
+    """The requested fetch size is not valid; use a positive number of bytes."""
 
 
 class LeaderNotAvailableError(InvalidMetadataError, code=5, name="LEADER_NOT_AVAILABLE"):
@@ -47,11 +47,11 @@ class LeaderNotAvailableError(InvalidMetadataError, code=5, name="LEADER_NOT_AVA
 
 
 class NotLeaderOrFollowerError(InvalidMetadataError, code=6, name="NOT_LEADER_OR_FOLLOWER"):
-    """The broker is neither leader nor follower of the partition any more; fresh metadata names the new one."""
+    """The broker is no longer a replica of the partition; refreshed metadata names the new leader."""
 
 
 class RequestTimedOutError(BrokerError, KafkaTimeoutError, code=7, name="REQUEST_TIMED_OUT", retriable=True):
-    """The broker could not finish the request within the time it was given."""
+    """The broker could not finish the request within its timeout."""
 
 
 class BrokerNotAvailableError(BrokerError, code=8, name="BROKER_NOT_AVAILABLE"):
@@ -89,7 +89,7 @@ class CoordinatorNotAvailableError(BrokerError, code=15, name="COORDINATOR_NOT_A
 
 
 class NotCoordinatorError(BrokerError, code=16, name="NOT_COORDINATOR", retriable=True):
-    """This broker is not the coordinator of the group or transaction any more; look it up again."""
+    """This broker is no longer the coordinator of the group or transaction; look it up again."""
 
 
 class InvalidTopicError(BrokerError, code=17, name="INVALID_TOPIC_EXCEPTION"):
@@ -115,7 +115,7 @@ class InvalidRequiredAcksError(BrokerError, code=21, name="INVALID_REQUIRED_ACKS
 
 
 class IllegalGenerationError(BrokerError, code=22, name="ILLEGAL_GENERATION"):
-    """The member's generation of the group is over; it has to join again."""
+    """The member's generation of the group has ended; it has to join again."""
 
 
 class InconsistentGroupProtocolError(BrokerError, code=23, name="INCONSISTENT_GROUP_PROTOCOL"):
@@ -173,7 +173,7 @@ class IllegalSaslStateError(AuthenticationError, code=34, name="ILLEGAL_SASL_STA
 
 
 class UnsupportedVersionError(BrokerError, code=35, name="UNSUPPORTED_VERSION", fatal=True):
-    """The broker does not support the version of the API that was asked for."""
+    """The broker does not support the requested version of the API."""
 
 
 class TopicExistsError(BrokerError, code=36, name="TOPIC_ALREADY_EXISTS"):
@@ -205,7 +205,7 @@ class InvalidRequestError(BrokerError, code=42, name="INVALID_REQUEST"):
 
 
 class UnsupportedForMessageFormatError(BrokerError, code=43, name="UNSUPPORTED_FOR_MESSAGE_FORMAT"):
-    """The topic's message format does not support what was asked for."""
+    """The topic's message format does not support the request."""
 
 
 class PolicyViolationError(BrokerError, code=44, name="POLICY_VIOLATION"):
@@ -213,8 +213,8 @@ class PolicyViolationError(BrokerError, code=44, name="POLICY_VIOLATION"):
 
 
 class OutOfOrderSequenceError(BrokerError, code=45, name="OUT_OF_ORDER_SEQUENCE_NUMBER"):
-    """The broker received a batch whose sequence number does not follow the last one: records before it
-    were lost or overtaken.
+    """The broker received a batch whose sequence number does not follow the last one: earlier records were lost or
+    overtaken.
     """
 
 
@@ -243,7 +243,7 @@ class InvalidTxnTimeoutError(BrokerError, code=50, name="INVALID_TRANSACTION_TIM
 
 
 class ConcurrentTransactionsError(BrokerError, code=51, name="CONCURRENT_TRANSACTIONS", retriable=True):
-    """Another request for the same transactional id is still being carried out."""
+    """Another request for the same transactional id is still in progress."""
 
 
 class TransactionCoordinatorFencedError(BrokerError, code=52, name="TRANSACTION_COORDINATOR_FENCED", fatal=True):
@@ -337,7 +337,7 @@ class TopicDeletionDisabledError(BrokerError, code=73, name="TOPIC_DELETION_DISA
 
 
 class FencedLeaderEpochError(InvalidMetadataError, code=74, name="FENCED_LEADER_EPOCH"):
-    """The leader epoch in the request is older than the broker's; fresh metadata has the new one."""
+    """The leader epoch in the request is older than the broker's; refreshed metadata has the new one."""
 
 
 class UnknownLeaderEpochError(BrokerError, code=75, name="UNKNOWN_LEADER_EPOCH", retriable=True):
@@ -353,7 +353,7 @@ class StaleBrokerEpochError(BrokerError, code=77, name="STALE_BROKER_EPOCH"):
 
 
 class OffsetNotAvailableError(BrokerError, code=78, name="OFFSET_NOT_AVAILABLE", retriable=True):
-    """The leader cannot tell the offset yet, as right after its election."""
+    """The leader does not know the offset yet, as right after its election."""
 
 
 class MemberIdRequiredError(BrokerError, code=79, name="MEMBER_ID_REQUIRED"):
@@ -369,8 +369,8 @@ class GroupMaxSizeReachedError(BrokerError, code=81, name="GROUP_MAX_SIZE_REACHE
 
 
 class FencedInstanceIdError(BrokerError, code=82, name="FENCED_INSTANCE_ID", fatal=True):
-    """Another member with the same group_instance_id has taken this one's place; give each member a
-    group_instance_id of its own, or, if it was meant to take over, close this one: it cannot go on.
+    """Another member with the same group_instance_id has taken this one's place; give each member a group_instance_id
+    of its own, or, if the other one was meant to take over, close this one.
     """
 
 
@@ -395,7 +395,7 @@ class InvalidRecordError(BrokerError, code=87, name="INVALID_RECORD"):
 
 
 class UnstableOffsetCommitError(BrokerError, code=88, name="UNSTABLE_OFFSET_COMMIT", retriable=True):
-    """Offsets committed by a transaction that is still open are being waited for."""
+    """Offsets were committed in a transaction that is still open; the request must wait for its end."""
 
 
 class ThrottlingQuotaExceededError(BrokerError, code=89, name="THROTTLING_QUOTA_EXCEEDED", retriable=True):
@@ -403,7 +403,7 @@ class ThrottlingQuotaExceededError(BrokerError, code=89, name="THROTTLING_QUOTA_
 
 
 class ProducerFencedError(BrokerError, code=90, name="PRODUCER_FENCED", fatal=True):
-    """A newer producer with the same transactional id has started, and this one may not go on."""
+    """A newer producer with the same transactional id has started; close this one."""
 
 
 class ResourceNotFoundError(BrokerError, code=91, name="RESOURCE_NOT_FOUND"):
@@ -475,7 +475,7 @@ class IneligibleReplicaError(BrokerError, code=107, name="INELIGIBLE_REPLICA"):
 
 
 class NewLeaderElectedError(BrokerError, code=108, name="NEW_LEADER_ELECTED"):
-    """The partition change was carried out and elected a new leader."""
+    """The partition change was made and elected a new leader."""
 
 
 class OffsetMovedToTieredStorageError(BrokerError, code=109, name="OFFSET_MOVED_TO_TIERED_STORAGE"):
@@ -523,11 +523,13 @@ class InvalidRegistrationError(BrokerError, code=119, name="INVALID_REGISTRATION
 
 
 class TransactionAbortableError(BrokerError, code=120, name="TRANSACTION_ABORTABLE", abortable=True):
-    """The transaction failed in a way that an abort mends: abort it, and begin anew."""
+    """The transaction failed and can be aborted; abort it and begin a new one."""
 
 
 class InvalidRecordStateError(BrokerError, code=121, name="INVALID_RECORD_STATE"):
-    """The record is not in a state that allows its acknowledgement, as after its lock ran out."""
+    """The record is not in a state that allows its acknowledgement, for example because its acquisition lock has
+    expired.
+    """
 
 
 class ShareSessionNotFoundError(BrokerError, code=122, name="SHARE_SESSION_NOT_FOUND", retriable=True):
@@ -559,7 +561,7 @@ class InvalidRegularExpressionError(BrokerError, code=128, name="INVALID_REGULAR
 
 
 class RebootstrapRequiredError(BrokerError, code=129, name="REBOOTSTRAP_REQUIRED"):
-    """The client should discover the cluster anew from its bootstrap servers."""
+    """The client should discover the cluster again from its bootstrap servers."""
 
 
 class StreamsInvalidTopologyError(BrokerError, code=130, name="STREAMS_INVALID_TOPOLOGY"):

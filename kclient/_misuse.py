@@ -1,4 +1,4 @@
-"""The errors for mistakes in how a client is made or passed on, which the clients have in common.
+"""The errors that all clients share for mistakes in creating or passing on a client.
 
 Elsewhere: options and their values (`config`), and what each method checks of its own arguments.
 """
@@ -23,7 +23,7 @@ def refuse_positional(client: type, arguments: tuple[object, ...]) -> None:
 
 
 def refuse_properties(client: type, arguments: tuple[object, ...]) -> None:
-    """As `refuse_positional`, for a client whose positional arguments are topics."""
+    """Raise the error of `refuse_positional`, for a client whose positional arguments are topics."""
     refuse_positional(client, tuple(one for one in arguments if isinstance(one, Mapping | PurePath)))
 
 
@@ -36,9 +36,9 @@ def refuse_pickling(client: object) -> NoReturn:
 
 
 def is_plain_callback(callback: Any) -> bool:
-    """Return whether a callback can be called and is, as far as is known without a call, not a coroutine function.
+    """Return whether a callback can be called and is not obviously a coroutine function.
 
-    Its twin in `producer/_hot.pyx` knows as much. See `is_coroutine_function` for all of it.
+    This check is cheap; its twin in `producer/_hot.pyx` does the same. `is_coroutine_function` finds all cases.
     """
     code = getattr(callback, "__code__", None)  # a method's is that of its function
     return callable(callback) if code is None else not code.co_flags & _CO_COROUTINE
@@ -51,7 +51,7 @@ def is_coroutine_function(callback: Any) -> bool:
 
 
 def check_callback(name: str, callback: Any) -> None:
-    """Check that a callback can be called, and is complete once the call returns.
+    """Check that a callback can be called and is not a coroutine function.
 
     Parameters:
         name: the parameter that it was given as, for the error.

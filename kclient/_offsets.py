@@ -1,4 +1,4 @@
-"""What an application gives by partition, checked: times; offsets to commit, for consumers and transactions alike."""
+"""Checks of what an application passes by partition: offsets to commit, and times to look up."""
 
 from __future__ import annotations
 
@@ -7,17 +7,18 @@ from collections.abc import Mapping
 from kclient.types import OffsetAndMetadata, TopicPartition
 
 GivenOffsets = Mapping[TopicPartition, OffsetAndMetadata | int] | Mapping[tuple[str, int], OffsetAndMetadata | int]
-"""The next offset to read, by partition. Two types in one, since a Mapping of the one is none of the other."""
+"""The next offset to read, by partition. A union, because a Mapping with one key type is not a Mapping with the other.
+"""
 
 GivenTimes = Mapping[TopicPartition, int] | Mapping[tuple[str, int], int]
-"""Milliseconds since the epoch, by partition; two types for the same reason."""
+"""Milliseconds since the epoch, by partition; a union for the same reason."""
 
 
 def checked_offsets(offsets: GivenOffsets) -> dict[TopicPartition, OffsetAndMetadata]:
-    """Offsets as they are sent.
+    """Return the offsets as they are sent.
 
     Raises:
-        TypeError, ValueError: they are no mapping, or a key or an offset is none.
+        TypeError, ValueError: this is not a mapping, or a key or an offset is invalid.
     """
     if not isinstance(offsets, Mapping):
         raise TypeError(
@@ -37,10 +38,10 @@ def checked_offsets(offsets: GivenOffsets) -> dict[TopicPartition, OffsetAndMeta
 
 
 def checked_times(times: GivenTimes) -> dict[TopicPartition, int]:
-    """Times to look up, none of which is one of the protocol's special ones, which are below 0.
+    """Return the times to look up; negative ones are refused, because they have special meanings in the protocol.
 
     Raises:
-        TypeError, ValueError: they are no mapping, or a key or a time is none.
+        TypeError, ValueError: this is not a mapping, or a key or a time is invalid.
     """
     if not isinstance(times, Mapping):
         raise TypeError(

@@ -84,7 +84,7 @@ def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
 def _unescape(text: str) -> str:
     if "\\" not in text:
         return text
-    # Java's characters have 16 bits: one beyond them is written as two escapes.
+    # Java's characters have 16 bits; one beyond them is written as two escapes.
     halves = _ESCAPE.sub(_meant, text).encode("utf-16-le", "surrogatepass")
     return halves.decode("utf-16-le", "replace")
 

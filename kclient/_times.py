@@ -8,5 +8,5 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def milliseconds(time: datetime) -> int:
-    """Return a point in time in whole milliseconds since the epoch; without a zone it is local time."""
+    """Return a time in whole milliseconds since the epoch; a time without a zone is local time."""
     return (time.astimezone(UTC) - _EPOCH) // timedelta(milliseconds=1)

@@ -1,4 +1,4 @@
-"""How the protocol lists partitions: by topic, each with its own; the one way to group them."""
+"""Grouping of partitions by topic, as the protocol lists them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ T = TypeVar("T")
 
 
 def by_topic(entries: Iterable[tuple[str, T]]) -> dict[str, list[T]]:
-    """Pairs of a topic and something of it, as a TopicPartition is with its number, in their order."""
+    """Group pairs of a topic and anything else, such as `TopicPartition`, by topic; the order is kept."""
     found: dict[str, list[T]] = {}
     for topic, entry in entries:
         found.setdefault(topic, []).append(entry)

@@ -1,4 +1,4 @@
-"""Which twin of each hot path runs: the compiled one or the one in plain Python, the same for all of kclient.
+"""The choice between the compiled and the pure twins of the hot paths, made once for all of kclient.
 
 Every extension module has a pure twin with the same names. The choice is made once, when kclient is first used:
 
@@ -42,11 +42,11 @@ def choose(built: Sequence[str], *, pure: bool, required: bool) -> str:
 
     Parameters:
         built: the extension modules that are there for this interpreter.
-        pure: whether the pure twins are asked for; this wins.
-        required: whether the compiled twins are asked for.
+        pure: whether the pure twins are requested; this takes precedence.
+        required: whether the compiled twins are requested.
 
     Raises:
-        ImportError: the compiled twins are asked for, and not all are there.
+        ImportError: the compiled twins are requested, and not all of them exist.
     """
     if pure:
         return "pure"

@@ -1,8 +1,8 @@
-"""An option that does not exist: what is meant by it, as users of other clients and of dotted names may ask.
+"""Error messages for options that do not exist: what the user may have meant.
 
-What an option is called elsewhere, and what does here what an option does there, are two tables; the names are those of
-Java's client, librdkafka (confluent-kafka), kafka-python and aiokafka, in lower case and with underscores. Leaves
-out the options that there are (`config`), and wrong values.
+Two tables give the name that an option of another client has here, and what to use in place of an option that has no
+counterpart. The names are those of the Java client, librdkafka (confluent-kafka), kafka-python and aiokafka, in lower
+case with underscores. Elsewhere: the options that exist, and wrong values (`config`).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Mapping
 
 NOT_YET = {"TLS and SASL": ("security_providers", "sasl_", "ssl_", "enable_ssl_", "enable_sasl_")}
-"""What is not built, by the beginnings of its options."""
+"""Features that are not implemented, with the prefixes of their options."""
 
 ELSEWHERE = {
     "api_timeout_ms": "default_api_timeout_ms",
@@ -49,14 +49,14 @@ ELSEWHERE = {
     "topic_metadata_refresh_interval_ms": "metadata_max_age_ms",
     "transaction_id": "transactional_id",
 }
-"""The option that has another name elsewhere."""
+"""Options that have another name in other clients."""
 
-_VERSIONS = "the versions of the protocol are agreed with each broker"
-_METRICS = "metrics() has the figures, whenever it is called"
-_LOGGING = "Python's logging has it, as the logger 'kclient'"
-_SOCKETS = "the sockets are the client's own"
-_TOPICS = 'topics are named where they are used: Consumer("orders", ...), send("orders", ...)'
-_PROXY = "connections go straight to the brokers"
+_VERSIONS = "the protocol versions are negotiated with each broker"
+_METRICS = "metrics() returns the current values at any time"
+_LOGGING = "use Python's logging, with the logger 'kclient'"
+_SOCKETS = "the client opens its own sockets"
+_TOPICS = 'pass topics where they are used: Consumer("orders", ...), send("orders", ...)'
+_PROXY = "the client connects directly to the brokers"
 
 INSTEAD = {
     "api_version": _VERSIONS,
@@ -67,42 +67,42 @@ INSTEAD = {
     "auto_include_jmx_reporter": _METRICS,
     "background_event_cb": "errors are raised from the calls",
     "batch_num_messages": "batch_size bounds a batch, in bytes",
-    "bootstrap_timeout_ms": "each call that waits takes a timeout, in seconds",
+    "bootstrap_timeout_ms": "pass a timeout in seconds to the calls that wait",
     "broker_version_fallback": _VERSIONS,
-    "compression_level": "it is compression_gzip_level, compression_lz4_level or compression_zstd_level",
-    "consumer_timeout_ms": "poll(timeout=seconds) comes back without records when none came; iteration waits for more",
+    "compression_level": "use compression_gzip_level, compression_lz4_level or compression_zstd_level",
+    "consumer_timeout_ms": "poll(timeout=seconds) returns without records when none arrived; iteration keeps waiting",
     "debug": _LOGGING,
-    "default_offset_commit_callback": "commit_async(callback=) hears of each commit",
-    "delivery_report_only_error": "send(on_delivery=) hears of each record, and flush() raises what failed",
-    "dr_cb": "send(on_delivery=) hears of each record",
-    "dr_msg_cb": "send(on_delivery=) hears of each record",
-    "enable_incremental_fetch_sessions": "sessions are used where brokers have them",
+    "default_offset_commit_callback": "commit_async(callback=) receives the result of each commit",
+    "delivery_report_only_error": "send(on_delivery=) receives the result of each record, and flush() raises errors",
+    "dr_cb": "send(on_delivery=) receives the result of each record",
+    "dr_msg_cb": "send(on_delivery=) receives the result of each record",
+    "enable_incremental_fetch_sessions": "fetch sessions are always used if the broker supports them",
     "enable_metrics_push": _METRICS,
-    "enable_partition_eof": "health() and current_lag() tell when a partition was read to its end",
+    "enable_partition_eof": "health() and current_lag() show when a partition has been read to its end",
     "error_cb": "errors are raised from the calls",
     "kafka_client": _SOCKETS,
     "log_cb": _LOGGING,
     "log_level": _LOGGING,
     "logger": _LOGGING,
-    "loop": "an async client belongs to the event loop that it is opened in",
+    "loop": "an async client uses the event loop that it is opened in",
     "metric_group_prefix": _METRICS,
     "metric_reporters": _METRICS,
     "metrics_enabled": _METRICS,
     "metrics_num_samples": _METRICS,
     "metrics_recording_level": _METRICS,
     "metrics_sample_window_ms": _METRICS,
-    "offset_commit_cb": "commit_async(callback=) hears of each commit",
-    "on_commit": "commit_async(callback=) hears of each commit",
-    "on_delivery": "send(on_delivery=) hears of each record",
+    "offset_commit_cb": "commit_async(callback=) receives the result of each commit",
+    "on_commit": "commit_async(callback=) receives the result of each commit",
+    "on_delivery": "send(on_delivery=) receives the result of each record",
     "proxy_url": _PROXY,
-    "queue_buffering_max_kbytes": "buffer_memory bounds what waits to be sent, in bytes",
-    "queue_buffering_max_messages": "buffer_memory bounds what waits to be sent, in bytes",
-    "queued_max_messages_kbytes": "prefetch_max_bytes bounds what is fetched ahead, in bytes",
-    "queued_min_messages": "prefetch_max_bytes bounds what is fetched ahead, in bytes",
+    "queue_buffering_max_kbytes": "buffer_memory limits the bytes that wait to be sent",
+    "queue_buffering_max_messages": "buffer_memory limits the bytes that wait to be sent",
+    "queued_max_messages_kbytes": "prefetch_max_bytes limits the bytes that are fetched ahead",
+    "queued_min_messages": "prefetch_max_bytes limits the bytes that are fetched ahead",
     "rebalance_cb": "subscribe(topics, listener=) takes a RebalanceListener",
-    "rebalance_timeout_ms": "it is max_poll_interval_ms, for members as for rebalances",
-    "receive_message_max_bytes": "fetch_max_bytes and max_partition_fetch_bytes bound what a fetch brings",
-    "schema_registry_url": "serializers and deserializers are functions, such as those that a registry's client has",
+    "rebalance_timeout_ms": "max_poll_interval_ms applies to rebalances as well",
+    "receive_message_max_bytes": "fetch_max_bytes and max_partition_fetch_bytes limit the size of a fetch",
+    "schema_registry_url": "serializers and deserializers are functions, such as those of a schema registry client",
     "selector": _SOCKETS,
     "socket_keepalive_enable": _SOCKETS,
     "socket_nagle_disable": _SOCKETS,
@@ -110,20 +110,20 @@ INSTEAD = {
     "socks5_proxy": _PROXY,
     "statistics_interval_ms": _METRICS,
     "stats_cb": _METRICS,
-    "timeout": "each call that waits takes a timeout, in seconds",
+    "timeout": "pass a timeout in seconds to the calls that wait",
     "topic": _TOPICS,
     "topics": _TOPICS,
 }
-"""What does here what an option does elsewhere."""
+"""What to use here in place of an option of another client."""
 
 
 def unknown_option(name: str, spelling: Mapping[str, str], others: Mapping[str, Iterable[str]]) -> str:
-    """Say that there is no such option, and what may be meant.
+    """Return a message which says that an option does not exist, and what may be meant.
 
     Parameters:
-        name: as it was asked for.
-        spelling: the options there are, with the form in which they may be given.
-        others: what other clients there are, with their options.
+        name: the name that was given.
+        spelling: the existing options, with the spelling to suggest.
+        others: the options of the other clients, by client.
     """
     text = f"there is no option {name!r}"
     plain = _plain(name)
@@ -143,5 +143,5 @@ def unknown_option(name: str, spelling: Mapping[str, str], others: Mapping[str, 
 
 
 def _plain(name: str) -> str:
-    """The name as Python spells options."""
+    """Return the name as Python spells options."""
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|[.\- ]", "_", name).lower()

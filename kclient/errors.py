@@ -1,9 +1,9 @@
-"""Every error of the package: Kafka's error codes and what the client finds out by itself.
+"""All exceptions of the package: those for Kafka's error codes, and those that the client raises by itself.
 
-All derive from `KafkaError` and say what happened, where, whether a retry can help and what can be
-done. Errors with a number come from a broker (`BrokerError`; the table is in `_error_codes`, and
-`error_for` finds a class by number); the ones below have none. Where Python has a built-in for the
-kind of failure, the error is one of those as well, so that `except TimeoutError` works.
+All derive from `KafkaError` and say what happened, where, whether a retry can help and what can be done. Errors with a
+number come from a broker (`BrokerError`; the table is in `_error_codes`, and `error_for` finds a class by number); the
+ones below have none. Where Python has a built-in exception for the kind of failure, the error derives from it too, so
+that `except TimeoutError` works.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ class ProtocolError(KafkaError, ValueError, name="PROTOCOL_ERROR"):
 
 
 class ConfigError(KafkaError, ValueError, name="CONFIG_ERROR"):
-    """An option does not exist, has a value it cannot have, or contradicts another one."""
+    """An option does not exist, has an invalid value, or contradicts another one."""
 
 
 class DisconnectedError(KafkaError, ConnectionError, name="DISCONNECTED", retriable=True, refreshes_metadata=True):
-    """The connection to the broker was lost before its answer came; it may have carried out the request."""
+    """The connection to the broker was lost before its response arrived; it may have executed the request."""
 
 
 class BrokerConnectionError(KafkaError, ConnectionError, name="CONNECTION_FAILED", retriable=True):
-    """A connection to a broker could not be made.
+    """The client could not connect to a broker.
 
     Parameters:
         host: the host name or address of the broker.
@@ -62,7 +62,7 @@ class BrokerConnectionError(KafkaError, ConnectionError, name="CONNECTION_FAILED
 
 
 class NotKafkaError(KafkaError, ConnectionError, name="NOT_KAFKA", fatal=True):
-    """The peer answered with something that is not Kafka's protocol: HTTP, TLS, or another service's."""
+    """The peer responded with something other than Kafka's protocol, such as HTTP or TLS."""
 
 
 class ForkError(KafkaError, RuntimeError, name="FORKED", fatal=True):
@@ -70,7 +70,7 @@ class ForkError(KafkaError, RuntimeError, name="FORKED", fatal=True):
 
 
 class IllegalStateError(KafkaError, RuntimeError, name="ILLEGAL_STATE"):
-    """The call is not allowed in the state the client is in."""
+    """The call is not allowed in the current state of the client."""
 
 
 class ClosedError(IllegalStateError, name="CLOSED", fatal=True):
@@ -107,20 +107,21 @@ class DeliveryUnknownError(KafkaError, name="DELIVERY_UNKNOWN"):
 
 
 class WakeupError(KafkaError, name="WAKEUP"):
-    """`wakeup` was called, and interrupted a blocking call of the consumer."""
+    """`wakeup` was called and interrupted a blocking call of the consumer."""
 
 
 class MaxPollIntervalExceededError(KafkaError, name="MAX_POLL_INTERVAL_EXCEEDED"):
-    """The application asked for no records for longer than max_poll_interval_ms, and the consumer left its group.
+    """The application did not ask for records for longer than max_poll_interval_ms, and the consumer left its group.
 
     Parameters:
-        max_poll_interval_ms: how long it may take.
+        max_poll_interval_ms: the value of the option, in milliseconds.
     """
 
     def __init__(self, max_poll_interval_ms: int, **context: Any) -> None:
         super().__init__(
-            f"the application asked for no records for longer than max_poll_interval_ms ({max_poll_interval_ms} ms), "
-            "and the consumer left its group; what it was working on cannot be committed any more. The next call "
+            f"the application did not ask for records for longer than max_poll_interval_ms ({max_poll_interval_ms} "
+            "ms), "
+            "and the consumer left its group; what it was working on can no longer be committed. The next call "
             "joins again. Take fewer records at once (max_poll_records), work faster, or allow more time",
             **context,
         )
@@ -128,18 +129,19 @@ class MaxPollIntervalExceededError(KafkaError, name="MAX_POLL_INTERVAL_EXCEEDED"
 
 
 class CommitFailedError(KafkaError, name="COMMIT_FAILED"):
-    """Offsets were not committed: the consumer is not a member of its group's present generation any more.
+    """The offsets were not committed, because the consumer is no longer a member of its group's current generation.
 
-    Others may read its partitions by now, from the offsets committed before. poll() joins again. Where it happens
-    after long work: take fewer records at once (max_poll_records), or raise max_poll_interval_ms.
+    Other members may already read its partitions, from the offsets committed before. poll() joins again. If this
+    happens after long work: take fewer records at once (max_poll_records), or raise max_poll_interval_ms.
 
     Parameters:
-        reason: how that came about.
+        reason: why the consumer is no longer a member.
     """
 
     def __init__(self, reason: object, **context: Any) -> None:
         super().__init__(
-            f"the offsets were not committed, since {reason}; others may read the partitions by now, from the offsets "
+            f"the offsets were not committed, since {reason}; other members may already read the partitions, from the "
+            "offsets "
             "committed before. poll() joins the group again; if the application takes long between two calls, take "
             "fewer records at once (max_poll_records) or raise max_poll_interval_ms",
             **context,
@@ -147,12 +149,12 @@ class CommitFailedError(KafkaError, name="COMMIT_FAILED"):
 
 
 class RetriableCommitFailedError(KafkaError, name="RETRIABLE_COMMIT_FAILED", retriable=True):
-    """An asynchronous commit failed for now, and was not repeated, so that it cannot overtake a later one.
+    """An asynchronous commit failed with a retriable error and was not retried, so that it cannot overtake a later one.
 
-    The cause is attached; committing again, with the positions of that time, may succeed.
+    The cause is attached; committing the current positions again may succeed.
 
     Parameters:
-        reason: what stood in the way.
+        reason: why it failed.
     """
 
     def __init__(self, reason: object, **context: Any) -> None:
@@ -160,7 +162,7 @@ class RetriableCommitFailedError(KafkaError, name="RETRIABLE_COMMIT_FAILED", ret
 
 
 class DeliveryError(KafkaError, name="DELIVERY_FAILED"):
-    """Records were not delivered, and nobody looked at their results.
+    """Records were not delivered, and the application did not look at their results.
 
     Parameters:
         count: how many records failed.
@@ -192,13 +194,13 @@ class RowsDeliveryError(KafkaError, name="ROWS_DELIVERY_FAILED"):
 
 
 class TransactionAbortedError(RecordNotDeliveredError, name="TRANSACTION_ABORTED"):
-    """The record was not sent, since its transaction was aborted."""
+    """The record was not sent, because its transaction was aborted."""
 
 
 class TransformError(KafkaError, name="TRANSFORM_FAILED"):
-    """A transform's function failed on a record, or what it returned could not be sent; nothing of the record counts.
+    """A transform's function failed on a record, or its results could not be sent; the transaction was aborted.
 
-    The cause is attached. The record is not committed: whoever goes on reads it again.
+    The cause is attached. The record is not committed: the next reader gets it again.
 
     Parameters:
         topic: the topic of the record.
@@ -209,8 +211,8 @@ class TransformError(KafkaError, name="TRANSFORM_FAILED"):
 
     def __init__(self, topic: str, partition: int, offset: int, *, reason: BaseException) -> None:
         super().__init__(
-            f"the record could not be transformed: {type(reason).__name__}: {reason}; let the function, or on_error, "
-            "deal with such records",
+            f"the record could not be transformed: {type(reason).__name__}: {reason}; handle "
+            "such records in the function or with on_error",
             topic=topic,
             partition=partition,
             offset=offset,
@@ -222,7 +224,7 @@ class SerializationError(KafkaError, ValueError, name="SERIALIZATION_FAILED"):
 
 
 class DeserializationError(KafkaError, ValueError, name="DESERIALIZATION_FAILED"):
-    """A deserializer failed on a record; seek past its offset to go on.
+    """A deserializer failed on a record; seek past its offset to continue.
 
     Parameters:
         topic: the topic of the record.
@@ -246,7 +248,7 @@ class DeserializationError(KafkaError, ValueError, name="DESERIALIZATION_FAILED"
         reason: object = None,
     ) -> None:
         because = "" if reason is None else f": {reason}"
-        text = f"the {part} of the record could not be deserialized{because}; seek past its offset to go on"
+        text = f"the {part} of the record could not be deserialized{because}; seek past its offset to continue"
         super().__init__(text, topic=topic, partition=partition, offset=offset)
         self.part = part
         self.key = key
@@ -254,7 +256,7 @@ class DeserializationError(KafkaError, ValueError, name="DESERIALIZATION_FAILED"
 
 
 class NoOffsetForPartitionError(KafkaError, name="NO_OFFSET_FOR_PARTITION"):
-    """Partitions have neither a committed offset nor, with auto_offset_reset "none", a place to start from; seek.
+    """Partitions have no committed offset, and auto_offset_reset is "none"; seek to a position.
 
     Parameters:
         partitions: the partitions.
@@ -267,10 +269,11 @@ class NoOffsetForPartitionError(KafkaError, name="NO_OFFSET_FOR_PARTITION"):
 
 
 class LogTruncationError(KafkaError, name="LOG_TRUNCATED"):
-    """The log was truncated below the consumer's position: records it was given are gone from the cluster (KIP-320).
+    """The log was truncated below the consumer's position: records that it has read are gone from the cluster
+    (KIP-320).
 
     Parameters:
-        divergent_offsets: by partition, the first offset where log and consumer differ, None when unknown; seek there.
+        divergent_offsets: by partition, the first offset at which log and consumer differ, None if unknown; seek there.
         fetch_offsets: by partition, the position the consumer had.
     """
 
@@ -283,11 +286,11 @@ class LogTruncationError(KafkaError, name="LOG_TRUNCATED"):
         self.divergent_offsets = dict(divergent_offsets)
         self.fetch_offsets = dict(fetch_offsets or {})
         names = ", ".join(f"{partition} at {offset}" for partition, offset in self.divergent_offsets.items())
-        super().__init__(f"the log was truncated below the consumer's position: {names}; seek to go on", **context)
+        super().__init__(f"the log was truncated below the consumer's position: {names}; seek to continue", **context)
 
 
 class AdminError(KafkaError, name="ADMIN_FAILED"):
-    """Some of the things a call was about failed.
+    """A call about several things failed for some of them.
 
     Parameters:
         results: the results of those that succeeded, by key.
@@ -305,7 +308,7 @@ class AdminError(KafkaError, name="ADMIN_FAILED"):
 
 
 def error_for(code: int) -> type[BrokerError]:
-    """The class of an error code; `UnknownServerError` for a code that this version does not know."""
+    """Return the class of an error code; `UnknownServerError` for a code that this version does not know."""
     return BrokerError.by_code.get(code, UnknownServerError)
 
 
@@ -314,7 +317,7 @@ def error_from_code(code: int, message: str | None = None, **context: Any) -> Br
 
     Parameters:
         code: Kafka's error code.
-        message: the broker's own text, when the response carries one; what can be done is added.
+        message: the broker's own message, if the response has one; the class adds what can be done.
         context: topic, partition, offset, broker, api (see `KafkaError`).
     """
     kind = BrokerError.by_code.get(code)

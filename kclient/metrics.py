@@ -1,10 +1,9 @@
-"""What a client counts: cheap to record, readable as a dict, or through hooks.
+"""The metrics of a client: cheap to record, and read as a dict. Elsewhere: hooks (`net.metrics_hooks`).
 
-Names are Kafka's own with underscores (`record_send_total`, `request_latency_avg`,
-`records_lag_max`); labels say which topic, partition or broker. A counter named `x_total` also
-shows as `x_rate` (per second), a histogram `x` as `x_avg`, `x_max`, `x_p50`, `x_p99` and `x_count`.
-Times are in milliseconds, as Kafka's, where the name does not say otherwise. Recording takes no lock:
-each metric is written by one thread, as a rule the network thread.
+Names are Kafka's own with underscores (`record_send_total`, `request_latency_avg`, `records_lag_max`); labels say which
+topic, partition or broker. A counter named `x_total` also appears as `x_rate` (per second), a histogram `x` as `x_avg`,
+`x_max`, `x_p50`, `x_p99` and `x_count`. Times are in milliseconds, as Kafka's, where the name does not say otherwise.
+Recording takes no lock: each metric is written by one thread, usually the network thread.
 """
 
 from __future__ import annotations
@@ -25,10 +24,10 @@ Labels = tuple[tuple[str, str], ...]
 
 
 class MetricKey(str):
-    """The key of a metric: a text such as `records_lag{partition=0,topic=orders}` that knows its parts.
+    """The key of a metric: a string such as `records_lag{partition=0,topic=orders}` with its parts as attributes.
 
     Parameters:
-        name: what is counted.
+        name: the name of the metric.
         labels: pairs of label and value, sorted by label.
     """
 
@@ -38,7 +37,7 @@ class MetricKey(str):
     _labels: Labels
 
     def __new__(cls, name: str, labels: Labels = ()) -> MetricKey:
-        """Make the text; without labels it is the name."""
+        """Make the string; without labels it is the name."""
         shown = ",".join(f"{label}={value}" for label, value in labels)
         made = super().__new__(cls, f"{name}{{{shown}}}" if labels else name)
         made.name = name
@@ -55,7 +54,7 @@ class MetricKey(str):
 
 
 class MetricValues(dict[MetricKey, float]):
-    """The values of all metrics of a client at one moment. A text of the same form finds a key as well."""
+    """The values of all metrics of a client at one moment. A plain string of the same form finds a key too."""
 
     if TYPE_CHECKING:
 
@@ -67,7 +66,7 @@ MetricsHook = Callable[[MetricValues], None]
 
 
 class Counter:
-    """A number that grows. `total` is what was counted so far."""
+    """A number that only grows."""
 
     __slots__ = ("_before", "_started", "total")
 
@@ -77,11 +76,11 @@ class Counter:
         self._started: tuple[float, float] = (now, 0)
 
     def add(self, amount: float = 1) -> None:
-        """Count."""
+        """Add an amount."""
         self.total += amount
 
     def rate(self, now: float) -> float:
-        """Per second, over the last one to two windows."""
+        """Return the rate per second, over the last one to two windows."""
         if now - self._started[0] >= _WINDOW:
             self._before, self._started = self._started, (now, self.total)
         since, amount = self._before
@@ -89,7 +88,7 @@ class Counter:
 
 
 class Gauge:
-    """A number that is what it was last set to, or what a function says when asked."""
+    """A number that is set, or computed by a function when it is read."""
 
     __slots__ = ("read", "value")
 
@@ -122,7 +121,7 @@ class Histogram:
             self.maximum = value
 
     def quantile(self, part: float) -> float:
-        """The bound below which this part (0 to 1) of the values lies."""
+        """Return the upper bound of the bucket in which this quantile (0 to 1) lies."""
         wanted = part * self.count
         seen = 0
         for bound, size in zip((*_BOUNDS, self.maximum), self._buckets, strict=True):
@@ -146,26 +145,26 @@ class Metrics:
         self._histograms: dict[tuple[str, Labels], Histogram] = {}
 
     def counter(self, name: str, **labels: object) -> Counter:
-        """The counter of this name (ending in `_total`) and labels; made when first asked for."""
+        """Return the counter of this name (ending in `_total`) and labels; create it on first use."""
         key = _key(name, labels)
         found = self._counters.get(key)
         return found if found is not None else self._counters.setdefault(key, Counter(self._clock()))
 
     def gauge(self, name: str, read: Callable[[], float] | None = None, **labels: object) -> Gauge:
-        """The gauge of this name and labels; `read` gives its value when the metrics are looked at."""
+        """Return the gauge of this name and labels; `read` computes its value when the metrics are read."""
         gauge = self._gauges.setdefault(_key(name, labels), Gauge())
         if read is not None:
             gauge.read = read
         return gauge
 
     def histogram(self, name: str, **labels: object) -> Histogram:
-        """The histogram of this name and labels."""
+        """Return the histogram of this name and labels; create it on first use."""
         key = _key(name, labels)
         found = self._histograms.get(key)
         return found if found is not None else self._histograms.setdefault(key, Histogram())
 
     def forget(self, **labels: object) -> None:
-        """Drop all metrics that carry these labels, as those of a partition that is no longer read."""
+        """Drop all metrics with these labels, such as those of a partition that is no longer read."""
         gone = set(_key("", labels)[1])
         tables: tuple[dict[tuple[str, Labels], Any], ...] = (self._counters, self._gauges, self._histograms)
         for table in tables:
@@ -173,11 +172,11 @@ class Metrics:
                 table.pop(key, None)
 
     def drop_gauge(self, name: str, **labels: object) -> None:
-        """Drop one gauge, at once; `forget` has to look through all metrics."""
+        """Drop one gauge, without the scan of all metrics that `forget` makes."""
         self._gauges.pop(_key(name, labels), None)
 
     def snapshot(self) -> MetricValues:
-        """Return everything by key."""
+        """Return the values of all metrics."""
         now = self._clock()
         found = MetricValues()
         for (name, labels), counter in list(self._counters.items()):

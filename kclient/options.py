@@ -1,7 +1,7 @@
 """The keyword options of every client, for editors and type checkers.
 
-Names and types only: what an option means, its default, unit and range stand in `kclient.config`,
-which also checks the values; a test keeps the two in step.
+Names and types only: meaning, default, unit and range are in `kclient.config`, which also checks the values; a test
+compares the two.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Serializers and deserializers: what they are called with, those that Kafka's own clients share, and JSON.
+"""Serializers and deserializers: the context they receive, those that Kafka's own clients share, and JSON.
 
 A serializer is a callable that takes a key or value and returns bytes (or None for null), a deserializer the reverse.
 One whose second positional parameter is named `context` or `ctx` also receives a `SerializationContext`; every other
@@ -24,7 +24,7 @@ _DOUBLE = struct.Struct(">d")
 
 
 class SerializationContext(msgspec.Struct):
-    """What a serializer or deserializer is told of the record, beside the key or value.
+    """What a serializer or deserializer receives about the record, beside the key or value.
 
     Its attributes are those of confluent-kafka's class of the same name.
 
@@ -45,63 +45,63 @@ Deserializer = Callable[[bytes], Any] | Callable[[bytes, SerializationContext], 
 
 
 def serialize_text(value: str | None) -> bytes | None:
-    """UTF-8."""
+    """Return the text in UTF-8."""
     return None if value is None else value.encode()
 
 
 def deserialize_text(data: bytes) -> str:
-    """UTF-8."""
+    """Return the text that is encoded in UTF-8."""
     return data.decode()
 
 
 def serialize_json(value: Any) -> bytes:
-    """JSON; besides its own types dataclasses, msgspec structs, datetimes, UUIDs, decimals and more."""
+    """Return the value as JSON: its own types, dataclasses, msgspec structs, datetimes, UUIDs, decimals and more."""
     return msgspec.json.encode(value)
 
 
 def deserialize_json(data: bytes) -> Any:
-    """JSON."""
+    """Return the value of a JSON text."""
     return msgspec.json.decode(data)
 
 
 def serialize_int32(value: int | None) -> bytes | None:
-    """Four bytes."""
+    """Return the integer in four bytes."""
     return None if value is None else _INT32.pack(value)
 
 
 def deserialize_int32(data: bytes) -> int:
-    """Four bytes."""
+    """Return the integer of four bytes."""
     number: int = _INT32.unpack(data)[0]
     return number
 
 
 def serialize_int64(value: int | None) -> bytes | None:
-    """Eight bytes."""
+    """Return the integer in eight bytes."""
     return None if value is None else _INT64.pack(value)
 
 
 def deserialize_int64(data: bytes) -> int:
-    """Eight bytes."""
+    """Return the integer of eight bytes."""
     number: int = _INT64.unpack(data)[0]
     return number
 
 
 def serialize_double(value: float | None) -> bytes | None:
-    """Eight bytes, IEEE 754."""
+    """Return the number in eight bytes, IEEE 754."""
     return None if value is None else _DOUBLE.pack(value)
 
 
 def deserialize_double(data: bytes) -> float:
-    """Eight bytes, IEEE 754."""
+    """Return the number of eight bytes, IEEE 754."""
     number: float = _DOUBLE.unpack(data)[0]
     return number
 
 
 def serialize_uuid(value: uuid.UUID | None) -> bytes | None:
-    """The text of the UUID, as Java's UUIDSerializer writes it."""
+    """Return the text of the UUID, as Java's UUIDSerializer writes it."""
     return None if value is None else str(value).encode()
 
 
 def deserialize_uuid(data: bytes) -> uuid.UUID:
-    """The text of a UUID."""
+    """Return the UUID of a text."""
     return uuid.UUID(data.decode())

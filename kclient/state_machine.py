@@ -1,6 +1,6 @@
-"""State machines as tables: what each event leads to in each state.
+"""State machines as tables: the state that follows each event in each state.
 
-A machine keeps its state itself, and takes every new one from its table:
+A machine keeps its own state, and takes each new one from its table:
 
     STATES = StateTable("door", {
         Door.OPEN: {Event.CLOSE: Door.CLOSED},
@@ -31,7 +31,7 @@ class StateTable(Generic[S, E]):
     """The transitions of one kind of machine.
 
     Parameters:
-        machine: what it is, as errors name it: "transactional producer".
+        machine: the kind of machine in error messages, such as "transactional producer".
         transitions: for every state the state that follows each event; a final state has none.
 
     Raises:

@@ -1,8 +1,7 @@
-"""The small value types that every room and every user shares.
+"""The small value types that users and all packages share.
 
-Plain, immutable, comparable; no behaviour beyond their own printing. What a fetched
-record looks like is decided in `kclient.records` (it has a compiled twin) and only
-re-exported here.
+Plain, immutable, comparable; no behaviour beyond their own printing. `ConsumerRecord` is defined in `kclient.records`,
+because it has a compiled twin.
 """
 
 from __future__ import annotations
@@ -88,11 +87,11 @@ class TopicPartition(NamedTuple):
 
 
 class RecordMetadata(msgspec.Struct, frozen=True):
-    """Where a produced record ended up.
+    """Where a produced record was written.
 
-    `offset` is -1 when acks=0, or when a retried batch was recognised by the broker as a
-    duplicate whose offset it no longer knows. `timestamp` is in milliseconds since the
-    epoch: the broker's when the topic uses LogAppendTime, else the record's own.
+    `offset` is -1 when acks=0, or if the broker recognized a retried batch as a duplicate and no longer knew its
+    offset. `timestamp` is in milliseconds since the epoch: the broker's when the topic uses LogAppendTime, else the
+    record's own.
     """
 
     topic: str
@@ -104,7 +103,7 @@ class RecordMetadata(msgspec.Struct, frozen=True):
 
 
 class OffsetAndMetadata(msgspec.Struct, frozen=True):
-    """A position to commit: the next offset to read, with an application's own note."""
+    """A position to commit: the next offset to read, with optional metadata of the application."""
 
     offset: int
     metadata: str = ""
@@ -112,9 +111,9 @@ class OffsetAndMetadata(msgspec.Struct, frozen=True):
 
 
 class ConsumerGroupMetadata(msgspec.Struct, frozen=True):
-    """Who a consumer is in its group, for a producer that commits offsets in a transaction.
+    """The identity of a consumer in its group, for a producer that commits offsets in a transaction.
 
-    `generation_id` is -1 and `member_id` empty while it is no member, or does without membership (`assign`).
+    `generation_id` is -1 and `member_id` empty while it is not a member, or uses `assign`.
     """
 
     group_id: str
@@ -124,16 +123,16 @@ class ConsumerGroupMetadata(msgspec.Struct, frozen=True):
 
 
 class SubscriptionPattern(msgspec.Struct, frozen=True):
-    """A regular expression of topics that the brokers match, against whole names: RE2's syntax, not Python's.
+    """A regular expression that the brokers match against whole topic names, in RE2's syntax.
 
-    For a group with `group_protocol="consumer"`. A pattern that the client is to match is a `re.compile(...)`.
+    For a group with `group_protocol="consumer"`. For a pattern that the client matches, use `re.compile(...)`.
     """
 
     pattern: str
 
 
 class OffsetAndTimestamp(msgspec.Struct, frozen=True):
-    """The first record at or after a point in time (milliseconds since the epoch)."""
+    """The first record at or after a time (milliseconds since the epoch)."""
 
     offset: int
     timestamp: int
@@ -153,7 +152,7 @@ class Node(msgspec.Struct, frozen=True):
 
 
 class PartitionInfo(msgspec.Struct, frozen=True):
-    """A partition as the metadata describes it; `leader` is None while there is none."""
+    """A partition as described by the metadata; `leader` is None while there is no leader."""
 
     topic: str
     partition: int
@@ -165,7 +164,9 @@ class PartitionInfo(msgspec.Struct, frozen=True):
 
 
 class PreparedTransaction(msgspec.Struct, frozen=True):
-    """A transaction whose records are all written; whoever has this can end it: see `Admin.complete_transaction`."""
+    """A transaction whose records are all written and that any process can end with this; see
+    `Admin.complete_transaction`.
+    """
 
     transactional_id: str
     producer_id: int

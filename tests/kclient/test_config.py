@@ -59,9 +59,9 @@ def test_an_unknown_option_names_the_nearest_one() -> None:
         ("max-poll-records", "; did you mean 'max_poll_records'?"),
         ("fetch.wait.max.ms", "; did you mean 'fetch_max_wait_ms'?"),
         ("metadata.broker.list", "; did you mean 'bootstrap_servers'?"),
-        ("consumer_timeout_ms", ": poll(timeout=seconds) comes back without records when none came"),
-        ("api_version", ": the versions of the protocol are agreed with each broker"),
-        ("topic", ": topics are named where they are used"),
+        ("consumer_timeout_ms", ": poll(timeout=seconds) returns without records when none arrived"),
+        ("api_version", ": the protocol versions are negotiated with each broker"),
+        ("topic", ": pass topics where they are used"),
         ("linger.ms", " here: producers have linger_ms"),
         ("queue.buffering.max.ms", " here: producers have linger_ms"),
     ],
@@ -147,17 +147,17 @@ def test_an_option_far_from_all_others_is_an_error_without_a_guess() -> None:
         ({"acks": 2}, "acks must be one of 0, 1, -1, 'all'"),
         ({"enable_idempotence": True, "acks": 1}, 'needs acks="all"'),
         ({"enable_idempotence": True, "retries": 0}, "needs retries above 0"),
-        ({"transactional_id": ""}, "transactional_id must be a name"),
+        ({"transactional_id": ""}, "transactional_id must not be empty"),
         ({"transactional_id": "t", "acks": 1}, 'transactional_id needs acks="all"'),
         ({"transactional_id": "t", "enable_idempotence": False}, "transactional_id needs enable_idempotence"),
-        ({"retries": 0}, "retries=0 needs enable_idempotence=False as well"),
+        ({"retries": 0}, "retries=0 requires enable_idempotence=False"),
         ({"max_in_flight_requests_per_connection": 6}, "at most 5"),
         ({"delivery_timeout_ms": 1000}, "at least linger_ms"),
         ({"partitioner_ignore_keys": 1}, "must be bool"),
         ({"key_serializer": "org.example.Serializer"}, "key_serializer must be a function or None, not 'org.example"),
         (
             {"bootstrap_servers": 9092},
-            'bootstrap_servers must be "host:port,host:port" or a sequence of such, not 9092',
+            'bootstrap_servers must be "host:port,host:port" or a sequence of them, not 9092',
         ),
         ({"interceptors": int}, "interceptors must be a list of objects, not <class 'int'>"),
         pytest.param(
@@ -290,7 +290,7 @@ def test_automatic_commits_of_no_group_are_refused_if_asked_for() -> None:
 
 @pytest.mark.parametrize("name", ["", ".", "..", "a b", "ä", pytest.param("i" * 250, id="too long")])
 def test_a_static_members_name_is_one_as_topics_have_them(name: str) -> None:
-    with pytest.raises(ConfigError, match=r"^group_instance_id must be a name"):
+    with pytest.raises(ConfigError, match=r"^group_instance_id must be a valid name"):
         ConsumerConfig(group_id="g", group_instance_id=name)
     ConsumerConfig(group_id="g", group_instance_id="Host-7.rack_2")
 
@@ -298,7 +298,7 @@ def test_a_static_members_name_is_one_as_topics_have_them(name: str) -> None:
 def test_a_static_member_needs_a_group() -> None:
     with pytest.raises(ConfigError, match="needs a group_id"):
         ConsumerConfig(group_instance_id="i")
-    with pytest.raises(ConfigError, match=r"^group_id must be a name"):
+    with pytest.raises(ConfigError, match=r"^group_id must not be empty"):
         ConsumerConfig(group_id="")
 
 

@@ -2,7 +2,7 @@
 """Sockets that wait, read whole frames and write whole requests: the compiled twin of `io`.
 
 The network thread gives the GIL away once per turn: `Poller.wait` waits, reads and writes without it until a whole
-frame is there (or something else that Python must hear of), raises the hand-over flag and comes back. Small writes
+frame is there (or another event that Python must handle), raises the hand-over flag and comes back. Small writes
 keep the GIL, since taking it again can cost far more than they do; large ones give it away.
 """
 
@@ -32,7 +32,7 @@ cdef extern from *:
       #define MSG_NOSIGNAL 0
     #endif
 
-    /* Waits for so many nanoseconds; below 0 for ever. */
+    /* Waits for so many nanoseconds; below 0 without a limit. */
     static int kclient_poll(struct pollfd *fds, int count, long long timeout) {
     #ifdef __linux__
         struct timespec wait;
@@ -84,7 +84,7 @@ cdef enum:
     PARTS_AT_ONCE = 64
     KEEP_GIL_BELOW = 65536  # bytes of a write
 
-# What a connection has to report, as bits.
+# The events of a connection that were not reported yet, as bits.
 cdef enum:
     HAS_CONNECTED = 1
     HAS_FRAME = 2
@@ -93,13 +93,13 @@ cdef enum:
     HAS_ENDED = 16
     HAS_BAD_FRAME = 32
     HAS_WRITTEN = 64
-    CANNOT_GO_ON = 56  # HAS_FAILED, HAS_ENDED, HAS_BAD_FRAME
+    IS_FINISHED = 56  # HAS_FAILED, HAS_ENDED, HAS_BAD_FRAME
 
 
 cdef struct Link:
     int fd
     int connecting
-    int news
+    int events
     int error
     long long limit
     char* staged
@@ -123,7 +123,7 @@ cdef long long frame_size(const char* at) noexcept nogil:
 
 
 cdef void examine(Link* link) noexcept nogil:
-    """Look at what is staged: a whole frame, the start of a large one, nonsense."""
+    """Examine the staged bytes: a whole frame, the start of a large one, or an invalid size."""
     cdef size_t there = link.end - link.start
     cdef long long size
     if there < 4:
@@ -136,13 +136,13 @@ cdef void examine(Link* link) noexcept nogil:
         return
     size = frame_size(link.staged + link.start)
     if size < 4 or size > link.limit:
-        link.news |= HAS_BAD_FRAME
+        link.events |= HAS_BAD_FRAME
     elif there >= <size_t>size + 4:
-        link.news |= HAS_FRAME
+        link.events |= HAS_FRAME
     elif <size_t>size + 4 > STAGED_BYTES:
         link.body = <char*>malloc(<size_t>size)
         if link.body == NULL:
-            link.news |= HAS_BAD_FRAME
+            link.events |= HAS_BAD_FRAME
             return
         link.body_size = <size_t>size
         link.body_filled = there - 4
@@ -155,7 +155,7 @@ cdef void examine(Link* link) noexcept nogil:
 
 
 cdef void read_some(Link* link) noexcept nogil:
-    """Read until a frame is whole or there is nothing more."""
+    """Read until a frame is complete or no bytes are left."""
     cdef size_t wanted
     cdef ssize_t count
     cdef char* target
@@ -172,27 +172,27 @@ cdef void read_some(Link* link) noexcept nogil:
                 continue
             if errno != EAGAIN:
                 link.error = errno
-                link.news |= HAS_FAILED
+                link.events |= HAS_FAILED
             return
         if count == 0:
-            link.news |= HAS_ENDED
+            link.events |= HAS_ENDED
             return
         if link.body != NULL:
             link.body_filled += count
             if link.body_filled == link.body_size:
-                link.news |= HAS_FRAME
+                link.events |= HAS_FRAME
                 return
         else:
             link.end += count
             examine(link)
-            if link.news & (HAS_FRAME | HAS_BAD_FRAME):
+            if link.events & (HAS_FRAME | HAS_BAD_FRAME):
                 return
         if <size_t>count < wanted and link.body == NULL:
             return
 
 
 cdef void write_some(Link* link) noexcept nogil:
-    """Write until everything is out or the system takes no more."""
+    """Write until everything is sent or the system accepts no more."""
     cdef iovec vectors[PARTS_AT_ONCE]
     cdef msghdr message
     cdef Py_ssize_t index, used
@@ -220,7 +220,7 @@ cdef void write_some(Link* link) noexcept nogil:
                 continue
             if errno != EAGAIN:
                 link.error = errno
-                link.news |= HAS_FAILED
+                link.events |= HAS_FAILED
             return
         left = <size_t>sent
         while left:
@@ -231,14 +231,14 @@ cdef void write_some(Link* link) noexcept nogil:
             left -= part.len - link.part_offset
             link.part_offset = 0
             link.part_next += 1
-    link.news |= HAS_WRITTEN
+    link.events |= HAS_WRITTEN
     if link.notify:
         link.notify = 0
-        link.news |= HAS_SENT
+        link.events |= HAS_SENT
 
 
 cdef class Frame:
-    """The bytes of one large frame, in memory of their own; freed when nobody looks at them any more."""
+    """The bytes of one large frame, in memory of their own, freed with the last reference."""
 
     cdef char* data
     cdef Py_ssize_t size
@@ -254,7 +254,7 @@ cdef class Frame:
 
 
 cdef class Channel:
-    """One connection: frames in, parts of frames out. See the pure twin for what each method promises."""
+    """One connection: frames in, parts of frames out. The pure twin documents each method."""
 
     cdef readonly object handler
     cdef readonly bint closed
@@ -292,7 +292,7 @@ cdef class Channel:
         cdef Link* link = &self.link
         cdef Py_ssize_t size = 0
         cdef bint busy = link.part_next < link.part_count
-        if self.closed or link.news & CANNOT_GO_ON:
+        if self.closed or link.events & IS_FINISHED:
             return False
         if not busy and link.part_count:
             self.release_parts()
@@ -306,12 +306,12 @@ cdef class Channel:
                     write_some(link)
                     raise_flag()
                 lower_flag()
-            link.news &= ~HAS_SENT
+            link.events &= ~HAS_SENT
         if link.part_next < link.part_count:
             link.notify |= notify
             return False
         self.release_parts()
-        return not link.news & CANNOT_GO_ON
+        return not link.events & IS_FINISHED
 
     def close(self):
         if not self.closed:
@@ -345,15 +345,15 @@ cdef class Channel:
             PyBuffer_Release(&link.parts[index])
         link.part_count = link.part_next = 0
         link.part_offset = 0
-        link.news &= ~HAS_WRITTEN
+        link.events &= ~HAS_WRITTEN
 
     cdef object take_frame(self):
-        """The next whole frame; None if there is none."""
+        """Return the next whole frame, or None."""
         cdef Link* link = &self.link
         cdef Frame frame
         cdef object small
         cdef size_t size
-        link.news &= ~HAS_FRAME
+        link.events &= ~HAS_FRAME
         if link.body != NULL:
             if link.body_filled < link.body_size:
                 return None
@@ -363,7 +363,7 @@ cdef class Channel:
             link.body = NULL
             return memoryview(frame)
         examine(link)
-        if not link.news & HAS_FRAME:
+        if not link.events & HAS_FRAME:
             return None
         size = frame_size(link.staged + link.start)
         small = PyBytes_FromStringAndSize(link.staged + link.start + 4, size)
@@ -371,33 +371,33 @@ cdef class Channel:
         return small
 
     cdef object report(self, list events):
-        """Append what there is to say."""
+        """Append the events of this connection."""
         cdef Link* link = &self.link
         cdef object handler = self.handler
-        if link.news & HAS_WRITTEN and link.part_next == link.part_count:
+        if link.events & HAS_WRITTEN and link.part_next == link.part_count:
             self.release_parts()
-        if link.news & HAS_CONNECTED:
-            link.news &= ~HAS_CONNECTED
+        if link.events & HAS_CONNECTED:
+            link.events &= ~HAS_CONNECTED
             events.append((handler, CONNECTED, None))
-        if link.news & HAS_SENT:
-            link.news &= ~HAS_SENT
+        if link.events & HAS_SENT:
+            link.events &= ~HAS_SENT
             events.append((handler, SENT, None))
-        if link.news & HAS_FRAME:
+        if link.events & HAS_FRAME:
             while True:
                 frame = self.take_frame()
                 if frame is None:
                     break
                 events.append((handler, FRAME, frame))
-        if link.news & CANNOT_GO_ON:
+        if link.events & IS_FINISHED:
             events.append((handler, CLOSED, self.reason()))
             self.poller.forget(self)
 
     cdef object reason(self):
         cdef Link* link = &self.link
         cdef object head = PyBytes_FromStringAndSize(link.staged + link.start, min(<Py_ssize_t>(link.end - link.start), 64))
-        if link.news & HAS_BAD_FRAME:
+        if link.events & HAS_BAD_FRAME:
             return BadFrame(frame_size(link.staged + link.start), head)
-        if link.news & HAS_FAILED:
+        if link.events & HAS_FAILED:
             return OSError(link.error, os.strerror(link.error))
         if link.body != NULL:
             head = PyBytes_FromStringAndSize(link.body, min(<Py_ssize_t>link.body_filled, 64))
@@ -405,7 +405,7 @@ cdef class Channel:
 
 
 cdef class Poller:
-    """Waits for channels, and for `wake` from other threads. See the pure twin for what each method promises."""
+    """Waits for channels, and for `wake` from other threads. The pure twin documents each method."""
 
     cdef readonly long long gil_waits
     cdef long long gil_wait_ns
@@ -419,7 +419,7 @@ cdef class Poller:
     cdef object wake_writer
     cdef int wake_fd
     cdef int drain_fd
-    cdef bint news_pending
+    cdef bint has_pending_events
 
     def __cinit__(self):
         self.channels = []
@@ -459,9 +459,9 @@ cdef class Poller:
         cdef Channel channel
         if timeout < 1e9:
             deadline = kclient_now_ns() + <long long>(timeout * 1e9)
-        # An error while sending is to be reported, even if the socket stays silent.
+        # Report an error of a write even if the socket has no event.
         for index in range(self.count):
-            if self.links[index].news & CANNOT_GO_ON:
+            if self.links[index].events & IS_FINISHED:
                 deadline = 0
         with nogil:
             code = self.turn(deadline)
@@ -477,12 +477,12 @@ cdef class Poller:
             raise OSError(-code, os.strerror(-code))
         index = 0
         while index < self.count:
-            if self.links[index].news == 0:
+            if self.links[index].events == 0:
                 index += 1
                 continue
             channel = self.channels[index]
             channel.report(events)
-            # A channel that ended has left its place to another one.
+            # A closed channel was replaced by another one at this index.
             if index < self.count and self.links[index] == &channel.link:
                 index += 1
         return events
@@ -498,8 +498,8 @@ cdef class Poller:
         self.wake_writer.close()
 
     cdef int turn(self, long long deadline) noexcept nogil:
-        """Wait, read and write until Python has to hear of something: 1, or -errno; 0 when the time passed."""
-        cdef int index, ready, news = 0
+        """Wait, read and write until there is an event for Python: 1, or -errno; 0 if the time passed."""
+        cdef int index, ready, reportable = 0
         cdef long long left = -1
         cdef Link* link
         cdef short events
@@ -528,7 +528,7 @@ cdef class Poller:
             if self.fds[0].revents:
                 while read(self.drain_fd, drained, 64) == 64:
                     pass
-                news = 1
+                reportable = 1
             for index in range(self.count):
                 link = self.links[index]
                 events = self.fds[index + 1].revents
@@ -539,11 +539,11 @@ cdef class Poller:
                 else:
                     if events & POLLOUT:
                         write_some(link)
-                    if events & (POLLIN | POLLHUP | POLLERR) and not link.news & CANNOT_GO_ON:
+                    if events & (POLLIN | POLLHUP | POLLERR) and not link.events & IS_FINISHED:
                         read_some(link)
-                if link.news & ~HAS_WRITTEN:
-                    news = 1
-            if news:
+                if link.events & ~HAS_WRITTEN:
+                    reportable = 1
+            if reportable:
                 return 1
             if deadline >= 0 and kclient_now_ns() >= deadline:
                 return 0
@@ -581,6 +581,6 @@ cdef void finish_connecting(Link* link) noexcept nogil:
     link.connecting = 0
     if code:
         link.error = code
-        link.news |= HAS_FAILED
+        link.events |= HAS_FAILED
     else:
-        link.news |= HAS_CONNECTED
+        link.events |= HAS_CONNECTED

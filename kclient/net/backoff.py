@@ -1,4 +1,4 @@
-"""Exponential backoff with jitter: how long to wait after so many failures in a row."""
+"""Exponential backoff with jitter."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ class Backoff:
     Parameters:
         first: seconds after the first failure.
         most: seconds that no wait exceeds, jitter included.
-        jitter: the part by which a wait is longer or shorter at random, so that clients that failed
-            together do not come back together.
+        jitter: the fraction by which a wait is randomly longer or shorter, so that clients that failed together do not
+            retry together.
         random: where the randomness comes from.
     """
 
@@ -25,11 +25,11 @@ class Backoff:
         self._random = random
 
     def seconds(self, failures: int) -> float:
-        """The wait after so many failures; 1 is the first."""
+        """Return the wait after this many consecutive failures, at least 1."""
         wait: float = self._first * 2.0 ** min(max(failures - 1, 0), 50)
         return min(self._most, wait * self._random.uniform(1 - self._jitter, 1 + self._jitter))
 
 
 def retry_backoff(config: ClientConfig, random: random.Random) -> Backoff:
-    """The waits before a failed request is repeated, as the options retry_backoff_ms and retry_backoff_max_ms say."""
+    """Return the waits between retries of a request, from the options retry_backoff_ms and retry_backoff_max_ms."""
     return Backoff(config.retry_backoff_ms / 1000, config.retry_backoff_max_ms / 1000, random=random)

@@ -1,4 +1,4 @@
-"""Reads and checks the list of bootstrap servers."""
+"""The list of bootstrap servers: reading and checks."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _DEFAULT_PORT = 9092
 
 
 def parse_servers(servers: str | Sequence[str]) -> list[tuple[str, int]]:
-    """Read `bootstrap_servers`.
+    """Return the hosts and ports in `bootstrap_servers`.
 
     Parameters:
         servers: `host:port`, separated by commas or as a sequence; the port is 9092 if it is missing, and an IPv6
@@ -45,5 +45,5 @@ def parse_servers(servers: str | Sequence[str]) -> list[tuple[str, int]]:
             raise ConfigError(f"bootstrap server {text!r}: a port is from 1 to 65535, not {port}")
         found[match["v6"] or match["host"], port] = None
     if not found:
-        raise ConfigError('bootstrap_servers names no server; it is "host:port", or several separated by commas')
+        raise ConfigError('bootstrap_servers is empty; it must be "host:port", or several separated by commas')
     return list(found)

@@ -1,8 +1,8 @@
-"""The cluster as the last metadata described it: immutable snapshots, and how one becomes the next.
+"""Immutable snapshots of the cluster, made from metadata responses.
 
-A snapshot may be read from any thread. The rules that keep it from going back in time stand here:
-a leader epoch never decreases while the topic is the same one (KIP-320), and a topic that was
-deleted and created again, which its id tells (KIP-516), starts afresh. Elsewhere: when to ask.
+A snapshot may be read from any thread. Updates never go back in time: a leader epoch does not decrease while the topic
+id stays the same (KIP-320); with a new topic id (KIP-516) the old state of the topic is dropped. Elsewhere: when to
+request metadata (`metadata`).
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ class Cluster:
 
     Attributes:
         version: grows with each snapshot of one client.
-        cluster_id: None until a broker told it.
-        controller_id: None while there is none (with KRaft: some broker).
-        brokers: those that live, by id.
-        topics: those that were asked for, by name.
+        cluster_id: None until a response had it.
+        controller_id: None if there is no controller (with KRaft: a random broker).
+        brokers: the live brokers, by id.
+        topics: the requested topics, by name.
         topic_names: the names by topic id.
     """
 
@@ -62,16 +62,16 @@ class Cluster:
         self._partitions = {(p.topic, p.partition): p for info in self.topics.values() for p in info.partitions}
 
     def partition(self, topic: str, partition: int) -> PartitionInfo | None:
-        """What is known of a partition; None if nothing is."""
+        """Return a partition; None if it is unknown."""
         return self._partitions.get((topic, partition))
 
     def partitions(self, topic: str) -> tuple[PartitionInfo, ...] | None:
-        """The partitions of a topic, sorted; None while they are not known."""
+        """Return the partitions of a topic, sorted; None if the topic is unknown."""
         info = self.topics.get(topic)
         return (info.partitions or None) if info is not None else None
 
     def topic_id(self, topic: str) -> UUID | None:
-        """The id of a topic; None if it is not known, or the brokers are too old to have ids."""
+        """Return the id of a topic; None if it is unknown, or the brokers are too old for topic ids."""
         info = self.topics.get(topic)
         return None if info is None or info.topic_id == NO_ID else info.topic_id
 
@@ -80,11 +80,11 @@ class Cluster:
         return f"<Cluster {self.cluster_id} #{self.version}: {known}>"
 
     def updated(self, response: MetadataResponse, *, asked: Iterable[str] | None, keep: Iterable[str]) -> Cluster:
-        """The snapshot after a response.
+        """Return the snapshot after a response.
 
         Parameters:
-            asked: the topics that were asked for; None if it was all of them.
-            keep: topics that were not asked for and stay as they are.
+            asked: the topics that were requested; None for all topics.
+            keep: topics that were not requested and stay as they are.
         """
         brokers = {b.node_id: Node(b.node_id, b.host, b.port, b.rack) for b in response.brokers}
         topics = {name: self.topics[name] for name in keep if name in self.topics}
@@ -93,22 +93,22 @@ class Cluster:
                 topics[topic.name] = self._topic(topic.name, topic)
         for name in asked or ():
             if name not in topics:
-                error = UnknownTopicOrPartitionError("the broker's answer left out the topic", topic=name)
+                error = UnknownTopicOrPartitionError("the broker's response did not contain the topic", topic=name)
                 topics[name] = TopicInfo(name, NO_ID, (), False, error)
         controller = response.controller_id if response.controller_id >= 0 else None
         return Cluster(self.version + 1, response.cluster_id or self.cluster_id, controller, brokers, topics)
 
     def without(self, topics: Iterable[str]) -> Cluster:
-        """The snapshot that has forgotten some topics."""
+        """Return the snapshot without some topics."""
         gone = set(topics)
         left = {name: info for name, info in self.topics.items() if name not in gone}
         return Cluster(self.version + 1, self.cluster_id, self.controller_id, self.brokers, left)
 
     def with_leaders(self, leaders: Mapping[TopicPartition, tuple[int, int]], nodes: Iterable[Node]) -> Cluster | None:
-        """The snapshot after hints at new leaders (KIP-951): by partition, broker and epoch.
+        """Return the snapshot with the new leaders of a response (KIP-951): by partition, broker and epoch.
 
         Returns:
-            None if none of them is newer than what is known.
+            None if none of them is newer.
         """
         brokers = self.brokers | {node.node_id: node for node in nodes}
         topics = dict(self.topics)
@@ -142,10 +142,10 @@ class Cluster:
         for entry in topic.partitions:
             new = partition_info(name, entry)
             known = self.partition(name, entry.partition_index) if same else None
-            # A broker that lags behind the controller may still tell of an earlier leader.
+            # A broker that lags behind the controller may still report an earlier leader.
             found.append(known if known is not None and -1 < _epoch(new) < _epoch(known) else new)
         if before is not None and before.topic_id == topic.topic_id != NO_ID and len(before.partitions) > len(found):
-            # A topic never loses partitions: this broker has not heard yet of those that were added.
+            # A topic never loses partitions: this broker does not know the added ones yet.
             told = {info.partition for info in found}
             found += [info for info in before.partitions if info.partition not in told]
         found.sort(key=lambda info: info.partition)
@@ -161,7 +161,7 @@ def partition_info(
     entry: MetadataResponse.MetadataResponsePartition
     | DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponsePartition,
 ) -> PartitionInfo:
-    """A partition as a broker describes it."""
+    """Return a partition as described by a broker."""
     return PartitionInfo(
         topic,
         entry.partition_index,

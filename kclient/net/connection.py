@@ -1,8 +1,8 @@
-"""One connection to one broker: set up step by step, then requests out and answers in, in order.
+"""One connection to one broker: it is set up step by step, then carries requests and responses.
 
-Answers come in the order of the requests; anything else, or a request that is not answered in
-time, ends the connection, and everything under way on it fails. Elsewhere: reconnecting, choosing a
-broker (`nodes`), sockets (`transport`).
+Responses arrive in the order of the requests. Any other response, or a request without a response in time, closes the
+connection, and all requests in flight fail. Elsewhere: reconnecting, choosing a broker (`nodes`), sockets
+(`transport`).
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ from kclient.state_machine import StateTable
 _log = logging.getLogger(__name__)
 
 SETUP_FRAME_LIMIT = 1 << 20
-"""Bytes; no answer during set-up is that large, but what is no Kafka broker announces any size."""
+"""Bytes. No response during set-up is that large, but a peer that is not a Kafka broker may announce any size."""
 SILENT_ADVICE = "check that this is a plaintext listener of a Kafka broker, and that the broker is not overloaded"
 FRAME_LIMIT = 0x7FFFFFFF
 _LAST_CORRELATION_ID = 0x7FFFFFFF
 
 
 class State(enum.Enum):
-    """The life of a connection."""
+    """The states of a connection."""
 
     NEW = "new"
     CONNECTING = "connecting"
@@ -57,7 +57,7 @@ class State(enum.Enum):
 
 
 class Event(enum.Enum):
-    """What changes the state of a connection."""
+    """The events that change the state of a connection."""
 
     CONNECT = "connect"
     CONNECTED = "connected"
@@ -78,7 +78,7 @@ STATES = StateTable(
 
 
 class Peer(NamedTuple):
-    """Whom a connection is to; `name` is how errors call it."""
+    """The peer of a connection; `name` is its name in errors."""
 
     name: str
     host: str
@@ -86,7 +86,7 @@ class Peer(NamedTuple):
 
 
 class InFlight(NamedTuple):
-    """A request that was written and waits for its answer (or, without one, for being written)."""
+    """A request that was written and waits for its response or, if it has none, for being written."""
 
     correlation_id: int
     request: Request
@@ -96,7 +96,7 @@ class InFlight(NamedTuple):
 
 
 class ConnectionMetrics(NamedTuple):
-    """What a connection counts; `latency` in milliseconds."""
+    """The metrics of a connection; `latency` is in milliseconds."""
 
     requests: Counter
     responses: Counter
@@ -106,7 +106,7 @@ class ConnectionMetrics(NamedTuple):
 
 
 class Owner(Protocol):
-    """Who made a connection and is told what becomes of it, before the requests on it are."""
+    """The maker of a connection, notified of its changes before the requests on it are."""
 
     def connection_ready(self, connection: Connection, now: float) -> None: ...
 
@@ -119,12 +119,12 @@ class Connection:
     """A connection; the handler of its channel's events.
 
     Parameters:
-        peer: whom it is to.
-        owner: who is told that it is ready, or closed.
+        peer: the broker.
+        owner: notified when it is ready or closed.
         steps: the set-up.
-        client_id: what requests carry.
-        software_version: what ApiVersions tells the broker.
-        metrics: what to count with.
+        client_id: the client id in requests.
+        software_version: the client's version in ApiVersions requests.
+        metrics: the metrics to update.
         defer: runs a function soon on the network thread, outside of any `send`.
     """
 
@@ -144,10 +144,10 @@ class Connection:
         self.in_flight: deque[InFlight] = deque()
         self.unsent: list[InFlight] = []
         self.load = 0
-        """Requests under way."""
+        """Requests in flight."""
         self.last_used = 0.0
         self.deadline = NEVER
-        """When `check` has something to do at the latest; it may be earlier, when an answer made it needless."""
+        """When `check` has something to do at the latest; after a response it may be earlier than necessary."""
         self._owner = owner
         self._steps = iter(steps)
         self._setup = Setup(peer.name, software_version)
@@ -163,7 +163,7 @@ class Connection:
 
     @property
     def ranges(self) -> ApiRanges:
-        """The versions the broker accepts."""
+        """The versions that the broker accepts."""
         return self._setup.ranges
 
     def open(
@@ -175,7 +175,7 @@ class Connection:
             timeout: seconds that connecting and setting up may take.
 
         Raises:
-            OSError: the system refused at once; the connection is closed, and the owner not told.
+            OSError: the system refused immediately; the connection is closed, and the owner is not notified.
         """
         self._setup_timeout = timeout
         self.deadline = now + timeout
@@ -192,8 +192,8 @@ class Connection:
         """Write a request; only when READY. Its callbacks are not called from here.
 
         Parameters:
-            deadline: when the answer must be there.
-            timeout: the seconds that made the deadline, for the error that says so.
+            deadline: when the response must have arrived.
+            timeout: the seconds that led to the deadline, for the error message.
         """
         if self.state is not State.READY or self._channel is None:
             raise IllegalStateError(f"the connection is {self.state.value}", broker=self.peer.name)
@@ -209,8 +209,10 @@ class Connection:
             self._defer(lambda: request.on_error(failure, now))
             return
         except Exception as bug:  # noqa: BLE001 - one request that cannot be made must not end those of all others
-            _log.exception("%s for %s could not be made", api_name(request), self.peer.name)
-            unmade = KafkaError(f"the request could not be made: {bug!r}", broker=self.peer.name, api=api_name(request))
+            _log.exception("the request %s to %s could not be built", api_name(request), self.peer.name)
+            unmade = KafkaError(
+                f"the request could not be built: {bug!r}", broker=self.peer.name, api=api_name(request)
+            )
             unmade.__cause__ = bug
             self._defer(lambda: request.on_error(unmade, now))
             return
@@ -248,12 +250,12 @@ class Connection:
     def close(
         self, error: KafkaError, now: float, culprits: dict[int, KafkaError] | None = None, *, tell_owner: bool = True
     ) -> None:
-        """Close; everything under way fails.
+        """Close the connection; all requests in flight fail.
 
         Parameters:
-            error: why, and what the requests under way get.
-            culprits: by id of the request object, the errors of those that get one of their own.
-            tell_owner: False if it is the owner who closes.
+            error: the reason, and the error of the requests in flight.
+            culprits: by id of the request object, the requests with an error of their own.
+            tell_owner: False if the owner closes it.
         """
         if self.state is State.CLOSED:
             return
@@ -275,7 +277,7 @@ class Connection:
     # -- events
 
     def on_event(self, event: int, value: Any, now: float) -> None:
-        """Take an event of the channel."""
+        """Handle an event of the channel."""
         if self.state is State.CLOSED:
             return
         if event == FRAME:
@@ -301,16 +303,16 @@ class Connection:
         metrics.bytes_in.total += len(frame) + 4
         self.last_used = now
         if not self.in_flight:
-            self.close(ProtocolError("the broker sent an answer that nobody waits for", broker=self.peer.name), now)
+            self.close(ProtocolError("the broker sent a response without a request", broker=self.peer.name), now)
             return
         entry = self.in_flight[0]
         request = entry.request
         try:
             body = self._body(frame, request.request_type, request.version, entry.correlation_id)
-            # Like the Java client, do not mind bytes behind an answer: librdkafka's mock broker sends one too many.
+            # Ignore bytes after a response, as the Java client does: librdkafka's mock broker sends one too many.
             response, _ = request.request_type.response_type.decode_prefix(body, request.version)
         except ProtocolError as error:
-            lost = DisconnectedError(f"the connection was closed over a malformed answer: {error.message}")
+            lost = DisconnectedError(f"the connection was closed because of a malformed response: {error.message}")
             self.close(lost, now, {id(request): error})
             return
         self.in_flight.popleft()
@@ -320,17 +322,17 @@ class Connection:
         request.on_response(response, now)
 
     def _body(self, frame: Any, request_type: Any, version: int, expected: int) -> memoryview:
-        """The body of an answer, whose correlation id must be the expected one."""
+        """Return the body of a response, whose correlation id must be the expected one."""
         found = peek_correlation_id(frame)
         if found != expected:
-            raise ProtocolError(f"the answer carries the correlation id {found}, but {expected} is the next")
+            raise ProtocolError(f"the response has the correlation id {found}, but {expected} is the next")
         key = (request_type.api_key, version)
         tagged = self._header_v1.get(key)
         if tagged is None:
             tagged = self._header_v1[key] = response_header_version(request_type, version) > 0
         if not tagged:
             return memoryview(frame)[4:]
-        # Headers can have tagged fields, but so far have none.
+        # Headers may have tagged fields; none exist so far.
         if len(frame) > 4 and frame[4] == 0:
             return memoryview(frame)[5:]
         return decode_response_header(request_type.api_key, version, frame)[1]
@@ -351,7 +353,7 @@ class Connection:
 
     def _advance(self, body: memoryview | None, now: float) -> None:
         if self._exchange is None or self._channel is None:
-            raise IllegalStateError("no step of the set-up is under way", broker=self.peer.name)
+            raise IllegalStateError("no set-up step is in progress", broker=self.peer.name)
         try:
             ask = next(self._exchange) if body is None else self._exchange.send(body)
         except StopIteration:
@@ -359,7 +361,7 @@ class Connection:
             self._next_step(now)
             return
         except ProtocolError as error:
-            self.close(self._not_kafka(f"an answer that is not Kafka's protocol ({error.message})"), now)
+            self.close(self._not_kafka(f"a response that is not Kafka's protocol ({error.message})"), now)
             return
         except KafkaError as error:
             self.close(error, now)
@@ -370,7 +372,7 @@ class Connection:
     def _setup_frame(self, frame: Any, now: float) -> None:
         ask = self._asked
         if ask is None:
-            self.close(self._not_kafka("bytes before it was asked anything"), now)
+            self.close(self._not_kafka("bytes before any request"), now)
             return
         expected = self._next_id
         self._next_id += 1
@@ -378,27 +380,27 @@ class Connection:
         try:
             body = self._body(frame, type(ask.message), ask.version, expected)
         except ProtocolError as error:
-            self.close(self._not_kafka(f"an answer that is not Kafka's protocol ({error.message})"), now)
+            self.close(self._not_kafka(f"a response that is not Kafka's protocol ({error.message})"), now)
             return
         self._advance(body, now)
 
     # -- errors
 
     def _fail(self, late: list[InFlight], now: float) -> None:
-        """Close the connection since requests were not answered in time."""
+        """Close the connection because requests got no response in time."""
         culprits: dict[int, KafkaError] = {
-            id(entry.request): KafkaTimeoutError(f"the broker did not answer within {entry.timeout:g} s")
+            id(entry.request): KafkaTimeoutError(f"the broker did not respond within {entry.timeout:g} s")
             for entry in late
         }
         first = f"{api_name(late[0].request)} within {late[0].timeout:g} s"
-        lost = DisconnectedError(f"the connection was closed, as the broker did not answer {first}")
+        lost = DisconnectedError(f"the connection was closed because the broker did not respond to {first}")
         self.close(lost, now, culprits)
 
     def _setup_timed_out(self) -> KafkaError:
         seconds = f"within {self._setup_timeout:.3g} s"
         if self.state is State.CONNECTING:
             return self._unreachable(f"no connection {seconds}")
-        return self._unreachable(f"connected, but got no answer {seconds}", SILENT_ADVICE)
+        return self._unreachable(f"connected, but received no response {seconds}", SILENT_ADVICE)
 
     def _unreachable(self, reason: object, advice: str | None = None) -> BrokerConnectionError:
         extra = {"advice": advice} if advice else {}
@@ -422,10 +424,10 @@ class Connection:
                 if reason.head:
                     return self._not_kafka(describe_stranger(reason.head) + " and closed the connection")
                 advice = (
-                    "check that this is a plaintext listener of a Kafka broker; one that wants TLS or SASL closes "
+                    "check that this is a plaintext listener of a Kafka broker; a TLS or SASL listener closes "
                     "such a connection"
                 )
-                return self._unreachable("the peer closed the connection instead of answering ApiVersions", advice)
+                return self._unreachable("the peer closed the connection instead of responding to ApiVersions", advice)
             return self._unreachable(reason.strerror if isinstance(reason, OSError) and reason.strerror else reason)
         text = f"{reason}" if isinstance(reason, PeerClosed) else f"the connection was lost: {reason}"
         return DisconnectedError(text, broker=self.peer.name)
@@ -435,10 +437,10 @@ class Connection:
 
 
 def describe_stranger(head: bytes) -> str:
-    """What the first bytes of something that is no Kafka broker look like."""
+    """Describe the first bytes of a peer that is not a Kafka broker."""
     if head.startswith(b"HTTP/"):
         line = head.split(b"\r\n", 1)[0].decode("ascii", "replace")
-        return f"the answer of an HTTP server ({line!r})"
+        return f"the response of an HTTP server ({line!r})"
     if len(head) >= 3 and head[0] in (0x15, 0x16) and head[1] == 0x03:
         return "a TLS record: this is a TLS port"
     return f"bytes that are not Kafka's protocol ({head[:16]!r})"

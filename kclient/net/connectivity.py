@@ -1,8 +1,8 @@
 """Whether a client reaches any broker: the state, and the event when it changes.
 
 No broker is reachable when nothing is connected and the last attempt to connect to each server of the current list
-failed: the brokers of the metadata, then, if the client starts over from them, the bootstrap servers. A connection
-that was closed because it was idle is no failed attempt, whoever closed it.
+failed: the brokers of the metadata, then, if the client rebootstraps, the bootstrap servers. A connection that either
+side closed because it was idle is not a failed attempt.
 
 Elsewhere: connecting (`link`), which servers there are (`nodes`), the snapshot for the application (`kclient.types`).
 """
@@ -23,7 +23,7 @@ _log = logging.getLogger(__name__)
 
 
 class ConnectivityEvent(enum.Enum):
-    """What changes whether a client reaches any broker."""
+    """The events that change whether a client reaches any broker."""
 
     CONNECTED = "a broker is connected"
     ALL_FAILED = "all attempts failed"
@@ -38,11 +38,11 @@ STATES = StateTable("client", dict.fromkeys(ConnectivityState, _FOLLOWING))
 
 
 class ConnectivityMonitor:
-    """The state of one client; changed on the network thread, read by any.
+    """The connectivity state of one client; changed on the network thread, read by any thread.
 
     Parameters:
         config: the client's options.
-        metrics: where the state is shown.
+        metrics: has a gauge of the state.
         clock: seconds.
         run_soon: runs `on_connectivity_change` where the application expects callbacks.
     """
@@ -90,11 +90,11 @@ class ConnectivityMonitor:
         if before is not ConnectivityState.UNREACHABLE:
             found = errors()
             causes = "; ".join(f"{server}: {error.message}" for server, error in found.items())
-            _log.warning("%s: no broker is reachable; attempts to connect go on (%s)", self._label, causes)
+            _log.warning("%s: no broker is reachable; the client keeps trying (%s)", self._label, causes)
             self._notify(found)
 
     def _change(self, event: ConnectivityEvent) -> tuple[ConnectivityState, float]:
-        """Take the next state; return the one before, and for how many seconds it lasted."""
+        """Enter the next state; return the previous one and its duration in seconds."""
         before, since = self._entered
         state = STATES.next_state(before, event)
         now = self._clock()

@@ -1,9 +1,8 @@
-"""Finds out which broker coordinates something: a group, a transactional id.
+"""The lookup of the coordinator of a group or transactional id.
 
-One for each key. It asks any broker while somebody wants to know, and again when the coordinator proves
-to be another one, or to be gone. A broker that was just named may still decline, and be named again: so the
-next look-up waits for a backoff that grows until a request was answered as it should (`confirm`). Leaves
-out what is asked of the coordinator.
+One manager per key. It sends FindCoordinator to any broker when the coordinator is needed, and again when the
+coordinator has moved or is unreachable. A new coordinator may still refuse requests and be named again, so the next
+lookup waits for a backoff that grows until a request succeeds (`confirm`). Elsewhere: the requests to the coordinator.
 """
 
 from __future__ import annotations
@@ -38,9 +37,9 @@ class Coordinator(Manager):
         random: for jitter.
 
     Attributes:
-        node: where to send what is for the coordinator, over a connection of its own; None while it is not known.
-        broker: the coordinator's id as a broker, for what must not wait behind a request on that connection.
-        fatal_error: why asking is in vain, as GroupAuthorizationError; `want` forgets it.
+        node: the node id for requests to the coordinator, on a connection of its own; None while it is unknown.
+        broker: the coordinator's broker id, for requests that must not wait behind others on that connection.
+        fatal_error: an error that a retry cannot solve, such as GroupAuthorizationError; `want` clears it.
     """
 
     def __init__(self, key: str, key_type: int, nodes: Nodes, config: ClientConfig, *, random: Random) -> None:
@@ -61,44 +60,44 @@ class Coordinator(Manager):
 
     @property
     def last_error(self) -> KafkaError | None:
-        """Why it is not known, or was given up. While no broker can be reached, nobody was asked: then that is why."""
+        """Why the coordinator is unknown. While no broker is reachable, this is the connection error."""
         unreachable = self._nodes.last_error() if self.node is None else None
         return unreachable or self._last_error
 
     # -- network thread
 
     def want(self) -> None:
-        """Somebody needs it: look it up if it is not known, even after an error that was final."""
+        """Request a lookup if the coordinator is unknown, even after a fatal error."""
         self._wanted = True
         self.fatal_error = None
 
     def ready(self, now: float) -> bool:
-        """Whether a request to `node` would be sent now; sees to it that one can be soon."""
+        """Return whether a request to `node` would be sent now; connect if necessary."""
         self._wanted = True
         return self.node is not None and self._nodes.ready(self.node, now)
 
     def confirm(self) -> None:
-        """The coordinator answered as one does: the next time it is lost, it is looked up without a long wait."""
+        """Note that the coordinator executed a request, so that the next lookup starts without a long backoff."""
         self._failures = 0
 
     def forget(self, node: int, error: KafkaError, now: float) -> None:
-        """This node is not the coordinator, or cannot be reached: look it up again."""
+        """Look the coordinator up again, because this node is not the coordinator or cannot be reached."""
         if node != self.node:
             return
-        _log.info("%s is not coordinated by broker %s any more: %s", self.key, self.broker, error)
+        _log.info("broker %s no longer coordinates %s: %s", self.key, self.broker, error)
         self.node = self.broker = None
         self._wanted = True
         self._failed(error, now)
 
     def broker_of(self, node: int) -> int | None:
-        """The id, as brokers have them, of who was asked at `node`; None once it is not the coordinator any more."""
+        """Return the broker id of a node id; None if that is no longer the coordinator."""
         return self.broker if node in (self.node, self.broker) else None
 
     def poll(self, now: float) -> Poll:
-        """A request when one is due, and a look at the connection."""
+        """Return a lookup request when one is due, and watch the connection."""
         if self.node is not None and self._wanted and not self._nodes.ready(self.node, now):
             error = self._nodes.connection_error(self.node)
-            # While it is being tried, the error is that of the attempt before.
+            # During an attempt the error is that of the previous one.
             if error is not None and self._nodes.retry_at(self.node) > now:
                 self.forget(self.node, error, now)
         if self.node is not None or not self._wanted or self._asking or self.fatal_error is not None:
@@ -148,4 +147,4 @@ class Coordinator(Manager):
             self.fatal_error = error
         self._failures += 1
         self._next_attempt = now + self._backoff.seconds(self._failures)
-        _log.debug("the coordinator of %s is not known: %s", self.key, error)
+        _log.debug("the coordinator of %s is unknown: %s", self.key, error)

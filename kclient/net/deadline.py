@@ -1,4 +1,4 @@
-"""Until when an admin call may take, and the error that says so when it took longer."""
+"""The deadline of an admin call, and its timeout error."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from kclient.errors import KafkaError, KafkaTimeoutError
 
 
 class Deadline:
-    """Until when a call may take; `name` is the call as its user knows it.
+    """The deadline of a call.
 
     Parameters:
         timeout: seconds from now.
-        last_error: tells what went wrong with connections lately, for the error when time is up.
+        last_error: returns the last connection error, for the timeout error.
         clock: seconds; that of the client.
 
     Attributes:
-        at: when it is, on the client's clock.
+        at: the time, on the client's clock.
     """
 
     def __init__(
@@ -33,7 +33,7 @@ class Deadline:
         self._last_error = last_error
 
     def remaining(self) -> float:
-        """Seconds left, never below 0."""
+        """Return the seconds left, never below 0."""
         return max(0.0, self.at - self._clock())
 
     @property
@@ -41,7 +41,7 @@ class Deadline:
         return self.remaining() == 0.0
 
     def error(self, last: KafkaError | None = None) -> KafkaTimeoutError:
-        """What to raise when it has passed; `last` is what went wrong before."""
+        """Return the timeout error; `last` is the last error before the deadline."""
         last = last or self._last_error()
         why = f"; the last error was: {last}" if last else ""
         return KafkaTimeoutError(f"{self.name} did not finish within {self.timeout:g} s{why}")

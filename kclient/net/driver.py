@@ -1,8 +1,8 @@
-"""The loop of the network thread: wait, hand out events, poll the managers, send what they want.
+"""The loop of the network thread: wait, hand out events, poll the managers, send their requests.
 
-It decides nothing: managers say what to send and when to ask them again, the nodes say when
-something times out, and the driver sleeps until the nearest of these, an event or a wake-up. Left
-out: the thread itself, and what becomes of an error (`engine`).
+It decides nothing: managers return requests and the time of their next poll, the nodes return their next timeout, and
+the driver sleeps until the earliest of these, an event or a wake-up. Elsewhere: the thread itself, and errors
+(`engine`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from kclient.net.nodes import ClusterNodes
 from kclient.net.transport import Transport
 
 _LAST_ROUNDS = 10
-"""A function that submits itself again and again does not keep the driver from ending."""
+"""The number of rounds at the end, so that a function that submits itself again cannot keep the driver running."""
 
 
 class Driver:
@@ -26,7 +26,7 @@ class Driver:
         transport: the network.
         clock: seconds.
 
-    `nodes` is to be set before the first turn.
+    `nodes` must be set before the first turn.
     """
 
     nodes: ClusterNodes
@@ -37,10 +37,10 @@ class Driver:
         self._managers: list[Manager] = []
         self._submitted: deque[Callable[[], None]] = deque()
         self._timeout = 0.0
-        # Set by whoever wants another turn; looked at after `_asleep` is set, so that no wish is lost.
+        # Set to request another turn; read after `_asleep` is set, so that no request is missed.
         self._wanted = False
         self._asleep = False
-        # Held by the network thread while it is awake, then by the thread whose byte is under way to wake it.
+        # Held by the network thread while it is awake, then by the thread that is sending the wake-up byte.
         self._may_wake = threading.Lock()
         self._may_wake.acquire()
 
@@ -49,7 +49,7 @@ class Driver:
         self._managers.append(manager)
 
     def remove(self, manager: Manager) -> None:
-        """Poll a manager no more; from the network thread."""
+        """Stop polling a manager; from the network thread."""
         self._managers = [kept for kept in self._managers if kept is not manager]
 
     def wakeup(self) -> None:
@@ -60,7 +60,7 @@ class Driver:
 
     @property
     def wants_turn(self) -> bool:
-        """Whether somebody asked for a turn since the last one."""
+        """Whether another turn was requested since the last one."""
         return self._wanted
 
     def submit(self, function: Callable[[], None]) -> None:
@@ -69,7 +69,7 @@ class Driver:
         self.wakeup()
 
     def defer(self, function: Callable[[], None]) -> None:
-        """Run a function in the next turn, which is made at once; from the network thread."""
+        """Run a function in the next turn, which follows immediately; from the network thread."""
         self._submitted.append(function)
         self._wanted = True
 
@@ -84,7 +84,7 @@ class Driver:
             longest: seconds to wait at most.
 
         Returns:
-            Seconds until the next turn is wanted, if nothing happens before.
+            Seconds until the next turn is due, if nothing happens before.
         """
         timeout = min(self._timeout, longest)
         self._asleep = True
@@ -93,7 +93,7 @@ class Driver:
             timeout = 0.0
         events = self._transport.wait(timeout)
         self._asleep = False
-        # If this fails, a byte to wake this thread is under way or was just read; a late one costs an empty turn.
+        # If this fails, a wake-up byte is on its way or was just read; a late one costs an empty turn.
         self._may_wake.acquire(blocking=False)
         self._wanted = False
         now = self._clock()
@@ -115,7 +115,7 @@ class Driver:
         return 0.0 if self._wanted else self._timeout
 
     def run_submitted(self) -> None:
-        """Run what was submitted so far."""
+        """Run the functions submitted so far."""
         for _ in range(len(self._submitted)):
             try:
                 function = self._submitted.popleft()
@@ -124,6 +124,6 @@ class Driver:
             function()
 
     def run_all_submitted(self) -> None:
-        """Run what was submitted, and what that submits in turn; for the end, when no turn follows."""
+        """Run the submitted functions, and those that they submit; for the end, when no turn follows."""
         for _ in range(_LAST_ROUNDS):
             self.run_submitted()

@@ -1,9 +1,9 @@
-"""The engine of a client: one network thread, and all that the rest of the client may ask of it.
+"""The engine of a client: one network thread, and the interface to it for the rest of the client.
 
-The thread is a daemon, so that it never keeps the interpreter from ending; an engine that is still
-open then is closed by an `atexit` handler, which waits for it for at most a second (those of clients,
-registered later, run before it and may still flush). In a forked child every engine is
-unusable and says so. Elsewhere: what is sent (managers), and how (`driver`, `nodes`).
+The thread is a daemon, so that it never keeps the interpreter from ending. An `atexit` handler closes the engines that
+are still open and waits at most a second for each; the handlers of clients run before it and may still flush. In a
+forked child every engine is unusable and raises ForkError. Elsewhere: what is sent (managers), and how (`driver`,
+`nodes`).
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ from kclient.types import Connectivity
 _log = logging.getLogger(__name__)
 
 EXIT_SECONDS = 5.0
-"""How long the end of the interpreter waits for producers, and for consumers, that nobody closed."""
+"""Seconds that the end of the interpreter waits for producers, and for consumers, that were not closed."""
 
 _EXIT_TIMEOUT = 1.0
-"""Seconds that the end of the interpreter waits for each engine that was left open."""
+"""Seconds that the end of the interpreter waits for each engine that was not closed."""
 
 
 class Engine:
@@ -52,13 +52,13 @@ class Engine:
         clock: seconds; by default that of the runtime.
         random: for jitter and choices; by default the runtime's.
         transport: the network; by default the runtime's.
-        name: how the thread is called.
+        name: the prefix of its threads' names.
         run_soon: runs callbacks of the application, in order; by default in a thread of their own.
 
     Attributes:
         label: the client's name in log lines and warnings.
         runtime: the one that was current when the engine was made.
-        clock: seconds; what everything in the client goes by.
+        clock: seconds; the clock of the whole client.
         transport: the network.
         run_soon: runs a callback of the application where it expects them. Any thread.
 
@@ -124,15 +124,15 @@ class Engine:
     # -- for the parts of a client
 
     def add(self, manager: Manager) -> None:
-        """Poll a manager; before `start`, or on the network thread."""
+        """Poll a manager; call before `start`, or on the network thread."""
         self._driver.add(manager)
 
     def remove(self, manager: Manager) -> None:
-        """Poll a manager no more; on the network thread."""
+        """Stop polling a manager; on the network thread."""
         self._driver.remove(manager)
 
     def on_failure(self, callback: Callable[[KafkaError], None]) -> None:
-        """Call a function with the fatal error if the network thread fails, on that thread, as its last act."""
+        """Call a function with the fatal error if the network thread fails; its last act, on that thread."""
         self._on_failure.append(callback)
 
     def submit(self, function: Callable[[], None]) -> None:
@@ -158,7 +158,7 @@ class Engine:
         minimum_version: int | None = None,
         maximum_version: int | None = None,
     ) -> Future[Any]:
-        """Send one request and get its answer as a future. Any thread.
+        """Send one request and return a future of its response. Any thread.
 
         Parameters:
             node: the broker's id, or ANY_NODE.
@@ -196,7 +196,7 @@ class Engine:
         Parameters:
             hook: see `Producer.add_metrics_hook`.
             interval: seconds.
-            snapshot: returns the metrics; by default all that the engine counts.
+            snapshot: returns the metrics; by default those of the engine.
 
         Raises:
             TypeError: the hook is not a plain function.
@@ -232,7 +232,7 @@ class Engine:
         self._thread = self.runtime.start(self, f"{self.name}-network")
 
     def check_usable(self) -> None:
-        """Raise what keeps the client from working.
+        """Raise the error that makes the client unusable, if any.
 
         Raises:
             ForkError: this is a forked child of the process that made the client.
@@ -243,14 +243,14 @@ class Engine:
             raise self._unusable()
 
     def refuse_calls(self) -> None:
-        """Let `check_usable` raise ClosedError from now on, while the network thread runs on. Any thread."""
+        """Let `check_usable` raise ClosedError from now on, while the network thread continues. Any thread."""
         if self._unusable is None:
             self._unusable = lambda: ClosedError(f"the client {self.name!r} is closed")
 
     def close(self, timeout: float) -> None:
-        """Stop the network thread and close the connections; what is under way fails with ClosedError.
+        """Stop the network thread and close the connections; requests in flight fail with ClosedError.
 
-        Functions submitted before still run. Returns by the deadline whatever the network does.
+        Functions submitted before still run. The call returns within the timeout, whatever the network does.
 
         Parameters:
             timeout: seconds; 0 waits for nothing.
@@ -276,14 +276,14 @@ class Engine:
 
     @property
     def wants_turn(self) -> bool:
-        """Whether somebody asked for a turn since the last one; for simulations."""
+        """Whether another turn was requested since the last one; for simulations."""
         return self._driver.wants_turn
 
     def run_turn(self, longest: float) -> float:
-        """Make one turn of the network thread in the caller's; for simulations, where no thread is started.
+        """Make one turn of the network thread in the caller's thread; for simulations, which start no thread.
 
         Parameters:
-            longest: seconds to wait at most.
+            longest: the maximum wait in seconds.
 
         Returns:
             Seconds until the next turn is due, if nothing happens before.
@@ -291,7 +291,7 @@ class Engine:
         return self._driver.turn(longest)
 
     def step(self, longest: float = NEVER) -> float | None:
-        """See `runtime.Steps`; the last step ends the engine."""
+        """Make one turn, as `runtime.Steps` says; the last step ends the engine."""
         failure: BaseException | None = None
         if not self._stopping:
             try:
@@ -303,9 +303,9 @@ class Engine:
         return None
 
     def _fatal(self, failure: BaseException) -> KafkaError:
-        """Make the client unusable, since something on the network thread failed that must not."""
+        """Make the client unusable after an unexpected error on the network thread."""
         _log.critical("%s: the network thread failed; the client is unusable", self.name, exc_info=failure)
-        text = f"the network thread of {self.name!r} failed: {failure!r}; this is a bug, make a new client"
+        text = f"the network thread of {self.name!r} failed: {failure!r}; this is a bug; create a new client"
 
         def make() -> KafkaError:
             error = KafkaError(text)
@@ -317,7 +317,7 @@ class Engine:
         return make()
 
     def _finish(self, error: KafkaError) -> None:
-        """Fail everything that is under way, and close the connections."""
+        """Fail all requests and close the connections."""
         steps: list[Callable[[], None]] = []
         if not isinstance(error, ClosedError):
             steps += [lambda callback=callback: callback(error) for callback in self._on_failure]  # type: ignore[misc]
@@ -326,23 +326,23 @@ class Engine:
         for step in steps:
             try:
                 step()
-            except Exception:  # noqa: BLE001 - the others must still be told
-                _log.exception("%s: could not end in order", self.name)
+            except Exception:  # noqa: BLE001 - the other steps must still run
+                _log.exception("%s: an error while closing", self.name)
         self._finished = True
         try:
             self._driver.run_all_submitted()
         except Exception:  # noqa: BLE001 - nobody is left to raise it to
-            _log.exception("%s: could not end in order", self.name)
+            _log.exception("%s: an error while closing", self.name)
 
     def _closed_error(self) -> ClosedError:
-        return ClosedError(f"the client {self.name!r} was closed before the broker answered")
+        return ClosedError(f"the client {self.name!r} was closed before the broker responded")
 
     def _forked(self) -> None:
-        """This is a child of the process that made the engine: the network thread is not in it."""
+        """Make the engine unusable in a forked child, which has no network thread."""
         pid = self._pid
         self._unusable = lambda: ForkError(
             f"the client {self.name!r} was made in process {pid}, and cannot be used in its forked child "
-            f"{os.getpid()}; make one in each process"
+            f"{os.getpid()}; create a client in each process"
         )
 
     def _count_gil_waits(self) -> None:
@@ -373,7 +373,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def _may_create_topics(config: ClientConfig) -> bool:
-    """Whether asking for a topic may create it: for producers always (the broker decides), for admins never."""
+    """Return whether a metadata request may create topics: for producers yes (the broker decides), for admins no."""
     if isinstance(config, ConsumerConfig):
         return config.allow_auto_create_topics
     return isinstance(config, ProducerConfig)

@@ -1,4 +1,4 @@
-"""Errors on their way to requests: each request gets one of its own that names its API and broker."""
+"""Errors of requests: each request gets a copy that names its API and broker."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from kclient.net.manager import Request
 
 
 def api_name(request: Request) -> str:
-    """Kafka's name of the request's API."""
+    """Return Kafka's name of the request's API."""
     return request.request_type.message_name.removesuffix("Request")
 
 
 def error_for_request(error: KafkaError, request: Request, broker: str | None = None) -> KafkaError:
-    """A copy of an error that says which request it is about; what it says already stays."""
+    """Return a copy of an error that names the request; existing context is kept."""
     copied = type(error).__new__(type(error), *error.args)
     copied.args = error.args
     copied.__dict__.update(error.__dict__)

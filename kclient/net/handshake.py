@@ -1,8 +1,8 @@
 """How a connection is set up before the first request: a list of steps, each a generator.
 
-A step yields requests and is sent the bodies of their answers; it knows no socket and never waits,
-so that TLS and SASL become two more steps. Today there is one, ApiVersions, which finds out what
-the broker speaks. Elsewhere: the connection itself, and how long set-up may take.
+A step yields requests and receives the bodies of their responses; it uses no socket and never waits. The only step so
+far is ApiVersions, which returns the versions that the broker supports. Elsewhere: the connection itself, and how long
+set-up may take.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ class ApiRanges:
     """The versions of each API that a broker accepts.
 
     Parameters:
-        broker: how errors name it.
+        broker: its name in errors.
         ranges: by API key, the first and the last version.
         features: the finalized features by name, with their levels (KIP-584).
-        features_epoch: grows whenever they change; -1 while they are not known.
+        features_epoch: grows with each change; -1 while they are unknown.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class ApiRanges:
         self._best: dict[int, int] = {}
 
     def version(self, request_type: type[Message]) -> int | None:
-        """The version to use for an API; None if the broker has none that is known here."""
+        """Return the version to use for an API; None if no version is supported by both sides."""
         found = self._best.get(request_type.api_key)
         if found is None:
             first, last = self.ranges.get(request_type.api_key, (0, -1))
@@ -55,13 +55,13 @@ class ApiRanges:
         return found
 
     def negotiate(self, request_type: type[Message], minimum: int | None = None, maximum: int | None = None) -> int:
-        """The version to use for a request.
+        """Return the version to use for a request.
 
         Parameters:
-            minimum, maximum: narrow the range that is known here.
+            minimum, maximum: narrow the range that this client supports.
 
         Raises:
-            UnsupportedVersionError: no version fits; it names the API, both ranges and the broker.
+            UnsupportedVersionError: no version fits; the message names the API, both ranges and the broker.
         """
         if minimum is None and maximum is None and (best := self.version(request_type)) is not None:
             return best
@@ -94,11 +94,11 @@ class Ask(NamedTuple):
 
 
 class Setup:
-    """What the steps find out, and what they need to know.
+    """The input and the results of the steps.
 
     Attributes:
-        broker: how errors name the peer.
-        ranges: what it speaks, once ApiVersions answered.
+        broker: the peer's name in errors.
+        ranges: the supported versions, once ApiVersions was answered.
     """
 
     def __init__(self, broker: str, software_version: str) -> None:
@@ -112,7 +112,7 @@ Step = Callable[[Setup], Exchange]
 
 
 def find_versions(setup: Setup) -> Exchange:
-    """Ask for the versions the broker accepts; with an older version of the question if it does not know this one."""
+    """Request the versions that the broker accepts; retry with an older ApiVersions if it does not know this one."""
     version = ApiVersionsRequest.max_version
     while True:
         request = ApiVersionsRequest(client_software_name=SOFTWARE_NAME, client_software_version=setup.software_version)
@@ -133,27 +133,29 @@ def find_versions(setup: Setup) -> Exchange:
         return
 
 
-# The mock cluster of librdkafka ends with these, and reads them as if they were encoded like the versions before, which
-# carry the same. No other broker ends there but Kafka 2.4, which loses nothing by the older ones.
-_ENCODED_ANEW = {JoinGroupRequest.api_key: 6, SyncGroupRequest.api_key: 4}
+# librdkafka's mock cluster supports nothing newer than these, and decodes them like the versions before, which have the
+# same fields. The only other broker with this limit is Kafka 2.4, which loses nothing by the older ones.
+_FLEXIBLE_SINCE = {JoinGroupRequest.api_key: 6, SyncGroupRequest.api_key: 4}
 
 PLAINTEXT_STEPS: tuple[Step, ...] = (find_versions,)
 
 
 def _error_code(body: memoryview) -> int:
     if len(body) < 2:
-        raise ProtocolError("the bytes end within the answer to ApiVersions")
+        raise ProtocolError("the response to ApiVersions is incomplete")
     code: int = struct.unpack_from(">h", body)[0]
     return code
 
 
 def _last_version(entry: ApiVersionsResponse.ApiVersion) -> int:
-    at_the_end = entry.min_version < entry.max_version == _ENCODED_ANEW.get(entry.api_key)
+    at_the_end = entry.min_version < entry.max_version == _FLEXIBLE_SINCE.get(entry.api_key)
     return entry.max_version - 1 if at_the_end else entry.max_version
 
 
 def _older_version(body: memoryview, asked: int) -> int:
-    """Which version to ask with next: the answer to an unknown one is at version 0, at best with the broker's range."""
+    """Return the version to retry with: the response to an unknown one has version 0, and usually the broker's
+    range.
+    """
     try:
         response, _ = ApiVersionsResponse.decode_prefix(body, 0)
     except ProtocolError:

@@ -1,4 +1,4 @@
-"""The twin of the sockets that is in use."""
+"""The choice between the compiled and the pure sockets."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Sockets that wait, read whole frames and write whole requests: the pure twin of `_io.pyx`.
+"""Non-blocking sockets that read whole frames and write whole requests: the pure twin of `_io.pyx`.
 
-A `Poller` watches `Channel`s (connected TCP sockets) and reports the events of `events`. The
-compiled twin does the same without the GIL and hands over with the application's threads (see
-`kclient.records._handover`); this one explains it, and serves where nothing could be compiled.
+A `Poller` watches `Channel`s (connected TCP sockets) and reports the events of `events`. The compiled twin does the
+same without the GIL and passes the GIL to and from the application's threads (see `kclient.records._handover`). This
+one is the reference, and is used where nothing could be compiled.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Channel:
     """One connection: frames in, parts of frames out. Made by `Poller.register`.
 
     Attributes:
-        frame_limit: the largest frame that is believed; a larger one ends the connection with BadFrame.
+        frame_limit: the largest acceptable frame; a larger one ends the connection with BadFrame.
     """
 
     def __init__(self, poller: Poller, sock: socket.socket, handler: Handler) -> None:
@@ -45,10 +45,10 @@ class Channel:
         self._interest = 0
 
     def send(self, parts: Sequence[Any], notify: bool = False) -> bool:
-        """Send bytes-like objects in order; what the system does not take at once goes out during `Poller.wait`.
+        """Send bytes-like objects in order; what the system does not accept at once is sent during `Poller.wait`.
 
         Parameters:
-            notify: report SENT when everything is out, unless that is so at once.
+            notify: report SENT when everything was sent, unless that happens at once.
 
         Returns:
             Whether everything went to the system. After an error it did not, and CLOSED follows.
@@ -67,7 +67,7 @@ class Channel:
         return not self._unsent
 
     def close(self) -> None:
-        """Close the socket; no event follows that the last `wait` did not return."""
+        """Close the socket; no event follows, except those that the last `wait` returned."""
         if not self.closed:
             self.closed = True
             self._set_interest(0)
@@ -91,7 +91,7 @@ class Channel:
                 self._unsent.popleft()
 
     def _read(self, events: list[Event]) -> None:
-        """Read what there is, at most up to the end of a large frame."""
+        """Read the available bytes, at most up to the end of a large frame."""
         while True:
             try:
                 count = self._socket.recv_into(self._target[self._filled :])
@@ -176,15 +176,15 @@ class Channel:
 
 
 class Poller:
-    """Waits for channels, and for `wake` from other threads.
+    """A watcher of channels, which other threads can `wake`.
 
     Parameters:
-        selector: what to wait with; by default the system's, which `wake` interrupts. One of a simulation never waits.
+        selector: what to wait with; by default the system's, which `wake` interrupts. That of a simulation never waits.
     """
 
     def __init__(self, selector: Any = None) -> None:
         self.gil_waits = 0
-        """How often the network thread came back from a system call and wanted the GIL; 0 in this twin."""
+        """How often the network thread returned from a system call and waited for the GIL; 0 in this twin."""
         self.gil_wait_seconds = 0.0
         self.gil_wait_max = 0.0
         self._selector = selector or selectors.DefaultSelector()
@@ -208,10 +208,10 @@ class Poller:
         """Wait for events.
 
         Parameters:
-            timeout: seconds; infinity waits for events or `wake` alone.
+            timeout: seconds; with infinity only events or `wake` end the wait.
 
         Returns:
-            What happened; nothing after `wake` or the timeout.
+            The events; none after `wake` or the timeout.
         """
         events = self._late_events
         self._late_events = []
@@ -235,7 +235,7 @@ class Poller:
             try:
                 self._waker[1].send(b"\0")
             except OSError:
-                return  # it is full, and wakes in any case, or the poller is closed
+                return  # the pipe is full, which wakes in any case, or the poller is closed
 
     def close(self) -> None:
         """Close all channels. `wake` stays harmless."""

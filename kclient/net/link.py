@@ -1,8 +1,8 @@
-"""One broker as the client reaches it: looked up, connected, lost, waited for, connected again.
+"""The link to one broker: name lookup, connecting, backoff and reconnecting.
 
-A link outlives its connections. It tries every address of the broker's name in turn, waits longer
-after each failure, and keeps requests until a connection is set up or the attempt failed. Left
-out: what happens on a connection (`connection`), and which broker to use (`nodes`).
+A link outlives its connections. It tries every address of the broker's name in turn, waits longer after each failure,
+and keeps requests until a connection is set up or the attempt failed. Elsewhere: what happens on a connection
+(`connection`), and which broker to use (`nodes`).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _log = logging.getLogger(__name__)
 
 
 class LinkState(enum.Enum):
-    """Where a link stands."""
+    """The states of a link."""
 
     IDLE = "idle"
     RESOLVING = "looking up the name"
@@ -42,7 +42,7 @@ class LinkState(enum.Enum):
 
 
 class LinkEvent(enum.Enum):
-    """What changes the state of a link."""
+    """The events that change the state of a link."""
 
     RESOLVE = "resolve"
     TRY_ADDRESS = "try an address"
@@ -70,7 +70,7 @@ STATES = StateTable(
 
 
 class PendingRequest(NamedTuple):
-    """A request that was not written yet, and until when that makes sense."""
+    """A request that was not written yet, and its deadline for that."""
 
     request: Request
     deadline: float
@@ -78,7 +78,7 @@ class PendingRequest(NamedTuple):
 
 
 class LinkSettings:
-    """What all links of a client have in common; parameters as for `ClusterNodes`."""
+    """The settings that all links of a client share; parameters as for `ClusterNodes`."""
 
     def __init__(
         self,
@@ -112,7 +112,7 @@ class LinkSettings:
 
 
 class _Lookup:
-    """The handler of one name lookup; a link that was closed or moved no longer cares for it."""
+    """The handler of one name lookup; it is dropped when the link is closed or moved."""
 
     def __init__(self, link: Link) -> None:
         self.link: Link | None = link
@@ -123,19 +123,19 @@ class _Lookup:
 
 
 class Link:
-    """The way to one broker.
+    """The link to one broker.
 
     Parameters:
         node: its id and address.
-        settings: what all links have in common.
+        settings: what all links share.
         on_ready: called when a connection is set up.
-        on_failure: told why an attempt to connect failed, or, with True, why a connection was lost.
-        is_bootstrap: whether it is one of `bootstrap_servers`, whose id is the client's own.
-        purpose: what it is for, where a broker has another link for everything else.
+        on_failure: called with the error of a failed attempt or, with True, of a lost connection.
+        is_bootstrap: whether it is one of `bootstrap_servers`, whose ids are made up by the client.
+        purpose: its purpose, if the broker has another link for everything else.
 
     Attributes:
         error: why the last attempt to connect failed, or the connection was lost; None while connected.
-        is_unreachable: whether the last attempt to connect failed; a connection that was lost is no attempt.
+        is_unreachable: whether the last attempt to connect failed; a lost connection does not count.
     """
 
     def __init__(
@@ -166,13 +166,13 @@ class Link:
         self._lookup: _Lookup | None = None
         self._lookup_deadline = NEVER
         self._waiting_deadline = NEVER
-        # Since when there has been no connection, and the loudest line that was logged about that.
+        # Since when there has been no connection, and the highest log level used for that.
         self._down_since = 0.0
         self._reported = logging.NOTSET
 
     @property
     def name(self) -> str:
-        """How errors call the broker."""
+        """The broker's name in errors."""
         where = address(self.node.host, self.node.port)
         if self._is_bootstrap:
             return f"{where} (bootstrap)"
@@ -185,7 +185,7 @@ class Link:
 
     @property
     def is_trying(self) -> bool:
-        """Whether it is being connected, since `trying_since`."""
+        """Whether a connection attempt is in progress, since `trying_since`."""
         return self.state in (LinkState.RESOLVING, LinkState.CONNECTING)
 
     @property
@@ -195,7 +195,7 @@ class Link:
 
     @property
     def has_room(self) -> bool:
-        """Whether a request would be written at once, given that it is ready."""
+        """Whether a request would be written immediately, provided that the link is ready."""
         connection = self.connection
         return not self.waiting and (connection is None or connection.load < self._settings.max_in_flight)
 
@@ -209,20 +209,20 @@ class Link:
         self.connect_if_due(now)
 
     def slow_error(self, now: float) -> KafkaError:
-        """What is to be said of an attempt that takes long, before it failed."""
+        """Return the error to report for an attempt that takes long and has not failed yet."""
         seconds = f"for {now - self.trying_since:.3g} s"
         if self.state is LinkState.RESOLVING:
             return self._unreachable(f"its name is being looked up {seconds}")
         if self.connection is not None and self.connection.state is State.SETTING_UP:
-            return self._unreachable(f"connected, but got no answer {seconds}", advice=SILENT_ADVICE)
+            return self._unreachable(f"connected, but received no response {seconds}", advice=SILENT_ADVICE)
         return self._unreachable(f"no connection {seconds}")
 
     def may_connect(self, now: float) -> bool:
-        """Whether `connect_if_due` would try."""
+        """Return whether `connect_if_due` would connect."""
         return self.state is LinkState.IDLE or (self.state is LinkState.BACKOFF and now >= self.retry_at)
 
     def connect_if_due(self, now: float) -> None:
-        """Connect, unless that is under way or it is too early."""
+        """Connect, unless an attempt is in progress or the backoff has not passed."""
         if not self.may_connect(now):
             return
         self._change(LinkEvent.RESOLVE)
@@ -244,13 +244,13 @@ class Link:
         self.failures = 0
         self.error = None
         self.is_unreachable = False
-        # Requests that were not written go to the new address, unless the callbacks above sent others before them.
+        # Unwritten requests go to the new address, unless the callbacks above sent others before them.
         self.waiting.extendleft(reversed(kept))
         if self.waiting:
             self.connect_if_due(now)
 
     def deadline(self) -> float:
-        """When `check` has something to do at the latest."""
+        """Return when `check` has something to do at the latest."""
         if self.state is LinkState.READY and not self.waiting and self.connection is not None:
             idle_at: float = self.connection.last_used + self._settings.max_idle
             return min(idle_at, self.connection.deadline)
@@ -267,7 +267,7 @@ class Link:
         return deadline
 
     def check(self, now: float) -> None:
-        """Time out what took too long, connect when the time has come, disconnect when idle for long."""
+        """Time out, reconnect and disconnect what is due."""
         if self.waiting and now >= self._waiting_deadline:
             self._time_out_waiting(now)
         connection = self.connection
@@ -286,14 +286,14 @@ class Link:
             self.connect_if_due(now)
 
     def close(self, error: KafkaError, now: float) -> None:
-        """Disconnect; everything under way or waiting fails."""
+        """Disconnect; all requests fail."""
         self._disconnect(error, now)
         self._fail_waiting(error, now)
 
     # -- what happens
 
     def resolved(self, found: list[Address] | OSError, now: float) -> None:
-        """Take the result of the name lookup."""
+        """Handle the result of the name lookup."""
         if self._lookup is not None:
             self._lookup.link = None
             self._lookup = None
@@ -306,7 +306,7 @@ class Link:
         self._connect_next(None, now)
 
     def connection_ready(self, connection: Connection, now: float) -> None:
-        """See Owner."""
+        """Handle a connection that is set up; see Owner."""
         self._change(LinkEvent.CONNECTED)
         self.failures = 0
         self.error = None
@@ -322,7 +322,7 @@ class Link:
         self._write_waiting(now)
 
     def connection_closed(self, connection: Connection, error: KafkaError, now: float) -> None:
-        """See Owner."""
+        """Handle a closed connection; see Owner."""
         self.connection = None
         self._settings.metrics.counter("connection_close_total").add()
         if self.state is LinkState.CONNECTING:
@@ -331,7 +331,7 @@ class Link:
             self._attempt_failed(error, now)
 
     def connection_has_room(self, connection: Connection, now: float) -> None:
-        """See Owner."""
+        """Write the next request; see Owner."""
         if self.waiting and self.state is LinkState.READY:
             self._write_waiting(now)
 
@@ -341,7 +341,7 @@ class Link:
             connection.send(*self.waiting.popleft(), now)
 
     def _connect_next(self, error: KafkaError | None, now: float) -> None:
-        """Try the next address; `error` is what the last one failed with."""
+        """Try the next address; `error` is the error of the last one."""
         settings = self._settings
         while self._addresses:
             address = self._addresses.popleft()
@@ -397,7 +397,7 @@ class Link:
         self._fail_waiting(error, now)
 
     def _disconnect(self, error: KafkaError, now: float) -> None:
-        """Go back to IDLE without backoff."""
+        """Return to IDLE without backoff."""
         if self._lookup is not None:
             self._lookup.link = None
             self._lookup = None

@@ -1,4 +1,4 @@
-"""The seam between what decides and what acts.
+"""The interface between managers, which decide, and the driver, which acts.
 
 A manager (sender, fetcher, metadata, offsets, group member, transactions) is a plain state
 machine: it imports no socket, no event loop and no clock. The driver polls it with the time,
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from kclient.types import Node
 
 ANY_NODE = -1
-"""A request that any broker can answer goes to the least loaded one that is connected."""
+"""A request that any broker can answer is sent to the least loaded connected one."""
 
 NEVER = float("inf")
-"""The deadline of a manager that has nothing to wait for but responses and wake-ups."""
+"""The deadline of a manager that waits only for responses and wake-ups."""
 
 
 class Request:
-    """One request on its way from a manager to a broker.
+    """One request of a manager to a broker.
 
     Exactly one of the two callbacks is called, exactly once, on the network thread, with the time
     (seconds of the driver's clock). A request that expects no response (acks=0) gets `on_response`
@@ -86,7 +86,7 @@ class Request:
 
 
 class Poll(NamedTuple):
-    """What a manager wants: requests to send now, and when (driver's clock) to be polled at the latest."""
+    """The result of a poll: requests to send now, and the time (driver's clock) of the next poll at the latest."""
 
     requests: list[Request]
     deadline: float
@@ -102,32 +102,32 @@ class Manager(Protocol):
 
 
 class Nodes(Protocol):
-    """What managers may ask about connections (the driver implements it; tests have a fake)."""
+    """The connections as managers see them (implemented by the driver; tests have a fake)."""
 
     def ready(self, node: int, now: float) -> bool:
-        """Whether a request to this broker would be written now; starts connecting if it can."""
+        """Return whether a request to this broker would be written now; connect if possible."""
 
     def retry_at(self, node: int) -> float:
-        """When it makes sense to ask again for a broker in reconnect backoff; 0.0 if it is not."""
+        """Return when a broker in reconnect backoff may be tried again; 0.0 if it is not in backoff."""
 
     def in_flight(self, node: int) -> int:
-        """Requests sent to this broker and not answered yet."""
+        """Return the number of requests to this broker without a response."""
 
     def connection_error(self, node: int) -> KafkaError | None:
-        """Why the last attempt to connect to this broker failed, while it is not connected."""
+        """Return why the last attempt to connect to this broker failed, while it is not connected."""
 
     def last_error(self) -> KafkaError | None:
-        """Why connecting failed the last time, while no broker is connected. Any thread."""
+        """Return why connecting failed the last time, while no broker is connected. Any thread."""
 
     def api_version(self, node: int, request_type: type[Message]) -> int | None:
-        """The version negotiated with a connected broker; None while not connected or not supported."""
+        """Return the version negotiated with a connected broker; None if it is not connected or lacks the API."""
 
     def dedicate(self, node: Node) -> int:
-        """Have a second connection to a broker, for requests that wait long or must not wait behind such.
+        """Add a second connection to a broker, for requests that wait long or must not wait behind others.
 
         A broker answers the requests of one connection in turn, so a JoinGroup would hold up the fetches
         behind it, and a Fetch that waits for records a heartbeat.
 
         Returns:
-            The id to send such requests to; the connection is made when it is wanted.
+            The node id for such requests; the connection is made on demand.
         """

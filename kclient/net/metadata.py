@@ -1,9 +1,9 @@
-"""Keeps the client's view of the cluster fresh: which topics, asked when, and what came of it.
+"""The manager that keeps the client's view of the cluster up to date.
 
-One manager per client. It asks any broker for the topics of interest: when one is new, when
-somebody says that the view is out of date, and when it is old; with backoff, one request at a
-time. When no known broker can be reached, or one says so, it starts over from the bootstrap
-servers (KIP-899, KIP-1102). Elsewhere: what the answer means for a topic (`cluster`), connections.
+It requests the metadata of the topics of interest from any broker when a topic is new, when an update is requested and
+when the view has expired; with backoff, one request at a time. If no known broker is reachable, or a broker demands it,
+it rebootstraps from the bootstrap servers (KIP-899, KIP-1102). Elsewhere: the effect of a response on the snapshot
+(`cluster`), and connections.
 """
 
 from __future__ import annotations
@@ -33,23 +33,25 @@ from kclient.types import Node, TopicPartition
 _log = logging.getLogger(__name__)
 
 _WARN_EVERY = 60.0
-"""Seconds between warnings of starting over: a broker that drops every connection would bring one a second."""
+"""Seconds between warnings of a rebootstrap: a broker that drops every connection would cause one a second."""
 
 
 class MetadataNodes(Protocol):
-    """What the metadata manager wants of the connections."""
+    """The connections as the metadata manager sees them."""
 
     def set_brokers(self, brokers: Mapping[int, Node]) -> None:
-        """Use these brokers from now on, at these addresses."""
+        """Replace the brokers and their addresses."""
 
     def use_bootstrap(self) -> None:
         """Send requests for any node to the bootstrap servers until `set_brokers`."""
 
     def all_unreachable(self) -> bool:
-        """Whether every known broker failed when last connected to; False once the bootstrap servers are used."""
+        """Return whether every known broker failed when last connected to; False while the bootstrap servers are
+        used.
+        """
 
     def last_error(self) -> KafkaError | None:
-        """Why connecting failed the last time, while no broker is connected."""
+        """Return why connecting failed the last time, while no broker is connected."""
 
 
 class MetadataManager(Manager):
@@ -62,7 +64,7 @@ class MetadataManager(Manager):
         nodes: the connections.
         random: for jitter.
         wakeup: makes the driver poll soon; called from any thread.
-        auto_create: whether brokers may create the topics that are asked for.
+        auto_create: whether brokers may create the requested topics.
     """
 
     def __init__(
@@ -76,7 +78,8 @@ class MetadataManager(Manager):
     ) -> None:
         self.cluster = Cluster()
         self.fatal_error: KafkaError | None = None
-        """Why asking is in vain: no bootstrap server speaks Kafka's protocol, or none that is known here."""
+        """An error that a retry cannot solve: no bootstrap server speaks Kafka's protocol or a supported version of it.
+        """
         self._last_error: KafkaError | None = None
         self._nodes = nodes
         self._wakeup = wakeup
@@ -104,7 +107,7 @@ class MetadataManager(Manager):
     # -- from any thread
 
     def add_topic(self, topic: str) -> None:
-        """Keep the metadata of a topic; asks soon if it is not known. Any thread."""
+        """Keep the metadata of a topic, and request it soon if it is unknown. Any thread."""
         if topic in self._topics:
             return
         with self._lock:
@@ -114,7 +117,7 @@ class MetadataManager(Manager):
         self._wakeup()
 
     def remove_topics(self, topics: Iterable[str]) -> None:
-        """Forget topics. Any thread."""
+        """Drop the metadata of topics. Any thread."""
         with self._lock:
             for topic in topics:
                 if self._topics.pop(topic, 0) is None:
@@ -141,18 +144,18 @@ class MetadataManager(Manager):
             self.request_update()
 
     def request_update(self) -> None:
-        """Refresh soon: at once, or when the backoff since the last attempt is over. Any thread."""
+        """Request an update, immediately or once the backoff since the last attempt has passed. Any thread."""
         if not self._update_wanted:
             self._update_wanted = True
             self._wakeup()
 
     @property
     def last_error(self) -> KafkaError | None:
-        """Why there is no fresh metadata: what connecting or asking failed with; None if nothing did. Any thread."""
+        """Why there is no current metadata: the error of connecting or of the request; None without one. Any thread."""
         return self._nodes.last_error() or self._last_error
 
     def topic_error(self, topic: str) -> KafkaError | None:
-        """What is wrong with a topic, for as long as it is: invalid, forbidden, unknown. Any thread."""
+        """Return the current error of a topic: invalid, forbidden, unknown; None without one. Any thread."""
         info = self.cluster.topics.get(topic)
         return None if info is None else info.error
 
@@ -163,14 +166,14 @@ class MetadataManager(Manager):
         self._listeners.append(callback)
 
     def update_leaders(self, leaders: Mapping[TopicPartition, tuple[int, int]], nodes: Iterable[Node]) -> None:
-        """Take a broker's hint at new leaders (KIP-951): by partition, broker id and leader epoch."""
+        """Apply the new leaders of a broker's response (KIP-951): by partition, broker id and leader epoch."""
         cluster = self.cluster.with_leaders(leaders, nodes)
         if cluster is not None:
             self._nodes.set_brokers(cluster.brokers)
             self._publish(cluster)
 
     def poll(self, now: float) -> Poll:
-        """A Metadata request when it is time for one."""
+        """Return a Metadata request if one is due."""
         if self._gone_topics:
             self._forget_gone()
         if self._asking:
@@ -178,14 +181,14 @@ class MetadataManager(Manager):
         if not (self._update_wanted or self._new_topics or now >= self._refresh_at):
             return Poll([], self._refresh_at)
         self._trying_since = min(self._trying_since, now)
-        # A topic that is new need not wait for the pause after an answer, only for that after a failure.
+        # A new topic waits for the backoff after a failure only.
         may_ask_at = self._next_attempt if self._failures or not self._new_topics else 0.0
         if now < may_ask_at:
             return Poll([], may_ask_at)
         return Poll([self._request(now)], self._watch(now).deadline)
 
     def _watch(self, now: float) -> Poll:
-        """While a request is under way: start over when nobody is left to answer it."""
+        """Watch the request in flight: rebootstrap if no broker is left to respond."""
         if not self._rebootstraps or self.cluster.version == 0:
             return IDLE
         if now >= self._trying_since + self._rebootstrap_after:
@@ -196,7 +199,7 @@ class MetadataManager(Manager):
 
     def _rebootstrap(self, now: float, reason: str) -> None:
         level = logging.DEBUG if now < self._warn_at else logging.WARNING
-        _log.log(level, "%s: starting over from the bootstrap servers: %s", self._label, reason)
+        _log.log(level, "%s: rebootstrapping from the bootstrap servers: %s", self._label, reason)
         if level == logging.WARNING:
             self._warn_at = now + _WARN_EVERY
         self._trying_since = now
@@ -230,15 +233,15 @@ class MetadataManager(Manager):
             error = error_from_code(response.error_code, api="Metadata")
             self._failed(error, now)
             if isinstance(error, RebootstrapRequiredError) and self._rebootstraps:
-                self._rebootstrap(now, "a broker asked for it")
+                self._rebootstrap(now, "a broker requested it")
             return
         if not response.brokers:
-            # As from a broker that is starting, and knows of nobody yet.
-            self._failed(BrokerNotAvailableError("the broker knows of no brokers", api="Metadata"), now)
+            # A broker that is starting does not know other brokers yet.
+            self._failed(BrokerNotAvailableError("the response contained no brokers", api="Metadata"), now)
             return
         self._asking = False
         if self._failures:
-            _log.warning("%s: metadata was fetched again", self._label)
+            _log.warning("%s: metadata was updated again", self._label)
         self._failures = 0
         self._trying_since = NEVER
         self._last_error = self.fatal_error = None
@@ -262,7 +265,7 @@ class MetadataManager(Manager):
         self._next_attempt = now + self._backoff.seconds(self._failures)
         self._last_error = error
         level = logging.WARNING if self._failures == 1 else logging.DEBUG
-        _log.log(level, "%s: metadata could not be fetched: %s", self._label, error)
+        _log.log(level, "%s: metadata could not be updated: %s", self._label, error)
         if error.fatal:
             self.fatal_error = error
             self._publish(self.cluster)
@@ -281,7 +284,7 @@ class MetadataManager(Manager):
 
 
 def _is_incomplete(cluster: Cluster, interesting: Iterable[str]) -> bool:
-    """Whether asking again soon can tell more: a topic that is missing for now, a partition without leader."""
+    """Return whether an early retry may return more: a topic is missing, or a partition has no leader."""
     for name in interesting:
         info = cluster.topics.get(name)
         if info is None:

@@ -1,7 +1,7 @@
 """The functions that an application has asked to receive a client's metrics at an interval.
 
 A manager on the network thread decides when a hook is due; the hook itself runs on a worker of the client, so that a
-slow one delays neither requests nor the callbacks of records. A call that is still running is not repeated.
+slow one delays neither requests nor the callbacks of records. A call that has not started yet is not submitted again.
 
 Elsewhere: the metrics themselves (`kclient.metrics`), and the figures that a consumer computes for each snapshot
 (`consumer.health.gauges`).

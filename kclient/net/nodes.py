@@ -1,9 +1,8 @@
-"""All brokers of one client: who is known, who is connected, who gets a request that anybody can answer.
+"""All brokers of one client: known, connected, and chosen for requests that any broker can answer.
 
-Connections are made when they are wanted. Bootstrap servers have ids below ANY_NODE, and are let
-go once metadata names the brokers and one of these is connected: a client without any connection would not notice
-that the cluster is gone. Elsewhere: one broker's connection attempts (`link`), and when
-to ask for metadata.
+Connections are made on demand. Bootstrap servers have ids below ANY_NODE; they are disconnected once metadata names the
+brokers and one of these is connected, because a client without any connection would not notice that the cluster is
+gone. Elsewhere: one broker's connection attempts (`link`), and metadata requests (`metadata`).
 """
 
 from __future__ import annotations
@@ -27,10 +26,10 @@ from kclient.types import Node
 
 FIRST_BOOTSTRAP_ID = ANY_NODE - 1
 DEDICATED_ID = 2**31 - 1
-"""A broker's second connection has the id that is left of this, as in Java's logs and metrics."""
+"""A broker's second connection has this id minus the broker's, as in Java's logs and metrics."""
 
 _PATIENCE = 1.0
-"""Seconds of connecting to one broker after which a request that any can answer tries a second one beside it."""
+"""Seconds of connecting to one broker after which a request that any broker can answer tries a second one."""
 
 
 class ClusterNodes(Nodes):
@@ -40,10 +39,10 @@ class ClusterNodes(Nodes):
         config: the client's options.
         servers: the bootstrap servers.
         transport: the network.
-        metrics: where connections count.
+        metrics: counts the connections.
         connectivity: notified of connections, and when every server failed.
         clock: seconds.
-        random: for jitter, and the choice among equals.
+        random: for jitter, and to choose between equal brokers.
         defer: runs a function soon on the network thread, outside of any `send`.
         steps: the set-up of a connection.
     """
@@ -79,8 +78,9 @@ class ClusterNodes(Nodes):
         self._last_error: KafkaError | None = None
         self._newest = ApiRanges("no broker")
         self.on_unreachable: Callable[[], None] = lambda: None
-        """Called when a connection that was wanted could not be made, as what its broker led may have moved; and when
-        the last connection was lost, so that a client that is idle finds out whether any broker is reachable."""
+        """Called when a requested connection could not be made, because partitions may have moved; and when the last
+        connection was lost, so that an idle client learns whether any broker is reachable.
+        """
         self._closed_with: KafkaError | None = None
         self._next_look = 0.0
         self.use_bootstrap()
@@ -123,7 +123,7 @@ class ClusterNodes(Nodes):
         return link.connection.ranges.version(request_type)
 
     def feature_level(self, feature: str) -> int:
-        """The finalized level of a feature, by the newest that any broker told when it was connected to; else 0."""
+        """Return the finalized level of a feature, by the newest epoch that any broker has reported; 0 without one."""
         for link in self._all_links():
             if link.connection is not None and link.connection.ranges.features_epoch > self._newest.features_epoch:
                 self._newest = link.connection.ranges
@@ -153,7 +153,7 @@ class ClusterNodes(Nodes):
     # -- what the metadata manager says
 
     def set_brokers(self, brokers: Mapping[int, Node]) -> None:
-        """Use these brokers from now on, at these addresses; let others go when they have nothing under way."""
+        """Replace the brokers and their addresses; disconnect the others once they have no requests in flight."""
         now = self._clock()
         for node_id in [
             node_id for node_id in self._links if node_id not in brokers and node_id not in self._dedicated
@@ -180,7 +180,9 @@ class ClusterNodes(Nodes):
         self._on_bootstrap = True
 
     def all_unreachable(self) -> bool:
-        """Whether every known broker failed when last connected to; False once the bootstrap servers are used."""
+        """Return whether every known broker failed when last connected to; False while the bootstrap servers are
+        used.
+        """
         if self._on_bootstrap:
             return False
         links = self._candidate_links()
@@ -213,7 +215,7 @@ class ClusterNodes(Nodes):
         link.send(waiting, now)
 
     def check(self, now: float) -> None:
-        """Time out what took too long, reconnect what is wanted, let idle connections go."""
+        """Time out requests, reconnect and close idle connections."""
         if now >= self._next_look:
             for link in list(self._links.values()):
                 if link.deadline() <= now:
@@ -227,7 +229,7 @@ class ClusterNodes(Nodes):
             self._assign(now)
 
     def deadline(self) -> float:
-        """When `check` has something to do at the latest."""
+        """Return when `check` has something to do at the latest."""
         deadline = NEVER
         for link in self._links.values():
             wanted = link.deadline()
@@ -240,14 +242,14 @@ class ClusterNodes(Nodes):
             deadline = min(deadline, min(waiting.deadline for waiting in self._unassigned))
             now = self._clock()
             for link in self._candidate_links():
-                # What has passed was looked at already, and waits for something else.
+                # A deadline in the past was handled already.
                 look = link.retry_at if link.state is LinkState.BACKOFF else link.trying_since + _PATIENCE
                 if now < look < deadline:
                     deadline = look
         return deadline
 
     def close(self, error: KafkaError, now: float) -> None:
-        """Close every connection; what is under way or comes later fails with the error."""
+        """Close every connection; current and later requests fail with the error."""
         self._closed_with = error
         for link in list(self._all_links()):
             link.close(error, now)
@@ -258,7 +260,7 @@ class ClusterNodes(Nodes):
     # -- requests that any broker can answer
 
     def _assign(self, now: float) -> None:
-        """Give the waiting requests to the least loaded broker, or see to it that there is one soon."""
+        """Give the waiting requests to the least loaded broker, or connect to one."""
         while self._unassigned:
             link = self._least_loaded()
             if link is None:
@@ -269,7 +271,7 @@ class ClusterNodes(Nodes):
             return
         due = [link for link in links if link.may_connect(now)]
         if due:
-            # Those that failed least come first, so that one bad address does not hide the others.
+            # Those with the fewest failures come first, so that one bad address does not hide the others.
             fewest = min(link.failures for link in due)
             self._random.choice([link for link in due if link.failures == fewest]).connect_if_due(now)
             return
@@ -285,7 +287,7 @@ class ClusterNodes(Nodes):
             return None
         least = min(link.load for link in ready)
         if least and not self._on_bootstrap:
-            # What waits for an answer there may be a long poll, and a second connection to a broker be idle.
+            # A response awaited there may be that of a long poll, and a dedicated connection may be idle.
             ready += [link for link in map(self._links.__getitem__, self._dedicated) if link.is_ready and not link.load]
             least = min(link.load for link in ready)
         return self._random.choice([link for link in ready if link.load == least])
@@ -316,7 +318,7 @@ class ClusterNodes(Nodes):
             self._connectivity.all_failed(self.connection_errors)
 
     def _all_attempts_failed(self) -> bool:
-        """Whether nothing is left that may yet be reachable: neither a server to be tried nor an attempt under way."""
+        """Return whether no server is left to try and no attempt is in progress."""
         if self._rebootstraps and not self._on_bootstrap:
             return False
         first_attempts = (link for link in self._links.values() if link.is_trying and not link.is_unreachable)
@@ -338,7 +340,7 @@ class ClusterNodes(Nodes):
         self._retired = kept
 
     def _is_only_connection(self, link: Link) -> bool:
-        """Whether a bootstrap server is connected, and no broker."""
+        """Return whether a bootstrap server is connected, and no broker."""
         is_bootstrap = link.node.node_id <= FIRST_BOOTSTRAP_ID
         return is_bootstrap and link.is_ready and not any(other.is_ready for other in self._links.values())
 

@@ -1,14 +1,14 @@
-"""How a call that may have to wait runs: its logic once, as a generator, and one driver for all callers.
+"""Calls that may wait: the logic of each is one generator, driven alike for blocking and async callers.
 
 An operation yields what it waits for (a `Pause`, a `Result`, or a `Call` of the application's code) and receives the
-outcome; it never blocks and knows no event loop. `run` and `run_async` drive it; a `Waiter` decides how to wait: in
-the calling thread (`ThreadWaiter`) or in a task of asyncio or trio (`TaskWaiter`). What a `ThreadWaiter` waits on comes
-from the runtime, so that a blocking call in a simulation runs the simulation instead of blocking.
+outcome; it never blocks and knows no event loop. `run` and `run_async` drive it; a `Waiter` decides how to wait: in the
+calling thread (`ThreadWaiter`) or in a task of asyncio or trio (`TaskWaiter`). What a `ThreadWaiter` waits on comes
+from the runtime, so that a blocking call in a simulation advances the simulation instead of blocking.
 
 An interruption (Ctrl-C, a cancelled task) is raised inside the operation at the step it waits for. An operation that
-has to leave things in order may wait again before it lets the interruption through.
+has to clean up may wait again before it passes the interruption on.
 
-Elsewhere: the operations themselves, which are each client's.
+Elsewhere: the operations themselves, in each client.
 """
 
 from __future__ import annotations
@@ -29,24 +29,24 @@ T = TypeVar("T")
 
 
 class Pause(NamedTuple):
-    """Wait for a notification, so many seconds at most; None waits forever."""
+    """Wait for a notification, at most this many seconds; None waits indefinitely."""
 
     seconds: float | None
 
 
 class Result(NamedTuple):
-    """Wait for the result of a future, until this time (on the client's clock) at most."""
+    """Wait for the result of a future, at most until this time (client's clock)."""
 
     future: Future[Any]
     deadline: float
 
 
 class Call:
-    """Call a function of the application's, in the thread or task of the caller; an awaitable result is awaited.
+    """Call a function of the application, in the thread or task of the caller; an awaitable result is awaited.
 
     Parameters:
-        function: what to call; its result is the outcome.
-        arguments: what with.
+        function: the function; its result is the outcome.
+        arguments: its arguments.
     """
 
     __slots__ = ("arguments", "function")
@@ -64,25 +64,25 @@ Operation = Generator[Step, Any, T]
 class Waiter(Protocol):
     """The way in which one call waits.
 
-    The methods are coroutines for the sake of `run_async`; those of a waiter for `run` block and never suspend.
+    The methods are coroutines because of `run_async`; those of a waiter for `run` block and never suspend.
     """
 
     async def wait(self, step: Step) -> Any:
-        """Wait as the step says, and return its outcome."""
+        """Wait as described by the step, and return its outcome."""
 
     def on_interrupt(self) -> None:
-        """The call was interrupted; what it still waits for is waited for all the same."""
+        """Note that the call was interrupted; its remaining waits are shielded."""
 
     def end(self) -> None:
-        """The call has ended."""
+        """Clean up after the call."""
 
 
 class ThreadWaiter:
     """A waiter that blocks the calling thread; Ctrl-C interrupts it.
 
     Parameters:
-        signal: what a pause waits on; made when it is first needed if None.
-        waiters: where to register a signal that is made, so that it is notified.
+        signal: what a pause waits on; None creates one on first use.
+        waiters: where to register a created signal, so that it is notified.
     """
 
     def __init__(self, signal: Signal | None = None, *, waiters: WaiterSet | None = None) -> None:
@@ -129,7 +129,7 @@ class TaskWaiter:
     """A waiter that suspends a task of asyncio or trio; after a cancellation it waits shielded.
 
     Parameters:
-        bridge: into the loop of the task.
+        bridge: the bridge into the task's loop.
         signal, waiters: see ThreadWaiter.
     """
 
@@ -218,16 +218,16 @@ async def run_async(operation: Operation[T], waiter: Waiter) -> T:
                 if not isinstance(error, Exception):
                     waiter.on_interrupt()
     finally:
-        # An error that keeps the frame that keeps the error is garbage only the collector finds.
+        # An error whose frame refers to the error is a reference cycle, which only the collector would free.
         failure = None
         operation.close()
         waiter.end()
 
 
 def gather(operations: Mapping[K, Operation[T]]) -> Operation[dict[K, T | KafkaError]]:
-    """Run several operations at once; the outcome of each is its result, or the KafkaError that it raised.
+    """Run several operations at once; the outcome of each is its result, or the KafkaError it raised.
 
-    Every operation makes its first step, as sending a request, before the first of them is waited for.
+    Every operation makes its first step, such as sending a request, before the first wait.
     """
     begun = {key: (operation, _advance(operation, None)) for key, operation in operations.items()}
     outcomes: dict[K, T | KafkaError] = {}

@@ -1,7 +1,7 @@
-"""Requests that a call of the application's makes: sent once, or again until the broker answers or time is up.
+"""Requests of application calls: sent once, or retried until the broker responds or the deadline passes.
 
-What fails with a transient error (a lost connection, a request that timed out, a leader or controller that moves)
-is repeated with the backoff of the client's options. Admin and consumer share this.
+Requests that fail with a transient error (a lost connection, a timeout, a leader or controller that moves) are retried
+with the backoff of the client's options. Admin and consumer share this.
 
 Elsewhere: the requests of each API, and those that managers send on the network thread by themselves.
 """
@@ -28,8 +28,8 @@ class Requester:
     """The requests of one client's calls.
 
     Parameters:
-        engine: the client's.
-        backoff: how long to wait before something is repeated.
+        engine: the client's engine.
+        backoff: the waits between retries.
         request_timeout: seconds that one request may take.
     """
 
@@ -39,7 +39,7 @@ class Requester:
         self._request_timeout = request_timeout
 
     def deadline(self, name: str, timeout: float) -> Deadline:
-        """Return the deadline of a call that may take so many seconds; raise if the client cannot be used."""
+        """Return the deadline of a call with this timeout in seconds; raise if the client is unusable."""
         self.engine.check_usable()
         return Deadline(name, timeout, self.engine.nodes.last_error, self.engine.clock)
 
@@ -52,7 +52,7 @@ class Requester:
         minimum_version: int | None = None,
         maximum_version: int | None = None,
     ) -> Operation[Any]:
-        """Send a request to one broker (or ANY_NODE) once, when its address is known."""
+        """Send a request once to a broker (or ANY_NODE), when its address is known."""
         yield from self.wait_for_broker(node, deadline)
         response = self.engine.call(
             node,
@@ -77,13 +77,13 @@ class Requester:
         deadline: Deadline,
         minimum_version: int | None = None,
     ) -> Operation[Any]:
-        """Send a request until the broker answers it."""
+        """Send a request until the broker responds."""
         return (
             yield from self.retry(lambda: self.request(node, request_type, build, deadline, minimum_version), deadline)
         )
 
     def retry(self, attempt: Callable[[], Operation[R]], deadline: Deadline) -> Operation[R]:
-        """Repeat an operation while it fails with a transient error and there is time."""
+        """Repeat an operation while it fails with a transient error and the deadline has not passed."""
         attempts = 0
         last: KafkaError | None = None
         while True:
@@ -99,7 +99,7 @@ class Requester:
                 yield from self.back_off(attempts, deadline, error)
 
     def back_off(self, attempts: int, deadline: Deadline, error: KafkaError) -> Operation[None]:
-        """Wait after so many failed attempts; raise when there is no time for another one."""
+        """Wait after a failed attempt; raise when no time is left for another one."""
         if deadline.passed:
             if isinstance(error, KafkaTimeoutError):
                 raise error
@@ -108,7 +108,7 @@ class Requester:
             self.engine.metadata.request_update()
         clock = self.engine.clock
         until = clock() + min(self._backoff.seconds(attempts), deadline.remaining())
-        while (left := until - clock()) > 0:  # a notification of something else ends a pause early
+        while (left := until - clock()) > 0:  # another notification may end a pause early
             yield Pause(left)
 
     def wait_for_broker(self, node: int, deadline: Deadline) -> Operation[None]:
@@ -122,11 +122,11 @@ class Requester:
     def metadata(
         self, node: int, topics: list[str] | None, deadline: Deadline, *, create: bool = False
     ) -> Operation[MetadataResponse]:
-        """Ask a broker about topics once.
+        """Request the metadata of topics once from a broker.
 
         Parameters:
             topics: their names; None for all.
-            create: whether the broker may create a topic that is named; before version 4 it decides by itself.
+            create: whether the broker may create a named topic; before version 4 the broker decides.
         """
 
         def build(version: int) -> MetadataRequest:
@@ -138,13 +138,13 @@ class Requester:
         return response
 
     def ask_metadata(self, topics: list[str] | None, deadline: Deadline) -> Operation[MetadataResponse]:
-        """Ask any broker about topics (None: all) until it answers; never creates one."""
+        """Request the metadata of topics (None for all) until any broker responds; never creates one."""
         return (yield from self.retry(lambda: self.metadata(ANY_NODE, topics, deadline), deadline))
 
 
 def is_transient(error: KafkaError) -> bool:
-    """Return whether an error is transient: a response that never came, a leader or a controller that moves.
+    """Return whether an error is transient: a missing response, a leader or a controller that moves.
 
-    A topic that is missing stays so: repeating would only hide it until the timeout.
+    A missing topic is not: retries would only hide it until the timeout.
     """
     return error.retriable and not isinstance(error, UnknownTopicOrPartitionError)

@@ -36,14 +36,14 @@ class Thread(Protocol):
         """Whether the caller runs on this thread."""
 
     def is_alive(self) -> bool:
-        """Whether the thread has steps left."""
+        """Return whether the thread has steps left."""
 
     def join(self, timeout: float) -> None:
         """Wait until the thread has ended, for so many seconds at most."""
 
 
 class Worker(Protocol):
-    """A thread that calls functions one after the other, and is started for the first one."""
+    """A thread that calls functions one after the other, started for the first one."""
 
     @property
     def is_started(self) -> bool:
@@ -57,11 +57,11 @@ class Worker(Protocol):
         """Call a function after those submitted before. Any thread."""
 
     def close(self, timeout: float) -> None:
-        """End the thread after what was submitted; wait for that, unless the caller runs on it."""
+        """End the thread after the submitted functions; wait for that, unless the caller runs on it."""
 
 
 class Runtime(Protocol):
-    """What a client takes from the machine it runs on."""
+    """The machine as a client sees it."""
 
     def monotonic(self) -> float:
         """Return seconds of a clock that never goes back."""
@@ -76,20 +76,20 @@ class Runtime(Protocol):
         """Return the network of a new client."""
 
     def signal(self) -> Signal:
-        """Return what a blocking caller waits on."""
+        """Return a signal for a blocking caller."""
 
     def checkpoint(self) -> None:
-        """Let other threads run, where they cannot do so at any time."""
+        """Let other threads run, if they cannot run at any time."""
 
     def start(self, steps: Steps, name: str) -> Thread:
-        """Run the steps of a network thread from now on."""
+        """Start to run the steps of a network thread."""
 
     def worker(self, name: str) -> Worker:
         """Return a thread for functions of the application, not started yet."""
 
 
 def system_time_ms() -> int:
-    """Return milliseconds since the epoch of the system's clock; a compiled twin that is given this reads it in C."""
+    """Return milliseconds since the epoch by the system's clock; a compiled twin that is given this reads it in C."""
     return time.time_ns() // 1_000_000
 
 
@@ -138,7 +138,7 @@ class NetworkThread(threading.Thread):
         return self is threading.current_thread()
 
     def run(self) -> None:
-        """Make steps until there are none left."""
+        """Make steps until the last one."""
         _block_signals()
         step = self._steps.step
         while step() is not None:
@@ -197,7 +197,7 @@ _runtime: Runtime = ThreadRuntime()
 
 
 def current() -> Runtime:
-    """Return the runtime of clients that are made now, and of calls that wait now."""
+    """Return the runtime for clients that are created now, and for calls that wait now."""
     return _runtime
 
 

@@ -1,7 +1,7 @@
-"""What the driver needs of the network, and the real one: sockets, and name lookups that never block it.
+"""The network as the driver sees it, and the real one: sockets, and name lookups that do not block.
 
-The interface is small so that a simulation can stand in: look up a name, connect to an address,
-send the parts of a frame, wait for events. Elsewhere: what the frames mean.
+The interface is small, so that a simulation can implement it: look up a name, connect to an address, send the parts of
+a frame, wait for events. Elsewhere: the content of frames.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from kclient.net.implementation import Poller
 
 
 class Address(NamedTuple):
-    """Where to connect to: an address family and what the socket module takes with it."""
+    """An address to connect to: the address family and the socket module's address."""
 
     family: int
     sockaddr: tuple[Any, ...]
@@ -35,23 +35,25 @@ class Channel(Protocol):
     frame_limit: int
 
     def send(self, parts: Sequence[Any], notify: bool = False) -> bool:
-        """Send in order; True if everything went to the system at once, else with `notify` SENT follows."""
+        """Send in order; return True if everything was handed to the system at once. Otherwise SENT follows with
+        `notify`.
+        """
 
     def close(self) -> None:
         """End the connection; no event follows."""
 
 
 class Transport(Protocol):
-    """The network as the driver sees it; all but `wake` and `local` metrics on the network thread."""
+    """The network as the driver sees it; called on the network thread, except for `wake`."""
 
     def resolve(self, host: str, port: int, handler: Handler, *, canonical: bool = False) -> None:
         """Look up a name; RESOLVED follows, with the addresses in the order to try them, or an OSError."""
 
     def connect(self, address: Address, handler: Handler) -> Channel:
-        """Start connecting; CONNECTED or CLOSED follows. Raises OSError when that fails at once."""
+        """Start connecting; CONNECTED or CLOSED follows. Raise OSError if that fails immediately."""
 
     def wait(self, timeout: float) -> list[Event]:
-        """Wait for events, at most so many seconds; nothing after `wake`."""
+        """Wait for events, at most this many seconds; return none after `wake`."""
 
     def wake(self) -> None:
         """Make `wait` return. Any thread."""
@@ -75,15 +77,15 @@ class SocketTransport:
         self.wake = self.poller.wake
 
     def resolve(self, host: str, port: int, handler: Handler, *, canonical: bool = False) -> None:
-        """See Transport. An address that is none to look up takes no thread; a stuck lookup blocks nothing but itself.
+        """Look up a name; see Transport. An IP address needs no thread; a stuck lookup blocks nothing else.
 
         Parameters:
-            canonical: connect to the canonical names of the addresses instead.
+            canonical: resolve to the canonical names of the addresses instead.
         """
         if not canonical and (address := _literal(host, port)):
             self._looked_up.append((handler, RESOLVED, [address]))
             return
-        # Not an executor: its threads would be joined at exit, and getaddrinfo cannot be interrupted.
+        # Not an executor: the interpreter would join its threads at exit, and getaddrinfo cannot be interrupted.
         arguments = (host, port, handler, canonical)
         threading.Thread(target=self._look_up, args=arguments, name=f"kclient-dns-{host}", daemon=True).start()
 
@@ -115,7 +117,7 @@ class SocketTransport:
             try:
                 sock.connect(address.sockaddr)
             except BlockingIOError:
-                pass  # it is under way
+                pass  # the connection is in progress
             return self.poller.register(sock, handler)
         except BaseException:
             sock.close()

@@ -1,4 +1,4 @@
-"""How the two faces wait for the network thread, without logic of their own.
+"""Waits of application threads and tasks for the network thread.
 
 Blocking callers wait on a `ThreadSignal` or with `wait_future`; async callers, on asyncio or trio,
 on a `LoopSignal` or with `await_future`, which the network thread wakes through a `LoopBridge`. A
@@ -24,31 +24,31 @@ T = TypeVar("T")
 
 
 class Notifier(Protocol):
-    """Something that can be told, from any thread, that there is news."""
+    """Something that any thread may notify."""
 
     def notify(self) -> None: ...
 
 
 class Signal(Notifier, Protocol):
-    """What a blocking caller waits on: a notification before the wait is not lost, several count once."""
+    """What a blocking caller waits on: a notification before the wait is not lost, several count as one."""
 
     def wait(self, timeout: float | None) -> bool:
         """Wait for a notification and consume it; return False if `timeout` seconds passed without one."""
 
 
 class WaiterSet:
-    """The signals of the calls that wait; notifies all of them, from any thread, and costs nothing while none waits."""
+    """The signals of the waiting calls, notified together from any thread; free of cost while no call waits."""
 
     def __init__(self) -> None:
-        # In the order of their calls: a set's would differ from run to run.
+        # In the order of their calls: the order of a set would differ from run to run.
         self._waiting: dict[Notifier, None] = {}
 
     def add(self, notifier: Notifier) -> None:
-        """Notify it from now on."""
+        """Add a signal."""
         self._waiting[notifier] = None
 
     def remove(self, notifier: Notifier) -> None:
-        """Notify it no longer."""
+        """Remove a signal."""
         self._waiting.pop(notifier, None)
 
     def __len__(self) -> int:
@@ -65,7 +65,7 @@ class ThreadSignal:
     """A `Signal` for one waiting thread: a binary semaphore."""
 
     def __init__(self) -> None:
-        # Held while there is no news. A lock is the cheapest thing that waits with a timeout in C.
+        # Held while there is no notification. A lock is the cheapest primitive in C that waits with a timeout.
         self._nothing_new = threading.Lock()
         self._nothing_new.acquire()
 
@@ -81,7 +81,7 @@ class ThreadSignal:
         """Wait for a notification and consume it.
 
         Parameters:
-            timeout: seconds; None waits forever.
+            timeout: seconds; None waits indefinitely.
 
         Returns:
             False if the time passed without one.
@@ -94,7 +94,7 @@ class ThreadSignal:
 
 
 class LoopBridge:
-    """The way from any thread into the event loop (asyncio or trio) it was made in.
+    """The bridge from any thread into the event loop (asyncio or trio) in which it was made.
 
     However many functions are posted, the loop has at most one wake-up of this bridge pending.
     """
@@ -103,7 +103,7 @@ class LoopBridge:
         self._posted: deque[Callable[[], None]] = deque()
         self._wake_pending = False
         self._asyncio: asyncio.AbstractEventLoop | None = None
-        # Inside one of trio's loops trio has been imported; elsewhere importing it would only cost time.
+        # In a trio loop trio has been imported; elsewhere importing it would only cost time.
         trio: Any = sys.modules.get("trio")
         if trio is not None and trio.lowlevel.in_trio_run():
             self._run_soon: Callable[..., Any] = trio.lowlevel.current_trio_token().run_sync_soon
@@ -114,7 +114,9 @@ class LoopBridge:
             self._loop_is_over = RuntimeError
 
     def post(self, function: Callable[[], None]) -> None:
-        """Run a function in the loop, soon and in order; when the loop is over nobody can wait, and it is dropped."""
+        """Run a function in the loop, soon and in order; it is dropped if the loop has ended, because nobody can
+        wait.
+        """
         self._posted.append(function)
         if not self._wake_pending:
             self._wake_pending = True
@@ -130,14 +132,14 @@ class LoopBridge:
 
     @property
     def pending(self) -> bool:
-        """Whether something that was posted has not run yet; in the loop."""
+        """Whether a posted function has not run yet; in the loop."""
         return bool(self._posted)
 
     async def wait_until(self, announce: Callable[[Callable[[], None]], None], timeout: float | None) -> bool:
         """Wait in the loop until the function that `announce` is given was called in the loop.
 
         Returns:
-            False if the timeout (seconds; None is forever) passed first.
+            False if the timeout (seconds; None for no limit) passed first.
         """
         if self._asyncio is None:
             event = anyio.Event()
@@ -145,7 +147,7 @@ class LoopBridge:
             with anyio.move_on_after(timeout):
                 await event.wait()
             return event.is_set()
-        # The same on asyncio's own terms, which takes a fraction of the time.
+        # The same with asyncio's own primitives, which takes a fraction of the time.
         future: asyncio.Future[bool] = self._asyncio.create_future()
 
         def finish(result: bool) -> None:
@@ -163,22 +165,22 @@ class LoopBridge:
 
 
 class LoopSignal:
-    """What `ThreadSignal` is for threads, for one task of an event loop.
+    """The counterpart of `ThreadSignal` for one task of an event loop.
 
     Parameters:
-        bridge: into the loop of the task that waits; by default made for the running one.
+        bridge: the bridge into the waiting task's loop; by default one for the running loop.
     """
 
     def __init__(self, bridge: LoopBridge | None = None) -> None:
         self._bridge = bridge or LoopBridge()
-        self._news = False
+        self._is_notified = False
         self._wake: Callable[[], None] | None = None
 
     def notify(self) -> None:
         """Wake the waiting task, or the next one that waits. Any thread."""
-        if self._news:
+        if self._is_notified:
             return
-        self._news = True
+        self._is_notified = True
         wake = self._wake
         if wake is not None:
             self._bridge.post(wake)
@@ -187,25 +189,25 @@ class LoopSignal:
         """Wait for a notification and consume it; a checkpoint in any case.
 
         Parameters:
-            timeout: seconds; None waits forever.
+            timeout: seconds; None waits indefinitely.
 
         Returns:
             False if the time passed without one.
         """
-        if self._news or (timeout is not None and timeout <= 0):
+        if self._is_notified or (timeout is not None and timeout <= 0):
             await anyio.lowlevel.checkpoint()
         else:
             try:
                 await self._bridge.wait_until(self._announce, timeout)
             finally:
                 self._wake = None
-        news = self._news
-        self._news = False
-        return news
+        notified = self._is_notified
+        self._is_notified = False
+        return notified
 
     def _announce(self, wake: Callable[[], None]) -> None:
         self._wake = wake
-        if self._news:  # it came in between, and saw nobody to wake
+        if self._is_notified:  # a notification arrived in between and found no waiter
             wake()
 
 
@@ -213,12 +215,12 @@ def wait_future(future: Future[T], timeout: float | None, signal: Signal | None 
     """Wait in a thread for the result of a future.
 
     Parameters:
-        timeout: seconds; None waits forever.
+        timeout: seconds; None waits indefinitely.
         signal: what to wait on; by default a ThreadSignal.
 
     Raises:
-        KafkaTimeoutError: the time passed; the future is cancelled, what it stands for may still happen.
-        Exception: the future's own.
+        KafkaTimeoutError: the time passed; the future is cancelled, but the operation may still take effect.
+        Exception: the exception of the future.
     """
     try:
         if not future.done():
@@ -254,4 +256,4 @@ async def await_future(future: Future[T], timeout: float | None, bridge: LoopBri
 
 
 def _late(timeout: float | None) -> KafkaTimeoutError:
-    return KafkaTimeoutError(f"there was no answer within {0 if timeout is None else timeout:g} s")
+    return KafkaTimeoutError(f"there was no response within {0 if timeout is None else timeout:g} s")

@@ -338,7 +338,7 @@ def test_a_set_up_that_takes_too_long_fails_and_the_next_one_gets_longer(accepts
         taken.append(scripted.clock() - started)
         error = scripted.nodes.connection_error(BOOT)
         assert isinstance(error, BrokerConnectionError)
-        assert ("no answer" if accepts else "no connection") in str(error)
+        assert ("no response" if accepts else "no connection") in str(error)
         while scripted.channel.closed:
             scripted.advance(0.1)
     assert 8 <= taken[0] <= 12.2
@@ -394,5 +394,5 @@ def test_a_peer_that_stays_silent_is_named_before_its_time_is_over() -> None:
     scripted.advance(3.1)
     (error,) = scripted.results
     assert isinstance(error, KafkaTimeoutError)
-    assert "connected, but got no answer" in str(error)
+    assert "connected, but received no response" in str(error)
     assert "boot:9092" in str(scripted.metadata.last_error)

@@ -318,8 +318,8 @@ def test_metadata_that_is_fetched_again_is_logged_as_loudly_as_its_failure(caplo
         scripted.settle()
     found = [(one.levelname, one.getMessage()) for one in caplog.records if one.name == "kclient.net.metadata"]
     (first, failure), recovery = found
-    assert (first, recovery) == ("WARNING", ("WARNING", "producer 'billing': metadata was fetched again"))
-    assert failure.startswith("producer 'billing': metadata could not be fetched: ")
+    assert (first, recovery) == ("WARNING", ("WARNING", "producer 'billing': metadata was updated again"))
+    assert failure.startswith("producer 'billing': metadata could not be updated: ")
 
 
 def test_starting_over_again_and_again_is_a_warning_once_a_minute(caplog: pytest.LogCaptureFixture) -> None:
@@ -337,7 +337,7 @@ def test_starting_over_again_and_again_is_a_warning_once_a_minute(caplog: pytest
                 scripted.advance(0.5)
             scripted.connect().answer(cluster())
             scripted.settle()
-        return sum("starting over" in record.message for record in caplog.records if record.levelname == "WARNING")
+        return sum("rebootstrapping" in record.message for record in caplog.records if record.levelname == "WARNING")
 
     assert warnings_in(50.0) == 1
     assert warnings_in(60.0) == 1

@@ -123,7 +123,7 @@ def test_an_answer_nobody_waits_for_closes_the_connection() -> None:
     scripted.channel.event(1, b"\0\0\0\x09")
     scripted.settle()
     assert scripted.channel.closed
-    assert "nobody waits for" in str(scripted.nodes.connection_error(0))
+    assert "response without a request" in str(scripted.nodes.connection_error(0))
 
 
 def test_a_malformed_answer_closes_the_connection_and_names_the_message() -> None:
@@ -270,10 +270,10 @@ def test_a_request_whose_making_fails_for_any_reason_fails_alone(caplog: pytest.
     scripted.send(0, build=lambda version: vars(version))
     (error,) = scripted.results
     assert type(error) is KafkaError
-    assert "could not be made: TypeError" in str(error)
+    assert "could not be built: TypeError" in str(error)
     assert (error.broker, error.api, error.retriable) == ("0 (b0:9092)", "Metadata", False)
     assert isinstance(error.__cause__, TypeError)
-    assert "Metadata for 0 (b0:9092) could not be made" in caplog.text
+    assert "the request Metadata to 0 (b0:9092) could not be built" in caplog.text
     scripted.send(0)
     scripted.channel.answer(cluster())
     scripted.settle()

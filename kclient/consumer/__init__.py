@@ -1,6 +1,6 @@
-"""Consumers: what is read and from where, fetching ahead, and the two faces.
+"""The consumer: subscription, fetching, positions, committed offsets, and its blocking and async classes.
 
-Groups have a room of their own, `group`.
+The members of groups are in `group`.
 """
 
 from __future__ import annotations

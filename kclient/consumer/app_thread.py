@@ -1,6 +1,6 @@
-"""The application's side of a call: what it raises first, how it waits for the network thread, what interrupts it.
+"""The application's side of a call: the errors it raises first, its waits for the network thread, and interruptions.
 
-Elsewhere: what the calls do (`core`), and the guard against two of them at once, which each face has.
+Elsewhere: what the calls do (`core`), and the guard against concurrent calls, which each class has.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ class AppThread:
     """The thread or task that owns a consumer.
 
     Parameters:
-        engine: the consumer's.
+        engine: the consumer's engine.
         subscription: what is assigned.
-        iteration: where the application is within a chunk.
-        wake: has a call that waits go on, and an iteration leave its chunk; any thread.
-        group_offsets, poll_interval: of the group; None without one.
+        iteration: the application's place within a chunk.
+        wake: wakes a waiting call and makes an iteration leave its chunk; any thread.
+        group_offsets, poll_interval: None without a group.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class AppThread:
         self._started_version = -1
 
     def wakeup(self) -> None:
-        """Interrupt the call that waits, or the next one (any thread)."""
+        """Interrupt the waiting call, or the next one (any thread)."""
         self._woken = True
         self._wake()
 
@@ -71,7 +71,7 @@ class AppThread:
             self._started_version = version
 
     def leave_iteration(self) -> None:
-        """Another call comes between two records of an iteration: the rest of its chunk is read again later."""
+        """Return the rest of an iteration's chunk, because another call follows; it is read again later."""
         if self._group_offsets is not None:
             self._group_offsets.left_iteration()
         self._iteration.leave()

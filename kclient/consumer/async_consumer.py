@@ -1,7 +1,7 @@
-"""The async consumer, for asyncio and trio: how a task waits for what `core` does.
+"""The async consumer, for asyncio and trio.
 
-The network thread is not the event loop's: an event loop that is blocked delays records, never heartbeats.
-Elsewhere: the logic of each call (`core`), and waiting in a thread (`consumer`).
+The network thread does not run in the event loop: a blocked event loop delays records, but not heartbeats. Elsewhere:
+the logic of each call (`core`), and waiting in a thread (`consumer`).
 """
 
 from __future__ import annotations
@@ -282,7 +282,7 @@ class AsyncConsumer:
             except BaseException:
                 await anyio.to_thread.run_sync(core.close, max(0.0, deadline - clock()))
                 raise
-            # Joining the network thread blocks.
+            # Joining the network thread blocks, so it runs in a thread.
             await anyio.to_thread.run_sync(core.close, max(0.0, deadline - clock()))
 
     async def __aenter__(self) -> Self:

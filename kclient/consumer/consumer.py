@@ -1,4 +1,4 @@
-"""The blocking consumer: how a thread waits for what `core` does.
+"""The blocking consumer.
 
 Elsewhere: the logic of each call (`core`), and waiting in an event loop (`async_consumer`).
 """
@@ -404,7 +404,7 @@ class Consumer:
         return self._core.metrics()
 
     def add_metrics_hook(self, hook: MetricsHook, *, interval: float = 10.0) -> None:
-        """Call a function with the metrics at an interval, and once more when the client closes.
+        """Call a function with the metrics at an interval, and a last time when the client closes.
 
         The function runs on a thread of its own, so it may block. What it raises is logged, and it is called again
         after the next interval.

@@ -1,8 +1,7 @@
-"""The consumer without a face: what each call does, up to the point where it has to wait.
+"""The logic of a consumer's calls, shared by `Consumer` and `AsyncConsumer`.
 
-A call that may wait is an operation (see `kclient.net.operation`), which the two faces drive, one by
-blocking, one by awaiting; neither has logic of its own. Elsewhere: positions (`positions`) and what a group does
-(`group`).
+A call that may wait is an operation (see `kclient.net.operation`); `Consumer` drives it by blocking and `AsyncConsumer`
+by awaiting. Elsewhere: positions (`positions`) and groups (`group`).
 """
 
 from __future__ import annotations
@@ -35,18 +34,19 @@ from kclient.records import ConsumerRecord
 from kclient.types import OffsetAndMetadata, PartitionInfo, TopicPartition
 
 ITERATION_RECORDS = 10_000
-"""Iteration takes so many records at once: few entries into Python, and a wakeup is still noticed soon."""
+"""The largest number of records in a chunk of an iteration: few calls into Python, and a wakeup is still noticed soon.
+"""
 
 
 class ConsumerCore:
     """One consumer.
 
     Parameters:
-        parts: what it consists of.
+        parts: the parts of the consumer.
 
     Attributes:
         app_thread: the application's side of a call.
-        places: the calls that concern positions.
+        places: the calls about positions.
     """
 
     def __init__(self, parts: ConsumerParts) -> None:
@@ -62,7 +62,7 @@ class ConsumerCore:
         self._notifier = parts.notifier
         self._collector = parts.collector
         self._interceptors = parts.interceptors
-        # What is left of a chunk may be read again: interceptors see each record of an iteration by itself.
+        # The rest of a chunk may be read again, so interceptors see each record of an iteration by itself.
         self._iteration_records = 1 if parts.interceptors.see_records else ITERATION_RECORDS
         self._health = parts.health
         self._gauges = parts.gauges
@@ -82,7 +82,7 @@ class ConsumerCore:
         exclude: Topic | Iterable[Topic] = (),
         listener: RebalanceListener | None = None,
     ) -> None:
-        """Read all partitions of these topics, or, in a group, share them."""
+        """Read all partitions of these topics or, in a group, share them."""
         choice = choose(
             topics,
             exclude=exclude,
@@ -100,7 +100,7 @@ class ConsumerCore:
             self.subscription.unsubscribe()
         if self.group is not None:
             self.group.coordination.listener = listener or RebalanceListener()
-        # What a group assigned stays until it says otherwise.
+        # The group's assignment stays until the group changes it.
         kept = {tp.topic for tp in self.subscription.partitions}
         self._assigned({*choice.names, *kept}, everything=bool(choice.patterns))
 
@@ -114,7 +114,7 @@ class ConsumerCore:
         self._assigned({tp.topic for tp in chosen})
 
     def unsubscribe(self, timeout: float) -> Operation[None]:
-        """Read nothing; in a group, leave it in order."""
+        """Stop reading; in a group, leave it in order."""
         self.engine.check_usable()
         self.app_thread.leave_iteration()
         try:
@@ -167,7 +167,7 @@ class ConsumerCore:
             yield from self.app_thread.wait(deadline - now)
 
     def next_chunk(self) -> Operation[Iterator[ConsumerRecord]]:
-        """Returns an iterator over the next chunk of an iteration; the one before counts as read."""
+        """Return an iterator over the next chunk of an iteration; the previous chunk counts as processed."""
         with self.asking:
             return (yield from self._next_chunk())
 
@@ -188,7 +188,7 @@ class ConsumerCore:
     # -- topics
 
     def topics(self, names: list[str] | None, timeout: float) -> Operation[dict[str, list[PartitionInfo]]]:
-        """Returns the partitions of these topics, or of all that may be seen."""
+        """Return the partitions of these topics, or of all visible topics."""
         deadline = self._requester.deadline("list_topics" if names is None else "partitions_for", timeout)
         create = self.config.allow_auto_create_topics
         return (yield from list_topics(self._requester, names, deadline, create=create))
@@ -209,7 +209,7 @@ class ConsumerCore:
         self.group.coordination.listener = listener
 
     def of_group(self) -> GroupOffsets:
-        """The group's offsets.
+        """Return the committed offsets of the group.
 
         Raises:
             InvalidGroupIdError: the consumer has no group.
@@ -238,12 +238,12 @@ class ConsumerCore:
         return (yield from self.of_group().committed(partitions, timeout))
 
     def failed(self) -> None:
-        """The application failed, and is about to close the consumer."""
+        """Note that the application failed and is about to close the consumer."""
         if self.group_offsets is not None:
             self.group_offsets.failed()
 
     def enforce_rebalance(self, reason: str) -> None:
-        """Have the group rebalance with the next call for records."""
+        """Request a rebalance with the next call for records."""
         if self.group is None:
             raise IllegalStateError("a consumer without a group_id has nothing to rebalance")
         self.group.coordination.enforce_rebalance(reason)
@@ -251,7 +251,7 @@ class ConsumerCore:
     # -- the end
 
     def leave(self, deadline: float, leave_group: bool | None) -> Operation[None]:
-        """The first half of closing for a member of a group: give everything up in order, by this time."""
+        """Give everything up in order, as the first half of closing a group member; returns by the deadline."""
         if self.engine.closed or self.group is None:
             return
         try:
@@ -275,7 +275,7 @@ class ConsumerCore:
         self.app_thread.wakeup()
 
     def close(self, timeout: float) -> None:
-        """Stop; returns by its deadline even with every broker down."""
+        """Stop; returns within the timeout even if no broker responds."""
         self._open.closed()
         if self.engine.closed:
             return
@@ -299,7 +299,7 @@ class ConsumerCore:
                 self.subscription.buffer.discard(state)
 
     def drop(self, face: str, iterator: RecordIterator | AsyncRecordIterator) -> None:
-        """The face is about to be collected: if nobody closed it, warn, and commit, leave the group and stop."""
+        """Handle the collection of an object that nobody closed: warn, commit, leave the group and stop."""
         self.iteration.outlive(iterator)
         if self._open.depart():
             warnings.warn(f"{face} {self.config.client_id!r} was not closed", ResourceWarning, stacklevel=3)
@@ -309,7 +309,7 @@ class ConsumerCore:
         return self._health.consumer(self._clock())
 
     def metrics(self) -> MetricValues:
-        """All metrics of this client."""
+        """Return all metrics of this client."""
         self._gauges.publish(self._clock())
         return self.engine.metrics.snapshot()
 

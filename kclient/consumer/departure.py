@@ -1,11 +1,11 @@
-"""The end of a consumer that nobody closed: it commits, leaves its group and stops, without its application.
+"""The departure of a consumer that was not closed: it commits, leaves its group and stops, without its application.
 
 Two events start a departure: the garbage collector takes the consumer, or the interpreter ends. Neither has a call of
 the application to run in, so everything happens on the network thread, within `EXIT_SECONDS`. The end of the
 interpreter waits for that; the garbage collector does not.
 
-What was returned by the last `poll`, and the record at hand in an iteration, may not be processed yet, so they are not
-committed. A static member does not tell the coordinator, as with `close`.
+The records of the last `poll`, and the current record of an iteration, may not be processed yet, so they are not
+committed. A static member does not leave the group, as with `close`.
 
 Not implemented: calls of the application's code. A rebalance listener is not called, and neither are the callbacks of
 commits, since the thread or the event loop that they belong to may be gone.
@@ -28,19 +28,19 @@ from kclient.net.runtime import current
 from kclient.net.waiting import wait_future
 
 _LAST_SECONDS = 0.5
-"""How long the end of the interpreter waits for a network thread whose time is over."""
+"""How long the end of the interpreter waits for a network thread whose deadline has passed."""
 
 
 class Departure(Manager):
     """The departure of one member of a group; see the module.
 
     Parameters:
-        engine: the consumer's.
+        engine: the consumer's engine.
         group: the member.
         offsets: its committed offsets.
 
     Attributes:
-        done: completes when the coordinator was told, need not be told, or did not answer in time.
+        done: completes when the coordinator has responded, need not be asked, or did not respond in time.
     """
 
     def __init__(self, engine: Engine, group: Membership, offsets: GroupOffsets) -> None:
@@ -57,7 +57,7 @@ class Departure(Manager):
         self.engine.submit(self._start)
 
     def poll(self, now: float) -> Poll:
-        """Stop when the time is over."""
+        """Stop when the deadline has passed."""
         if now >= self._deadline:
             self._stop()
         return Poll([], self._deadline)
@@ -80,10 +80,10 @@ class Departure(Manager):
 
 
 class OpenConsumer:
-    """What remains to be done for a consumer that is open, if nobody closes it.
+    """What remains to be done for an open consumer if it is not closed.
 
     Parameters:
-        engine: the consumer's.
+        engine: the consumer's engine.
         group, offsets: None without a group.
     """
 
@@ -92,16 +92,16 @@ class OpenConsumer:
         self._group = group
         self._offsets = offsets
         self._process = os.getpid()
-        # Not whether it is in `_open`: the collector clears weak references before it calls `__del__`.
+        # Membership in `_open` is no substitute: the collector clears weak references before it calls `__del__`.
         self._is_open = True
         _open.add(self)
 
     def closed(self) -> None:
-        """Note that the consumer was closed; nothing remains to be done."""
+        """Note that the consumer was closed."""
         self._is_open = False
 
     def depart(self) -> bool:
-        """Start what remains, once, without waiting; return whether there was something. Any thread."""
+        """Start the departure, once, without waiting; return whether it was necessary. Any thread."""
         if not self._is_open or self.engine.closed or self._process != os.getpid():
             return False
         self._is_open = False
@@ -117,7 +117,7 @@ _departures: set[Departure] = set()
 
 
 def _depart_at_exit() -> None:
-    """Let all open consumers depart at the same time, and wait for them."""
+    """Let all open consumers depart at once, and wait for them."""
     runtime = current()
     deadline = runtime.monotonic() + EXIT_SECONDS
     for one in list(_open):
@@ -134,4 +134,4 @@ def _depart_at_exit() -> None:
 
 atexit.register(_depart_at_exit)
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_departures.clear)  # they are the parent's
+    os.register_at_fork(after_in_child=_departures.clear)  # they belong to the parent

@@ -1,6 +1,6 @@
-"""What the interceptors of a consumer are called with: the records that it hands out, and the offsets of its group.
+"""The interceptors of a consumer: they see the records that it returns and the committed offsets of its group.
 
-Whatever an interceptor raises is logged, and nothing else changes. Elsewhere: where the callbacks of commits run
+An exception of an interceptor is logged and has no other effect. Elsewhere: where the callbacks of commits run
 (`committed.callbacks`).
 
 Not implemented: interceptors that replace records, as Java's may. The positions of a consumer follow its own records.
@@ -21,10 +21,10 @@ _log = logging.getLogger(__name__)
 
 
 class ConsumerInterceptor(Protocol):
-    """Sees the records that a consumer hands out, and what is committed for its group (KIP-42).
+    """Sees the records that a consumer returns, and what is committed for its group (KIP-42).
 
-    What an interceptor raises is logged; the records are handed out, and the offsets stay committed. Both methods are
-    plain functions, and one of them may be left out.
+    An exception of an interceptor is logged; the records are returned, and the offsets stay committed. Both methods are
+    plain functions; one of them is optional.
     """
 
     def on_consume(self, records: Records) -> None:
@@ -62,18 +62,18 @@ class Interceptors:
         return bool(self._on_commit)
 
     def on_consume(self, records: Records) -> None:
-        """Show records that are about to be handed out."""
+        """Show records that are about to be returned."""
         for interceptor in self._on_consume:
             _call(interceptor.on_consume, records)
 
     def shown(self, chunk: RecordChunk) -> Iterator[ConsumerRecord]:
-        """Iterate over a chunk of one record, which is shown only if it is handed out."""
+        """Iterate over a chunk of one record, which is shown only when it is returned."""
         for record in chunk:
             self.on_consume(Records([chunk]))
             yield record
 
     def on_commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
-        """Show offsets that are committed."""
+        """Show committed offsets."""
         for interceptor in self._on_commit:
             _call(interceptor.on_commit, offsets)
 
@@ -81,7 +81,7 @@ class Interceptors:
 def _call(method: Callable[..., Any], argument: object) -> None:
     try:
         returned = method(argument)
-    except Exception:  # noqa: BLE001 - user code; records are handed out and callbacks run all the same
+    except Exception:  # noqa: BLE001 - user code; records are handed out and callbacks run nevertheless
         _log.exception("%r failed", method)
         return
     if inspect.iscoroutine(returned):

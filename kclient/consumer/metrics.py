@@ -1,4 +1,4 @@
-"""The metrics of what a consumer fetches and returns; commits, rebalances and health count their own."""
+"""The metrics of fetched and returned records. Elsewhere: those of commits, rebalances and health."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ class ConsumerMetrics:
     """The counters of one consumer.
 
     Parameters:
-        metrics: where to count.
+        metrics: has the counters.
     """
 
     def __init__(self, metrics: Metrics) -> None:

@@ -1,6 +1,6 @@
-"""What `poll` returns: records of several partitions, decoded as they are read.
+"""The result of `poll`: records of several partitions, decoded when they are read.
 
-Elsewhere: how records are decoded (`kclient.records`).
+Elsewhere: decoding (`kclient.records`).
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 class Records(Sequence[ConsumerRecord]):
     """An immutable sequence of records, each partition's in the order of its log.
 
-    It may be iterated more than once; every pass decodes anew, so keep the records themselves if
-    they are needed twice. While a Records lives, so does the memory of the fetches it came with, which
-    may have brought more than it returns; its records do not depend on that. Empty records are false.
+    It may be iterated more than once; every pass decodes the records again, so keep the records themselves if you need
+    them twice. A Records object keeps the memory of its fetch responses, which may contain more than it returns; single
+    records do not depend on it. It is false if it is empty.
     """
 
     __slots__ = ("_chunks", "_count")
@@ -60,22 +60,22 @@ class Records(Sequence[ConsumerRecord]):
 
     @property
     def partitions(self) -> tuple[TopicPartition, ...]:
-        """The partitions that records are from."""
+        """The partitions of the records."""
         return tuple(dict.fromkeys(TopicPartition(chunk.topic, chunk.partition) for chunk in self._chunks))
 
     def by_partition(self) -> dict[TopicPartition, Records]:
-        """The records of each partition."""
+        """Return the records of each partition."""
         chunks: dict[TopicPartition, list[RecordChunk]] = {}
         for chunk in self._chunks:
             chunks.setdefault(TopicPartition(chunk.topic, chunk.partition), []).append(chunk)
         return {tp: Records(own) for tp, own in chunks.items()}
 
     def next_offsets(self) -> dict[TopicPartition, int]:
-        """By partition, the offset that follows these records: what to commit once they are processed."""
+        """Return the offset after these records by partition: what to commit once they are processed."""
         return {TopicPartition(chunk.topic, chunk.partition): chunk.next_offset for chunk in self._chunks}
 
     def to_arrow(self, columns: Sequence[str] | None = None) -> pyarrow.RecordBatch:
-        """The records as columns, without a Python object per record.
+        """Return the records as columns, without a Python object per record.
 
         Parameters:
             columns: some of topic, partition, offset, timestamp, timestamp_type, key, value, headers,

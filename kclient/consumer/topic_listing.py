@@ -1,4 +1,4 @@
-"""Lists topics and their partitions, fresh from a broker; beside what the consumer reads, and without effect on it."""
+"""Lists topics and their partitions as a broker reports them now, independent of the subscription."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from kclient.types import PartitionInfo
 def list_topics(
     requester: Requester, names: list[str] | None, deadline: Deadline, *, create: bool
 ) -> Operation[dict[str, list[PartitionInfo]]]:
-    """Ask any broker, and again while that fails with a transient error: a lost connection, a leader not known yet.
+    """Ask any broker; retry transient errors: a lost connection, an unknown leader.
 
     Parameters:
-        names: the topics; None for all that may be seen, without internal ones.
-        create: whether the broker may create a topic that is named.
+        names: the topics; None for all visible ones, without internal ones.
+        create: whether the broker may create a named topic.
 
     Raises:
-        UnknownTopicOrPartitionError: a topic that is named does not exist.
-        KafkaTimeoutError: no broker answered in time.
+        UnknownTopicOrPartitionError: a named topic does not exist.
+        KafkaTimeoutError: no broker responded in time.
     """
     return (yield from requester.retry(lambda: _ask(requester, names, deadline, create), deadline))
 

@@ -1,8 +1,8 @@
-"""Watches that what is to be read exists: a consumer never waits in silence for a topic that does not.
+"""The check that the subscribed topics exist: a consumer never waits silently for a topic that does not.
 
-An invalid or forbidden topic is raised from the owner's next call. One that no broker knows may be
-about to be created: it is logged at once, and raised after `default_api_timeout_ms`, again and
-again while it lasts. The time counts only while brokers answer: an outage is no error of a topic.
+An invalid or forbidden topic raises an error from the owner's next call. One that no broker knows may be about to be
+created: it is logged immediately, and raised after every `default_api_timeout_ms` while it is missing. The time counts
+only while brokers respond: an outage is not an error of a topic.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ class TopicWatch(Manager):
     """A manager that sends nothing.
 
     Parameters:
-        subscription: what is to be read, and where errors go.
-        metadata: what the cluster says of it.
+        subscription: has the topics, and receives errors.
+        metadata: the state of the topics.
         is_unreachable: returns whether no broker is reachable.
         patience: seconds after which an unknown topic is an error.
     """
@@ -47,7 +47,7 @@ class TopicWatch(Manager):
         self._next_look = 0.0
 
     def poll(self, now: float) -> Poll:
-        """Look at metadata and assignment when one of them changed or patience ends."""
+        """Check metadata and assignment when one of them changed or the patience ends."""
         cluster = self._metadata.cluster
         seen = (self._subscription.version, cluster.version)
         if seen != self._seen or now >= self._next_look:

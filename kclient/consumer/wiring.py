@@ -1,4 +1,4 @@
-"""Puts the parts of one consumer together, each complete when it is made."""
+"""The wiring of one consumer, whose parts are complete when they are made."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from kclient.net.waiting import Notifier
 
 
 class GroupParts(NamedTuple):
-    """The group's parts, None without a group, and the application thread, which differs with a group."""
+    """The parts of the group, None without a group, and the application thread, which differs with a group."""
 
     membership: Membership | None
     offsets: GroupOffsets | None
@@ -46,19 +46,19 @@ class ConsumerParts(NamedTuple):
     """The parts of one consumer.
 
     Attributes:
-        config: its options.
-        notifier: what the face waits on.
+        config: the options.
+        notifier: what the application's calls wait on.
         engine: the network thread, not started yet.
-        subscription: what is assigned, and where it stands.
+        subscription: the assigned partitions.
         collector, iteration: records for the application.
-        fetcher, offsets: managers that are told when the consumer closes.
+        fetcher, offsets: managers that are notified when the consumer closes.
         group, group_offsets: None without a group.
         app_thread: the application's side of a call.
-        places: the calls that concern positions.
-        requester: requests that a call repeats.
+        places: the calls about positions.
+        requester: sends and retries the requests of calls.
         asking: the calls for records.
-        health, gauges: how the consumer does, and the same as metrics.
-        metrics: of records.
+        health, gauges: the health of the consumer, and the same as metrics.
+        metrics: the metrics of records.
     """
 
     config: ConsumerConfig
@@ -85,8 +85,8 @@ def wire_consumer(config: ConsumerConfig, notifier: Notifier, run_soon: RunSoon 
     """Return the parts of a consumer.
 
     Parameters:
-        config: its options.
-        notifier: what the face waits on.
+        config: the options.
+        notifier: what the application's calls wait on.
         run_soon: runs the application's callbacks in its event loop; None to run those of commits in its calls.
     """
     policy = parse_policy(config.auto_offset_reset)
@@ -164,7 +164,7 @@ def _wire_group(
     run_soon: RunSoon | None,
 ) -> GroupParts:
     def wake() -> None:
-        # Also an application in the middle of a chunk has something to do now.
+        # An application in the middle of a chunk also has something to do now.
         iteration.interrupt()
         notifier.notify()
 

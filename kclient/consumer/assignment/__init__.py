@@ -1,4 +1,4 @@
-"""What a consumer is assigned: topics and patterns, the state of each partition, and records fetched but not read yet.
+"""The assignment of a consumer: topics and patterns, the state of each partition, and fetched records.
 
-The one structure that the application's thread and the network thread share.
+This is the only structure that the application's thread and the network thread share.
 """

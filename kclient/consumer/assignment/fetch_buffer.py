@@ -1,9 +1,9 @@
-"""What was fetched and not read yet: shared by the network thread, which fills it, and the owner, who drains it.
+"""The buffer of fetched records: filled by the network thread, drained by the application's thread.
 
-Bytes are counted as they are held: a piece of a response keeps the whole response in memory, so
-the response counts until its last piece is drained. Partitions take turns, a piece at a time, and
-the pieces of one partition stay in order; an error is a piece too, so that it is raised after
-everything that came before it. Elsewhere: decoding (`collector`) and what to fetch (`fetcher`).
+Bytes are counted as they are held: a piece of a response keeps the whole response in memory, so the response counts
+until its last piece is drained. Partitions take turns, one piece at a time, and the pieces of a partition stay in
+order. An error is a piece too, so that it is raised after the records before it. Elsewhere: decoding (`collector`) and
+what to fetch (`fetcher`).
 """
 
 from __future__ import annotations
@@ -17,14 +17,15 @@ from kclient.consumer.assignment.partition_state import PartitionState
 
 
 class FetchBuffer:
-    """Fetched pieces by partition, bounded by whoever fills it.
+    """Fetched pieces by partition; the fetcher limits their size.
 
     Attributes:
-        lock: guards this buffer and the partition states; held for moments only.
+        lock: guards this buffer and the partition states; held briefly.
         bytes: memory held by undrained pieces.
-        starved: a fetch was held back, for want of room or because of an error; the next release calls `on_room`.
+        starved: a fetch was delayed, because there was no room or because of an error; the next release calls
+            `on_room`.
         releases: grows with each such release.
-        waiting: set by the owner before it sleeps; the next piece calls `on_data`.
+        waiting: set by the owner before it waits; the next piece calls `on_data`.
     """
 
     def __init__(self, on_data: Callable[[], None] = lambda: None, on_room: Callable[[], None] = lambda: None) -> None:
@@ -38,7 +39,7 @@ class FetchBuffer:
         self._turns: deque[PartitionState] = deque()
 
     def put(self, state: PartitionState, piece: FetchedPiece) -> None:
-        """Add what follows the partition's last piece (lock held)."""
+        """Add a piece after the partition's last one (lock held)."""
         if not state.pieces:
             self._turns.append(state)
         state.pieces.append(piece)
@@ -50,13 +51,13 @@ class FetchBuffer:
             self.signal()
 
     def signal(self) -> None:
-        """Wake the owner if it sleeps (lock held)."""
+        """Wake the owner if it waits (lock held)."""
         if self.waiting:
             self.waiting = False
             self.on_data()
 
     def first(self) -> PartitionState | None:
-        """The partition whose turn it is, or None when nothing can be drained (lock held)."""
+        """Return the partition whose turn it is, or None if nothing can be drained (lock held)."""
         turns = self._turns
         for _ in range(len(turns)):
             state = turns[0]
@@ -66,7 +67,7 @@ class FetchBuffer:
         return None
 
     def finish(self, state: PartitionState) -> None:
-        """Drop the partition's first piece, which was read to its end, and pass on the turn (lock held)."""
+        """Drop the partition's first piece, which was read completely, and pass on the turn (lock held)."""
         piece = state.pieces.popleft()
         state.unread -= piece.size
         self._release(piece)
@@ -91,7 +92,7 @@ class FetchBuffer:
         self._hold(piece)
 
     def discard(self, state: PartitionState) -> None:
-        """Forget everything of a partition: it was moved, unassigned, or needs the room (lock held)."""
+        """Drop the pieces of a partition: it was moved or unassigned, or the memory is needed (lock held)."""
         state.place += 1
         state.blocked = False
         if not state.pieces:
@@ -114,7 +115,7 @@ class FetchBuffer:
                 self._hold(piece)
 
     def parked(self) -> list[PartitionState]:
-        """Paused partitions that hold pieces (lock held)."""
+        """Return the paused partitions that hold pieces (lock held)."""
         return [state for state in self._turns if state.paused]
 
     def _hold(self, piece: FetchedPiece) -> None:

@@ -1,4 +1,4 @@
-"""One partition's share of a Fetch response, or the error that the fetch got instead.
+"""One partition's part of a Fetch response, or the error of the fetch.
 
 Elsewhere: where pieces wait (`fetch_buffer`), and how they are decoded (`fetching.collector`).
 """
@@ -21,10 +21,10 @@ class ResponseMemory:
 
 
 class FetchedPiece:
-    """What one fetch brought of one partition, or the error it got instead.
+    """The records of one partition in one response, or the error of the fetch.
 
-    `offset` is where the fetch started; `end_offset` and `end_epoch` what follows its last whole
-    batch, by the batch headers alone.
+    `offset` is where the fetch started; `end_offset` and `end_epoch` follow its last complete batch, by the batch
+    headers alone.
     """
 
     __slots__ = ("aborted", "cursor", "data", "end_epoch", "end_offset", "error", "memory", "offset", "size")
@@ -52,5 +52,5 @@ class FetchedPiece:
 
 
 def error_piece(offset: int, error: KafkaError) -> FetchedPiece:
-    """A piece that raises when it is reached."""
+    """Return a piece that raises an error when it is reached."""
     return FetchedPiece(offset, b"", end_offset=offset, error=error)

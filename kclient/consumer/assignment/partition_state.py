@@ -1,14 +1,13 @@
-"""What a consumer knows of one assigned partition, and the table of its states.
+"""The state of one assigned partition, with the table of its transitions.
 
     INITIALIZING        assigned, no position yet
     AWAITING_COMMITTED  in a group: asks the coordinator for the committed offset
     AWAITING_RESET      asks for an offset by its reset policy
-    AWAITING_VALIDATION asks the new leader whether the log still ends where it was read to (KIP-320)
+    AWAITING_VALIDATION asks the new leader whether the log still contains the position (KIP-320)
     FETCHING            has a valid position; records flow unless it is paused
 
-Two places are kept apart: `position`, the next record for the application, and `fetch_offset`, the
-next one to ask the broker for; what lies between is in `pieces`. Elsewhere: changes to it,
-and their lock (`subscription`).
+`position` is the next record for the application, `fetch_offset` the next one to fetch; the records between them are in
+`pieces`. Elsewhere: changes to it, and their lock (`subscription`).
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ class FetchState(enum.Enum):
 
 
 class FetchEvent(enum.Enum):
-    """What changes the state of a partition."""
+    """The events that change the state of a partition."""
 
     ASK_COMMITTED = "ask for the committed offset"
     RESET = "reset"
@@ -66,7 +65,7 @@ STATES = StateTable(
         FetchState.FETCHING: {FetchEvent.LEADER_CHANGED: FetchState.AWAITING_VALIDATION, **_MOVES},
     },
 )
-"""Nothing goes back to INITIALIZING, or to a committed offset."""
+"""No event leads back to INITIALIZING, or to a committed offset."""
 
 
 class Position(NamedTuple):
@@ -80,18 +79,18 @@ class PartitionState:
     """One assigned partition.
 
     Attributes:
-        generation: grows whenever the place to fetch from moves otherwise than by fetching; an answer to
-            a question of an older generation is dropped.
-        place: grows whenever what was fetched is dropped; records that were taken for an older place are not read
-            on. A leader change alone starts a generation, but leaves the place as it is.
+        generation: grows whenever the fetch offset changes other than by fetching; a response to a request of an older
+            generation is dropped.
+        place: grows whenever fetched records are dropped; records taken from an older place are not read further. A
+            leader change starts a generation, but not a new place.
         fetch_offset, fetch_epoch: where the next fetch starts, and the epoch of the batch before it.
-        returned: the position when the application asked for records last: those before it count as processed.
+        returned: the position when the application last asked for records; earlier records count as processed.
         stored: the offset to commit that the application has stored; used with enable_auto_offset_store=False.
         committed: the offset that the group has committed, as far as is known.
-        replaced: the topic was deleted and created anew, and the position still is the old one's.
+        replaced: whether the topic was deleted and created again, and the position belongs to the old one.
         topic_id: of the topic that is read; another one under the same name has another id.
         leader_epoch: the leader's epoch for which the position is known to be valid.
-        blocked: an error waits in `pieces`; nothing is asked for until it was raised.
+        blocked: whether an error waits in `pieces`; nothing is fetched until it was raised.
         error: what the owner was given last instead of records; None once records came.
         retry_at: not before this time (driver's clock) is the broker asked again.
         least_bytes: a partition limit large enough for a batch that came cut off.
@@ -170,10 +169,10 @@ class PartitionState:
         self.state = STATES.next_state(self.state, event, str(self.tp))
 
     def failed(self, error: KafkaError) -> None:
-        """The owner is given an error instead of records."""
+        """Note that the owner receives an error instead of records."""
         self.error = error.without_frames()
 
     def lag(self, read_committed: bool) -> int | None:
-        """How many offsets lie between the position and the end; None while either is unknown."""
+        """Return the number of offsets between position and end; None while either is unknown."""
         end = self.last_stable_offset if read_committed else self.high_watermark
         return None if end < 0 or self.position is None else max(0, end - self.position.offset)

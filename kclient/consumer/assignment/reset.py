@@ -1,6 +1,6 @@
-"""Where a partition starts without a valid position: auto_offset_reset, and the offsets' special times.
+"""The reset policies of auto_offset_reset, and the special timestamps of ListOffsets.
 
-Elsewhere: asking the broker (`list_offsets`).
+Elsewhere: the requests (`list_offsets`).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class ResetPolicy(NamedTuple):
     duration_ms: int = 0
 
     def timestamp(self, wall_ms: int) -> int:
-        """What ListOffsets is asked for: a special time, or milliseconds since the epoch."""
+        """Return the timestamp for ListOffsets: a special one, or milliseconds since the epoch."""
         if self.name == "earliest":
             return EARLIEST_TIMESTAMP
         if self.name == "latest":
@@ -40,10 +40,10 @@ NONE = ResetPolicy("none")
 
 
 def parse_policy(text: str) -> ResetPolicy:
-    """Read the option auto_offset_reset (KIP-1106 for by_duration).
+    """Parse the option auto_offset_reset (KIP-1106 for by_duration).
 
     Raises:
-        ConfigError: it is none of "earliest", "latest", "none", "by_duration:<ISO 8601 duration>".
+        ConfigError: it is not one of "earliest", "latest", "none", "by_duration:<ISO 8601 duration>".
     """
     if text in ("earliest", "latest", "none"):
         return ResetPolicy(text)
@@ -56,10 +56,10 @@ def parse_policy(text: str) -> ResetPolicy:
 
 
 def parse_duration(text: str) -> int:
-    """Read an ISO 8601 duration, as milliseconds.
+    """Return the milliseconds of an ISO 8601 duration.
 
     Raises:
-        ConfigError: it is none.
+        ConfigError: the text is not such a duration.
     """
     match = _DURATION.fullmatch(text)
     if match is None or not any(match.groups()):

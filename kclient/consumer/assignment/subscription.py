@@ -1,9 +1,8 @@
-"""What is assigned, and where each partition stands: the one structure that both threads share.
+"""The assigned partitions and their states: the only structure that both threads share.
 
-Every method takes the buffer's lock itself, for moments. The owner's thread assigns, seeks and
-pauses; the network thread reports what brokers and metadata said. Whatever moves a partition
-drops what was fetched for the old place, and starts a new generation, so that an answer still on
-its way cannot be mistaken for one to the new place. Leaves out decoding and requests.
+Every method takes the buffer's lock itself, briefly. The owner's thread assigns, seeks and pauses; the network thread
+applies responses and metadata. Every change of a position drops the records fetched for the old one and starts a new
+generation, so that a late response cannot be applied to the new position. Elsewhere: decoding and requests.
 """
 
 from __future__ import annotations
@@ -35,24 +34,23 @@ _log = logging.getLogger(__name__)
 
 
 class _TopicReplacedError(OffsetOutOfRangeError):
-    """The topic was deleted and created again: the position belongs to a log that is gone; seek."""
+    """The topic was deleted and created again: the position belongs to a deleted log; seek."""
 
 
 class Subscription:
     """The assigned partitions of one consumer.
 
     Parameters:
-        buffer: what was fetched for them.
-        policy: where a partition starts that has no position.
-        in_group: whether there are committed offsets to start from, and a group assigns what is subscribed to.
+        buffer: their fetched records.
+        policy: the start of partitions without a position.
+        in_group: whether partitions start at committed offsets and are assigned by a group.
         on_change: called when `version` grew, to wake the network thread.
 
     Attributes:
-        version: grows with every change that may call for a request.
-        topics: what is subscribed to; None when partitions are assigned by hand.
-        choice: what that was derived from, where there are patterns; what its `regex` matches only the brokers
-            know.
-        errors: what concerns no single partition, to be raised from the owner's next call.
+        version: grows with every change that may require a request.
+        topics: the subscribed topics; None if partitions are assigned manually.
+        choice: the subscription that `topics` was derived from; only the brokers know what its `regex` matches.
+        errors: errors of no single partition, to be raised from the owner's next call.
     """
 
     def __init__(
@@ -72,12 +70,12 @@ class Subscription:
         self.partitions: dict[TopicPartition, PartitionState] = {}
         self.errors: list[KafkaError] = []
         self.choice: TopicChoice | None = None
-        # How many partitions each topic has whose partitions joined, without a group.
+        # The number of partitions of each subscribed topic whose partitions were added, without a group.
         self._discovered: dict[str, int] = {}
         self._on_change = on_change
 
     def describe(self) -> str:
-        """What is read, for people."""
+        """Describe what is read, for messages."""
         if self.choice is not None:
             return str(self.choice)
         if self.topics is not None:
@@ -87,15 +85,15 @@ class Subscription:
     # -- the owner's side
 
     def subscribe(self, choice: TopicChoice) -> None:
-        """Read all partitions of these topics; their partitions join as metadata tells of them."""
+        """Read all partitions of these topics; they are added when the metadata has them."""
         with self.lock:
             if self.topics is None and self.partitions:
-                raise IllegalStateError("partitions are assigned by hand: unsubscribe() before subscribe()")
+                raise IllegalStateError("partitions are assigned manually: unsubscribe() before subscribe()")
             kept = [topic for topic in self.topics or () if choice.matches(topic)]
             self.topics = tuple(dict.fromkeys((*choice.names, *kept)))
             self.choice = choice if choice.patterns or choice.regex is not None else None
             if self.in_group:
-                # What it has stays until the group says otherwise.
+                # The assignment stays until the group changes it.
                 self._changed()
                 return
             self._discovered = {topic: count for topic, count in self._discovered.items() if topic in self.topics}
@@ -115,14 +113,14 @@ class Subscription:
             self._start()
 
     def unsubscribe(self) -> None:
-        """Read nothing."""
+        """Read no partition."""
         with self.lock:
             self.topics = self.choice = None
             self._discovered.clear()
             self._replace(())
 
     def state(self, tp: TopicPartition) -> PartitionState:
-        """The state of an assigned partition.
+        """Return the state of an assigned partition.
 
         Raises:
             IllegalStateError: it is not assigned.
@@ -130,7 +128,7 @@ class Subscription:
         state = self.partitions.get(tp)
         reads_all = self.topics is not None and tp.topic in self.topics and not self.in_group
         if state is None and reads_all and tp.topic not in self._discovered:
-            # Its partitions are not known yet, and a caller need not wait for that: all of them will be read.
+            # Its partitions are not known yet, and a caller need not wait for them: all of them will be read.
             state = self.partitions[tp] = PartitionState(tp)
         if state is None:
             raise IllegalStateError(
@@ -139,18 +137,18 @@ class Subscription:
         return state
 
     def seek(self, tp: TopicPartition, offset: int, epoch: int = -1) -> None:
-        """Read on from an offset; with the epoch of the record before it, the log is checked for truncation."""
+        """Set the position; with the epoch of the record before it, the log is checked for truncation."""
         with self.lock:
             state = self.state(tp)
             self._move(state, Position(offset, epoch), FetchEvent.SEEK if epoch < 0 else FetchEvent.SEEK_AND_VALIDATE)
 
     def request_reset(self, tp: TopicPartition, policy: ResetPolicy) -> None:
-        """Look up where to go on by a policy."""
+        """Look up the next position by a reset policy."""
         with self.lock:
             self._request_reset(self.state(tp), policy)
 
     def pause(self, partitions: Iterable[TopicPartition]) -> None:
-        """Fetch and return nothing more of these partitions; what was fetched is kept."""
+        """Neither fetch nor return records of these partitions; fetched records are kept."""
         with self.lock:
             for state in [self.state(tp) for tp in partitions]:
                 state.paused = True
@@ -165,22 +163,22 @@ class Subscription:
             self._changed()
 
     def start_uninitialized(self) -> None:
-        """Send partitions without a position to their committed offset, or to the reset policy.
+        """Move partitions without a position to their committed offset, or to the reset policy.
 
         Raises:
-            NoOffsetForPartitionError: there is none.
+            NoOffsetForPartitionError: there is neither.
         """
         with self.lock:
             self._start()
 
     def mark_returned(self) -> None:
-        """The application asks for records: what it was given until now counts as processed."""
+        """Note that the application asks for records, so that the earlier ones count as processed."""
         with self.lock:
             for state in self.partitions.values():
                 state.returned = None if state.replaced else state.position
 
     def truncated(self, state: PartitionState, error: LogTruncationError) -> None:
-        """The owner reached a truncation: without a policy it stays where it is until someone seeks (lock held)."""
+        """Handle a truncation that the owner reached; without a policy the partition waits for a seek (lock held)."""
         divergent = error.divergent_offsets[state.tp]
         if self.policy == NONE:
             raise error
@@ -188,24 +186,24 @@ class Subscription:
             _log.warning("%s: truncated below offset %s; resetting by policy", state.tp, state.position)
             self._request_reset(state, self.policy)
         else:
-            _log.warning("%s: truncated; going on from %d, where it diverges", state.tp, divergent.offset)
-            # The answer is as old as the wait for the owner: the log may have been cut once more since.
+            _log.warning("%s: truncated; continuing from %d, where it diverges", state.tp, divergent.offset)
+            # The response is as old as the wait for the owner: the log may have been truncated again since.
             self._move(state, Position(divergent.offset, divergent.leader_epoch), FetchEvent.SEEK_AND_VALIDATE)
 
     def out_of_range(self, state: PartitionState, error: OffsetOutOfRangeError) -> None:
-        """The owner reached an offset that the log does not hold (lock held)."""
+        """Handle an out-of-range offset that the owner reached (lock held)."""
         if isinstance(error, _TopicReplacedError) and self._is_gone(state.tp):
             self._remove(state)
             return
         if self.policy == NONE:
             raise error
-        # Nobody has seen the records of a new topic: "latest" would skip those it already has.
+        # Nobody has read the records of the new topic: "latest" would skip existing ones.
         policy = EARLIEST if isinstance(error, _TopicReplacedError) else self.policy
         _log.info("%s: offset %s: %s; resetting to %s", state.tp, error.offset, error.message, policy.name)
         self._request_reset(state, policy)
 
     def rewind(self, state: PartitionState, position: Position) -> None:
-        """Drop what was fetched and fetch again from the application's position (lock held)."""
+        """Drop fetched records and fetch again from the application's position (lock held)."""
         unsure = state.state is FetchState.AWAITING_VALIDATION
         replaced = state.replaced
         self._move(state, position, FetchEvent.SEEK_AND_VALIDATE if unsure else FetchEvent.SEEK)
@@ -215,7 +213,7 @@ class Subscription:
     # -- the network thread's side
 
     def committed(self, state: PartitionState, generation: int, found: OffsetAndMetadata | None) -> None:
-        """The coordinator told the committed offset; None: there is none, and the reset policy decides."""
+        """Apply a committed offset from the coordinator; with None the reset policy decides."""
         with self.lock:
             if state.generation != generation or state.state is not FetchState.AWAITING_COMMITTED:
                 return
@@ -232,7 +230,7 @@ class Subscription:
             self.buffer.signal()
 
     def note_committed(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
-        """The coordinator stored offsets."""
+        """Note offsets that the coordinator has stored."""
         with self.lock:
             for tp, offset in offsets.items():
                 state = self.partitions.get(tp)
@@ -240,14 +238,14 @@ class Subscription:
                     state.committed = offset.offset
 
     def reset_to(self, state: PartitionState, generation: int, offset: int, epoch: int) -> None:
-        """A reset was answered."""
+        """Apply the offset that a reset has found."""
         with self.lock:
             if state.generation == generation and state.state is FetchState.AWAITING_RESET:
                 self._move(state, Position(offset, epoch), FetchEvent.OFFSET_FOUND)
                 self.buffer.signal()
 
     def validated(self, state: PartitionState, generation: int, end_offset: int, end_epoch: int) -> None:
-        """A leader said where the epoch ends that was read last (-1: it does not know the epoch)."""
+        """Apply a leader's response about the end of the last epoch read (-1: it does not know the epoch)."""
         with self.lock:
             if state.generation != generation or state.state is not FetchState.AWAITING_VALIDATION:
                 return
@@ -260,13 +258,13 @@ class Subscription:
                 self.diverged(state, end_offset, end_epoch)
 
     def diverged(self, state: PartitionState, end_offset: int, end_epoch: int) -> None:
-        """The log and what was fetched differ from this offset on (-1: unknown where) (lock held)."""
+        """Handle a log that differs from the fetched records from this offset on (-1: unknown) (lock held)."""
         position = state.position
         assert position is not None
         fetched_ahead = state.fetch_offset != position.offset
         if fetched_ahead and position.epoch >= 0:
-            # What the application has not seen is fetched again; whether its own position still
-            # holds is another question to the leader.
+            # Records that the application has not read are fetched again; whether its own position is still valid is a
+            # separate request to the leader.
             self._move(state, position, FetchEvent.SEEK_AND_VALIDATE)
             return
         if fetched_ahead and end_offset >= position.offset:
@@ -280,20 +278,20 @@ class Subscription:
         self.buffer.put(state, error_piece(position.offset, error))
 
     def fail(self, state: PartitionState, error: KafkaError) -> None:
-        """Have an error raised once everything before it was read."""
+        """Raise an error once all records before it were read."""
         with self.lock:
             if self.partitions.get(state.tp) is state and not state.blocked:
                 self.buffer.put(state, error_piece(state.fetch_offset, error))
 
     def raise_soon(self, error: KafkaError) -> None:
-        """Have an error raised from the owner's next call; the same one waits there only once."""
+        """Raise an error from the owner's next call; equal errors are raised once."""
         with self.lock:
             if all((type(e), e.topic) != (type(error), error.topic) for e in self.errors):
                 self.errors.append(error)
             self.buffer.signal()
 
     def update_metadata(self, cluster: Cluster) -> None:
-        """Let new partitions of subscribed topics join, and validate positions where the leader's epoch grew."""
+        """Add new partitions of subscribed topics, and validate positions if the leader epoch has grown."""
         with self.lock:
             if self.choice is not None:
                 self.topics = self.choice.select(cluster.topics, self.topics or ())
@@ -312,11 +310,11 @@ class Subscription:
                     state.change(FetchEvent.LEADER_CHANGED)
                 state.retry_at = 0.0
             self._changed()
-            # There may be something to raise, or to start.
+            # There may be an error to raise, or a partition to start.
             self.buffer.signal()
 
     def _check_topic_id(self, state: PartitionState, topic_id: UUID | None) -> None:
-        """Notice that the topic is another one under the same name; what was read of the old one still counts."""
+        """Notice a topic that was deleted and created again; records of the old one can still be read."""
         if topic_id is None or topic_id == state.topic_id:
             return
         replaced = state.topic_id is not None
@@ -327,7 +325,7 @@ class Subscription:
             self._topic_replaced(state)
 
     def _topic_replaced(self, state: PartitionState) -> None:
-        """Until the owner gets there the position is one of the old topic, and nothing to commit for the new one."""
+        """Handle a recreated topic: until the owner gets there, nothing can be committed for the new one."""
         state.replaced = True
         state.returned = state.stored = None
         tp = state.tp
@@ -338,8 +336,8 @@ class Subscription:
             known = cluster.partitions(topic)
             if known is None:
                 continue
-            # A partition that appears later has only records nobody waited for: reading it from
-            # "latest" would skip those written before it was noticed.
+            # A partition that is added later has only new records: reading it from "latest" would skip those written
+            # before the client noticed it.
             late = topic in self._discovered
             self._discovered[topic] = len(known)
             for info in known:
@@ -353,8 +351,8 @@ class Subscription:
     def _remove_gone(self, topic: str, topic_id: UUID | None) -> None:
         """Remove the partitions that a new topic of that name does not have.
 
-        Those with records of the old topic stay until the application has read them, and are removed by
-        `out_of_range`. Without topic ids a broker's old metadata cannot be told from a new topic, and all stay.
+        Those with records of the old topic stay until the application has read them; `out_of_range` removes them then.
+        Without topic ids stale metadata cannot be distinguished from a new topic, and all stay.
         """
         for state in [state for tp, state in self.partitions.items() if tp.topic == topic and self._is_gone(tp)]:
             is_new = topic_id is not None and state.topic_id not in (None, topic_id)
@@ -362,12 +360,12 @@ class Subscription:
                 self._remove(state)
 
     def _is_gone(self, tp: TopicPartition) -> bool:
-        """Whether the partition joined by itself, and the topic has fewer now."""
+        """Return whether the partition was added from metadata and the topic has fewer partitions now."""
         joined = self.topics is not None and not self.in_group
         return joined and tp.partition >= self._discovered.get(tp.topic, tp.partition + 1)
 
     def _remove(self, state: PartitionState) -> None:
-        """Read a partition no more that does not exist any more (lock held)."""
+        """Stop reading a partition that no longer exists (lock held)."""
         _log.info("%s: the topic was created again with fewer partitions", state.tp)
         state.generation += 1
         self.buffer.discard(state)

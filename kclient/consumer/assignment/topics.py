@@ -1,7 +1,7 @@
-"""Which topics a subscription means: names, and patterns that name whatever matches, now or later.
+"""The topics of a subscription: names, and patterns that match topics now and later.
 
-A pattern is Python's own and matches here, in the client, against whole names; or it is a SubscriptionPattern, which
-the brokers match. Elsewhere: where names come from (`kclient.net.metadata`), and what follows when they change.
+A Python pattern is matched by the client, against whole names; a SubscriptionPattern is matched by the brokers.
+Elsewhere: where names come from (`kclient.net.metadata`), and the effects of a change (`subscription`).
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ if TYPE_CHECKING:
     from kclient.net.metadata import TopicInfo
 
 Topic = str | re.Pattern[str] | SubscriptionPattern
-"""A topic's name, or a pattern that names several."""
+"""A topic's name, or a pattern that matches several."""
 
 
 class TopicChoice(NamedTuple):
-    """What a call to `subscribe` asks for.
+    """The arguments of a call to `subscribe`.
 
     Attributes:
-        names: of topics, whether they exist or not.
-        patterns: of which a topic's whole name has to match one.
-        exclude: names and patterns that do not count as matching.
-        with_internal: whether patterns match the brokers' own topics.
-        regex: a pattern that the brokers match; it stands alone.
+        names: topic names, whether they exist or not.
+        patterns: a topic's whole name has to match one of them.
+        exclude: names and patterns of topics that are excluded from the patterns.
+        with_internal: whether patterns match internal topics.
+        regex: a pattern that the brokers match; excludes all others.
     """
 
     names: tuple[str, ...]
@@ -38,7 +38,7 @@ class TopicChoice(NamedTuple):
     regex: str | None = None
 
     def matches(self, topic: str) -> bool:
-        """Whether a topic is meant, by name or by pattern."""
+        """Return whether a topic is chosen, by name or by pattern."""
         if topic in self.names:
             return True
         if not any(pattern.fullmatch(topic) for pattern in self.patterns):
@@ -48,9 +48,9 @@ class TopicChoice(NamedTuple):
         )
 
     def select(self, known: Mapping[str, TopicInfo], before: Iterable[str]) -> tuple[str, ...]:
-        """The topics that are meant, out of those that exist; the names in any case.
+        """Return the chosen topics that exist, and all names.
 
-        One that was selected before stays while a broker cannot tell of it, as when it has no leader.
+        A topic that was selected before stays while brokers do not report it, for example without a leader.
         """
         kept = set(before)
         found = [
@@ -77,34 +77,38 @@ def choose(
     with_internal: bool = False,
     brokers_match: bool = False,
 ) -> TopicChoice:
-    """Read what `subscribe` was given.
+    """Return the choice of a call to `subscribe`.
 
     Parameters:
         topics: names and patterns.
-        exclude: what patterns leave out.
-        with_internal: whether patterns match the brokers' own topics.
-        brokers_match: whether there are brokers to match a SubscriptionPattern.
+        exclude: names and patterns to exclude from the patterns.
+        with_internal: whether patterns match internal topics.
+        brokers_match: whether the brokers can match a SubscriptionPattern.
 
     Raises:
         TypeError: something is neither a name nor a pattern.
-        ValueError: topics are excluded, and there is no pattern; or a SubscriptionPattern does not stand alone.
-        IllegalStateError: nobody would match a SubscriptionPattern.
+        ValueError: topics are excluded, and there is no pattern; or a SubscriptionPattern is not alone.
+        IllegalStateError: the brokers would not match a SubscriptionPattern.
     """
-    chosen, left_out = _listed(topics), _listed(exclude)
-    regexes = [one.pattern for one in (*chosen, *left_out) if isinstance(one, SubscriptionPattern)]
+    chosen, excluded_topics = _listed(topics), _listed(exclude)
+    regexes = [one.pattern for one in (*chosen, *excluded_topics) if isinstance(one, SubscriptionPattern)]
     if regexes:
-        return TopicChoice((), regex=_alone(regexes, chosen, left_out, brokers_match=brokers_match))
+        return TopicChoice((), regex=_alone(regexes, chosen, excluded_topics, brokers_match=brokers_match))
     names = tuple(dict.fromkeys(one for one in chosen if isinstance(one, str)))
     patterns = tuple(one for one in chosen if isinstance(one, re.Pattern))
-    if left_out and not patterns:
-        raise ValueError("exclude= leaves out topics that a pattern matches, and there is no pattern")
-    excluded = tuple(one for one in left_out if not isinstance(one, SubscriptionPattern))
+    if excluded_topics and not patterns:
+        raise ValueError("exclude= excludes topics that a pattern matches, and there is no pattern")
+    excluded = tuple(one for one in excluded_topics if not isinstance(one, SubscriptionPattern))
     return TopicChoice(names, patterns, excluded, with_internal)
 
 
-def _alone(regexes: list[str], chosen: Sequence[Topic], left_out: Sequence[Topic], *, brokers_match: bool) -> str:
-    if len(chosen) != 1 or left_out:
-        raise ValueError("a SubscriptionPattern is subscribed to alone; put everything into the one expression")
+def _alone(
+    regexes: list[str], chosen: Sequence[Topic], excluded_topics: Sequence[Topic], *, brokers_match: bool
+) -> str:
+    if len(chosen) != 1 or excluded_topics:
+        raise ValueError(
+            "a SubscriptionPattern must be the only subscription; combine all patterns into one expression"
+        )
     if not brokers_match:
         raise IllegalStateError(
             'brokers match a SubscriptionPattern for a group with group_protocol="consumer"; use re.compile(...), '

@@ -1,8 +1,8 @@
-"""Commits by itself, every `auto_commit_interval_ms`, what earlier calls returned.
+"""The automatic commit, every `auto_commit_interval_ms`, of what earlier calls returned.
 
-On the network thread, so that it happens while the application works on what it was given last, which is not
-committed before it asks for more. A commit that failed for now is not repeated: the next one takes its place soon,
-with the offsets of that time. Elsewhere: what is committed before a rebalance and at the end (`group_offsets`).
+It runs on the network thread, while the application processes the last records, which are not committed before it asks
+for more. A commit that failed with a retriable error is not retried: the next one follows soon, with newer offsets.
+Elsewhere: what is committed before a rebalance and at the end (`group_offsets`).
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from kclient.net.manager import IDLE, Manager, Poll
 _log = logging.getLogger(__name__)
 
 _SHORTEST = 0.01
-"""Seconds between two commits, if the option asks for them without a pause."""
+"""The shortest time in seconds between two commits."""
 _PATIENCE = 5.0
-"""Seconds that a commit may take, at the least, before it counts as failed."""
+"""The shortest timeout of a commit in seconds."""
 
 
 class AutoCommit(Manager):
-    """The timer.
+    """The timer of automatic commits.
 
     Parameters:
         config: the consumer's options.
-        commits: commits.
+        commits: sends the commits.
         selector: the offsets that may be committed.
         random: for jitter.
-        on_fatal: takes an error that the owner has to hear of.
+        on_fatal: receives an error that the owner must raise.
 
     Attributes:
         last_error: why the last automatic commit failed; None once one succeeded. Any thread.
@@ -62,7 +62,7 @@ class AutoCommit(Manager):
         self._retry = False
 
     def poll(self, now: float) -> Poll:
-        """Hand over a commit when one is due, and nobody else's is under way."""
+        """Start a commit if one is due and no other is in progress."""
         if self._under_way is not None:
             return IDLE
         if self._due is None:
@@ -84,7 +84,7 @@ class AutoCommit(Manager):
         return Poll([], self._due)
 
     def done(self, error: KafkaError | None) -> None:
-        """An automatic commit ended, at its time or before a rebalance (network thread)."""
+        """Note the result of an automatic commit, by the timer or before a rebalance (network thread)."""
         self._under_way = None
         if error is None:
             self._failures = 0

@@ -1,4 +1,4 @@
-"""The callbacks of commits, which run in the application's calls or in its event loop, never on the network thread."""
+"""The callbacks of commits: they run in the application's calls or in its event loop, never on the network thread."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class CommitCallbacks:
         self._due: deque[Callable[[], None]] = deque()
 
     def add(self, callback: Callable[[], None]) -> None:
-        """Have a callback run soon (network thread)."""
+        """Add a callback to run soon (network thread)."""
         if self._run_soon is not None:
             self._run_soon(callback)
         else:
@@ -31,6 +31,6 @@ class CommitCallbacks:
             self._wake()
 
     def run(self) -> None:
-        """Run the callbacks that are due, in an application's call."""
+        """Run the due callbacks, in a call of the application."""
         while self._due:
             self._due.popleft()()

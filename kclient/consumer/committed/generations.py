@@ -1,6 +1,6 @@
-"""What committed offsets need to know of the group's member: the generation that a request is made in.
+"""The generation in which offsets are committed, as committed offsets see the group's member.
 
-Elsewhere: members themselves (`kclient.consumer.group`).
+Elsewhere: the members (`kclient.consumer.group`).
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ class GenerationSource(Protocol):
 
 
 def not_a_member(member: GenerationSource, cause: KafkaError | None = None) -> KafkaError:
-    """Return the error of a commit whose generation is over (any thread)."""
+    """Return the error of a commit whose generation has ended (any thread)."""
     error: KafkaError
     if member.rebalancing or member.generation_now() is not None:
         error = RebalanceInProgressError(
-            "the offsets were not committed, since the group rebalances: poll() to take part, then commit "
+            "the offsets were not committed, because the group is rebalancing: poll() to join, then commit "
             "what is still assigned",
             api="OffsetCommit",
         )
     else:
-        reason = "the consumer is not a member of its group now" if cause is None else str(cause)
+        reason = "the consumer is currently not a member of its group" if cause is None else str(cause)
         error = CommitFailedError(reason, api="OffsetCommit")
     error.__cause__ = cause
     return error

@@ -1,4 +1,4 @@
-"""The application's side of committed offsets: what its calls commit and look up.
+"""The application's side of committed offsets: the calls that commit and look up offsets.
 
 Callbacks run in the application's calls, or in its event loop. Elsewhere: which offsets a commit names (`selection`),
 requests (`offset_commit`, `offset_fetch`), and the timer (`auto_commit`).
@@ -30,10 +30,10 @@ from kclient.types import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartiti
 _log = logging.getLogger(__name__)
 
 CommitCallback = Callable[[Offsets, KafkaError | None], Any]
-"""Takes the offsets, and the error where they were not committed."""
+"""A function that takes the offsets, and the error if they were not committed."""
 
 _MARGIN = 1.0
-"""Seconds that the network thread may be late to end what has a deadline."""
+"""Seconds by which the network thread may be late with a deadline."""
 
 
 class OffsetManagers(NamedTuple):
@@ -42,7 +42,7 @@ class OffsetManagers(NamedTuple):
     Attributes:
         commits: sends OffsetCommit.
         fetcher: sends OffsetFetch.
-        automatic: the timer; None where only the application commits.
+        automatic: the timer; None without automatic commits.
     """
 
     commits: CommitManager
@@ -55,15 +55,15 @@ class GroupOffsets:
 
     Parameters:
         config: the consumer's options.
-        subscription: what is assigned, and where it stands.
+        subscription: the assigned partitions.
         selector: the offsets that may be committed.
         managers: the network thread's side.
-        callbacks: of the application's commits.
+        callbacks: the callbacks of the application's commits.
         submit: runs a function on the network thread.
         clock: seconds; that of the client.
 
     Attributes:
-        automatic: the timer; None where only the application commits.
+        automatic: the timer; None without automatic commits.
     """
 
     def __init__(
@@ -94,18 +94,18 @@ class GroupOffsets:
 
     @property
     def managers(self) -> list[Manager]:
-        """What the network thread polls."""
+        """The managers for the network thread."""
         return [manager for manager in (self.automatic, self._commits, self._fetcher) if manager is not None]
 
     @property
     def commit_error(self) -> KafkaError | None:
-        """Why the last automatic commit failed; None if it did not. Any thread."""
+        """Why the last automatic commit failed; None if it succeeded. Any thread."""
         return None if self.automatic is None else self.automatic.last_error
 
     # -- around the owner's calls
 
     def asked(self) -> None:
-        """Count the records that the application has as processed, since it asks for more."""
+        """Mark the application's records as processed, because it asks for more."""
         self._selector.asked()
         if self.automatic is not None:
             self._subscription.mark_returned()
@@ -119,11 +119,11 @@ class GroupOffsets:
         self._given_up = CommitMode.EARLIER
 
     def run_callbacks(self) -> None:
-        """Run the callbacks of commits that are done."""
+        """Run the callbacks of finished commits."""
         self._callbacks.run()
 
     def fail_all(self, error: KafkaError) -> None:
-        """End everything that is under way (network thread)."""
+        """Fail all commits and lookups (network thread)."""
         self._commits.fail_all(error)
         self._fetcher.fail_all(error)
 
@@ -165,20 +165,20 @@ class GroupOffsets:
         self._selector.store(offsets)
 
     def commit_before_rebalance(self, deadline: float) -> Operation[bool]:
-        """Wait for the commits that are under way, and commit what is processed, if commits are automatic.
+        """Wait for pending commits and, if commits are automatic, commit what is processed.
 
         Parameters:
             deadline: on the client's clock.
 
         Returns:
-            Whether that is over: committed, nothing to commit, or failed, which is logged. False: the deadline passed
-            before; it goes on, and another call waits for it.
+            Whether this has ended: committed, nothing to commit, or failed and logged. False if the deadline passed
+            first; the commit continues, and another call may wait for it.
         """
         generation = self._selector.generation()
         final = self._final
         if final is None or final[0] != generation:
             final = self._final = (generation, self._commit_processed(repeated=True))
-        # What is waited for is cancelled when the wait ends, and the commit is to go on.
+        # A wait that ends cancels its future, and the commit has to continue.
         shield: Future[None] = Future()
         final[1].add_done_callback(lambda _: _end(shield, None))
         try:
@@ -191,22 +191,24 @@ class GroupOffsets:
         return True
 
     def commit_before_assign(self) -> None:
-        """The application assigns other partitions: commit what is processed of the present ones, without waiting."""
+        """Commit the processed offsets of the current assignment, without waiting, before the application changes
+        it.
+        """
         if self.automatic is not None:
             self._commit_processed(repeated=False)
 
     def commit_earlier(self, timeout: float, on_done: Callable[[], None]) -> None:
-        """Commit what earlier calls returned, if commits are automatic, after all commits so far (network thread).
+        """Commit what earlier calls returned, if commits are automatic, after all earlier commits (network thread).
 
         Parameters:
             timeout: seconds.
-            on_done: called when that is over, whatever became of it.
+            on_done: called at the end, whatever the result.
         """
         found = None if self.automatic is None else self._selector.processed(CommitMode.EARLIER)
 
         def done(error: KafkaError | None) -> None:
             if error is not None:
-                _log.warning("the last automatic commit: %s", error)
+                _log.warning("the last automatic commit failed: %s", error)
             on_done()
 
         self._commits.add(Commit(found or OffsetsToCommit(), timeout=timeout, repeated=True, on_done=done))
@@ -255,7 +257,7 @@ class GroupOffsets:
 def _call(callback: CommitCallback, offsets: Offsets, error: KafkaError | None) -> None:
     try:
         callback(offsets, error)
-    except Exception:  # noqa: BLE001 - user code; the next callback runs all the same
+    except Exception:  # noqa: BLE001 - user code; the next callback still runs
         _log.exception("the callback of a commit failed")
 
 
@@ -265,5 +267,5 @@ def _end(future: Future[None], error: KafkaError | None) -> None:
             future.set_result(None)
         else:
             future.set_exception(error)
-    except InvalidStateError:  # nobody waits any longer
+    except InvalidStateError:  # the call has stopped waiting
         return

@@ -1,7 +1,8 @@
-"""OffsetCommit and OffsetFetch as messages, in all their versions. Elsewhere: when they are sent, and what follows.
+"""OffsetCommit and OffsetFetch requests and responses, in all their versions. Elsewhere: when they are sent, and their
+effects.
 
-From version 10 on both name topics by id. An id is known only of a topic that the metadata holds: where one is not,
-the request stays at version 9 (`IDS_FROM - 1`).
+From version 10 on both name topics by id. The id is known only for topics in the metadata; without it the request uses
+version 9 (`IDS_FROM - 1`).
 """
 
 from __future__ import annotations
@@ -20,9 +21,9 @@ if TYPE_CHECKING:
     from kclient.net.cluster import Cluster
 
 IDS_FROM = 10
-"""The version of both requests that names topics by id."""
+"""The first version of both requests that names topics by id."""
 INSTANCE_FROM = 7
-"""The version of OffsetCommit that knows static members."""
+"""The first version of OffsetCommit with static members."""
 
 _STABLE_FROM = 7
 _BATCHED_FROM = 8
@@ -30,14 +31,14 @@ _NOTHING_COMMITTED = -1
 
 
 class CommittedAnswer(NamedTuple):
-    """What was answered about one partition: an error's code, or the offset, None where none is committed."""
+    """The result for one partition: an error code, or the offset, None if none is committed."""
 
     code: int
     offset: OffsetAndMetadata | None
 
 
 def topic_ids(cluster: Cluster, partitions: Iterable[TopicPartition]) -> dict[str, UUID] | None:
-    """The ids of the partitions' topics, or None where not all are known."""
+    """Return the ids of the partitions' topics, or None if one is unknown."""
     found: dict[str, UUID] = {}
     for topic in {tp.topic for tp in partitions}:
         topic_id = cluster.topic_id(topic)
@@ -54,7 +55,7 @@ def build_commit(
     ids: Mapping[str, UUID] | None,
     version: int,
 ) -> OffsetCommitRequest:
-    """OffsetCommit; without a generation as a consumer that is no member."""
+    """Return an OffsetCommit request; without a generation as a consumer that is not a member."""
     topics: dict[str, OffsetCommitRequest.OffsetCommitRequestTopic] = {}
     for tp, offset in offsets.items():
         topic = topics.get(tp.topic)
@@ -82,7 +83,7 @@ def build_commit(
 
 
 def read_commit(response: OffsetCommitResponse, ids: Mapping[str, UUID] | None) -> dict[TopicPartition, int]:
-    """The error codes by partition."""
+    """Return the error codes by partition."""
     names = {} if ids is None else {topic_id: name for name, topic_id in ids.items()}
     return {
         TopicPartition(topic.name or names.get(topic.topic_id, ""), partition.partition_index): partition.error_code
@@ -98,11 +99,11 @@ def build_fetch(
     ids: Mapping[str, UUID] | None,
     version: int,
 ) -> OffsetFetchRequest:
-    """OffsetFetch, which waits for open transactions where the broker is able to.
+    """Return an OffsetFetch request, which waits for open transactions if the broker can.
 
     Parameters:
-        generation: of a member that speaks the consumer protocol (KIP-848), so that the coordinator tells one that it
-            has shut out; None for anybody else. Brokers that know no such members (before version 9) are not told.
+        generation: the generation of a member that uses the consumer protocol (KIP-848), so that the coordinator can
+            refuse a fenced one; None for other consumers. It is not sent before version 9.
     """
     numbers = by_topic(partitions)
     message = OffsetFetchRequest()
@@ -134,7 +135,7 @@ def build_fetch(
 def read_fetch(
     response: OffsetFetchResponse, group: str, ids: Mapping[str, UUID] | None
 ) -> tuple[int, dict[TopicPartition, CommittedAnswer]]:
-    """The error code that concerns the whole group, and the answers by partition."""
+    """Return the error code of the whole group, and the results by partition."""
     names = {} if ids is None else {topic_id: name for name, topic_id in ids.items()}
     found: dict[TopicPartition, CommittedAnswer] = {}
     code = response.error_code

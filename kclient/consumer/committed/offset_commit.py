@@ -1,14 +1,14 @@
-"""Commits offsets: the queue of what is to be committed, and OffsetCommit.
+"""The queue of commits and the OffsetCommit requests.
 
-On the network thread. One request is under way at a time, so that commits take effect in the order in which they
-were made. A commit that may be repeated (`commit()`) stays at the head of the queue until its time is up; one that
-may not (`commit_async()`, an automatic one) fails for now, and whoever made it makes the next one with newer offsets:
-so nothing older ever overtakes what is newer. Those that stand in line are sent as one request.
+Everything runs on the network thread. One request is in flight at a time, so that commits take effect in the order of
+the calls. A commit that is retried (`commit()`) stays at the head of the queue until its timeout; others
+(`commit_async()`, automatic ones) fail with a retriable error, and the caller commits newer offsets later, so that
+older offsets never overwrite newer ones. Queued commits are sent as one request.
 
-Every commit of a member says in which generation it was made. Once that is over nothing of it is sent any more,
-since its partitions may belong to others; what was under way then the coordinator declines. The same goes for a
-topic that was deleted and created anew meanwhile: the offsets were the old one's. So topics are named by the ids of
-those that were read, where the broker is able to; and what is left for a topic that is gone is not waited for.
+Every commit of a member has a generation. Once that has ended the commit is not sent, because its partitions may belong
+to others; the coordinator refuses a request that is in flight then. The same applies to a topic that was deleted and
+created again in the meantime, because the offsets belong to the old one. Requests therefore use topic ids if the broker
+supports them, and commits for deleted topics end at once.
 
 Elsewhere: which offsets (`selection`), when (`group_offsets`, `auto_commit`), and reading them (`offset_fetch`).
 """
@@ -60,21 +60,21 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 MOVED = (NotCoordinatorError, CoordinatorNotAvailableError, RequestTimedOutError)
-"""Answers after which the coordinator is looked up again."""
+"""Errors after which the coordinator is looked up again."""
 _NO_MEMBER = (UnknownMemberIdError, IllegalGenerationError, FencedMemberEpochError, GroupIdNotFoundError)
-"""Answers to somebody who is no member, or not in this generation."""
+"""Errors for a consumer that is not a member, or not in this generation."""
 UNKNOWN_TOPIC = (UnknownTopicOrPartitionError, UnknownTopicIdError)
-"""Answers that pass, unless the topic was deleted."""
+"""Errors that are transient, unless the topic was deleted."""
 
 
 class Commit:
-    """One commit on its way.
+    """One commit.
 
     Parameters:
-        what: the offsets.
-        timeout: seconds, from when the network thread hears of it.
-        repeated: whether it is sent again after a failure that may pass.
-        on_done: takes what became of it, on the network thread.
+        what: the offsets to commit.
+        timeout: seconds, from when the network thread receives it.
+        repeated: whether it is retried after a retriable error.
+        on_done: receives the error or None, on the network thread.
     """
 
     def __init__(
@@ -98,7 +98,7 @@ class Commit:
         self._on_done = on_done
 
     def end(self, error: KafkaError | None = None) -> None:
-        """Say what became of it, once."""
+        """Report the result, once."""
         if not self.done:
             self.done = True
             self._on_done(error)
@@ -109,12 +109,12 @@ class CommitManager(Manager):
 
     Parameters:
         config: the consumer's options.
-        coordinator: the group's.
+        coordinator: the group's coordinator.
         metadata: the ids of topics.
-        member: the generation that counts now.
+        member: the source of the current generation.
         random: for jitter.
-        metrics: where commits are counted.
-        on_committed: takes the offsets that the coordinator stored, by partition, before the commits end.
+        metrics: counts the commits.
+        on_committed: receives the stored offsets by partition, before the commits end.
     """
 
     def __init__(
@@ -147,21 +147,21 @@ class CommitManager(Manager):
 
     @property
     def busy(self) -> bool:
-        """Whether a commit waits or is under way."""
+        """Whether a commit is queued or in flight."""
         return bool(self._queue or self._under_way)
 
     # -- network thread
 
     def add(self, commit: Commit) -> None:
-        """Commit this after all before it."""
+        """Commit this after all earlier commits."""
         topics = {tp.topic for tp in commit.left}
         commit.ids = {topic: commit.ids.get(topic) or self._metadata.cluster.topic_id(topic) for topic in topics}
         self._queue.append(commit)
-        # Even where asking for the coordinator was in vain before.
+        # Even if the coordinator lookup failed with a fatal error before.
         self._coordinator.want()
 
     def fail_all(self, error: KafkaError) -> None:
-        """End every commit with an error; what is under way may still take effect."""
+        """Fail every commit; one in flight may still take effect."""
         waiting = [*self._under_way, *self._queue]
         self._under_way.clear()
         self._queue.clear()
@@ -169,7 +169,7 @@ class CommitManager(Manager):
             self._end(commit, error)
 
     def poll(self, now: float) -> Poll:
-        """The next request, when there is one to send and a coordinator to send it to."""
+        """Return the next request, if there is a commit and a coordinator."""
         deadline = self._expire(now)
         if self._asking:
             return Poll([], deadline)
@@ -189,7 +189,7 @@ class CommitManager(Manager):
         return Poll([self._request(now)], deadline)
 
     def _expire(self, now: float) -> float:
-        """End what took too long, and say when to look again."""
+        """Fail the commits whose timeout has passed; return when to check again."""
         deadline = NEVER
         for commit in [*self._under_way, *self._queue]:
             if commit.deadline == NEVER:
@@ -211,11 +211,11 @@ class CommitManager(Manager):
         return error if commit.repeated else _for_now(error)
 
     def _needs_no_request(self, commit: Commit) -> bool:
-        """Whether the commit is over without one, or never may be sent."""
+        """Return whether the commit has ended without a request, or must not be sent."""
         if commit.refused is not None or not commit.left:
             self._end(commit, commit.refused)
         elif replaced := [topic for topic, topic_id in commit.ids.items() if self._is_replaced(topic, topic_id)]:
-            text = "the topic was deleted and created anew, and these offsets are not its own"
+            text = "the topic was deleted and created again; the offsets belong to the deleted one"
             self._end(commit, UnknownTopicIdError(text, topic=replaced[0], api="OffsetCommit"))
         elif isinstance(commit.last_error, UNKNOWN_TOPIC) and all(map(self._is_gone, commit.left)):
             topic = next(iter(commit.left)).topic
@@ -227,7 +227,7 @@ class CommitManager(Manager):
     def _is_of_this_generation(self, commit: Commit, generation: Generation) -> bool:
         now = self._member.generation_now()
         if self._by_epochs and now is not None and now.member_id == generation.member_id and commit.still_held():
-            # The consumer protocol's epochs grow without taking partitions away.
+            # The epochs of the consumer protocol grow without taking partitions away.
             commit.generation = now
         return commit.generation == now
 
@@ -238,7 +238,7 @@ class CommitManager(Manager):
         info = self._metadata.cluster.topics.get(tp.topic)
         if info is None or isinstance(info.error, UnknownTopicOrPartitionError):
             return True
-        # The next topic of that name may have fewer.
+        # A recreated topic may have fewer partitions.
         return 0 < len(info.partitions) <= tp.partition
 
     def _request(self, now: float) -> Request:
@@ -291,7 +291,9 @@ class CommitManager(Manager):
             context: dict[str, Any] = {"topic": tp.topic, "partition": tp.partition, "offset": offset.offset}
             code = codes.get(tp)
             if code is None:
-                errors[tp] = ProtocolError("the broker's answer left out the partition", api="OffsetCommit", **context)
+                errors[tp] = ProtocolError(
+                    "the broker's response did not contain the partition", api="OffsetCommit", **context
+                )
             elif code:
                 errors[tp] = error_from_code(code, broker=broker, api="OffsetCommit", **context)
             else:
@@ -314,7 +316,7 @@ class CommitManager(Manager):
         self._sort_out({tp: error for commit in self._under_way for tp in commit.left}, now)
 
     def _sort_out(self, errors: Mapping[TopicPartition, KafkaError], now: float) -> None:
-        """Decide about each commit that was under way."""
+        """Decide about each commit of the request."""
         commits, self._under_way = self._under_way, []
         if errors:
             self._failures += 1
@@ -340,21 +342,21 @@ class CommitManager(Manager):
                 self._end(commit, meaning)
 
     def _error_of(self, commit: Commit, errors: Mapping[TopicPartition, KafkaError]) -> KafkaError:
-        """The worst that happened to one of its partitions."""
+        """Return the worst error of the commit's partitions."""
         own = [errors[tp] for tp in commit.left]
         return next((error for error in own if not _may_pass(error)), own[0])
 
     def _meaning(self, error: KafkaError, commit: Commit) -> KafkaError:
-        """What the coordinator's or the connection's error says to whoever commits."""
+        """Return the error of the coordinator or the connection as the caller should see it."""
         if isinstance(error, _NO_MEMBER):
             if commit.generation is None:
-                text = "members of the group read these partitions now; leave the commits to them, or subscribe()"
+                text = "members of the group now read these partitions; leave the commits to them, or subscribe()"
                 return _caused(CommitFailedError(text, api="OffsetCommit"), error)
             if commit.generation != self._member.generation_now():
                 return not_a_member(self._member, error)
             return _caused(CommitFailedError(error, api="OffsetCommit"), error)
         if isinstance(error, RebalanceInProgressError):
-            text = "the offsets were not committed, since the group rebalances: poll() to take part, then commit again"
+            text = "the offsets were not committed, because the group is rebalancing: poll() to join, then commit again"
             return _caused(RebalanceInProgressError(text, api="OffsetCommit"), error)
         return _for_now(error) if _may_pass(error) else error
 
@@ -367,7 +369,7 @@ class CommitManager(Manager):
 
 
 def _may_pass(error: KafkaError) -> bool:
-    """Whether committing again may help; the member's next heartbeat brings the epoch that a stale one lacks."""
+    """Return whether a retry may succeed; the member's next heartbeat updates a stale epoch."""
     return error.retriable or isinstance(error, StaleMemberEpochError)
 
 

@@ -1,12 +1,12 @@
-"""Reads committed offsets: where assigned partitions start, and what the application asks for.
+"""The OffsetFetch requests: for assigned partitions that start, and for calls of the application.
 
-On the network thread; one OffsetFetch is under way at a time. A partition without a committed offset goes to the
-reset policy, and none ever goes there because of an error: an error that may pass, such as UNSTABLE_OFFSET_COMMIT
-while a transaction with newer offsets is open, is asked again after a pause, any other is raised.
+Everything runs on the network thread; one OffsetFetch is in flight at a time. A partition without a committed offset
+goes to the reset policy, but never because of an error: after a retriable error, such as UNSTABLE_OFFSET_COMMIT while a
+transaction with newer offsets is open, the request is repeated; other errors are raised.
 
-A member that speaks the consumer protocol says who it is and at which epoch. Where the coordinator knows another
-epoch, or no such member any more, it hears so from its next heartbeat, which goes out at once; then the offsets are
-asked for again, with the new epoch, or as by somebody who is no member. Elsewhere: committing (`offset_commit`).
+A member that uses the consumer protocol sends its member id and epoch. If the coordinator has another epoch, or no
+longer knows the member, the next heartbeat is sent immediately and learns so; then the offsets are requested again,
+with the new epoch or without a member id. Elsewhere: committing (`offset_commit`).
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 _NOT_THE_MEMBER = (StaleMemberEpochError, UnknownMemberIdError)
-"""Answers to a member that is not, or not at this epoch, what it takes itself for."""
+"""Errors for a member id or epoch that is not current."""
 
 
 class CommittedLookup:
-    """One call of the application: the committed offsets of some partitions."""
+    """One call of the application for the committed offsets of some partitions."""
 
     def __init__(self, partitions: Iterable[TopicPartition], timeout: float) -> None:
         self.partitions = tuple(dict.fromkeys(partitions))
@@ -63,7 +63,7 @@ class CommittedLookup:
 
     @property
     def left(self) -> list[TopicPartition]:
-        """Partitions without an answer."""
+        """The partitions without a result."""
         return [tp for tp in self.partitions if tp not in self.results]
 
 
@@ -72,11 +72,11 @@ class CommittedFetcher(Manager):
 
     Parameters:
         config: the consumer's options.
-        coordinator: the group's.
-        subscription: whose partitions wait for their committed offset.
+        coordinator: the group's coordinator.
+        subscription: its partitions wait for their committed offset.
         metadata: the ids of topics.
         nodes: the connections.
-        member: what this consumer is in its group.
+        member: this consumer's membership.
         random: for jitter.
     """
 
@@ -114,12 +114,12 @@ class CommittedFetcher(Manager):
         self._coordinator.want()
 
     def fail_all(self, error: KafkaError) -> None:
-        """End every lookup with an error."""
+        """Fail every lookup."""
         for lookup in self._lookups[:]:
             self._end(lookup, error)
 
     def poll(self, now: float) -> Poll:
-        """A request for all that is wanted, if there is a coordinator to ask."""
+        """Return a request for all wanted offsets, if the coordinator is known."""
         deadline = self._expire(now)
         if self._asking:
             return Poll([], deadline)
@@ -164,7 +164,7 @@ class CommittedFetcher(Manager):
             }
 
     def _fatal(self, error: KafkaError, positions: bool) -> None:
-        """Say it once for each attempt to find the coordinator; the partitions go on waiting."""
+        """Report a fatal coordinator error once per attempt; the partitions keep waiting."""
         self.fail_all(error)
         if error is not self._raised and positions:
             self._raised = error
@@ -173,7 +173,9 @@ class CommittedFetcher(Manager):
             self._coordinator.want()
 
     def _node(self, now: float) -> int | None:
-        """Where to ask; not behind a JoinGroup, whose answer may take as long as the rebalance."""
+        """Return the node to ask; not the connection of a JoinGroup, whose response may take as long as the
+        rebalance.
+        """
         coordinator = self._coordinator
         if self._by_epochs or not self._member.rebalancing:
             return coordinator.node if coordinator.ready(now) else None
@@ -212,7 +214,7 @@ class CommittedFetcher(Manager):
         broker = self._coordinator.broker_of(node)
         code, answers = read_fetch(response, self._group, ids)
         if code == GroupIdNotFoundError.code and generation is None:
-            # Of a group that does not exist Kafka answers for each partition that nothing is committed, and kfake so.
+            # For a group that does not exist Kafka, and kfake, respond that each partition has no committed offset.
             code, answers = 0, dict.fromkeys(wanted, CommittedAnswer(0, None))
         if code:
             refusal = error_from_code(code, broker=broker, api="OffsetFetch")
@@ -225,7 +227,7 @@ class CommittedFetcher(Manager):
         for tp in wanted:
             answer = answers.get(tp)
             if answer is None:
-                text = "the broker's answer left out the partition"
+                text = "the broker's response did not contain the partition"
                 errors[tp] = ProtocolError(text, topic=tp.topic, partition=tp.partition, api="OffsetFetch")
             elif answer.code:
                 errors[tp] = error_from_code(
@@ -267,7 +269,7 @@ class CommittedFetcher(Manager):
         *,
         lost: bool = False,
     ) -> None:
-        """Ask again for what may be answered then, and raise the rest."""
+        """Repeat the request after retriable errors, and raise the others."""
         if not errors:
             self._failures = 0
         else:
@@ -295,7 +297,7 @@ class CommittedFetcher(Manager):
 
     def _raise(self, error: KafkaError, state: PartitionState, generation: int) -> None:
         if error.topic is None:
-            # It concerns the group, and is raised once, not for every partition.
+            # It concerns the group, and is raised once instead of for every partition.
             self._subscription.raise_soon(error)
         elif state.generation == generation:
             self._subscription.fail(state, error)
@@ -308,5 +310,5 @@ class CommittedFetcher(Manager):
                 lookup.future.set_exception(error)
             else:
                 lookup.future.set_result({tp: lookup.results[tp] for tp in lookup.partitions})
-        except InvalidStateError:  # its owner gave up waiting
+        except InvalidStateError:  # its caller stopped waiting
             return

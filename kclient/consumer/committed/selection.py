@@ -1,10 +1,10 @@
-"""Which offsets a commit names.
+"""The offsets of a commit.
 
-A record counts as processed once the application asks for the records after it. `committable_position` alone decides
-what follows from that for one partition; `OffsetSelector` applies it to all that are assigned, and adds in whose name
-the offsets are committed: a consumer that is subscribed commits as a member of its group, in the generation in which
-its partitions are its own, and only for these; one that assigns its partitions itself commits without being a member.
-Elsewhere: when a commit is made (`group_offsets`, `auto_commit`), and how it is sent (`offset_commit`).
+A record counts as processed once the application asks for the records after it. `committable_position` applies this
+rule to one partition; `OffsetSelector` applies it to all assigned partitions, and adds the generation in which the
+offsets are committed: a subscribed consumer commits as a member of its group, in the generation of its assignment, and
+only for its partitions; one with a manual assignment commits without being a member. Elsewhere: when a commit is made
+(`group_offsets`, `auto_commit`), and how it is sent (`offset_commit`).
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ ToCommit = ConsumerRecord | GivenOffsets | None
 class CommitMode(enum.Enum):
     """Which records count as processed.
 
-    ALL: all that were returned, the record at hand in an iteration included: `commit()` says that it is done.
-    LEFT: all but the record at hand: the application gives its partitions up, and may not have processed that one.
-    EARLIER: those that were returned before the application asked for records last: the timer, which runs meanwhile.
+    ALL: all returned records, including the current one of an iteration: `commit()` confirms it. LEFT: all but the
+    current record: the application gives its partitions up, and may not have processed that one. EARLIER: those
+    returned before the application last asked for records: for the timer, which runs in the meantime.
     """
 
     ALL = "all"
@@ -51,30 +51,31 @@ def committable_position(
 
     Parameters:
         state: the partition.
-        place: where iteration stands, in whichever partition; None outside of a chunk.
-        left: where the application left its last chunk, in whichever partition; None once it asked for more records.
+        place: the place of the iteration, in any partition; None outside of a chunk.
+        left: where the application left its last chunk, in any partition; None once it asked for more records.
         mode: what counts as processed.
     """
     if mode is CommitMode.LEFT and place is None and left is not None and state.position == left.reached:
-        # The call that gives the partition up has left the iteration. After a seek the record is not at hand any more.
+        # The call that gives the partition up has ended the iteration. After a seek the record is no longer the current
+        # one.
         place = left
-    at_hand = place if place is not None and place.state is state else None
+    current = place if place is not None and place.state is state else None
     if mode is CommitMode.EARLIER:
-        if state.returned is None or at_hand is None:
+        if state.returned is None or current is None:
             return state.returned
-        # Behind the record at hand is what the application has committed itself since it took that record.
-        return max(state.returned, at_hand.present, key=lambda position: position.offset)
+        # The current record is followed by what the application has committed itself since it took that record.
+        return max(state.returned, current.present, key=lambda position: position.offset)
     if state.position is None or state.replaced:
         return None
-    if at_hand is None:
+    if current is None:
         return state.position
-    return at_hand.reached if mode is CommitMode.ALL else at_hand.present
+    return current.reached if mode is CommitMode.ALL else current.present
 
 
 def committable_offsets(
     states: Iterable[PartitionState], place: Place | None, left: Place | None, mode: CommitMode
 ) -> Offsets:
-    """Return the offsets to commit, without the partitions that have none; parameters as of `committable_position`."""
+    """Return the offsets to commit, without the partitions that have none; parameters as for `committable_position`."""
     found = {state.tp: committable_position(state, place, left, mode) for state in states}
     return {
         tp: OffsetAndMetadata(position.offset, leader_epoch=position.epoch if position.epoch >= 0 else None)
@@ -101,14 +102,14 @@ def _given_offsets(offsets: ConsumerRecord | GivenOffsets) -> Offsets:
 
 
 class OffsetsToCommit(NamedTuple):
-    """The offsets of one commit, and in whose name they are committed.
+    """The offsets of one commit, and the generation in which they are committed.
 
     Attributes:
         offsets: what to commit; empty to wait for the commits before it.
-        generation: in which the partitions are this member's; None for a consumer that is no member.
-        ids: of the topics that were read, as far as they are known.
-        still_held: whether all the partitions are assigned as they were then, and have been since.
-        refused: why they cannot be committed at all.
+        generation: the generation of the assignment; None for a consumer that is not a member.
+        ids: the known ids of the topics.
+        still_held: returns whether all the partitions have been assigned without interruption since then.
+        refused: why they cannot be committed.
     """
 
     offsets: Offsets = MappingProxyType({})
@@ -122,9 +123,9 @@ class OffsetSelector:
     """The offsets that one consumer may commit now.
 
     Parameters:
-        subscription: what is assigned, and where it stands.
-        member: what this consumer is in its group.
-        place: where iteration stands; None outside of it, and before its first record. Any thread.
+        subscription: the assigned partitions.
+        member: this consumer's membership.
+        place: returns the place of the iteration; None outside of it, and before its first record. Any thread.
         stored_only: whether only the offsets that the application has stored count as processed.
     """
 
@@ -145,7 +146,7 @@ class OffsetSelector:
     # -- around the owner's calls
 
     def asked(self) -> None:
-        """Count the record at hand as processed, since the application asks for more."""
+        """Mark the current record as processed, because the application asks for more."""
         self._left = None
 
     def left_iteration(self) -> None:
@@ -155,7 +156,7 @@ class OffsetSelector:
     # -- what may be committed
 
     def requested(self, offsets: ToCommit) -> OffsetsToCommit:
-        """Return the offsets that the application asks to commit, or why they are refused."""
+        """Return the offsets that the application wants to commit, or why they are refused."""
         if offsets is None:
             with self._subscription.lock:
                 chosen: Offsets = self._offsets(CommitMode.ALL)
@@ -165,7 +166,7 @@ class OffsetSelector:
         return self._named(chosen, generation)._replace(refused=refused)
 
     def processed(self, mode: CommitMode) -> OffsetsToCommit | None:
-        """Return what is processed (any thread); None while this consumer is subscribed, and no member."""
+        """Return the processed offsets (any thread); None while this consumer is subscribed but not a member."""
         with self._subscription.lock:
             generation = self.generation()
             if generation is None and self._subscription.topics is not None:
@@ -173,11 +174,11 @@ class OffsetSelector:
             return self._named(self._offsets(mode), generation)
 
     def generation(self) -> Generation | None:
-        """Return the generation to commit in now; None: as no member (any thread)."""
+        """Return the current generation to commit in; None for a consumer without membership (any thread)."""
         return None if self._subscription.topics is None else self._member.generation_now()
 
     def last_generation(self) -> Generation | None:
-        """Return the generation of the current assignment, even if since lost; None: as no member (any thread)."""
+        """Return the generation of the current assignment, even if it is lost; None without membership (any thread)."""
         return None if self._subscription.topics is None else self._member.last_generation()
 
     def store(self, offsets: ConsumerRecord | GivenOffsets) -> None:
@@ -192,12 +193,12 @@ class OffsetSelector:
         with self._subscription.lock:
             states = {tp: self._subscription.state(tp) for tp in chosen}
             for tp, state in states.items():
-                # The offsets of a topic that was deleted say nothing about the one created in its place.
+                # Offsets of a deleted topic do not apply to the one created in its place.
                 if not state.replaced:
                     state.stored = chosen[tp]
 
     def advance(self, offsets: Offsets) -> None:
-        """Count as processed what is being committed: an automatic commit must not go back behind it."""
+        """Mark the offsets of a commit as processed: an automatic commit must not go back behind them."""
         with self._subscription.lock:
             if self._stored_only:
                 for tp, stored in stored_offsets(self._subscription.partitions.values()).items():
@@ -217,7 +218,7 @@ class OffsetSelector:
         return committable_offsets(states, self._place(), self._left, mode)
 
     def _standing(self, offsets: Offsets) -> tuple[Generation | None, KafkaError | None]:
-        """The generation to commit these in, and why they cannot be committed."""
+        """Return the generation to commit these offsets in, and why they cannot be committed."""
         if self._subscription.topics is None:
             return None, None
         generation = self._member.generation_now()
@@ -225,7 +226,7 @@ class OffsetSelector:
             return None, not_a_member(self._member) if offsets else None
         strange = next((tp for tp in offsets if tp not in self._subscription.partitions), None)
         if strange is not None:
-            reason = "the partition is not assigned to this member of the group (any more)"
+            reason = "the partition is not assigned to this member of the group"
             return None, CommitFailedError(reason, topic=strange.topic, partition=strange.partition)
         return generation, None
 

@@ -1,4 +1,4 @@
-"""Puts the committed offsets of one consumer together."""
+"""The wiring of the committed offsets of one consumer."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from kclient.types import OffsetAndMetadata, TopicPartition
 
 
 class Client(Protocol):
-    """What committed offsets use of the engine."""
+    """The engine as committed offsets see it."""
 
     @property
     def metadata(self) -> MetadataManager: ...
@@ -58,11 +58,11 @@ def wire_group_offsets(
     Parameters:
         config: the consumer's options, with a group_id.
         client: the engine.
-        subscription: what is assigned, and where it stands.
-        coordinator, member: the group's, and what this consumer is in it.
-        place: where iteration stands; None outside of it, and before its first record. Any thread.
+        subscription: the assigned partitions.
+        coordinator, member: the group's coordinator, and this consumer's membership.
+        place: returns the place of the iteration; None outside of it, and before its first record. Any thread.
         random: for jitter.
-        callbacks: of the application's commits.
+        callbacks: the callbacks of the application's commits.
     """
     interceptors = Interceptors(config.interceptors)
 

@@ -1,1 +1,1 @@
-"""Records from the brokers to the application: Fetch requests, fetch sessions, their responses, and decoding."""
+"""Fetching: Fetch requests, fetch sessions, responses and decoding."""

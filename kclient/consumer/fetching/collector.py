@@ -1,9 +1,9 @@
-"""Takes what was fetched, decodes it, and keeps the application's position: the owner's thread only.
+"""Decodes fetched records and keeps the application's positions; used by the owner's thread only.
 
-The lock is held around decisions, never while checksums are verified or batches decompressed; a
-partition that was moved in the meantime shows by its `place`, and what was decoded for the old
-place is dropped. An error is raised when it is reached, and only if nothing was collected before
-it: else the records come first and the error with the next call.
+The lock is held for decisions, but not while checksums are verified or batches decompressed; the `place` of a partition
+shows that it was moved in the meantime, and then the decoded records are dropped. An error is raised when it is
+reached, and only if no records were collected before it: otherwise the records are returned first, and the next call
+raises the error.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from kclient.records import RecordChunk, RecordCursor
 
 
 class Taken(NamedTuple):
-    """Records taken from a partition; `end` is the position once all of them were read."""
+    """Records taken from a partition; `end` is the position after all of them."""
 
     state: PartitionState
     place: int
@@ -30,10 +30,10 @@ class Taken(NamedTuple):
 
 
 class Collector:
-    """Drains the buffer in turns.
+    """Drains the buffer, partition by partition in turn.
 
     Parameters:
-        subscription: whose buffer, and whose positions move.
+        subscription: has the buffer and the positions.
         config: deserializers, checksums, isolation level.
     """
 
@@ -47,10 +47,10 @@ class Collector:
         self._value_deserializer = config.value_deserializer and bind_deserializer("value", config.value_deserializer)
 
     def collect(self, max_records: int) -> list[RecordChunk]:
-        """Up to so many records, whose positions count as read.
+        """Return up to this many records, and move the positions behind them.
 
         Raises:
-            KafkaError: the first thing in line is an error.
+            KafkaError: the next piece is an error.
         """
         chunks: list[RecordChunk] = []
         left = max_records
@@ -64,11 +64,11 @@ class Collector:
         return chunks
 
     def take(self, max_records: int, *, may_raise: bool = True) -> Taken | None:
-        """The next records of the partition whose turn it is; the position stays until `settle`.
+        """Take the next records of the partition whose turn it is; the position stays until `settle`.
 
         Returns:
-            None when there is nothing to read (the buffer then wakes the owner when there is), or an
-            error is next and `may_raise` is false.
+            None if there is nothing to read (the buffer wakes the owner later), or if an error is next and
+            `may_raise` is false.
         """
         while True:
             with self._lock:
@@ -112,7 +112,7 @@ class Collector:
             return Taken(state, place, piece, chunk, end)
 
     def settle(self, taken: Taken, position: Position) -> None:
-        """Records up to this position were handed to the application."""
+        """Move the position: the records before it were handed to the application."""
         state = taken.state
         with self._lock:
             if state.place == taken.place:
@@ -120,7 +120,7 @@ class Collector:
                 state.error = None
 
     def give_back(self, taken: Taken, position: Position) -> None:
-        """The application stopped within a chunk: the rest of it is read again, from memory where it can be."""
+        """Return the rest of a chunk that the application has left; it is read again, from memory if possible."""
         state, piece = taken.state, taken.piece
         with self._lock:
             if state.place != taken.place:
@@ -129,7 +129,7 @@ class Collector:
             if position.offset >= taken.end.offset:
                 return
             if self._committed:
-                # Which transactions are aborted at the position is known only from the start of a fetch.
+                # The aborted transactions at a position are known only from the start of a fetch.
                 self._subscription.rewind(state, position)
                 return
             if not state.pieces or state.pieces[0] is not piece:
@@ -172,13 +172,13 @@ class Collector:
         cursor: RecordCursor,
         error: CorruptRecordError | DeserializationError,
     ) -> bool:
-        """Leave the position at the bad record; False if the partition was moved away from it meanwhile."""
+        """Leave the position at the bad record; return False if the partition was moved in the meantime."""
         with self._lock:
             if state.place != place:
                 return False
             position = Position(cursor.next_offset, -1 if cursor.leader_epoch is None else cursor.leader_epoch)
             if isinstance(error, CorruptRecordError):
-                # Bytes damaged on the way are whole when fetched again; those on disk are still damaged.
+                # Bytes damaged in transit are correct when fetched again; those on disk are not.
                 self._subscription.rewind(state, position)
             else:
                 state.position = position
@@ -187,7 +187,7 @@ class Collector:
 
 
 def _no_progress(state: PartitionState, piece: FetchedPiece) -> CorruptRecordError:
-    # As Java says it. Without an error the same answer would be asked for again and again, in silence.
+    # The Java client's message. Without an error the same request would be repeated silently without end.
     return CorruptRecordError(
         f"the broker answered with {piece.size} bytes in which no record at or after the offset asked for is complete",
         topic=state.tp.topic,

@@ -1,7 +1,7 @@
-"""What a Fetch response means for each partition: data into the buffer, watermarks, errors by kind.
+"""Applies a Fetch response to each partition: data to the buffer, watermarks, errors by kind.
 
-Runs on the network thread, which looks at batch headers only; records are decoded by whoever reads
-them. Elsewhere: sessions and requests (`fetch_session`, `fetcher`).
+It runs on the network thread and reads batch headers only; the reader decodes the records. Elsewhere: sessions and
+requests (`fetch_session`, `fetcher`).
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-# Base offset, length, leader epoch, magic, then (magic 2) the last offset's delta.
+# Base offset, length, leader epoch, magic; then, with magic 2, the delta of the last offset.
 _HEADER = struct.Struct(">qiib6xi")
 _MAGIC_2_HEADER = 61
 _LEGACY_HEADER = 14
 _BEFORE_LENGTH = 12
 
 _WAIT_AND_REFRESH = (InvalidMetadataError, UnknownLeaderEpochError, OffsetNotAvailableError, UnknownServerError)
-"""A later request, to a leader that fresh metadata names, may succeed."""
+"""Errors after which a later request, to a leader from updated metadata, may succeed."""
 
 
 class Asked(NamedTuple):
-    """What was asked of a partition, to recognise an answer that came too late."""
+    """What was requested of a partition, to recognize a late response."""
 
     state: PartitionState
     generation: int
@@ -52,10 +52,10 @@ class Asked(NamedTuple):
 
 
 class DataEnd(NamedTuple):
-    """What the batch headers of fetched data say.
+    """The content of fetched data according to its batch headers.
 
-    `offset` follows the last whole batch (-1: there is none); `size` is that of the whole batches;
-    `cut_off` that of a first batch which came incomplete.
+    `offset` follows the last complete batch (-1 without one); `size` is that of the complete batches; `cut_off` is the
+    size of an incomplete first batch.
     """
 
     offset: int
@@ -65,7 +65,7 @@ class DataEnd(NamedTuple):
 
 
 def data_end(data: memoryview | bytes) -> DataEnd:
-    """Walk the batch headers, without looking at what they describe; stops at what is not a batch."""
+    """Walk the batch headers without decoding records; stop at anything that is not a batch."""
     position, total = 0, len(data)
     offset = epoch = -1
     unpack = _HEADER.unpack_from
@@ -90,9 +90,9 @@ class FetchResults:
     """Applies responses to the subscription.
 
     Parameters:
-        subscription, metadata: what is told.
-        backoff: how long to wait after so many failures.
-        replica_seconds: how long a preferred replica holds (KIP-392).
+        subscription, metadata: updated by the responses.
+        backoff: the waits after failures.
+        replica_seconds: how long a preferred replica is used (KIP-392).
     """
 
     def __init__(
@@ -114,10 +114,10 @@ class FetchResults:
         names: dict[UUID, str],
         now: float,
     ) -> tuple[int, int]:
-        """Take every partition of a response.
+        """Apply every partition of a response.
 
         Returns:
-            How many bytes of records came, and how many partitions had any.
+            The bytes of records, and the number of partitions that had records.
         """
         memory: ResponseMemory | None = None
         total = count = 0
@@ -179,7 +179,7 @@ class FetchResults:
             state.least_bytes = end.cut_off
             return 0
         if end.offset <= state.fetch_offset:
-            # Not what a broker answers. The reader finds out what is wrong, and says where.
+            # Brokers do not respond like this. The reader finds out what is wrong, and where.
             piece = FetchedPiece(state.fetch_offset, records, end_offset=state.fetch_offset, memory=memory)
             self._subscription.buffer.put(state, piece)
             state.blocked = True
@@ -207,7 +207,7 @@ class FetchResults:
             code, topic=tp.topic, partition=tp.partition, offset=question.offset, broker=question.node, api="Fetch"
         )
         if isinstance(error, OffsetOutOfRangeError):
-            # A follower may be behind; only the leader's word counts.
+            # A follower may be behind; only the leader's response counts.
             if not from_replica:
                 self._subscription.fail(state, error)
         elif isinstance(error, _WAIT_AND_REFRESH):
@@ -220,5 +220,5 @@ class FetchResults:
 
 
 def _held_bytes(records: memoryview | bytes) -> int:
-    """The memory that stays in use while this piece of it does."""
+    """Return the memory that stays allocated as long as this piece of it is used."""
     return memoryview(records.obj).nbytes if isinstance(records, memoryview) else len(records)

@@ -1,9 +1,9 @@
-"""Incremental fetch sessions (KIP-227): what one broker was told, and what it must be told next.
+"""Incremental fetch sessions (KIP-227): what a broker knows, and what the next request must contain.
 
-One object per broker. A full request (epoch 0) opens a session; each later one carries only what
-changed and grows the epoch; an error goes back to a full request. Topic ids from Fetch v13 on: a
-session either speaks ids or names, and starts anew when that changes. Sessions exist from v7;
-below, and when the broker grants none, every request is full.
+One object per broker. A full request (epoch 0) opens a session; each later one contains only the changes and increments
+the epoch; after an error the next request is full. From Fetch v13 on topics have ids: a session uses either ids or
+names, and a change between them opens a new session. Sessions exist since v7; below, or if the broker grants none,
+every request is full.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _NO_ID = UUID(int=0)
 
 
 class FetchTarget(NamedTuple):
-    """What is asked of one partition."""
+    """What is requested of one partition."""
 
     topic_id: UUID
     fetch_offset: int
@@ -33,7 +33,7 @@ class FetchTarget(NamedTuple):
 
 
 class SessionRequest(NamedTuple):
-    """One request of a session; `targets` is all that the broker will have been told."""
+    """One request of a session; `targets` is everything that the broker knows after it."""
 
     session_id: int
     epoch: int
@@ -43,7 +43,7 @@ class SessionRequest(NamedTuple):
     forget: list[tuple[TopicPartition, UUID]]
 
     def topic_names(self) -> dict[UUID, str]:
-        """The topics of this request by id."""
+        """Return the topics of this request by id."""
         return {target.topic_id: tp.topic for tp, target in self.targets.items()}
 
 
@@ -57,7 +57,7 @@ class FetchSession:
         self.targets: dict[TopicPartition, FetchTarget] = {}
 
     def next_request(self, targets: dict[TopicPartition, FetchTarget]) -> SessionRequest:
-        """What to send so that the broker knows exactly these targets; takes over the dict."""
+        """Return the request after which the broker knows exactly these targets; takes over the dict."""
         uses_ids = all(target.topic_id != _NO_ID for target in targets.values())
         if uses_ids != self.uses_ids:
             self.epoch = INITIAL_EPOCH
@@ -65,7 +65,7 @@ class FetchSession:
         if self.epoch != INITIAL_EPOCH:
             known = self.targets
             send = {tp: target for tp, target in targets.items() if known.get(tp) != target}
-            # A topic that was created anew is another topic to the session: its old id is forgotten.
+            # A recreated topic is a different topic for the session: its old id is forgotten.
             forget = [
                 (tp, old.topic_id)
                 for tp, old in known.items()
@@ -76,7 +76,7 @@ class FetchSession:
         return SessionRequest(self.session_id, self.epoch, uses_ids, targets, send, forget)
 
     def accept(self, response: FetchResponse) -> bool:
-        """Take the session fields of a response; False if it is an error of the session itself."""
+        """Apply the session fields of a response; return False after a session error."""
         if response.error_code:
             if response.error_code == FetchSessionIdNotFoundError.code:
                 self.session_id = NO_SESSION
@@ -91,11 +91,11 @@ class FetchSession:
         return True
 
     def fail(self) -> None:
-        """A request was not answered: whether the broker took it is unknown, so start over."""
+        """Start a new session, because a request failed and the broker's state is unknown."""
         self.epoch = INITIAL_EPOCH
 
     def closing_request(self) -> SessionRequest | None:
-        """What tells the broker to forget the session; None if there is none."""
+        """Return the request that closes the session; None without a session."""
         if self.session_id == NO_SESSION:
             return None
         return SessionRequest(self.session_id, FINAL_EPOCH, self.uses_ids, {}, {}, [])
@@ -111,7 +111,7 @@ def build_fetch(
     isolation_level: int,
     rack: str,
 ) -> FetchRequest:
-    """The message for a negotiated version (4 to 18)."""
+    """Return the message for a negotiated version (4 to 18)."""
     message = FetchRequest(
         max_wait_ms=max_wait_ms, min_bytes=min_bytes, max_bytes=max_bytes, isolation_level=isolation_level
     )

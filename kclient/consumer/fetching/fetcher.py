@@ -1,10 +1,9 @@
-"""Asks brokers for records: several at once, one request of the fetch session under way to each.
+"""Sends Fetch requests: to several brokers at once, one request in flight to each.
 
-As soon as an answer arrives the next request goes out, without waiting for the application, as
-long as there is room: `prefetch_max_bytes` bound all that is held and asked for together. A broker
-one of whose partitions has enough unread data is left alone until that was read: an incremental
-request without that partition could wait on the broker for as long as fetch_max_wait_ms, and the
-partition with it. Elsewhere: what answers mean (`fetch_results`) and decoding (`collector`).
+As soon as a response arrives the next request is sent, without waiting for the application, as long as there is room:
+`prefetch_max_bytes` limits the bytes held and requested together. While a partition has enough unread data, no request
+is sent to its broker: an incremental request without that partition could wait on the broker for fetch_max_wait_ms, and
+delay the partition. Elsewhere: responses (`fetch_results`) and decoding (`collector`).
 """
 
 from __future__ import annotations
@@ -41,9 +40,9 @@ _log = logging.getLogger(__name__)
 _NO_ID = UUID(int=0)
 _IDS_FROM = 13
 _LARGEST_USEFUL = 8 << 20
-"""More in one answer gains nothing: it does not fit the caches, and the next one cannot be under way meanwhile."""
+"""Larger responses gain nothing: they do not fit the caches, and delay the next request."""
 _LEAST_AHEAD = 8 << 20
-"""A partition with fewer unread bytes is fetched from; more ahead gains nothing, and falls out of the caches."""
+"""A partition with fewer unread bytes is fetched from; more gains nothing, and does not fit the caches."""
 _SESSION_CODES = (FetchSessionIdNotFoundError.code, InvalidFetchSessionEpochError.code)
 
 
@@ -51,11 +50,11 @@ class Fetcher(Manager):
     """The manager of Fetch requests.
 
     Parameters:
-        subscription: what to fetch, and where answers go.
-        metadata, nodes: who leads what, and who can be reached.
+        subscription: the partitions to fetch.
+        metadata, nodes: the leaders, and the connections.
         config: the consumer's options.
         random: for jitter.
-        on_fetched: takes (bytes, partitions, seconds) of each answer, for metrics.
+        on_fetched: receives (bytes, partitions, seconds) of each response, for metrics.
     """
 
     def __init__(
@@ -88,7 +87,7 @@ class Fetcher(Manager):
         self._closed = False
 
     def poll(self, now: float) -> Poll:
-        """Requests to every broker that has none under way and room for its answer."""
+        """Return requests to every broker that has no request in flight and room for a response."""
         if self._closed:
             return IDLE
         cluster = self._metadata.cluster
@@ -106,7 +105,7 @@ class Fetcher(Manager):
         return Poll(requests, self._next_look)
 
     def close(self) -> list[Request]:
-        """Fetch no more; the requests that tell brokers to forget their sessions (nobody waits for answers)."""
+        """Stop fetching; return the requests that close the sessions (nothing waits for their responses)."""
         self._closed = True
         requests = []
         for node, session in self._sessions.items():
@@ -125,7 +124,7 @@ class Fetcher(Manager):
         return requests
 
     def _wanted(self, cluster: Cluster, now: float) -> tuple[dict[int, list[PartitionState]], float]:
-        """Partitions to fetch by broker, without those brokers that are to be left alone, and when to look again."""
+        """Return the partitions to fetch by broker, without brokers that must wait, and when to check again."""
         wanted: dict[int, list[PartitionState]] = {}
         enough: set[int] = set()
         look = NEVER
@@ -166,7 +165,7 @@ class Fetcher(Manager):
             self._next_look = min(self._next_look, retry_at)
             return False
         if not self._nodes.ready(node, now):
-            # The driver polls again when a connection comes up; a lost one may mean a new leader.
+            # The driver polls again when a connection is ready; a lost one may mean a new leader.
             self._next_look = min(self._next_look, self._nodes.retry_at(node) or NEVER)
             if self._nodes.connection_error(node) is not None:
                 self._metadata.request_update()
@@ -182,13 +181,13 @@ class Fetcher(Manager):
         return True
 
     def _evict_parked(self) -> None:
-        """Drop what paused partitions hold when nothing else is left to read: it is fetched again after resume."""
+        """Drop the pieces of paused partitions if nothing else is left to read; they are fetched again after resume."""
         for state in self._buffer.parked():
             if state.position is not None:
                 self._subscription.rewind(state, state.position)
 
     def _size(self, partitions: list[PartitionState], sharing: int) -> int:
-        """The most one answer may bring: brokers that are asked at once share the room."""
+        """Return the maximum size of a response; the brokers requested at the same time share the room."""
         config = self._config
         return min(
             config.fetch_max_bytes,

@@ -1,6 +1,6 @@
-"""Consumer groups: what both protocols have in common.
+"""Consumer groups: the parts that both group protocols share.
 
-A member talks to the coordinator, on the network thread; the owner's part of a rebalance runs inside the
-application's calls: commits, listeners, the assignor. The two talk through events, one at a time. `classic` and
-`consumer_protocol` hold what is particular to one protocol, `kclient.consumer.committed` the committed offsets.
+The member talks to the coordinator, on the network thread. The owner's part of a rebalance (commits, listeners, the
+assignor) runs inside the application's calls. They communicate by events. `classic` and `consumer_protocol` have the
+parts of one protocol, `kclient.consumer.committed` the committed offsets.
 """

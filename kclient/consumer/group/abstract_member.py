@@ -1,10 +1,10 @@
-"""What members of a group have in common, whichever protocol they speak: states, lives, requests and leaving.
+"""The base of the members of both group protocols: states, lives, requests and leaving.
 
-A member has several *lives*: it joins, is forgotten or leaves, and joins again. What was asked in an earlier life is
-answered into the void. What was assigned belongs to a *membership*, which ends whenever the coordinator may give the
-partitions to somebody else.
+A member has several *lives*: it joins, is removed or leaves, and joins again. Responses to requests of an earlier life
+are ignored. An assignment belongs to a *membership*, which ends when the coordinator may give the partitions to another
+member.
 
-Elsewhere: everything that a protocol decides (`classic`, `consumer_protocol`).
+Elsewhere: the decisions of each protocol (`classic`, `consumer_protocol`).
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ Change = TypeVar("Change", bound=enum.Enum)
 
 
 class MemberContext(NamedTuple):
-    """What a member is given, whichever protocol it speaks.
+    """What a member of either protocol needs.
 
     Attributes:
         config: the consumer's options, with a group_id.
-        coordinator: the group's.
+        coordinator: the group's coordinator.
         random: for jitter.
-        on_event: takes each event, in order.
+        on_event: receives each event, in order.
         poll_interval: whether the application makes progress.
-        metrics: where rebalances and heartbeats count.
+        metrics: counts rebalances and heartbeats.
     """
 
     config: ConsumerConfig
@@ -55,21 +55,21 @@ class MemberContext(NamedTuple):
 
 
 class AbstractMember(Manager, Generic[State, Change]):
-    """One consumer's membership.
+    """The membership of one consumer.
 
     Attributes:
         state: any thread may read it.
-        membership: grows whenever what was assigned to this member is not its own any more; any thread may read it.
+        membership: grows whenever this member has lost its assignment; any thread may read it.
     """
 
     table: StateTable[State, Change]
-    """Which state follows which event."""
+    """The transitions of the protocol's states."""
     outside: State
-    """The state in which it begins, and in which leaving ends."""
+    """The first state, and the state after leaving."""
     end_of_leaving: Change
-    """The event that leads there."""
+    """The event that leads to it."""
     arriving: frozenset[State]
-    """States in which it is on its way to its partitions."""
+    """The states between joining and the assignment."""
     state: State
 
     def __init__(self, context: MemberContext) -> None:
@@ -83,11 +83,11 @@ class AbstractMember(Manager, Generic[State, Change]):
         self._coordinator = context.coordinator
         self._backoff = retry_backoff(config, context.random)
         self._on_event = context.on_event
-        # Of the owner's join or subscription.
+        # The number of the owner's join or subscription.
         self._number = 0
         self._leaving: list[Future[None]] = []
         self._last: Generation | None = None
-        # Whether a heartbeat is under way.
+        # Whether a heartbeat is in flight.
         self._beating = False
         self._life = 0
         self._failures = 0
@@ -101,11 +101,11 @@ class AbstractMember(Manager, Generic[State, Change]):
 
     @property
     def joining(self) -> bool:
-        """Whether it is on its way to its partitions (any thread)."""
+        """Whether the member is between joining and its assignment (any thread)."""
         return self.state in self.arriving
 
     def last_generation(self) -> Generation | None:
-        """What its owner was given what it reads in, even if that is lost now; None before the first (any thread)."""
+        """Return the generation of the last assignment, even if it is lost; None before the first (any thread)."""
         return self._last
 
     def _change(self, event: Change) -> None:
@@ -129,7 +129,7 @@ class AbstractMember(Manager, Generic[State, Change]):
         timeout: float | None = None,
         minimum_version: int | None = None,
     ) -> Request:
-        """A request whose answer counts in this life; it goes to the coordinator, unless a node is named."""
+        """Return a request whose response counts in this life only; for the coordinator, unless a node is given."""
         target = self._coordinator.node if node is None else node
         assert target is not None
         return Request(
@@ -143,7 +143,7 @@ class AbstractMember(Manager, Generic[State, Change]):
         )
 
     def _in_this_life(self, function: Callable[[Any, float], None]) -> Callable[[Any, float], None]:
-        """The function that takes an answer or an error, unless this life is over by then."""
+        """Return a function that handles a response or an error, unless this life has ended by then."""
         life = self._life
 
         def take(outcome: Any, now: float) -> None:
@@ -153,18 +153,18 @@ class AbstractMember(Manager, Generic[State, Change]):
         return take
 
     def _coordinator_lost(self, error: KafkaError, now: float) -> None:
-        """Have the coordinator looked up anew."""
+        """Look the coordinator up again."""
         node = self._coordinator.node
         if node is not None:
             self._coordinator.forget(node, error, now)
 
     def _rebalanced(self, now: float) -> None:
-        """A rebalance that began at `_started` is over."""
+        """Note the end of a rebalance that began at `_started`."""
         self._rebalances.add()
         self._rebalance_time.record(1000 * max(0.0, now - self._started))
 
     def _too_slow(self) -> MaxPollIntervalExceededError:
-        """The application asked for no records for too long."""
+        """Return the error of an application that did not ask for records for too long."""
         error = MaxPollIntervalExceededError(self._poll_interval.milliseconds)
         _log.warning("%s: %s", self._group, error)
         return error
@@ -172,13 +172,13 @@ class AbstractMember(Manager, Generic[State, Change]):
     # -- leaving
 
     def _leave_failed(self, error: KafkaError, now: float) -> None:
-        # The coordinator finds out by itself, when the session is over.
+        # The coordinator notices at the end of the session.
         _log.info("%s: leaving failed: %s", self._group, error)
         self._change(self.end_of_leaving)
         self._left()
 
     def _left(self) -> None:
-        """Tell those who wait for it."""
+        """Complete the futures of the callers that wait for leaving."""
         done, self._leaving = self._leaving, []
         for future in done:
             if not future.done():

@@ -1,12 +1,11 @@
-"""What the owner's part of a rebalance is made of, whichever protocol the group speaks.
+"""The base of the owner's part of a rebalance, in either group protocol.
 
-It runs inside the application's calls, in its thread or task, and never elsewhere. What is to be done is an agenda of
-steps. `step`, which `poll` and iteration call before they take records, works it off; a step that cannot be finished
-within the caller's timeout stays on the agenda for the next call. A step leaves the agenda before it calls the
-application's code: so a listener that was interrupted (Ctrl-C, a cancelled task) is not called again for the same
-thing, and the steps after it are done by the next call.
+It runs only inside the application's calls, in their thread or task. The work is a queue of steps. `poll` and iteration
+call `step` before they take records; a step that cannot be finished within the caller's timeout stays in the queue for
+the next call. A step leaves the queue before it calls the application's code, so that an interrupted listener (Ctrl-C,
+a cancelled task) is not called again for the same event, and the next call does the remaining steps.
 
-Elsewhere: what is to be done when; that each protocol says (`classic.rebalance`, `consumer_protocol.reconciliation`).
+Elsewhere: the steps of each protocol (`classic.rebalance`, `consumer_protocol.reconciliation`).
 """
 
 from __future__ import annotations
@@ -36,32 +35,32 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 _LOOK = 0.1
-"""Seconds after which a commit that takes long looks whether the application was interrupted."""
+"""Seconds after which a long commit checks whether the application was interrupted."""
 
 Step = Callable[[float], Operation[bool] | bool]
-"""Given until when it may take; whether it is done with. Those that need not wait are plain functions."""
+"""A step takes its deadline and returns whether it is finished. Steps that need not wait are plain functions."""
 
 Wait = Callable[[float], Operation[None]]
-"""Waits for news, so many seconds at most."""
+"""Waits for a notification, at most this many seconds."""
 
 
 class Commits(Protocol):
-    """What a rebalance wants of committed offsets."""
+    """Committed offsets as a rebalance sees them."""
 
     def commit_before_rebalance(self, deadline: float) -> Operation[bool]:
         """Commit what the application has processed, if commits are automatic.
 
         Parameters:
-            deadline: of the client's clock.
+            deadline: on the client's clock.
 
         Returns:
-            Whether that is over: committed, nothing to commit, or failed for good. False: the deadline passed before;
-            it goes on, and another call waits for it.
+            Whether this has ended: committed, nothing to commit, or failed finally. False if the deadline passed first;
+            the commit continues, and another call may wait for it.
         """
 
 
 class Member(Protocol):
-    """What the owner knows of the network thread's side, and says to it at the end."""
+    """The member as the owner sees it."""
 
     @property
     def state(self) -> enum.Enum: ...
@@ -79,14 +78,14 @@ class Member(Protocol):
 
 
 class Owner(NamedTuple):
-    """How the owner's part reaches the two threads.
+    """The two threads as the owner's part uses them.
 
     Attributes:
         submit: runs a function on the network thread.
         send: sends a request, on the network thread.
         clock: seconds; that of the client.
-        wait: waits for news in the name of the owner, and raises what interrupts it.
-        wake: makes the owner's call look here; any thread.
+        wait: waits for a notification to the owner, and raises interruptions.
+        wake: wakes the owner's call; any thread.
     """
 
     submit: Callable[[Callable[[], None]], None]
@@ -101,16 +100,16 @@ class Agenda(ABC):
 
     Parameters:
         config: the consumer's options.
-        subscription: what is subscribed to, and what is assigned.
+        subscription: the subscription and the assignment.
         metadata: the cluster.
-        coordinator, member: the network thread's side.
+        coordinator, member: the parts on the network thread.
         mailbox: the member's events.
         owner: the threads.
-        commits: the offsets; None where nothing is committed by itself.
+        commits: the committed offsets; None without automatic commits.
 
     Attributes:
-        busy: a call of the owner does what is due, listeners included, or waits for it; any thread may look.
-        listener: the application's.
+        busy: whether a call of the owner is working on the rebalance, listeners included; any thread may read it.
+        listener: the application's rebalance listener.
     """
 
     def __init__(
@@ -136,7 +135,7 @@ class Agenda(ABC):
         self._agenda: deque[Step] = deque()
         self.busy = False
         self._number = 0
-        # Of the last assignment; what is read was assigned in this membership.
+        # The membership of the last assignment.
         self._membership = -1
         self._listener_error: Exception | None = None
         self._fenced: KafkaError | None = None
@@ -144,23 +143,23 @@ class Agenda(ABC):
     # -- the network thread's side
 
     def on_metadata(self, cluster: Cluster) -> None:
-        """The cluster may have changed in a way that calls for a rebalance (network thread)."""
+        """Check whether a change of the cluster requires a rebalance (network thread)."""
         self._wake()
 
     # -- the owner's side
 
     def step(self, deadline: float) -> Operation[bool]:
-        """Do what is due.
+        """Do the steps that are due.
 
         Parameters:
-            deadline: until when it may take, of the client's clock.
+            deadline: on the client's clock.
 
         Returns:
-            Whether records may be handed out: all is done, or can go on beside reading.
+            Whether records may be returned: all steps are finished, or continue while records are read.
 
         Raises:
-            KafkaError: joining failed for good, the member was fenced, or MaxPollIntervalExceededError; once each.
-            Exception: what a listener raised, after the rest was done.
+            KafkaError: joining failed finally, the member was fenced, or MaxPollIntervalExceededError; once each.
+            Exception: an exception of a listener, after the other steps were done.
         """
         if self.busy:
             raise IllegalStateError("a rebalance listener cannot ask for records; it may commit, seek and pause")
@@ -182,15 +181,15 @@ class Agenda(ABC):
         return True
 
     def leave(self, deadline: float, *, tell: bool, reason: str) -> Operation[None]:
-        """Give everything up, in order, and leave the group.
+        """Give everything up in order and leave the group.
 
         Parameters:
-            deadline: until when it may take, of the client's clock.
-            tell: whether to tell the coordinator that this member does not come back.
+            deadline: on the client's clock.
+            tell: whether to tell the coordinator that this member does not return.
             reason: for the coordinator's log.
 
         Raises:
-            Exception: what a listener raised.
+            Exception: an exception of a listener.
         """
         if self.busy:
             raise IllegalStateError("a rebalance listener can neither unsubscribe nor close the consumer")
@@ -212,7 +211,7 @@ class Agenda(ABC):
 
     @abstractmethod
     def enforce_rebalance(self, reason: str) -> None:
-        """Join again with the next call, whatever it is for."""
+        """Rejoin with the next call of any kind."""
 
     def _raise_listener_error(self) -> None:
         error, self._listener_error = self._listener_error, None
@@ -222,7 +221,7 @@ class Agenda(ABC):
     # -- what is to be done
 
     def _plan(self) -> bool:
-        """Put on the agenda what is due next; False if nothing is."""
+        """Queue the steps that are due next; return False if nothing is due."""
         while not self._agenda and (event := self._mailbox.take()) is not None:
             if event.number == self._number:
                 self._plan_event(event)
@@ -232,24 +231,24 @@ class Agenda(ABC):
 
     @abstractmethod
     def _plan_event(self, event: Event) -> None:
-        """Put on the agenda what follows from an event."""
+        """Queue the steps for an event."""
 
     @abstractmethod
     def _plan_more(self) -> None:
-        """Put on the agenda what is due without one."""
+        """Queue the steps that need no event."""
 
     @abstractmethod
     def _prepare_leaving(self) -> None:
-        """The owner is about to give up everything."""
+        """Prepare for giving up everything."""
 
     @abstractmethod
     def _forget(self) -> None:
-        """Begin anew with the next subscription."""
+        """Start again with the next subscription."""
 
     # -- the steps
 
     def _commit(self, until: float, may_interrupt: bool, deadline: float) -> Operation[bool]:
-        """What goes to others is committed first; but not for ever, and not what is lost."""
+        """Commit what goes to other members; not without a time limit, and not what is lost."""
         done = self._commits is None or not self._subscription.partitions or self._is_lost()
         while self._commits is not None and not done:
             try:
@@ -257,8 +256,8 @@ class Agenda(ABC):
             except WakeupError:
                 raise
             except KafkaError as error:
-                # A group does not wait for one member's commit that cannot succeed.
-                _log.warning("what was processed was not committed before the rebalance: %s", error)
+                # The group does not wait for a commit that cannot succeed.
+                _log.warning("processed records were not committed before the rebalance: %s", error)
                 break
             if done or self._clock() >= until:
                 break
@@ -270,7 +269,7 @@ class Agenda(ABC):
         return True
 
     def _give_up(self, going: Collection[TopicPartition] | None, deadline: float) -> Operation[bool]:
-        """Tell the listener what goes, and drop it whatever becomes of that; None: everything."""
+        """Call the listener and drop the partitions, whatever the listener raises; None: all partitions."""
         self._agenda.popleft()
         owned = tuple(self._subscription.partitions)
         gone = set(owned if going is None else going)
@@ -302,7 +301,7 @@ class Agenda(ABC):
         try:
             yield Result(done, deadline)
         except KafkaTimeoutError:
-            _log.info("leaving the group was not confirmed in time; the session ends by itself")
+            _log.info("the coordinator did not confirm leaving in time; the session will expire")
         return True
 
     def _raise(self, error: KafkaError, deadline: float) -> bool:
@@ -317,7 +316,7 @@ class Agenda(ABC):
     def _tell(
         self, method: Callable[[Collection[TopicPartition]], object], partitions: list[TopicPartition]
     ) -> Operation[None]:
-        """Call the application's code; what it raises waits until the rebalance's part is done."""
+        """Call the application's listener; its exception is kept until the rebalance's steps are done."""
         try:
             yield Call(method, partitions)
         except Exception as error:  # noqa: BLE001 - raised by `step`

@@ -1,8 +1,7 @@
-"""What the owner tells the group's member, and what the member answers: the mailbox between the two threads.
+"""The messages between the owner and the group's member, and the mailbox for the member's events.
 
-The owner numbers its joins. Every event says to which of them it belongs, and the owner ignores those of an
-earlier one, so that nothing that was overtaken by a newer join has an effect. With the consumer protocol the owner
-numbers its subscriptions.
+The owner numbers its joins (its subscriptions, with the consumer protocol). Every event has the number of its join, and
+the owner ignores events of earlier joins.
 """
 
 from __future__ import annotations
@@ -17,14 +16,14 @@ from kclient.errors import KafkaError
 
 
 class JoinData(NamedTuple):
-    """What a member joins with.
+    """The data with which a member joins.
 
     Attributes:
-        number: counts the owner's joins.
-        protocols: by preference, an assignor's name and this member's metadata for it.
+        number: the number of the owner's join.
+        protocols: in order of preference, an assignor's name and this member's metadata for it.
         reason: why, for the coordinator's log (KIP-800).
-        holding: the membership in which the partitions were assigned that the owner goes on reading; None if it holds
-            none. A member that was forgotten since cannot join with them: they are lost first.
+        holding: the membership of the partitions that the owner keeps reading; None if it has none. A member that was
+            removed since then cannot join with them: they are lost first.
     """
 
     number: int
@@ -34,7 +33,7 @@ class JoinData(NamedTuple):
 
 
 class JoinedMember(NamedTuple):
-    """A member of the group as its leader hears of it."""
+    """A member of the group as sent to its leader."""
 
     member_id: str
     instance_id: str | None
@@ -45,10 +44,10 @@ class Rejoin(NamedTuple):
     """The owner has to join again.
 
     Attributes:
-        number: of the join before.
+        number: the number of the previous join.
         reason: why.
-        lost: whether the partitions are not ours any more, so that nothing can be committed for them.
-        error: what the owner's call raises for it, once.
+        lost: whether the partitions are lost, so that nothing can be committed for them.
+        error: raised once by the owner's next call.
     """
 
     number: int
@@ -58,14 +57,14 @@ class Rejoin(NamedTuple):
 
 
 class Lead(NamedTuple):
-    """This member is the leader, and divides the partitions.
+    """This member is the leader and computes the assignment.
 
     Attributes:
-        number: of the join.
-        generation: of the group.
-        members: all of them.
-        skip: a static leader came back, and the assignment stays as it was (KIP-814). What it was made of is not
-            told: as with the Java client, a topic that grew while the leader was away counts with its next change.
+        number: the number of the join.
+        generation: the group's generation.
+        members: all members.
+        skip: a static leader has returned, and the assignment stays unchanged (KIP-814). Its input is not known: as in
+            the Java client, a topic that grew while the leader was away counts with its next change.
     """
 
     number: int
@@ -75,12 +74,12 @@ class Lead(NamedTuple):
 
 
 class Assigned(NamedTuple):
-    """The group assigned partitions, as bytes of the consumer protocol.
+    """The group has assigned partitions, as bytes of the consumer protocol.
 
     Attributes:
-        number: of the join.
-        membership: in which they are this member's; when it is over, they are lost.
-        generation: of the group.
+        number: the number of the join.
+        membership: the membership of the assignment; when it ends, they are lost.
+        generation: the group's generation.
         assignment: the bytes.
     """
 
@@ -91,20 +90,20 @@ class Assigned(NamedTuple):
 
 
 class Failed(NamedTuple):
-    """Joining failed, or heartbeats do, and trying again by itself would not help."""
+    """Joining or heartbeats failed, and a retry would not help."""
 
     number: int
     error: KafkaError
 
 
 class Target(NamedTuple):
-    """The coordinator of the consumer protocol assigned partitions.
+    """The coordinator of the consumer protocol has assigned partitions.
 
     Attributes:
-        number: of the owner's subscription.
-        membership: in which they are this member's; when it is over, they are lost.
-        target: counts the assignments of this membership.
-        partitions: numbers of partitions by topic id.
+        number: the number of the owner's subscription.
+        membership: the membership of the assignment; when it ends, they are lost.
+        target: the number of the assignment within this membership.
+        partitions: partition numbers by topic id.
     """
 
     number: int
@@ -117,10 +116,10 @@ Event = Rejoin | Lead | Assigned | Failed | Target
 
 
 class Mailbox:
-    """The events of a member that its owner has not handled yet, in order.
+    """The member's events that its owner has not handled yet, in order.
 
     Parameters:
-        wake: has the owner's call handle them; any thread.
+        wake: makes the owner's call handle them; any thread.
     """
 
     def __init__(self, wake: Callable[[], None]) -> None:
@@ -136,11 +135,11 @@ class Mailbox:
         self._wake()
 
     def take(self) -> Event | None:
-        """Remove and return the oldest event; None if there is none."""
+        """Remove and return the oldest event; None without one."""
         return self._events.popleft() if self._events else None
 
     def holds(self, kind: type[Event]) -> bool:
-        """Whether an event of a kind waits."""
+        """Return whether an event of this type is waiting."""
         return any(isinstance(event, kind) for event in list(self._events))
 
     def clear(self) -> None:

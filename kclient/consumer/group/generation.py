@@ -13,8 +13,8 @@ class Generation(NamedTuple):
 
     Attributes:
         id: the group's generation, which grows with every rebalance; with the consumer protocol the member's epoch.
-        member_id: given by the coordinator.
-        instance_id: of a static member, else None.
+        member_id: the member's id.
+        instance_id: the group_instance_id of a static member, otherwise None.
         protocol: the assignor the members agreed on; None with the consumer protocol.
     """
 

@@ -1,6 +1,6 @@
-"""The group of one consumer: coordinator, member and rebalance, wired.
+"""The group of one consumer: the wiring of coordinator, member and rebalance.
 
-Elsewhere: what these parts do, and committed offsets (`kclient.consumer.committed`).
+Elsewhere: these parts themselves, and committed offsets (`kclient.consumer.committed`).
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from kclient.net.operation import Operation
 
 
 class MemberParts(NamedTuple):
-    """The network thread's side of a group.
+    """The parts of a group on the network thread.
 
     Attributes:
-        coordinator: the group's.
-        member: what this consumer is in it.
-        names: of topics that the coordinator assigns by id; None with the classic protocol, which names topics.
-        mailbox: what the member tells the owner.
+        coordinator: the group's coordinator.
+        member: this consumer's membership.
+        names: the lookup of topics assigned by id; None with the classic protocol, which uses names.
+        mailbox: the member's events for the owner.
         poll_interval: whether the application makes progress.
     """
 
@@ -46,7 +46,7 @@ class MemberParts(NamedTuple):
 
     @property
     def managers(self) -> list[Manager]:
-        """What the network thread polls, the coordinator last: the others tell it in their turns what they need."""
+        """The managers for the network thread; the coordinator is the last, because the others request its lookup."""
         return [manager for manager in (self.member, self.names, self.coordinator) if manager is not None]
 
 
@@ -58,11 +58,11 @@ def wire_member(
     poll_interval: PollInterval,
     wake: Callable[[], None],
 ) -> MemberParts:
-    """Return the network thread's side; its managers are to be added to the engine.
+    """Return the parts on the network thread; the caller adds the managers to the engine.
 
     Parameters:
         config: the consumer's options, with a group_id.
-        engine: the consumer's.
+        engine: the consumer's engine.
         random: for jitter.
         poll_interval: whether the application makes progress.
         wake: see `Owner`.
@@ -90,9 +90,9 @@ def wire_membership(
 
     Parameters:
         config: the consumer's options, with a group_id.
-        engine, subscription: the consumer's.
-        parts: the network thread's side.
-        commits: the offsets; None where nothing is committed by itself.
+        engine, subscription: those of the consumer.
+        parts: the parts on the network thread.
+        commits: the committed offsets; None without automatic commits.
         wait, wake: see `Owner`.
     """
     coordinator, member, names, mailbox, _ = parts
@@ -114,13 +114,13 @@ class Membership:
 
     Parameters:
         config: the consumer's options.
-        parts: the network thread's side.
-        coordination: the owner's.
-        clock: seconds; that of the engine.
+        parts: the parts on the network thread.
+        coordination: the owner's part.
+        clock: seconds; the engine's clock.
 
     Attributes:
         coordinator, member, mailbox, poll_interval: see `MemberParts`.
-        coordination: the owner's side.
+        coordination: the owner's part.
     """
 
     def __init__(
@@ -140,19 +140,19 @@ class Membership:
 
     @property
     def rebalancing(self) -> bool:
-        """Whether partitions are about to come or go, as the coordinator or the owner's call knows; any thread."""
+        """Whether partitions are being added or revoked, as far as the coordinator or the owner knows; any thread."""
         return self.member.rebalancing or self.coordination.busy
 
     def step(self, deadline: float) -> Operation[bool]:
-        """The application asks for records: see `Agenda.step`."""
+        """Do the rebalance steps of a call for records; see `Agenda.step`."""
         self.poll_interval.polled(self._clock())
         return self.coordination.step(deadline)
 
     def leave(self, deadline: float, *, leave_group: bool | None, reason: str) -> Operation[None]:
-        """Give everything up: see `Agenda.leave`.
+        """Give everything up; see `Agenda.leave`.
 
         Parameters:
-            leave_group: None: a static member does not tell the coordinator, since it comes back.
+            leave_group: None: a static member does not tell the coordinator, because it may return.
         """
         tell = not self._static if leave_group is None else leave_group
         return self.coordination.leave(deadline, tell=tell, reason=reason)
@@ -161,7 +161,7 @@ class Membership:
         """Leave without a call of the application: no commit, no listener (network thread).
 
         Parameters:
-            left: completes when the coordinator was told or need not be: a static member does not tell it.
+            left: completes when the coordinator has responded or need not be asked, as for a static member.
 
         Returns:
             The requests to send.

@@ -1,1 +1,1 @@
-"""Whether a consumer makes progress, and if not, what it waits for: a snapshot on request, and a timer that notices."""
+"""The health of a consumer: whether it makes progress, and if not, why; as a snapshot on request, and by a timer."""

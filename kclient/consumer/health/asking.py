@@ -1,6 +1,6 @@
-"""When the application asked for records last, and what came of it: written in its calls, read by who watches it.
+"""The application's last call for records and its result: written by the calls, read by the health check.
 
-Elsewhere: what follows from it (`health`, and `group.poll_interval` for a group's deadline).
+Elsewhere: the consequences (`health`, and `group.poll_interval` for a group's deadline).
 """
 
 from __future__ import annotations
@@ -14,14 +14,13 @@ from kclient.errors import KafkaError, WakeupError
 class Asking:
     """The calls for records of one consumer, each a `with` block. The owner writes, any thread reads.
 
-    A rebalance listener that asks for records does so within the owner's call, and is refused: only the outermost
-    block counts.
+    A rebalance listener that asks for records within the owner's call is refused: only the outermost block counts.
 
     Parameters:
         clock: seconds.
 
     Attributes:
-        error: what the last call raised; None if it raised nothing, or was interrupted.
+        error: the exception of the last call; None if it raised none, or was interrupted.
     """
 
     def __init__(self, clock: Callable[[], float]) -> None:
@@ -40,15 +39,15 @@ class Asking:
             self._last = self._clock()
             self.error = None
             if isinstance(error, KafkaError) and not isinstance(error, WakeupError):
-                # Its frames hold the face, which the network thread must not keep alive.
+                # Its frames refer to the consumer, which the network thread must not keep alive.
                 self.error = error.without_frames()
         self._depth -= 1
 
     @property
     def within(self) -> bool:
-        """Whether a call is under way."""
+        """Whether a call is in progress."""
         return self._depth > 0
 
     def idle(self, now: float) -> float:
-        """Seconds since the application asked last; 0 while it does."""
+        """Return the seconds since the application last asked; 0 during a call."""
         return 0.0 if self.within else max(0.0, now - self._last)

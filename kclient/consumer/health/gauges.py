@@ -1,4 +1,4 @@
-"""The health of a consumer as metrics: gauges of each partition, which go when the partition does."""
+"""The health of a consumer as metrics: gauges of each partition, dropped with the partition."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ class HealthGauges:
     """The gauges of one consumer.
 
     Parameters:
-        metrics: where they are shown.
-        subscription: what is assigned.
-        view: how it does.
+        metrics: has the gauges.
+        subscription: the assigned partitions.
+        view: computes the health.
     """
 
     def __init__(self, metrics: Metrics, subscription: Subscription, view: HealthView) -> None:
@@ -31,7 +31,7 @@ class HealthGauges:
         self._shown: dict[TopicPartition, tuple[PartitionState, frozenset[Gauge]]] = {}
 
     def publish(self, now: float) -> None:
-        """Show the figures of now; any thread."""
+        """Set the gauges to the current values; any thread."""
         metrics = self._metrics
         with self._subscription.lock:
             self.drop_gone()
@@ -46,14 +46,14 @@ class HealthGauges:
             metrics.gauge("stalled_partitions").set(sum(one.stalled for one in self._view.progress.values()))
 
     def drop_gone(self) -> None:
-        """Drop the gauges of partitions that are not assigned any more (lock held)."""
+        """Drop the gauges of partitions that are no longer assigned (lock held)."""
         partitions = self._subscription.partitions
         for tp in [tp for tp, (state, _) in self._shown.items() if partitions.get(tp) is not state]:
             _, gauges = self._shown.pop(tp)
             self._drop(tp, gauges)
 
     def _show(self, state: PartitionState, health: PartitionHealth) -> None:
-        """Set the gauges of a partition, and drop those of what is not known any more."""
+        """Set the gauges of a partition, and drop those whose value is no longer known."""
         tp = state.tp
         figures = {
             ("records_lag", None): health.lag,

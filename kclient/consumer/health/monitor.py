@@ -26,7 +26,7 @@ _log = logging.getLogger(__name__)
 _INTERVAL = 1.0
 """Seconds between two comparisons of the positions."""
 _PUBLISH = 5.0
-"""Seconds between two updates of the metrics, for hooks; a call that reads the metrics updates them first."""
+"""Seconds between two updates of the metrics; a call that reads the metrics updates them first."""
 
 
 class HealthMonitor(Manager):
@@ -34,11 +34,11 @@ class HealthMonitor(Manager):
 
     Parameters:
         config: the consumer's options.
-        subscription: what is assigned.
-        view: how it does.
-        gauges: where that is shown.
+        subscription: the assigned partitions.
+        view: computes the health.
+        gauges: the same as metrics.
         group: the group.
-        run_soon: runs `on_stall` where the application wants it, which is not here.
+        run_soon: runs `on_stall` where the application expects callbacks.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class HealthMonitor(Manager):
         return Poll([], self._next)
 
     def _has_stalled_outside(self, now: float) -> bool:
-        """Whether it has shown since the last time that this member does not get into its group."""
+        """Return whether it has become clear since the last time that this member cannot join its group."""
         member, subscription, progress = self._group.member, self._subscription, self._view.group_progress
         outside = (
             member is not None and member.joining and subscription.topics is not None and not subscription.partitions
@@ -88,9 +88,9 @@ class HealthMonitor(Manager):
             return False
         progress.stalled = True
         error = self._group.error
-        because = "" if error is None else f"; its coordinator is not known: {error}"
+        because = "" if error is None else f"; its coordinator is unknown: {error}"
         _log.warning(
-            "nothing to read for %.0f s: this member has not got into its group (%s)%s",
+            "nothing to read for %.0f s: this member could not join its group (%s)%s",
             waited,
             self._group.state,
             because,

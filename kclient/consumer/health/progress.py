@@ -1,4 +1,4 @@
-"""When a partition moved last, and whether a stall was reported: what is remembered between two snapshots."""
+"""The progress of a partition: what is remembered between two snapshots."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from kclient.consumer.assignment.partition_state import PartitionState
 
 
 class Progress:
-    """The progress of one partition, as long as it is assigned.
+    """The progress of one partition while it is assigned.
 
     Attributes:
-        position: the application's, when it was seen last.
-        moved: when it moved last.
-        since: since when it has had something to do.
-        error, failed: what calls for records raised last, and when.
-        stalled: whether a stall was reported since it moved.
+        position: the application's position at the last check.
+        moved: when it last changed.
+        since: since when it has had records to read.
+        error, failed: the last exception of calls for records, and its time.
+        stalled: whether a stall was reported since then.
     """
 
     __slots__ = ("error", "failed", "moved", "position", "since", "stalled", "state")
@@ -26,15 +26,15 @@ class Progress:
         self.stalled = False
 
     def idle(self, now: float) -> float:
-        """Seconds for which it could have moved, and did not."""
+        """Return the seconds for which it could have moved, and did not."""
         return max(0.0, now - max(self.moved, self.since))
 
 
 class GroupProgress:
-    """How long a member has been on its way into its group, without anything to read.
+    """How long a member has tried to join its group, without anything to read.
 
     Attributes:
-        outside_since: since when; None while it is in, or need not get in.
+        outside_since: since when; None while it is a member, or need not join.
         stalled: whether a stall was reported for it.
     """
 
@@ -43,7 +43,7 @@ class GroupProgress:
         self.stalled = False
 
     def note(self, outside: bool, now: float) -> float:
-        """Note where the member is; return for how many seconds it has been outside."""
+        """Note whether the member is outside of its group; return for how many seconds it has been."""
         if not outside:
             self.outside_since, self.stalled = None, False
             return 0.0

@@ -1,6 +1,6 @@
-"""What a consumer says about its progress: the answer of `Consumer.health`.
+"""The result of `Consumer.health`.
 
-Elsewhere: how it is found out (`snapshot`).
+Elsewhere: how it is computed (`snapshot`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from kclient.types import ClientHealth, TopicPartition
 
 
 class StallReason(enum.Enum):
-    """Why a partition makes no progress: the first of these that holds."""
+    """Why a partition makes no progress: the first of these that applies."""
 
     PAUSED = "paused"
     NOT_POLLING = "application not polling"
@@ -25,7 +25,7 @@ class StallReason(enum.Enum):
     COORDINATOR_UNKNOWN = "coordinator unknown"
     NO_LEADER = "no leader"
     POSITION_UNKNOWN = "position unknown"
-    READING = "call for records under way"
+    READING = "call for records in progress"
     OTHERS_FIRST = "other partitions read first"
     BUFFER_FULL = "buffer full"
     COMMIT_FAILING = "commit failing"
@@ -37,14 +37,14 @@ class PartitionHealth(msgspec.Struct, frozen=True):
     """The health of one partition.
 
     Attributes:
-        position: the offset of the application's next record; None while it is not known.
-        committed: what the group has committed, as far as this consumer knows; None if nothing, or without a group.
-        end_offset: where the partition ends, as of the last answer of its leader; None before one.
-        lag: how many offsets lie between position and end; None while that is not known, as while no broker is
+        position: the offset of the application's next record; None while it is unknown.
+        committed: the group's committed offset, as far as this consumer knows; None without one.
+        end_offset: the end offset, as of the last response of its leader; None before the first.
+        lag: the number of offsets between position and end; None while unknown, for example while no broker is
             reachable.
         paused: whether the application paused it.
-        last_progress: seconds since the position moved last, or since the partition was assigned.
-        reason: why the application receives no records of the partition at the moment, if it receives none.
+        last_progress: seconds since the position last changed, or since the partition was assigned.
+        reason: why the application currently receives no records of the partition; None if it does.
         error: where calls for records fail, what they raise.
     """
 
@@ -63,12 +63,12 @@ class ConsumerHealth(ClientHealth, frozen=True):
 
     Attributes:
         connectivity: whether it reaches any broker.
-        partitions: those that are assigned.
-        stalled: those of them that have records left and make no progress for stall_timeout_ms.
-        group_state: the state of the group's member, as "stable"; None without a group.
-        group_stalled: whether it has had nothing to read for stall_timeout_ms, as it does not get into its group.
-        group_error: why the group's coordinator is not known; None if it is, or was not looked for yet.
-        commit_error: why the last automatic commit failed; None if it did not.
+        partitions: the health of the assigned partitions.
+        stalled: the partitions that have records left and have made no progress for stall_timeout_ms.
+        group_state: the state of the group's member, such as "stable"; None without a group.
+        group_stalled: whether it could not join its group for stall_timeout_ms and has nothing to read.
+        group_error: why the group's coordinator is unknown; None if it is known, or was not looked up yet.
+        commit_error: why the last automatic commit failed; None if it succeeded.
     """
 
     partitions: Mapping[TopicPartition, PartitionHealth]

@@ -1,9 +1,8 @@
-"""How a consumer does at one moment: where each partition stands, and why it waits.
+"""The health of a consumer at one moment: the state of each partition, and why it waits.
 
-The reasons are a small table (`StallReason`), tried in its order. Records that lie ready and are not read have a reason
-too: the application does not ask for them, its calls raise errors or work on, or other partitions have their turn.
-"Last progress" is as exact as snapshots are frequent (`monitor`). Elsewhere: when one is taken, and doing anything
-about it.
+The reasons (`StallReason`) are tried in order. Records that are ready and not read have a reason too: the application
+does not ask for them, its calls fail or are still in progress, or other partitions have their turn. "Last progress" is
+as exact as snapshots are frequent (`monitor`). Elsewhere: when a snapshot is taken.
 """
 
 from __future__ import annotations
@@ -27,16 +26,16 @@ if TYPE_CHECKING:
     from kclient.net.metadata import MetadataManager
 
 _SLOW = 1.0
-"""Seconds for which records may lie ready before that counts as waiting for the application."""
+"""Seconds for which records may be ready before that counts as waiting for the application."""
 
 
 class GroupView(NamedTuple):
-    """What health depends on in a group; by default there is none.
+    """The group as the health check sees it; the defaults are those without a group.
 
     Attributes:
-        member, coordinator: of the group; None without one.
-        rebalancing: tells whether partitions are about to come or go.
-        commit_error: tells why the last automatic commit failed.
+        member, coordinator: None without a group.
+        rebalancing: returns whether partitions are being added or revoked.
+        commit_error: returns why the last automatic commit failed.
     """
 
     member: Member | None = None
@@ -46,7 +45,7 @@ class GroupView(NamedTuple):
 
     @property
     def error(self) -> KafkaError | None:
-        """Why the coordinator is not known; None if it is."""
+        """Why the coordinator is unknown; None if it is known."""
         coordinator = self.coordinator
         return None if coordinator is None or coordinator.node is not None else coordinator.last_error
 
@@ -60,17 +59,17 @@ class HealthView:
     """A consumer as a snapshot sees it; any thread.
 
     Parameters:
-        subscription: what is assigned.
-        metadata: who leads it.
-        place: where the application is within a chunk it iterates over; None outside of one. Any thread.
-        asking: when the application asked for records, and what came of it.
+        subscription: the assigned partitions.
+        metadata: the leaders.
+        place: returns the application's place within a chunk; None outside of one. Any thread.
+        asking: the application's calls for records.
         group: the group.
         connectivity: returns whether any broker is reachable. Any thread.
-        reads_committed: whether a partition ends at its last stable offset.
+        reads_committed: whether the last stable offset is the end of a partition.
 
     Attributes:
-        progress: of the partitions that are assigned (under the subscription's lock).
-        group_progress: of the member.
+        progress: of the assigned partitions (under the subscription's lock).
+        group_progress: that of the member.
     """
 
     def __init__(
@@ -93,11 +92,11 @@ class HealthView:
         self._group = group
         self._connectivity = connectivity
         self._reads_committed = reads_committed
-        # When the application was seen to go on, as within a chunk of another partition.
+        # When the application last made progress, for example within a chunk of another partition.
         self._read_at = -math.inf
 
     def consumer(self, now: float) -> ConsumerHealth:
-        """Return how the consumer does."""
+        """Return the health of the consumer."""
         with self._subscription.lock:
             found = self.partitions(now)
             stalled = tuple(tp for tp in found if self.progress[tp].stalled)
@@ -115,7 +114,7 @@ class HealthView:
     # -- lock held
 
     def partitions(self, now: float) -> dict[TopicPartition, PartitionHealth]:
-        """Return how each partition does."""
+        """Return the health of each partition."""
         unreachable = self._is_unreachable()
         return {
             progress.state.tp: self._partition(progress, lag, place, unreachable, now)
@@ -123,7 +122,7 @@ class HealthView:
         }
 
     def overdue(self, now: float, timeout: float) -> dict[TopicPartition, PartitionHealth]:
-        """Return the partitions that have stalled since they were looked at last; from then on they count as stalled.
+        """Return the partitions that have stalled since the last check; from then on they count as stalled.
 
         Parameters:
             now: the time.
@@ -150,7 +149,7 @@ class HealthView:
             yield *self._note(state, place, now), place
 
     def _note(self, state: PartitionState, place: Place | None, now: float) -> tuple[Progress, int | None]:
-        """Where the partition stands, and its lag."""
+        """Note the position of a partition; return its progress and its lag."""
         position = None if state.position is None else state.position.offset
         if place is not None and place.state is state:
             position = place.reached.offset
@@ -164,7 +163,7 @@ class HealthView:
             progress.moved = now
             progress.stalled = False
         if progress.error is not state.error:
-            # Each failure is noted as an object of its own.
+            # Each failure is an object of its own.
             progress.error = state.error
             progress.failed = now
         end = self._end(state)
@@ -206,7 +205,8 @@ class HealthView:
         idle = progress.idle(now)
         ready = bool(state.pieces) or (place is not None and place.state is state)
         slow = ready and idle >= _SLOW
-        # Its first call starts a partition. One that polls now and then is asleep for less than half of the time.
+        # The first call starts a partition. An application that polls now and then pauses for less than half of the
+        # time.
         wanted = slow or (state.state is FetchState.INITIALIZING and idle >= _SLOW)
         asleep = min(asking.idle(now), now - self._read_at) >= max(_SLOW, idle / 2)
         fails = failure is not None or (wanted and asking.error is not None)
@@ -230,10 +230,11 @@ class HealthView:
 
 
 def _failure_of(progress: Progress, now: float) -> KafkaError | None:
-    """What calls for records raise at the partition; None if the last failure is past, as far as can be told.
+    """Return the error that calls for records raise at the partition; None if the last failure is over, if that is
+    known.
 
-    Only records and seeks take back the error that was raised last. It counts while another one comes next, and for
-    a while: the broker has to refuse again first, and calls that have the turn of other partitions raise nothing.
+    Only records and seeks end the last error. It counts while another error is next, and for a while: the broker has to
+    refuse again first, and calls that return other partitions raise nothing.
     """
     pieces = progress.state.pieces
     if pieces and pieces[0].error is not None:

@@ -24,10 +24,10 @@ cdef extern from "Python.h":
 
 
 cdef class RecordIterator:
-    """Records of one chunk after the other; an exception of `refill` ends nothing: the next call goes on.
+    """The records of one chunk after the other; after an exception of `refill` the next call continues.
 
     Parameters:
-        refill: returns an iterator over the next chunk; waits for it.
+        refill: waits for the next chunk and returns an iterator over it.
         leave: called first when iteration was interrupted within a chunk.
 
     Attributes:

@@ -1,7 +1,7 @@
-"""Where the application is while it iterates: within a chunk of records, of which the iterator knows the last it gave.
+"""The application's place in an iteration: a chunk of records, of which the iterator knows the last one returned.
 
-The owner's thread takes chunks, leaves and finishes them; any thread may ask for the place. Elsewhere: the iterator
-itself (`iterator` and its compiled twin), and decoding what was fetched (`collector`).
+The owner's thread takes, leaves and finishes chunks; any thread may read the place. Elsewhere: the iterator itself
+(`iterator` and its compiled twin), and decoding what was fetched (`collector`).
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from kclient.records import ConsumerRecord, RecordChunk
 
 
 class Place(NamedTuple):
-    """Where the application is within a chunk.
+    """The application's place within a chunk.
 
     Attributes:
         state: the partition.
-        present: before the record that it has now, which it may not have processed.
-        reached: after it.
+        present: the position before its current record, which it may not have processed.
+        reached: the position after it.
     """
 
     state: PartitionState
@@ -33,7 +33,7 @@ class Iteration:
     """The iteration of one consumer.
 
     Parameters:
-        collector: where chunks come from, and what is left of one goes back to.
+        collector: the source of chunks, which also takes back the rest of one.
     """
 
     def __init__(self, collector: Collector) -> None:
@@ -43,37 +43,37 @@ class Iteration:
         self._last: ConsumerRecord | None = None
 
     def use(self, iterator: RecordIterator | AsyncRecordIterator) -> None:
-        """Iterate with this. It knows its face, which the network thread must not keep alive."""
+        """Iterate with this iterator. It refers to the consumer, which the network thread must not keep alive."""
         self._iterator = weakref.ref(iterator)
 
     @property
     def iterator(self) -> RecordIterator | AsyncRecordIterator | None:
-        """What the face iterates with."""
+        """The current iterator."""
         return None if self._iterator is None else self._iterator()
 
     def outlive(self, iterator: RecordIterator | AsyncRecordIterator) -> None:
-        """Keep the place of an iterator that is about to be collected."""
+        """Keep the place of an iterator that is about to be garbage-collected."""
         self._last = iterator.last
 
     # -- the owner's thread
 
     def begin(self, max_records: int) -> RecordChunk | None:
-        """Take the next chunk, for the application to get it record by record; None while nothing is fetched.
+        """Take the next chunk, which the application reads record by record; None if nothing is fetched.
 
         Raises:
-            KafkaError: the first thing in line is an error.
+            KafkaError: the next piece is an error.
         """
         self._active = self._collector.take(max_records)
         return None if self._active is None else self._active.chunk
 
     def finish(self) -> None:
-        """The application has had all records of its chunk."""
+        """Note that the application has read all records of its chunk."""
         if self._active is not None:
             self._collector.settle(self._active, self._active.end)
             self._active = None
 
     def leave(self) -> None:
-        """The application goes elsewhere between two records: the rest of its chunk is read again later."""
+        """Give back the rest of the chunk, because another call follows; it is read again later."""
         taken, iterator = self._active, self.iterator
         if taken is None:
             return
@@ -84,7 +84,7 @@ class Iteration:
         self._collector.give_back(taken, _reached(taken, last))
 
     def drop(self) -> None:
-        """The end."""
+        """Drop the chunk at the end."""
         self._active = None
         iterator = self.iterator
         if iterator is not None:
@@ -93,20 +93,20 @@ class Iteration:
     # -- any thread
 
     def interrupt(self) -> None:
-        """Have the application leave its chunk with the next record it asks for."""
+        """Make the application leave its chunk when it asks for the next record."""
         iterator = self.iterator
         if iterator is not None:
             iterator.interrupted = True
 
     def last(self) -> ConsumerRecord | None:
-        """The record that the application was given last, of its present chunk."""
+        """Return the record of the current chunk that was returned last."""
         iterator = self.iterator
         return self._last if iterator is None else iterator.last
 
     def place(self) -> Place | None:
-        """Where the application is; None outside of a chunk, and before its first record."""
+        """Return the application's place; None outside of a chunk, and before its first record."""
         taken, last = self._active, self.last()
-        # Between two chunks the record may still be one of the chunk before.
+        # Between two chunks the record may still belong to the previous one.
         if taken is None or last is None or taken is not self._active:
             return None
         state, chunk = taken.state, taken.chunk

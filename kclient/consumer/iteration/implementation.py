@@ -1,4 +1,4 @@
-"""The twin of the iterators that is in use."""
+"""The choice between the compiled and the pure iterators."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Iteration over a consumer: objects that survive an exception, and know the record they gave last.
+"""Iterators over a consumer: they survive an exception, and know the last record that they returned.
 
-The twin in plain Python of `_iterator`; which one runs is said in `implementation`.
+The pure twin of `_iterator`; `implementation` chooses between them.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from kclient.records import ConsumerRecord
 
 
 class RecordIterator:
-    """Records of one chunk after the other; an exception of `refill` ends nothing: the next call goes on.
+    """The records of one chunk after the other; after an exception of `refill` the next call continues.
 
     Parameters:
-        refill: returns an iterator over the next chunk; waits for it.
+        refill: waits for the next chunk and returns an iterator over it.
         leave: called first when iteration was interrupted within a chunk.
 
     Attributes:
-        last: the record handed out last of the current chunk, None before the first.
+        last: the last returned record of the current chunk, None before the first.
         interrupted: set, from any thread, to make the next call leave the chunk and enter `refill`.
     """
 
@@ -48,7 +48,7 @@ class RecordIterator:
             self._active = records
 
     def drop(self) -> None:
-        """Forget the rest of the current chunk."""
+        """Drop the rest of the current chunk."""
         self._active = None
         self.last = None
 
@@ -87,6 +87,6 @@ class AsyncRecordIterator:
             self._active = records
 
     def drop(self) -> None:
-        """Forget the rest of the current chunk."""
+        """Drop the rest of the current chunk."""
         self._active = None
         self.last = None

@@ -1,6 +1,6 @@
-"""The answers of one response, matched with the partitions that its request asked about.
+"""Matches the results of a response with the partitions of its request.
 
-Elsewhere: what an answer means (`list_offsets`, `validation`).
+Elsewhere: the meaning of a result (`list_offsets`, `validation`).
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ Answer = TypeVar("Answer")
 def matched(
     questions: Mapping[TopicPartition, Question], answers: Iterable[tuple[TopicPartition, Answer]]
 ) -> Iterator[tuple[TopicPartition, Question, Answer | None]]:
-    """Yield each partition that was asked about once, with its question and its answer.
+    """Yield each requested partition once, with its question and its result.
 
-    First come those that were answered, in the order of the response; then those that the response leaves out, with
-    None. Answers about other partitions, and further answers about the same one, are ignored.
+    First those in the response, in its order; then those that are missing, with None. Results of other partitions, and
+    repeated ones, are ignored.
 
     Parameters:
         questions: the entries of the request.

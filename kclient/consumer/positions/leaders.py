@@ -1,6 +1,6 @@
-"""Which partitions can be asked about now, and of which broker: what `list_offsets` and `validation` have in common.
+"""The leaders of partitions that can be asked now, for `list_offsets` and `validation`.
 
-Leaves out fetching, which may ask a follower too.
+Elsewhere: fetching, which may also use a follower.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def why_missing(metadata: MetadataManager, partition: tuple[str, int]) -> KafkaError | None:
-    """Why a partition cannot be read as far as the metadata knows; None if it sees no reason. Any thread."""
+    """Return why the metadata says that a partition cannot be read; None if it does not. Any thread."""
     topic, number = partition
     error = metadata.topic_error(topic)
     if error is not None:
@@ -35,7 +35,7 @@ class Leaders:
     """The leaders of partitions, as far as they can be reached.
 
     Parameters:
-        metadata, nodes: who leads what, and who can be reached.
+        metadata, nodes: the leaders, and the connections.
     """
 
     def __init__(self, metadata: MetadataManager, nodes: Nodes) -> None:
@@ -43,7 +43,9 @@ class Leaders:
         self._nodes = nodes
 
     def reachable(self, tp: TopicPartition, now: float) -> tuple[int | None, float]:
-        """The leader if it can be asked now, else when to look again; asks for fresh metadata where that may help."""
+        """Return the leader if it can be asked now, and otherwise when to check again; request metadata if that may
+        help.
+        """
         info = self._metadata.cluster.partition(tp.topic, tp.partition)
         if info is None or info.leader is None:
             self._metadata.request_update()
@@ -57,7 +59,9 @@ class Leaders:
     def of_waiting(
         self, subscription: Subscription, wanted: FetchState, now: float
     ) -> tuple[list[tuple[PartitionState, int]], float]:
-        """The partitions in a state whose leader can be asked now, with its id, and when to look again (lock held)."""
+        """Return the partitions in a state whose leader can be asked now, with its id, and when to check again (lock
+        held).
+        """
         found: list[tuple[PartitionState, int]] = []
         deadline = NEVER
         for tp, state in subscription.partitions.items():

@@ -1,9 +1,8 @@
-"""Asks leaders for offsets: resets of partitions without a position, and what the application looks up.
+"""The ListOffsets requests: resets of partitions without a position, and lookups of the application.
 
-ListOffsets by special time (earliest, latest) or timestamp, to each leader at once, again after
-fresh metadata where a leader moved. A lookup ends when all its partitions are answered, one of
-them cannot be, or its time is up. Elsewhere: validation of positions (`validation`) and committed
-offsets, which are a coordinator's.
+They ask each leader at once for a special time (earliest, latest) or a timestamp, and again after a metadata update if
+a leader moved. A lookup ends when all its partitions have a result, one of them fails, or its timeout has passed.
+Elsewhere: validation of positions (`validation`) and committed offsets (`committed`).
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ _NOT_FOUND = -1
 
 
 class _Question(NamedTuple):
-    """What one partition is asked, and who wants to know: a partition state (a reset) or a lookup."""
+    """The request for one partition, and its origin: a partition state (a reset) or a lookup."""
 
     timestamp: int
     state: PartitionState | None
@@ -70,7 +69,7 @@ class Lookup:
         self.future: Future[dict[TopicPartition, OffsetAndTimestamp | None]] = Future()
 
     def open(self) -> list[TopicPartition]:
-        """Partitions that are neither answered nor under way."""
+        """Return the partitions that have no result and no request in flight."""
         return [tp for tp in self.targets if tp not in self.results and tp not in self.asked]
 
 
@@ -78,8 +77,8 @@ class OffsetsManager(Manager):
     """The manager of ListOffsets requests.
 
     Parameters:
-        subscription: whose resets are served.
-        metadata, nodes: who leads what, and who can be reached.
+        subscription: the partitions that need a reset.
+        metadata, nodes: the leaders, and the connections.
         config: the consumer's options.
         random: for jitter.
         wall_clock: milliseconds since the epoch, for resets by duration.
@@ -111,14 +110,14 @@ class OffsetsManager(Manager):
         self._lookups.append(lookup)
 
     def poll(self, now: float) -> Poll:
-        """Requests for whatever is not asked yet and has a reachable leader."""
+        """Return requests for everything that was not requested yet and has a reachable leader."""
         by_node: dict[int, dict[TopicPartition, list[_Question]]] = {}
         deadline = self._collect_resets(by_node, now)
         if self._lookups:
             deadline = min(deadline, self._collect_lookups(by_node, now))
         requests = []
         for node, questions in by_node.items():
-            # Two questions about one partition do not fit one request: the second waits for its turn.
+            # A request cannot have two questions about one partition: the second one waits.
             while questions:
                 now_asked = {tp: waiting.pop(0) for tp, waiting in questions.items()}
                 questions = {tp: waiting for tp, waiting in questions.items() if waiting}
@@ -126,7 +125,7 @@ class OffsetsManager(Manager):
         return Poll(requests, deadline)
 
     def fail_all(self, error: KafkaError) -> None:
-        """End every lookup with an error (network thread)."""
+        """Fail every lookup (network thread)."""
         for lookup in self._lookups:
             if not lookup.future.done():
                 lookup.future.set_exception(error)
@@ -136,7 +135,7 @@ class OffsetsManager(Manager):
         with self._subscription.lock:
             waiting, deadline = self._leaders.of_waiting(self._subscription, FetchState.AWAITING_RESET, now)
             for state, node in waiting:
-                # Answered or not, the same reset is not asked for again before its request is over.
+                # A reset is not requested again before its request has ended.
                 state.retry_at = now + 2 * self._config.request_timeout_ms / 1000
                 assert state.reset is not None
                 question = _Question(state.reset.timestamp(self._wall_clock()), state, state.generation, None)
@@ -241,7 +240,7 @@ class OffsetsManager(Manager):
             if answer.offset >= 0:
                 self._subscription.reset_to(state, question.generation, answer.offset, answer.leader_epoch)
             elif question.timestamp >= 0 and state.generation == question.generation:
-                # Nothing is as young as the duration asks: what comes next is.
+                # No record is as recent as the duration requires: start with the next one.
                 self._subscription.request_reset(tp, LATEST)
             else:
                 self._error(tp, question, OffsetNotAvailableError(topic=tp.topic, partition=tp.partition), now)
@@ -264,7 +263,7 @@ class OffsetsManager(Manager):
         if again:
             self._metadata.request_update()
         if state is not None and state.generation == question.generation:
-            _log.debug("%s: looking up where to start failed: %s", tp, error)
+            _log.debug("%s: looking up the offset to start from failed: %s", tp, error)
             state.failures += 1
             state.retry_at = now + self._backoff.seconds(state.failures)
             if not again:
@@ -297,4 +296,4 @@ class OffsetsManager(Manager):
         names = ", ".join(map(str, missing[:5])) + (f" and {len(missing) - 5} more" if len(missing) > 5 else "")
         last = lookup.last_error or self._metadata.last_error
         because = f"; the last error: {last}" if last else ""
-        return KafkaTimeoutError(f"no answer within {lookup.timeout:g} s about the offsets of {names}{because}")
+        return KafkaTimeoutError(f"no response within {lookup.timeout:g} s about the offsets of {names}{because}")

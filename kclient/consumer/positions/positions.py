@@ -1,7 +1,7 @@
-"""Where a consumer reads on: positions that are set, told and looked up, and partitions that pause.
+"""The positions of a consumer: seeking, reading and looking them up, and pausing partitions.
 
-What each call does, up to the point where it has to wait; see `core`. Elsewhere: what a position is
-(`partition_state`), and what a group has committed (`group`).
+The calls are operations; see `core`. Elsewhere: the state of a partition (`partition_state`), and committed offsets
+(`committed`).
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from kclient.types import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 
 
 class Places:
-    """The places of one consumer.
+    """The positions of one consumer.
 
     Parameters:
         config: its options.
         engine: its network thread.
-        subscription: what is assigned.
-        iteration: where the application is within a chunk.
+        subscription: the assigned partitions.
+        iteration: the application's place within a chunk.
         offsets: looks up offsets.
-        leave_iteration: says that another call comes between two records of an iteration.
+        leave_iteration: ends the iteration's chunk, because another call follows.
         begin_call: see `AppThread.begin_call`; may raise.
     """
 
@@ -55,7 +55,7 @@ class Places:
         self._begin_call = begin_call
 
     def seek(self, tp: TopicPartition, offset: int | OffsetAndMetadata) -> None:
-        """Read on from an offset."""
+        """Set the position to an offset."""
         epoch = -1
         if isinstance(offset, OffsetAndMetadata):
             epoch = -1 if offset.leader_epoch is None else offset.leader_epoch
@@ -66,7 +66,7 @@ class Places:
         self._subscription.seek(TopicPartition(*tp), offset, epoch)
 
     def seek_by(self, partitions: Iterable[tuple[str, int]], policy: ResetPolicy) -> None:
-        """Read on from the beginning or the end; all assigned partitions if none is named."""
+        """Set the positions to the beginning or the end; those of all assigned partitions if none is given."""
         chosen = [TopicPartition(*tp) for tp in partitions] or list(self._subscription.partitions)
         if not chosen:
             raise IllegalStateError("no partition is assigned yet: name the partitions, or poll() first")
@@ -88,7 +88,7 @@ class Places:
         Parameters:
             tp: the partition.
             timeout: seconds.
-            shared: whether another task polls, which starts partitions and raises what interrupts a call.
+            shared: whether another task polls, which starts partitions and raises interruptions.
         """
         tp = TopicPartition(*tp)
         deadline = self._engine.clock() + timeout
@@ -117,13 +117,13 @@ class Places:
             return error.with_traceback(None)
         because = f"; the last error: {metadata.last_error}" if metadata.last_error is not None else ""
         return KafkaTimeoutError(
-            f"the position was not known within {timeout:g} s{because}", topic=tp.topic, partition=tp.partition
+            f"the position was unknown after {timeout:g} s{because}", topic=tp.topic, partition=tp.partition
         )
 
     def lookup(
         self, targets: Mapping[TopicPartition, int], timeout: float
     ) -> Operation[dict[TopicPartition, OffsetAndTimestamp | None]]:
-        """Returns by partition an OffsetAndTimestamp, or None where there is none."""
+        """Return by partition an OffsetAndTimestamp, or None without one."""
         self._engine.check_usable()
         lookup = Lookup({TopicPartition(*tp): timestamp for tp, timestamp in targets.items()}, timeout)
         self._engine.submit(lambda: self._offsets.add(lookup))
@@ -133,7 +133,7 @@ class Places:
     def special_offsets(
         self, partitions: Iterable[tuple[str, int]], policy: ResetPolicy, timeout: float
     ) -> Operation[dict[TopicPartition, int]]:
-        """Returns by partition its first or its end offset."""
+        """Return by partition its first or its end offset."""
         timestamp = policy.timestamp(0)
         found = yield from self.lookup({TopicPartition(*tp): timestamp for tp in partitions}, timeout)
         return {tp: 0 if answer is None else answer.offset for tp, answer in found.items()}
@@ -149,12 +149,14 @@ class Places:
         self._subscription.resume([TopicPartition(*tp) for tp in partitions])
 
     def paused(self) -> set[TopicPartition]:
-        """The partitions that are paused."""
+        """Return the paused partitions."""
         with self._subscription.lock:
             return {tp for tp, state in self._subscription.partitions.items() if state.paused}
 
     def current_lag(self, tp: TopicPartition) -> int | None:
-        """Offsets between the position and the end, as far as the last answer knew; None while nobody answers."""
+        """Return the number of offsets between position and end, as of the last response; None while no broker is
+        reachable.
+        """
         if self._engine.is_unreachable:
             return None
         with self._subscription.lock:
@@ -162,5 +164,5 @@ class Places:
             return state.lag(self._reads_committed)
 
     def _ends_itself(self, future: Future[Any], timeout: float) -> Result:
-        """Wait for what the network thread ends within so many seconds; the margin is for a thread that is busy."""
+        """Wait for a future that the network thread completes within this time, plus a margin for a busy thread."""
         return Result(future, self._engine.clock() + timeout + 1.0)

@@ -1,9 +1,8 @@
-"""Asks a new leader whether its log still ends where this consumer read to (KIP-320).
+"""Asks a new leader whether its log still contains the consumer's position (KIP-320).
 
-OffsetForLeaderEpoch with the epoch of the last record fetched: the leader says where that epoch
-ends in its log; below the position means that records were lost in a leader change. What follows
-from that is `subscription`'s. Brokers that speak only v2 cannot be asked by a consumer; positions
-then count as valid.
+OffsetForLeaderEpoch with the epoch of the last record fetched: the leader returns the end of that epoch in its log; an
+end below the position means that records were lost in a leader change. `subscription` handles the result. Brokers that
+support only v2 do not accept it from consumers; positions then count as valid.
 """
 
 from __future__ import annotations
@@ -44,8 +43,8 @@ class ValidationManager(Manager):
     """The manager of OffsetForLeaderEpoch requests.
 
     Parameters:
-        subscription: whose positions are validated.
-        metadata, nodes: who leads what, and who can be reached.
+        subscription: the partitions to validate.
+        metadata, nodes: the leaders, and the connections.
         config: the consumer's options.
         random: for jitter.
     """
@@ -67,7 +66,7 @@ class ValidationManager(Manager):
         self._backoff = retry_backoff(config, random)
 
     def poll(self, now: float) -> Poll:
-        """A request to each leader of partitions that wait for validation."""
+        """Return a request for each leader of partitions that wait for validation."""
         by_node: dict[int, dict[TopicPartition, _Question]] = {}
         with self._subscription.lock:
             waiting, deadline = self._leaders.of_waiting(self._subscription, FetchState.AWAITING_VALIDATION, now)

@@ -1,1 +1,1 @@
-"""The classic protocol of consumer groups: JoinGroup, SyncGroup, Heartbeat, LeaveGroup, and a leader that assigns."""
+"""The classic group protocol: JoinGroup, SyncGroup, Heartbeat, LeaveGroup, and a leader that assigns the partitions."""

@@ -1,4 +1,4 @@
-"""What the leader of a group does: reads what the members want and have, and has the assignor divide.
+"""The work of a group's leader: it decodes the members' subscriptions and calls the assignor.
 
 Elsewhere: when (`rebalance`), and the assignors themselves (`kclient.assignors`).
 """
@@ -18,17 +18,17 @@ if TYPE_CHECKING:
     from kclient.net.metadata import Cluster
 
 Counts = dict[str, int]
-"""How many partitions topics have; 0 where there is no such topic."""
+"""The number of partitions of topics; 0 for a topic that does not exist."""
 
 
 class Division:
-    """One assignment in the making.
+    """One assignment that the leader is making.
 
     Parameters:
         members: all members of the group, this one among them.
 
     Raises:
-        ProtocolError: what a member told is not in the consumer protocol.
+        ProtocolError: the subscription of a member is malformed.
     """
 
     def __init__(self, members: Sequence[JoinedMember]) -> None:
@@ -48,15 +48,15 @@ class Division:
 
     @property
     def topics(self) -> set[str]:
-        """What the members subscribe to, together."""
+        """All topics that the members subscribe to."""
         return {topic for member in self._members.values() for topic in member.topics}
 
     def divide(self, assignor: Assignor, cluster: Cluster, *, cooperative: bool) -> dict[str, bytes]:
-        """What to tell each member, by member id.
+        """Return the encoded assignments by member id.
 
         Raises:
-            IllegalStateError: the assignor gave something to nobody of the group, or gave a partition to one member
-                while another one still reads it.
+            IllegalStateError: the assignor assigned partitions to an unknown member, or assigned a partition to one
+                member while another still owns it.
         """
         known = {topic: count for topic, count in partition_counts(cluster, self.topics, {}).items() if count}
         racks = self._racks(cluster, known) if any(member.rack for member in self._members.values()) else {}
@@ -64,9 +64,10 @@ class Division:
         strangers = assignment.keys() - self._members.keys()
         if strangers:
             raise IllegalStateError(
-                f"the assignor {assignor.name!r} gave partitions to {', '.join(sorted(strangers))}, who is no member"
+                f"the assignor {assignor.name!r} gave partitions to {', '.join(sorted(strangers))}, which is not a "
+                "member"
             )
-        # Cooperative sticky goes by generations: what it gives away was a claim that is out of date.
+        # The cooperative sticky assignor compares generations: what it takes away was an outdated claim.
         if cooperative and not isinstance(assignor, CooperativeStickyAssignor):
             self._check_cooperative(assignor, assignment)
         return {member_id: encode_assignment(assignment.get(member_id, ())) for member_id in self._members}
@@ -89,13 +90,13 @@ class Division:
         if revoked & added:
             names = ", ".join(map(str, sorted(revoked & added)))
             raise IllegalStateError(
-                f"the cooperative assignor {assignor.name!r} gave {names} away while a member still reads it; leave it "
-                "to nobody until the next rebalance"
+                f"the cooperative assignor {assignor.name!r} assigned {names} while another member still reads it; "
+                "assign it in the next rebalance"
             )
 
 
 def partition_counts(cluster: Cluster, topics: Iterable[str], before: Mapping[str, int]) -> Counts:
-    """How many partitions topics have now; as before where that cannot be told at the moment."""
+    """Return the current number of partitions of topics; the previous number if it is currently unknown."""
     counts: Counts = {}
     for topic in topics:
         info = cluster.topics.get(topic)

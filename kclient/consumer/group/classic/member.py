@@ -1,14 +1,13 @@
 """The member of a classic group: JoinGroup, SyncGroup, Heartbeat, LeaveGroup, and the timers around them.
 
-On the network thread only, so that the application never keeps a heartbeat from going out. It decides
-everything that concerns the coordinator, and nothing that concerns the application's partitions: that it tells the
-owner by events (`events`), and the owner answers with `join` and `sync` when it has done its part
-(`rebalance`). What an error code means stands in `outcomes`.
+It runs on the network thread only, so that the application never delays a heartbeat. It decides everything about the
+coordinator, and nothing about the application's partitions: it sends events to the owner (`events`), and the owner
+calls `join` and `sync` when it has done its part (`rebalance`). `outcomes` has the meaning of error codes.
 
-Three clocks run. A heartbeat goes out every `heartbeat_interval_ms`, from joining on, except while a JoinGroup or
-SyncGroup is out, since a coordinator counts these as signs of life. Where nothing was heard for
-`session_timeout_ms`, the coordinator is looked up anew. And where the application asked for no records for
-`max_poll_interval_ms`, the member leaves, so that others get its partitions.
+There are three timers. A heartbeat is sent every `heartbeat_interval_ms` after joining, except while a JoinGroup or
+SyncGroup is in flight, which the coordinator counts as heartbeats. If there was no response for `session_timeout_ms`,
+the coordinator is looked up again. And where the application asked for no records for `max_poll_interval_ms`, the
+member leaves, so that others get its partitions.
 """
 
 from __future__ import annotations
@@ -36,17 +35,17 @@ from kclient.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResp
 _log = logging.getLogger(__name__)
 
 _JOIN_LAPSE = 5.0
-"""Seconds that the answer to JoinGroup may take beyond the rebalance timeout."""
+"""Seconds that the response to JoinGroup may take beyond the rebalance timeout."""
 _REFUSED_SYNCS = 3
-"""So many in a row are an error: joining again does not help."""
+"""This many failures in a row are raised: joining again does not help."""
 _STATIC_FROM = 5
-"""The version of JoinGroup that knows static members."""
+"""The first version of JoinGroup with static members."""
 
 _BEATING = (MemberState.COMPLETING, MemberState.STABLE)
 
 
 class GroupMember(AbstractMember[MemberState, MemberEvent]):
-    """One consumer's membership; for parameters and attributes see `AbstractMember`."""
+    """The membership of one consumer; for parameters and attributes see `AbstractMember`."""
 
     table = STATES
     outside = MemberState.UNJOINED
@@ -63,10 +62,10 @@ class GroupMember(AbstractMember[MemberState, MemberEvent]):
         self._generation = Generation(NO_GENERATION, UNKNOWN_MEMBER_ID, self._instance_id, None)
         self._join: JoinData | None = None
         self._sync: Mapping[str, bytes] | None = None
-        # Whether JoinGroup or SyncGroup is under way.
+        # Whether JoinGroup or SyncGroup is in flight.
         self._asking = False
-        # In a row, which a JoinGroup that succeeds does not end, as one precedes each: only an assignment does, or a
-        # raised error.
+        # In a row; a successful JoinGroup does not reset it, because one precedes each: only an assignment or a raised
+        # error does.
         self._refused_syncs = 0
         self._next_heartbeat = NEVER
         self._session_ends = NEVER
@@ -78,12 +77,12 @@ class GroupMember(AbstractMember[MemberState, MemberEvent]):
     # -- any thread
 
     def generation_now(self) -> Generation | None:
-        """What to commit with; None unless this member has an assignment in the group's present generation."""
+        """Return the generation to commit in; None unless this member has an assignment in the current generation."""
         generation = self._generation
         return generation if self.state is MemberState.STABLE else None
 
     def leads(self, generation: Generation) -> bool:
-        """Whether the group waits for this member to divide the partitions in that generation."""
+        """Return whether the group waits for this member's assignment in that generation."""
         return self.state is MemberState.COMPLETING and self._generation == generation
 
     @property
@@ -94,38 +93,38 @@ class GroupMember(AbstractMember[MemberState, MemberEvent]):
     # -- what the owner says (network thread)
 
     def join(self, data: JoinData) -> None:
-        """Join, or join again, with this."""
+        """Join, or join again, with this data."""
         self._number = data.number
         if self.state is MemberState.FENCED:
-            # The owner joined before it saw the event, which is of an earlier join and so does not count any more.
+            # The owner joined before it saw the event, which belongs to an earlier join and is obsolete.
             self._on_event(Rejoin(data.number, "fenced", lost=True, error=self._fenced_by))
             return
         self._rejoin_told = False
         self._coordinator.want()
         if data.holding is not None and data.holding != self.membership:
-            self._on_event(Rejoin(data.number, "the member was forgotten meanwhile", lost=True))
+            self._on_event(Rejoin(data.number, "the member was removed in the meantime", lost=True))
             return
         self._join = data
         if self.state in _BEATING:
             self._begin_joining()
 
     def sync(self, generation: Generation, assignments: Mapping[str, bytes]) -> None:
-        """As the leader, divide the partitions like this: by member id, the bytes of an assignment."""
+        """Send the leader's assignments: by member id, as bytes."""
         if generation == self._generation and self.state is MemberState.COMPLETING and not self._asking:
             self._sync = assignments
 
     def give_up(self, generation: Generation) -> None:
-        """The owner could not divide the partitions: join again when it says so."""
+        """Rejoin when the owner says so, because it could not compute the assignment."""
         if generation == self._generation and self.state is MemberState.COMPLETING:
             self._join = None
             self._end_life(MemberEvent.LOST)
 
     def leave(self, future: Future[None], *, tell: bool, reason: str) -> list[Request]:
-        """Be a member no longer.
+        """Leave the group.
 
         Parameters:
-            future: is done when the coordinator knows, or need not or cannot be told.
-            tell: whether to tell the coordinator; a static member that comes back soon does not.
+            future: completes when the coordinator has responded, or need not or cannot be asked.
+            tell: whether to tell the coordinator; a static member that returns soon does not.
             reason: for the coordinator's log.
 
         Returns:
@@ -138,7 +137,7 @@ class GroupMember(AbstractMember[MemberState, MemberEvent]):
         return self._leave(tell, reason)
 
     def on_refused(self, generation: Generation, error: KafkaError, now: float) -> None:
-        """The coordinator refused offsets of this member: it says as much about membership as a heartbeat's answer."""
+        """Handle refused offsets of this member, which say as much about membership as a heartbeat response."""
         if generation != self._generation or self.state is not MemberState.STABLE or error.code is None:
             return
         outcome = outcomes.HEARTBEAT.get(error.code, Outcome.RAISE)
@@ -150,7 +149,7 @@ class GroupMember(AbstractMember[MemberState, MemberEvent]):
     # -- the manager
 
     def poll(self, now: float) -> Poll:
-        """What is due: joining, dividing, a heartbeat, or leaving for want of progress."""
+        """Return the requests that are due: joining, assigning, a heartbeat, or leaving without progress."""
         if self._number == 0 or self.state in (MemberState.FENCED, MemberState.LEAVING):
             return IDLE
         if self.state is MemberState.UNJOINED and self._join is not None:
@@ -292,7 +291,7 @@ class GroupMember(AbstractMember[MemberState, MemberEvent]):
             self._confirm(now, sent_at)
         elif outcome is Outcome.REBALANCE:
             self._confirm(now, sent_at)
-            # While it completes a rebalance, the answer to SyncGroup tells of the next one.
+            # While it completes a rebalance, the response to SyncGroup reports the next one.
             if self.state is MemberState.STABLE:
                 self._want_rejoin("the group is rebalancing")
         else:
@@ -304,14 +303,14 @@ class GroupMember(AbstractMember[MemberState, MemberEvent]):
             self._not_answered(error, now)
 
     def _confirm(self, now: float, since: float | None = None) -> None:
-        """The coordinator knows this member."""
+        """Note that the coordinator knows this member."""
         self._coordinator.confirm()
         self._failures = 0
         self._session_ends = now + self._session
         self._next_heartbeat = (now if since is None else since) + self._interval
 
     def _session_over(self, now: float) -> None:
-        """Whether this member is still one, only the coordinator can say; perhaps it is another broker now."""
+        """Look the coordinator up again after a silent session: only it knows whether this is still a member."""
         self._session_ends = now + self._session
         error = KafkaTimeoutError(f"no heartbeat was answered for {self._session:g} s", api="Heartbeat")
         self._coordinator_lost(error, now)
@@ -319,12 +318,12 @@ class GroupMember(AbstractMember[MemberState, MemberEvent]):
     # -- the application's progress
 
     def _poll_interval_expired(self, now: float) -> list[Request] | None:
-        """The requests for leaving, if the application asked for no records for too long."""
+        """Return the requests to leave, if the application did not ask for records for too long."""
         if self.state not in _BEATING or not self._poll_interval.expired(now):
             return None
         error = self._too_slow()
         self._join = None
-        requests = self._leave(self._instance_id is None, "the application asked for no records for too long")
+        requests = self._leave(self._instance_id is None, "the application did not ask for records for too long")
         self._on_event(Rejoin(self._number, "max_poll_interval_ms was exceeded", lost=True, error=error))
         return requests
 
@@ -336,7 +335,8 @@ class GroupMember(AbstractMember[MemberState, MemberEvent]):
         node = self._coordinator.broker if joining else self._coordinator.node
         known = self.state is not MemberState.FENCED and bool(member_id) and node is not None
         self._forget_generation(UNKNOWN_MEMBER_ID)
-        # One that gave up joining is a member to the coordinator until its session ends, and the group waits for it.
+        # A member that gave up joining stays a member for the coordinator until its session ends, and the group waits
+        # for it.
         if not tell or not known:
             if self.state is not MemberState.UNJOINED:
                 self._end_life(MemberEvent.LEFT)
@@ -345,7 +345,7 @@ class GroupMember(AbstractMember[MemberState, MemberEvent]):
         _log.info("%s: leaving as %s: %s", self._group, member_id, reason)
         self._end_life(MemberEvent.LEAVE)
         build = partial(self._requests.leave, member_id, reason)
-        # A JoinGroup that waits on the coordinator's connection would hold this up for as long as the rebalance.
+        # A JoinGroup in flight would delay this on the coordinator's connection for as long as the rebalance.
         return [self._request(LeaveGroupRequest, build, self._leave_answered, self._leave_failed, node=node)]
 
     def _leave_answered(self, response: LeaveGroupResponse, now: float) -> None:
@@ -358,7 +358,7 @@ class GroupMember(AbstractMember[MemberState, MemberEvent]):
     # -- what follows from errors
 
     def _not_answered(self, error: KafkaError, now: float) -> None:
-        """The connection broke, or there was no answer in time: the coordinator may be gone."""
+        """Handle a lost connection or a timeout: the coordinator may be gone."""
         if error.retriable:
             self._act(Outcome.MOVED, error, now)
         else:
@@ -391,12 +391,12 @@ class GroupMember(AbstractMember[MemberState, MemberEvent]):
         if self._refused_syncs < _REFUSED_SYNCS:
             self._try_again(now)
             return
-        # The owner knows now, and its next join is a new attempt.
+        # The owner knows about it, and its next join is a new attempt.
         self._refused_syncs = 0
         self._fail(error)
 
     def _try_again(self, now: float, *, at_once: bool = False) -> None:
-        """Join again, or heartbeat again, as the case may be."""
+        """Join again, or send a heartbeat again."""
         self._failures += 1
         wait = 0.0 if at_once else self._backoff.seconds(max(self._failures, self._refused_syncs))
         if self.state is MemberState.STABLE:
@@ -419,9 +419,9 @@ class GroupMember(AbstractMember[MemberState, MemberEvent]):
         self._on_event(Rejoin(self._number, str(error), lost=True))
 
     def _fail(self, error: KafkaError) -> None:
-        """The owner has to hear of it, and to join again if it can do something about it."""
+        """Report an error to the owner, which has to join again if the error can be solved."""
         if self.state is MemberState.STABLE:
-            # Still a member as far as is known: the next heartbeat may go better.
+            # Still a member, as far as is known: the next heartbeat may succeed.
             self._coordinator.want()
             self._on_event(Failed(self._number, error))
             return
@@ -442,7 +442,7 @@ class GroupMember(AbstractMember[MemberState, MemberEvent]):
         self._generation = Generation(NO_GENERATION, member_id, self._instance_id, None)
 
     def _end_life(self, event: MemberEvent) -> None:
-        """Change to a state in which answers to what is under way do not matter any more."""
+        """Enter a state in which the responses to requests in flight no longer count."""
         self._life += 1
         self._asking = self._beating = False
         self._sync = None

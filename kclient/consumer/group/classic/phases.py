@@ -1,6 +1,6 @@
 """The phases of the owner's part of a classic rebalance, as a table.
 
-    SETTLED  has what its last assignment says; nothing is due
+    SETTLED has its last assignment; nothing is due
     DUE      joins with the next call of the application
     JOINING  has joined, and waits for its assignment (the leader: divides first)
     FENCED   another member uses the same group_instance_id; final until the application unsubscribes
@@ -28,7 +28,7 @@ class Phase(enum.Enum):
 
 
 class PhaseEvent(enum.Enum):
-    """What changes the phase."""
+    """The events that change the phase."""
 
     CALLED_FOR = "called for"
     JOINED = "joined"
@@ -45,14 +45,15 @@ class PhaseEvent(enum.Enum):
 
 
 REASONS = {
-    PhaseEvent.ASSIGNED_LESS: "what others are to have was revoked",
+    PhaseEvent.ASSIGNED_LESS: "partitions of other members were revoked",
     PhaseEvent.MISMATCHED: "the assignment does not match the subscription, which has changed",
     PhaseEvent.UNREADABLE: "the assignment could not be read",
     PhaseEvent.NOT_DIVIDED: "the assignment could not be made",
     PhaseEvent.FAILED: "joining failed before",
     PhaseEvent.LEFT: "the application subscribed",
 }
-"""Why this member joins after an event, for the coordinator's log; the others bring their own reason, or need none."""
+"""Why this member joins after an event, for the coordinator's log; other events bring their own reason, or need none.
+"""
 
 _FROM_ANY_STATE = {
     PhaseEvent.LOST: Phase.DUE,
@@ -61,8 +62,8 @@ _FROM_ANY_STATE = {
     PhaseEvent.LEFT: Phase.DUE,
 }
 
-# A member that a coordinator turned away joins again by itself, under the same number: what comes of that join may find
-# the owner due to join, because it could not divide for the one before. The group waits for this member all the same.
+# A member that the coordinator rejected joins again by itself, under the same number: the result may arrive while the
+# owner is due to join, because it could not assign for the previous join. The group waits for this member nevertheless.
 _ANSWERS = {
     PhaseEvent.ASSIGNED: Phase.SETTLED,
     PhaseEvent.ASSIGNED_LESS: Phase.DUE,
@@ -107,12 +108,12 @@ def classify_assignment(
 
     Parameters:
         assigned: the partitions.
-        subscription: what this member reads, and wants to read.
-        cooperative: whether it goes on reading during a rebalance, so that others wait for what it gives up.
-        is_current: whether the membership in which they were assigned still is this member's.
+        subscription: the current assignment and the subscription.
+        cooperative: whether it keeps reading during a rebalance, so that others wait for what it gives up.
+        is_current: whether the membership of the assignment is still current.
     """
     if subscription.topics is None or not is_current:
-        # The membership is over: a Rejoin event follows, or the application has unsubscribed.
+        # The membership has ended: a Rejoin event follows, or the application has unsubscribed.
         return PhaseEvent.OVERTAKEN
     choice = subscription.choice
     if any(choice is None or not choice.matches(topic) for topic in unsubscribed_topics(assigned, subscription.topics)):

@@ -1,8 +1,8 @@
 """The bytes that members of a classic group exchange through the coordinator, as the Java client writes them.
 
-A subscription tells the leader what a member wants and has, an assignment tells a member what it gets; on the
-wire each is preceded by its version, an int16. A newer version than ours only adds at the end, and is read as
-ours. Leaves out the assignors' own bytes.
+A subscription contains what a member subscribes to and owns, an assignment what it receives; each begins with its
+version, an int16. Newer versions only append fields, and are decoded like the newest known one. Elsewhere: the
+assignors' own bytes (`kclient.assignors`).
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from kclient.protocol.log_records import encode_versioned
 from kclient.types import TopicPartition
 
 PROTOCOL_TYPE = "consumer"
-"""What kind of group this is, to the coordinator."""
+"""The protocol type of consumer groups."""
 
 
 class GroupSubscription(NamedTuple):
-    """What a member tells the leader.
+    """The subscription that a member sends to the leader.
 
     Attributes:
-        topics: what it subscribes to.
-        owned: what it reads, and goes on reading until it is told otherwise.
-        generation: in which that was assigned, or -1.
-        rack: where it is.
-        user_data: of its assignor.
+        topics: the subscribed topics.
+        owned: the partitions that it keeps reading until they are revoked.
+        generation: the generation of that assignment, or -1.
+        rack: the member's rack.
+        user_data: the data of its assignor.
     """
 
     topics: Sequence[str]
@@ -42,7 +42,7 @@ class GroupSubscription(NamedTuple):
 
 
 def encode_subscription(subscription: GroupSubscription) -> bytes:
-    """The bytes of a subscription, in the highest version."""
+    """Return the bytes of a subscription, in the highest version."""
     kind = ConsumerProtocolSubscription
     owned = [
         kind.TopicPartition(topic=topic, partitions=numbers)
@@ -59,10 +59,10 @@ def encode_subscription(subscription: GroupSubscription) -> bytes:
 
 
 def decode_subscription(data: bytes) -> GroupSubscription:
-    """Read a subscription of any version.
+    """Decode a subscription of any version.
 
     Raises:
-        ProtocolError: the bytes are none.
+        ProtocolError: the bytes are malformed.
     """
     message = decode_any_version(ConsumerProtocolSubscription, data)
     owned = [TopicPartition(entry.topic, number) for entry in message.owned_partitions for number in entry.partitions]
@@ -72,17 +72,17 @@ def decode_subscription(data: bytes) -> GroupSubscription:
 
 
 def encode_assignment(partitions: Iterable[TopicPartition], user_data: bytes = b"") -> bytes:
-    """The bytes of an assignment, in the highest version."""
+    """Return the bytes of an assignment, in the highest version."""
     kind = ConsumerProtocolAssignment
     assigned = [kind.TopicPartition(topic=topic, partitions=numbers) for topic, numbers in by_topic(partitions).items()]
     return encode_versioned(kind(assigned_partitions=assigned, user_data=user_data or None), kind.max_version)
 
 
 def decode_assignment(data: bytes) -> list[TopicPartition]:
-    """Read the partitions of an assignment of any version.
+    """Decode the partitions of an assignment of any version.
 
     Raises:
-        ProtocolError: the bytes are none.
+        ProtocolError: the bytes are malformed.
     """
     message = decode_any_version(ConsumerProtocolAssignment, data)
     return [TopicPartition(entry.topic, number) for entry in message.assigned_partitions for number in entry.partitions]

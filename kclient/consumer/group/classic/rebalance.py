@@ -1,15 +1,14 @@
 """The owner's part of a rebalance of the classic protocol.
 
-The agenda (see `agenda`) of
+The steps (see `agenda`) of
 
-    a rebalance     commit; give up (eager: everything, cooperative: what is not subscribed to any more); join
-    leading         wait for metadata of all the group's topics; divide
-    an assignment   commit and give up what others are to have; take the rest and what is new; tell the listener
-    a loss          give everything up; raise what the owner has to know
+    a rebalance     commit; give up (eager: everything, cooperative: what is no longer subscribed to); join
+    leading         wait for metadata of all the group's topics; assign
+    an assignment   commit and give up what other members receive; add the new partitions; call the listener
+    a loss          give everything up; raise the error
 
-Between joining and the assignment an eager member has nothing to read, and a cooperative one goes on reading.
-Elsewhere: the coordinator (`member`), how offsets are committed (`committed`), and the consumer protocol
-(`consumer_protocol`).
+Between joining and the assignment an eager member reads nothing; a cooperative one keeps reading. Elsewhere: the
+coordinator (`member`), how offsets are committed (`committed`), and the consumer protocol (`consumer_protocol`).
 """
 
 from __future__ import annotations
@@ -53,11 +52,11 @@ class Coordination(Agenda):
 
     Parameters:
         config, subscription, metadata, coordinator, mailbox, owner, commits: see `Agenda`.
-        member: the network thread's side.
+        member: the member on the network thread.
 
     Attributes:
-        strategy: the assignors, and how this member rebalances.
-        phase: of the rebalance; any thread may read it.
+        strategy: the assignors, and the rebalance protocol.
+        phase: the phase of the rebalance; any thread may read it.
     """
 
     _member: GroupMember
@@ -78,7 +77,7 @@ class Coordination(Agenda):
         self._rack = config.client_rack
         self.phase = Phase.DUE
         self._reason = REASONS[PhaseEvent.LEFT]
-        # Why to join once more after the rebalance that is under way.
+        # The reason to join again after the current rebalance.
         self._enforced: str | None = None
         self._joined_topics: tuple[str, ...] | None = None
         self._watched: Counts | None = None
@@ -86,7 +85,7 @@ class Coordination(Agenda):
         self._generation = NO_GENERATION
 
     def enforce_rebalance(self, reason: str) -> None:
-        """Join again with the next call, whatever it is for; where this member is joining, once more after that."""
+        """Rejoin with the next call of any kind or, if this member is joining, again afterwards."""
         if self._subscription.topics is None:
             raise IllegalStateError("the consumer is not subscribed to topics, so there is nothing to rebalance")
         self._call_for(reason or "the application enforced a rebalance")
@@ -123,7 +122,7 @@ class Coordination(Agenda):
         self._reason = reason or REASONS.get(event, self._reason)
 
     def _call_for(self, reason: str) -> None:
-        """Join again with the next call; where this member is joining, once more after that."""
+        """Rejoin with the next call or, if this member is joining, again afterwards."""
         if self.phase is Phase.JOINING:
             self._enforced = reason
         elif self.phase is not Phase.DUE:
@@ -151,7 +150,7 @@ class Coordination(Agenda):
         owned = tuple(self._subscription.partitions)
         topics = set(self._subscription.topics or ())
         going = [tp for tp in owned if not self.strategy.cooperative or tp.topic not in topics]
-        # What a cooperative member keeps need not be committed now, if that could not be done at once.
+        # The partitions that a cooperative member keeps need not be committed if that was not possible at once.
         if going or (owned and self._coordinator.node is not None):
             self._agenda.append(partial(self._commit, self._clock() + self._patience, True))
         if going:
@@ -216,7 +215,7 @@ class Coordination(Agenda):
         return True
 
     def _lead(self, event: Lead, seen_version: int, deadline: float) -> Operation[bool]:
-        """Divide, once the metadata of all topics is there."""
+        """Compute the assignment once the metadata of all topics is known."""
         try:
             division = Division(event.members)
         except KafkaError:
@@ -243,7 +242,7 @@ class Coordination(Agenda):
         return True
 
     def _begin_again(self, event: Lead) -> None:
-        """The group waits for an assignment in vain: begin again with the next call."""
+        """Rejoin with the next call, because the group will not receive an assignment from this member."""
         self._agenda.popleft()
         self._change(PhaseEvent.NOT_DIVIDED)
         self._submit(lambda: self._member.give_up(event.generation))
@@ -259,7 +258,7 @@ class Coordination(Agenda):
         if not event.skip:
             assignor = self.strategy.assignors.get(event.generation.protocol or "")
             if assignor is None:
-                raise IllegalStateError(f"the coordinator chose the assignor {event.generation.protocol!r}, not ours")
+                raise IllegalStateError(f"the coordinator chose the unknown assignor {event.generation.protocol!r}")
             assignments = division.divide(assignor, cluster, cooperative=self.strategy.cooperative)
         self._submit(lambda: self._member.sync(event.generation, assignments))
 
@@ -273,17 +272,17 @@ class Coordination(Agenda):
         if assignor is not None:
             try:
                 assignor.on_assignment(assigned, event.generation.id)
-            except Exception as error:  # noqa: BLE001 - raised by `step`; the partitions are this member's all the same
+            except Exception as error:  # noqa: BLE001 - raised by `step`; the partitions are this member's nevertheless
                 self._listener_error = self._listener_error or error
         _log.info("generation %d: assigned %s", event.generation.id, ", ".join(map(str, assigned)) or "nothing")
         self._subscription.assign_from_group(assigned)
         return True
 
     def _prepare_leaving(self) -> None:
-        """Until it leaves, this member is one like any other."""
+        """Stay a normal member until leaving."""
 
     def _forget(self) -> None:
-        """Begin anew with the next subscription."""
+        """Start again with the next subscription."""
         self._number += 1
         self._mailbox.clear()
         self._change(PhaseEvent.LEFT)

@@ -1,4 +1,4 @@
-"""The requests of a member, as messages. Elsewhere: when they are sent, and what their answers mean (`member`)."""
+"""The requests of a member. Elsewhere: when they are sent, and their responses (`member`)."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from kclient.protocol.messages.sync_group import SyncGroupRequest
 
 _REASON_LIMIT = 255
 _MEMBERS_FROM = 3
-"""The version of LeaveGroup that names several members."""
+"""The first version of LeaveGroup with several members."""
 
 
 class MemberRequests:
-    """Makes the messages of one member.
+    """Makes the requests of one member.
 
     Parameters:
         config: the consumer's options.
@@ -33,7 +33,7 @@ class MemberRequests:
         self._rebalance_ms = config.max_poll_interval_ms
 
     def join(self, data: JoinData, member_id: str) -> JoinGroupRequest:
-        """JoinGroup. The rebalance timeout is what the application may take for its part."""
+        """Return a JoinGroup request; the rebalance timeout is the time for the application's part."""
         kind = JoinGroupRequest.JoinGroupRequestProtocol
         return JoinGroupRequest(
             group_id=self._group,
@@ -47,7 +47,7 @@ class MemberRequests:
         )
 
     def sync(self, generation: Generation, assignments: Mapping[str, bytes]) -> SyncGroupRequest:
-        """SyncGroup; only the leader has assignments to tell."""
+        """Return a SyncGroup request; only the leader has assignments."""
         kind = SyncGroupRequest.SyncGroupRequestAssignment
         return SyncGroupRequest(
             group_id=self._group,
@@ -60,7 +60,7 @@ class MemberRequests:
         )
 
     def heartbeat(self, generation: Generation) -> HeartbeatRequest:
-        """Heartbeat."""
+        """Return a Heartbeat request."""
         return HeartbeatRequest(
             group_id=self._group,
             generation_id=generation.id,
@@ -69,7 +69,7 @@ class MemberRequests:
         )
 
     def leave(self, member_id: str, reason: str, version: int) -> LeaveGroupRequest:
-        """LeaveGroup."""
+        """Return a LeaveGroup request."""
         if version < _MEMBERS_FROM:
             return LeaveGroupRequest(group_id=self._group, member_id=member_id)
         identity = LeaveGroupRequest.MemberIdentity(member_id=member_id, reason=reason[:_REASON_LIMIT])

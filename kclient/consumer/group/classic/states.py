@@ -1,6 +1,6 @@
 """The states of a member that speaks the classic protocol, as a table.
 
-    UNJOINED    no member, or not any more; waits for the owner to join
+    UNJOINED not a member; waits for the owner to join
     PREPARING   asks to join: JoinGroup is out, or is sent again soon
     COMPLETING  joined; waits for its assignment (the leader: for what its owner computes)
     STABLE      has its assignment; heartbeats
@@ -29,7 +29,7 @@ class MemberState(enum.Enum):
 
 
 class MemberEvent(enum.Enum):
-    """What changes the state of a member."""
+    """The events that change the state of a member."""
 
     JOIN = "join"
     JOINED = "joined"
@@ -51,7 +51,7 @@ _ENDS_OF_MEMBERSHIP = {
 STATES = StateTable(
     "member of a group",
     {
-        # One that gave up joining may be a member to the coordinator, and leaves.
+        # A member that gave up joining may be a member for the coordinator, and leaves.
         MemberState.UNJOINED: {MemberEvent.JOIN: MemberState.PREPARING, MemberEvent.LEAVE: MemberState.LEAVING},
         MemberState.PREPARING: {MemberEvent.JOINED: MemberState.COMPLETING, **_ENDS_OF_MEMBERSHIP},
         MemberState.COMPLETING: {
@@ -65,4 +65,4 @@ STATES = StateTable(
         MemberState.FENCED: {MemberEvent.LEFT: MemberState.UNJOINED},
     },
 )
-"""A retry within PREPARING is no transition."""
+"""A retry within PREPARING is not a transition."""

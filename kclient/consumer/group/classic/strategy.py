@@ -1,9 +1,9 @@
-"""Which assignors a member can do, and how it rebalances: the option partition_assignment_strategy.
+"""The assignors of a member and its rebalance protocol: the option partition_assignment_strategy.
 
-An assignor is named as Kafka names it, by the Java client's class, or given as an object or class of one's own.
-Several are a preference: the group uses one that all its members have. How a member rebalances must suit whichever
-is chosen, so it is the best way that all its own assignors can do: with (range, cooperative-sticky), the default,
-the eager one. To go over to cooperative rebalancing, restart all members with that pair first, then all with
+An assignor is given by Kafka's name, by the name of the Java client's class, or as an object or class. Several
+assignors are a preference: the group uses one that all members support. The rebalance protocol must suit whichever is
+chosen, so it is the best one that all the member's assignors support: eager with the default (range,
+cooperative-sticky). To change to cooperative rebalancing, restart all members with that pair first, then all with
 cooperative-sticky alone.
 """
 
@@ -41,14 +41,14 @@ class Strategy:
     """The assignors of one member.
 
     Parameters:
-        choice: the option partition_assignment_strategy.
+        choice: the value of the option.
 
     Attributes:
-        assignors: by name, the preferred one first.
+        assignors: by name, in order of preference.
         cooperative: whether the member keeps its partitions through a rebalance.
 
     Raises:
-        ConfigError: there is none, one is none, or they have no way to rebalance in common.
+        ConfigError: there is no assignor, one is invalid, or they share no rebalance protocol.
     """
 
     def __init__(self, choice: str | Sequence[Any]) -> None:
@@ -62,7 +62,7 @@ class Strategy:
         common = set(RebalanceProtocol).intersection(*(assignor.protocols for assignor in found))
         if not common:
             names = ", ".join(self.assignors)
-            raise ConfigError(f"partition_assignment_strategy: {names} have no way to rebalance in common")
+            raise ConfigError(f"partition_assignment_strategy: {names} share no rebalance protocol")
         self.cooperative = max(common) is COOPERATIVE
 
 

@@ -1,1 +1,1 @@
-"""The consumer protocol of groups (KIP-848): ConsumerGroupHeartbeat, and a coordinator that assigns."""
+"""The consumer group protocol (KIP-848): ConsumerGroupHeartbeat, and a coordinator that assigns the partitions."""

@@ -1,8 +1,7 @@
-"""The heartbeat of the consumer protocol (KIP-848) as a message: whole when it joins, afterwards only what changed.
+"""The heartbeat request of the consumer protocol (KIP-848): complete when joining, afterwards only the changes.
 
-The coordinator takes a field that is left out for unchanged. So what was sent is remembered, and forgotten again when
-an answer failed to come or was an error, since then nobody knows what the coordinator has. Elsewhere: when it is sent,
-and what the answer means (`member`).
+For the coordinator a missing field is unchanged. The fields that were sent are remembered until a request fails,
+because then the coordinator's state is unknown. Elsewhere: when it is sent, and its response (`member`).
 """
 
 from __future__ import annotations
@@ -17,20 +16,20 @@ from kclient.protocol.messages.consumer_group_heartbeat import ConsumerGroupHear
 JOIN_EPOCH = 0
 LEAVE_EPOCH = -1
 STATIC_LEAVE_EPOCH = -2
-"""Of a static member that comes back: its partitions are kept for it until the session is over."""
+"""The epoch of a static member that will return: its partitions are kept until the session ends."""
 REGEX_FROM = 1
-"""The version that knows patterns."""
+"""The first version with patterns."""
 
 Partitions = Mapping[UUID, tuple[int, ...]]
-"""Numbers of partitions, in order, by topic id."""
+"""Partition numbers in order, by topic id."""
 
 
 class Interest(NamedTuple):
-    """What a member subscribes to.
+    """The subscription of a member.
 
     Attributes:
-        topics: names.
-        regex: a pattern that the coordinator matches (RE2); None for none.
+        topics: topic names.
+        regex: a pattern that the coordinator matches (RE2); None without one.
     """
 
     topics: tuple[str, ...]
@@ -38,10 +37,10 @@ class Interest(NamedTuple):
 
 
 class Held(NamedTuple):
-    """What a member has.
+    """The partitions that a member owns.
 
     Attributes:
-        number: of the target that it was part of; the same partitions are acknowledged once for each target.
+        number: the number of their target; the same partitions are acknowledged once per target.
         partitions: by topic id.
     """
 
@@ -68,20 +67,20 @@ class HeartbeatFields:
         self._assignor = config.group_remote_assignor
         self._interest: Interest | None = None
         self._held: Held | None = None
-        # Whether the coordinator may have a pattern of this member; only brokers that know patterns are ever told.
+        # Whether the coordinator may have a pattern of this member; only brokers with support for patterns receive it.
         self._pattern_told = False
 
     def message(
         self, member_id: str, epoch: int, interest: Interest, held: Held, coming: Iterable[Held]
     ) -> ConsumerGroupHeartbeatRequest:
-        """The next heartbeat.
+        """Return the next heartbeat.
 
         Parameters:
             member_id, epoch: the member's.
-            interest: what it subscribes to.
-            held: what its owner had last.
-            coming: what its owner may have taken since. That is told as well: the coordinator gives to others what it
-                wants back and is not named.
+            interest: its subscription.
+            held: the partitions that its owner last had.
+            coming: the partitions that its owner may have added since. They are included, because the coordinator gives
+                partitions that it wants back and that are missing to others.
         """
         message = self._bare(member_id, epoch)
         before = self._interest
@@ -98,7 +97,7 @@ class HeartbeatFields:
             if epoch == JOIN_EPOCH or before is None or before.regex != interest.regex:
                 message.subscribed_topic_regex = interest.regex or ""
             elif interest.regex is None:
-                # It was taken back with the heartbeat before, whose answer came.
+                # It was revoked with the previous heartbeat, which has been answered.
                 self._pattern_told = False
         if epoch == JOIN_EPOCH or held != self._held:
             numbers: dict[UUID, set[int]] = {}
@@ -113,11 +112,11 @@ class HeartbeatFields:
         return message
 
     def leave(self, member_id: str, epoch: int) -> ConsumerGroupHeartbeatRequest:
-        """The last heartbeat."""
+        """Return the last heartbeat."""
         return self._bare(member_id, epoch)
 
     def forget(self) -> None:
-        """Nobody knows what the coordinator has: the next heartbeat tells everything."""
+        """Make the next heartbeat complete, because the coordinator's state is unknown."""
         self._interest = self._held = None
 
     def _bare(self, member_id: str, epoch: int) -> ConsumerGroupHeartbeatRequest:

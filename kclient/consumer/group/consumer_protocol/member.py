@@ -1,10 +1,10 @@
 """The member of a group that speaks the consumer protocol (KIP-848): ConsumerGroupHeartbeat, and the timers around it.
 
-On the network thread only, so that the application never keeps a heartbeat from going out. The coordinator divides the
-partitions; with a heartbeat's answer it tells a member what it is to have, its *target*, and the member tells with a
-heartbeat what it has. It is the owner who goes from one to the other (`reconciliation`): it is told by events, and says
-`reconciled` when it is done. There is no generation in which all members stand still: each has an epoch of its own,
-which grows while its partitions stay the same, so a commit takes the epoch of the moment in which it is sent.
+It runs on the network thread only, so that the application never delays a heartbeat. The coordinator assigns the
+partitions: a heartbeat response contains the member's *target* assignment, and the member's heartbeats contain the
+partitions that it owns. The owner moves from one to the other (`reconciliation`): it receives events, and calls
+`reconciled` when it has finished. There is no generation for the whole group: each member has its own epoch, which
+grows while its partitions stay the same, so a commit uses the epoch at the time of sending.
 
 The interval of heartbeats is the coordinator's, and so is the session. Where the application asked for no records for
 `max_poll_interval_ms`, the member leaves, so that others get its partitions. What an error code means stands in
@@ -51,22 +51,23 @@ from kclient.protocol.messages.consumer_group_heartbeat import (
 _log = logging.getLogger(__name__)
 
 _FIRST_INTERVAL = 5.0
-"""Seconds between heartbeats until the coordinator says."""
+"""Seconds between heartbeats until the coordinator sets the interval."""
 _API = "ConsumerGroupHeartbeat"
 _TOO_OLD = (
-    "the brokers do not speak the consumer group protocol: it needs Apache Kafka 4.0 (or 3.7 with it enabled) and the "
+    "the brokers do not support the consumer group protocol: it needs Apache Kafka 4.0 (or 3.7 with it enabled) and "
+    "the "
     'feature group.version 1; use group_protocol="classic"'
 )
 _NO_PATTERNS = (
-    "the brokers do not match patterns: a SubscriptionPattern needs Apache Kafka 4.0; subscribe to names, or to "
+    "the brokers do not support patterns: a SubscriptionPattern needs Apache Kafka 4.0; subscribe to names, or to "
     "re.compile(...), which the client matches"
 )
 
 
 class ConsumerMember(AbstractMember[ConsumerState, ConsumerEvent]):
-    """One consumer's membership; for parameters and attributes see `AbstractMember`.
+    """The membership of one consumer; for parameters and attributes see `AbstractMember`.
 
-    Its id it chooses itself, and keeps.
+    It chooses its member id itself, and keeps it.
     """
 
     table = STATES
@@ -82,9 +83,9 @@ class ConsumerMember(AbstractMember[ConsumerState, ConsumerEvent]):
         self._interest: Interest | None = None
         self._target: Held | None = None
         self._held = NOTHING
-        # Targets that the owner has been told of, and may have begun to take, without having said so.
+        # Targets that the owner knows and may have begun to apply.
         self._coming: list[Held] = []
-        # Whether the coordinator may have heard of this membership.
+        # Whether the coordinator may know this membership.
         self._asked = False
         self._interval = _FIRST_INTERVAL
         self._next_heartbeat = 0.0
@@ -93,25 +94,25 @@ class ConsumerMember(AbstractMember[ConsumerState, ConsumerEvent]):
     # -- any thread
 
     def generation_now(self) -> Generation | None:
-        """What to commit with, its `id` being the member's epoch; None unless this is a member."""
+        """Return the generation to commit in, with the member's epoch as `id`; None unless this is a member."""
         generation = self._generation
         return generation if self.state in IN_GROUP and generation.id > JOIN_EPOCH else None
 
     @property
     def rebalancing(self) -> bool:
-        """Whether partitions are about to come or go."""
+        """Whether partitions are being added or revoked."""
         return self.state in (ConsumerState.RECONCILING, ConsumerState.ACKNOWLEDGING)
 
     # -- what the owner says (network thread)
 
     def subscribe(self, number: int, interest: Interest, holding: int | None) -> None:
-        """Join with this, or be interested in this from now on.
+        """Join with this subscription, or change it.
 
         Parameters:
-            number: of the owner's subscription, which comes back with every event.
-            interest: what it subscribes to.
-            holding: the membership in which the partitions were assigned that the owner reads; None if it holds none.
-                Where that is over, it is told so first, and subscribes again.
+            number: the number of the owner's subscription, which every event repeats.
+            interest: the subscription.
+            holding: the membership of the owner's partitions; None if it has none. If that has ended, the owner learns
+                so first, and subscribes again.
         """
         self._number = number
         self._coordinator.want()
@@ -124,7 +125,7 @@ class ConsumerMember(AbstractMember[ConsumerState, ConsumerEvent]):
             self._begin_joining()
 
     def reconciled(self, membership: int, held: Held, now: float) -> None:
-        """The owner has this of its target: tell the coordinator at once."""
+        """Report to the coordinator that the owner has applied this target."""
         if membership != self.membership or self.state is not ConsumerState.RECONCILING:
             return
         self._held = held
@@ -134,21 +135,21 @@ class ConsumerMember(AbstractMember[ConsumerState, ConsumerEvent]):
         self._change(ConsumerEvent.RECONCILED)
 
     def retry(self) -> None:
-        """The owner has raised why there is no coordinator: look again."""
+        """Look for the coordinator again, after the owner has raised why it is unknown."""
         self._raised = None
         self._coordinator.want()
 
     def prepare_leaving(self) -> None:
-        """The owner gives up everything in order: stay alive, and take nothing new."""
+        """Send heartbeats but accept no new target, while the owner gives everything up."""
         if self.state in HEARTBEATS and self.state is not ConsumerState.PREPARE_LEAVING:
             self._change(ConsumerEvent.PREPARE_LEAVING)
 
     def leave(self, future: Future[None], *, tell: bool, reason: str) -> list[Request]:
-        """Be a member no longer.
+        """Leave the group.
 
         Parameters:
-            future: is done when the coordinator knows, or need not or cannot be told.
-            tell: whether it does not come back; a static member that does has its partitions kept for it.
+            future: completes when the coordinator has responded, or need not or cannot be asked.
+            tell: whether the member does not return; the partitions of a static member that does are kept.
             reason: for the log.
 
         Returns:
@@ -169,7 +170,7 @@ class ConsumerMember(AbstractMember[ConsumerState, ConsumerEvent]):
         return requests
 
     def on_refused(self, generation: Generation, error: KafkaError, now: float) -> None:
-        """The coordinator refused offsets of this member: what that means for it, the next heartbeat tells, soon."""
+        """Send a heartbeat soon, because the coordinator refused offsets of this member."""
         known = outcomes.CONSUMER_HEARTBEAT.get(error.code or 0)
         if generation.member_id == self._member_id and known in (Outcome.LOST, Outcome.AGAIN):
             self._next_heartbeat = now
@@ -177,7 +178,7 @@ class ConsumerMember(AbstractMember[ConsumerState, ConsumerEvent]):
     # -- the manager
 
     def poll(self, now: float) -> Poll:
-        """A heartbeat when one is due, or leaving for want of progress."""
+        """Return a heartbeat when one is due, or leave if the application makes no progress."""
         if self.state is ConsumerState.UNSUBSCRIBED and self._interest is not None:
             self._begin_joining()
         if self.state not in HEARTBEATS:
@@ -194,12 +195,12 @@ class ConsumerMember(AbstractMember[ConsumerState, ConsumerEvent]):
         due = max(self._next_heartbeat, self._retry_at)
         if ready and not self._beating and now >= due:
             return Poll([self._heartbeat(now)], self._slow_at())
-        # What waits for the coordinator, or for an answer, is woken by that.
+        # The coordinator or a response wakes a member that waits for it.
         waits = not self._beating and now < due
         return Poll([], min(due if waits else NEVER, self._slow_at()))
 
     def _slow_at(self) -> float:
-        """When the application will have been silent for too long."""
+        """Return when the application will have been silent for too long."""
         leaving = self.state is ConsumerState.PREPARE_LEAVING
         return NEVER if leaving else self._poll_interval.deadline()
 
@@ -234,7 +235,7 @@ class ConsumerMember(AbstractMember[ConsumerState, ConsumerEvent]):
             error = error_from_code(code, self._reason(response), api=_API)
             default = Outcome.AGAIN if error.retriable else Outcome.FATAL
             if isinstance(error, GroupIdNotFoundError) and self._generation.id > JOIN_EPOCH:
-                # Its members went with it. Said of one that joins, it is that the group is of another kind.
+                # The members are gone with the group. For a joining member it means that the group is of another type.
                 default = Outcome.LOST
             self._act(outcomes.CONSUMER_HEARTBEAT.get(code, default), error, now)
             return
@@ -292,7 +293,7 @@ class ConsumerMember(AbstractMember[ConsumerState, ConsumerEvent]):
         self._retry_at = now + self._backoff.seconds(self._failures)
         if outcome is Outcome.MOVED:
             self._coordinator_lost(error, now)
-            # The lookup waits as long as is due.
+            # The lookup waits for its backoff.
             self._retry_at = self._next_heartbeat = 0.0
         elif outcome is Outcome.AGAIN:
             self._next_heartbeat = 0.0
@@ -300,7 +301,7 @@ class ConsumerMember(AbstractMember[ConsumerState, ConsumerEvent]):
             self._failed_rebalances.add()
             self._on_event(Failed(self._number, error))
         elif self.state is ConsumerState.PREPARE_LEAVING:
-            # The larger membership number tells the owner that this one is over.
+            # The larger membership number shows the owner that this one has ended.
             self._end_life()
             self._change(ConsumerEvent.LOST if outcome is Outcome.LOST else ConsumerEvent.FAILED)
         elif outcome is Outcome.LOST:
@@ -325,16 +326,18 @@ class ConsumerMember(AbstractMember[ConsumerState, ConsumerEvent]):
     # -- leaving
 
     def _go_stale(self) -> list[Request]:
-        """Leave, since the application asked for no records for too long."""
+        """Leave, because the application did not ask for records for too long."""
         error = self._too_slow()
-        requests = self._last_heartbeat(tell=self._instance_id is None, reason="the application asked for no records")
-        self._life += 1  # it may join again before that is answered, and need not
+        requests = self._last_heartbeat(
+            tell=self._instance_id is None, reason="the application did not ask for records"
+        )
+        self._life += 1  # it may join again before the response, and need not wait for it
         self._change(ConsumerEvent.TOO_SLOW)
         self._on_event(Rejoin(self._number, "max_poll_interval_ms was exceeded", lost=True, error=error))
         return requests
 
     def _last_heartbeat(self, *, tell: bool, reason: str) -> list[Request]:
-        """Return the heartbeat that leaves, if there is anybody to tell, and anything."""
+        """Return the heartbeat that leaves, if the coordinator has to know."""
         known = self.state in HEARTBEATS and self._asked
         self._end_life()
         epoch = LEAVE_EPOCH if tell else STATIC_LEAVE_EPOCH
@@ -344,7 +347,7 @@ class ConsumerMember(AbstractMember[ConsumerState, ConsumerEvent]):
         return [self._send(self._fields.leave(self._member_id, epoch), self._leave_answered, self._leave_failed)]
 
     def _leave_answered(self, response: ConsumerGroupHeartbeatResponse, now: float) -> None:
-        # What never came to be is left all the same.
+        # A member that never joined needs no heartbeat to leave.
         if response.error_code not in (0, GroupIdNotFoundError.code, UnknownMemberIdError.code):
             error = error_from_code(response.error_code, response.error_message, api=_API)
             _log.info("%s: leaving failed: %s", self._group, error)
@@ -360,7 +363,7 @@ class ConsumerMember(AbstractMember[ConsumerState, ConsumerEvent]):
         self._raised = None
 
     def _end_life(self) -> None:
-        """Be what was a member no longer: what was assigned is lost."""
+        """End the membership: the assignment is lost."""
         self._life += 1
         self.membership += 1
         self._generation = self._at(JOIN_EPOCH)

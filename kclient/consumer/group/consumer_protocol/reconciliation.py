@@ -1,16 +1,16 @@
-"""The owner's part of the consumer protocol (KIP-848): from the partitions it has to those it was assigned.
+"""The owner's part of the consumer protocol (KIP-848): from its current partitions to its target.
 
-The coordinator names a target, and the latest one counts. On the way there (see `agenda`)
+The coordinator sends targets, and the latest one counts. The steps towards it (see `agenda`):
 
-    what goes    is committed, told to the listener, and dropped
-    what comes   is added, and told to the listener; it starts from its committed offset
-    then         the coordinator is told what this member has
+    revoked partitions   are committed, passed to the listener and dropped
+    new partitions       are added and passed to the listener; they start at their committed offsets
+    then                 the member reports its partitions to the coordinator
 
-and everything that stays is read all the while. A target names topics by id: one whose name is not known yet waits
-until it is looked up, and holds up neither what goes nor the rest of what comes. The coordinator gives a partition to
-nobody else before it was told that it is free, so it may be that the target grows in two steps.
+Partitions that stay are read all the time. A target has topic ids: a topic whose name is unknown waits until it is
+looked up, and delays neither the revoked nor the other added partitions. The coordinator assigns a partition to another
+member only after this one has released it, so a target may grow in two steps.
 
-A loss (the member was fenced, or left for want of progress) is told to the listener and dropped; then it joins anew.
+After a loss (the member was fenced, or left without progress) the listener is called, and the member joins again.
 Elsewhere: the coordinator (`member`), how offsets are committed (`committed`), and the classic protocol
 (`classic.rebalance`).
 """
@@ -45,7 +45,7 @@ class Reconciliation(Agenda):
 
     Parameters:
         config, subscription, metadata, coordinator, mailbox, owner, commits: see `Agenda`.
-        member: the network thread's side.
+        member: the member on the network thread.
         names: looks up topics by id.
     """
 
@@ -67,13 +67,13 @@ class Reconciliation(Agenda):
         self._names = names
         self._told: Interest | None = None
         self._target: Target | None = None
-        # Topics of the target that have no name yet.
+        # Topics of the target whose names are unknown.
         self._nameless: frozenset[UUID] = frozenset()
-        # Names of the topics of the target: the metadata may forget them while they are assigned.
+        # Names of the target's topics: the metadata may drop them while they are assigned.
         self._used: dict[UUID, str] = {}
 
     def enforce_rebalance(self, reason: str) -> None:
-        """Not with this protocol.
+        """Refuse: this protocol has no enforced rebalance.
 
         Raises:
             IllegalStateError: the coordinator alone decides when partitions move.
@@ -86,7 +86,7 @@ class Reconciliation(Agenda):
 
     def _plan_event(self, event: Event) -> None:
         if isinstance(event, Target):
-            # A later one stands in its place, or it was lost meanwhile, which is next among the events.
+            # A later target has replaced it, or it was lost in the meantime, which is the next event.
             if event.membership == self._member.membership and not self._mailbox.holds(Target):
                 self._membership = event.membership
                 self._target = event
@@ -132,7 +132,7 @@ class Reconciliation(Agenda):
         self._agenda.append(partial(self._acknowledge, target.membership, held))
 
     def _look_up(self, nameless: frozenset[UUID]) -> None:
-        """Have the names of these topics looked up, and of no others any more."""
+        """Look up the names of these topics, and no others."""
         self._nameless = nameless
         self._submit(lambda: self._names.want(nameless))
 
@@ -151,7 +151,7 @@ class Reconciliation(Agenda):
     def _take(self, assigned: list[TopicPartition], deadline: float) -> bool:
         self._agenda.popleft()
         if self._is_lost():
-            # That is next among the events, and the rest of this has no meaning any more.
+            # The loss is the next event, and makes the rest of this step obsolete.
             self._agenda.clear()
             return True
         topics = self._subscription.topics

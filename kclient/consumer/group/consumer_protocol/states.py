@@ -1,14 +1,14 @@
 """The states of a member that speaks the consumer protocol (KIP-848), as a table.
 
-    UNSUBSCRIBED     no member, or not any more; waits for the owner to subscribe
-    JOINING          heartbeats with epoch 0 until the coordinator takes it in
-    RECONCILING      was assigned something else than it has; its owner works on that
-    ACKNOWLEDGING    has what it was assigned, and tells so with the next heartbeat, at once
-    STABLE           has what it was assigned, and the coordinator knows
-    PREPARE_LEAVING  its owner gives everything up, in order; heartbeats, and takes nothing new
-    LEAVING          the heartbeat that leaves is out
-    FENCED           the coordinator knows this member no more; what it had is lost, then it joins again
-    STALE            left, since the application asked for no records for too long; joins with its next call
+    UNSUBSCRIBED     not a member; waits for the owner to subscribe
+    JOINING          heartbeats with epoch 0 until the coordinator accepts it
+    RECONCILING      has a new target; its owner applies it
+    ACKNOWLEDGING    has its target, and reports it with the next heartbeat, immediately
+    STABLE           has its target, and the coordinator knows
+    PREPARE_LEAVING  its owner gives everything up, in order; heartbeats, and accepts no new target
+    LEAVING          the heartbeat that leaves is in flight
+    FENCED           the coordinator has removed this member; its partitions are lost, then it joins again
+    STALE            left, because the application did not ask for records; joins with its next call
     FATAL            cannot be a member; final until the owner unsubscribes
 
 Elsewhere: what causes an event (`member`), and the classic protocol (`classic.states`).
@@ -37,7 +37,7 @@ class ConsumerState(enum.Enum):
 
 
 class ConsumerEvent(enum.Enum):
-    """What changes the state of a member."""
+    """The events that change the state of a member."""
 
     JOIN = "join"
     ASSIGNED = "assigned"
@@ -91,12 +91,12 @@ STATES = StateTable(
         ConsumerState.FATAL: {ConsumerEvent.LEFT: ConsumerState.UNSUBSCRIBED},
     },
 )
-"""A new assignment within RECONCILING is no transition."""
+"""A new assignment within RECONCILING is not a transition."""
 
 IN_GROUP = frozenset(
     {ConsumerState.RECONCILING, ConsumerState.ACKNOWLEDGING, ConsumerState.STABLE, ConsumerState.PREPARE_LEAVING}
 )
-"""States in which the coordinator takes this for a member, as far as is known."""
+"""States in which this is a member for the coordinator, as far as is known."""
 
 HEARTBEATS = IN_GROUP | {ConsumerState.JOINING}
-"""States in which it heartbeats."""
+"""States in which the member sends heartbeats."""

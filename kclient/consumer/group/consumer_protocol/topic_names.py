@@ -1,7 +1,7 @@
-"""The names of topics of which only the id is known: the consumer protocol assigns partitions by topic id.
+"""Lookup of topic names by id: the consumer protocol assigns partitions by topic id.
 
-On the network thread. A topic that was subscribed to by name is in the metadata anyway; one that the coordinator chose
-by a pattern is not, nor one that was created a moment ago. Elsewhere: the metadata itself (`kclient.net.metadata`).
+It runs on the network thread. Topics subscribed to by name are in the metadata; topics that the coordinator chose by a
+pattern are not, nor are topics that were just created. Elsewhere: the metadata itself (`kclient.net.metadata`).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from kclient.protocol.messages.metadata import MetadataRequest, MetadataResponse
 _log = logging.getLogger(__name__)
 
 _IDS_FROM = 12
-"""The version of Metadata that looks up ids."""
+"""The first version of Metadata that looks up ids."""
 
 
 class TopicNames(Manager):
@@ -32,7 +32,7 @@ class TopicNames(Manager):
         on_found: called when names were found.
 
     Attributes:
-        names: found so far, by id; never changed, but replaced. Any thread may read it.
+        names: those found so far, by id; replaced, never changed. Any thread may read it.
     """
 
     def __init__(self, config: ClientConfig, *, random: Random, on_found: Callable[[], None]) -> None:
@@ -45,7 +45,7 @@ class TopicNames(Manager):
         self._retry_at = 0.0
 
     def want(self, ids: Iterable[UUID]) -> None:
-        """Look up these, and nothing else any more, until they are found."""
+        """Look up these ids, and no others, until they are found."""
         wanted = {topic_id for topic_id in ids if topic_id not in self.names}
         if wanted - self._wanted:
             self._failures = 0
@@ -53,7 +53,7 @@ class TopicNames(Manager):
         self._wanted = wanted
 
     def poll(self, now: float) -> Poll:
-        """A request for all that is wanted."""
+        """Return a request for all wanted ids."""
         if not self._wanted or self._asking:
             return IDLE
         if now < self._retry_at:
@@ -75,7 +75,7 @@ class TopicNames(Manager):
         self.names = {**self.names, **found}
         self._wanted -= found.keys()
         if self._wanted:
-            # As of a topic that this broker has not heard of yet, or that is gone already.
+            # The broker may not know the topic yet, or it was deleted.
             self._again(now)
         else:
             self._failures = 0
@@ -84,7 +84,7 @@ class TopicNames(Manager):
 
     def _failed(self, error: KafkaError, now: float) -> None:
         self._asking = False
-        _log.info("the names of topics are not known: %s", error)
+        _log.info("the names of topics are unknown: %s", error)
         self._again(now)
 
     def _again(self, now: float) -> None:

@@ -66,9 +66,9 @@ def test_brokers_match_a_pattern_that_stands_alone() -> None:
     assert choice.select(known("orders"), ()) == ()
     assert str(choice) == "/o.*/"
     assert choose([SubscriptionPattern("o.*")], brokers_match=True) == choice
-    with pytest.raises(ValueError, match="alone"):
+    with pytest.raises(ValueError, match="the only subscription"):
         choose([SubscriptionPattern("o.*"), "t"], brokers_match=True)
-    with pytest.raises(ValueError, match="alone"):
+    with pytest.raises(ValueError, match="the only subscription"):
         choose(re.compile("o.*"), exclude=SubscriptionPattern("old"), brokers_match=True)
     with pytest.raises(TypeError, match="name or a compiled pattern"):
         choose(SubscriptionPattern(""), brokers_match=True)

@@ -344,7 +344,7 @@ def test_offsets_of_a_topic_are_not_committed_for_another_one_of_the_same_name()
     model.run()
     model.metadata.cluster = ModelCluster({}, {"t": uuid.UUID(int=8)}, 2)
     model.pass_time(1.0)
-    with pytest.raises(UnknownTopicIdError, match="created anew"):
+    with pytest.raises(UnknownTopicIdError, match="created again"):
         future.result(0)
     assert not model.history
 
@@ -361,7 +361,7 @@ def test_offsets_of_a_topic_that_was_gone_for_a_while_are_not_committed_for_the_
     model.metadata.cluster = ModelCluster({}, {"t": uuid.UUID(int=7)}, 3)
     model.lose(model.outbox[0])
     model.pass_time(1.0)
-    with pytest.raises(UnknownTopicIdError, match="created anew"):
+    with pytest.raises(UnknownTopicIdError, match="created again"):
         future.result(0)
     assert not model.history
 

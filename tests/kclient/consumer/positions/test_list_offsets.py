@@ -221,7 +221,7 @@ def test_lookup_that_takes_too_long_names_its_partition_and_the_last_error() -> 
     assert model.poll() == []
     error = lookup.future.exception(0)
     assert isinstance(error, KafkaTimeoutError)
-    assert "no answer within 5 s about the offsets of t-0; the last error: " in str(error)
+    assert "no response within 5 s about the offsets of t-0; the last error: " in str(error)
 
 
 def test_lookups_under_way_fail_when_the_consumer_closes() -> None:

@@ -73,13 +73,13 @@ def test_partitions_may_go_to_several_members_and_not_to_strangers() -> None:
     division = Division([member("a", "t"), member("b", "t")])
     told = division.divide(Scripted({"a": [T0], "b": [T0]}), cluster(t=1), cooperative=True)
     assert [decode_assignment(data) for data in told.values()] == [[T0], [T0]]
-    with pytest.raises(IllegalStateError, match="'scripted' gave partitions to z, who is no member"):
+    with pytest.raises(IllegalStateError, match="'scripted' gave partitions to z, which is not a member"):
         division.divide(Scripted({"z": [T0]}), cluster(t=1), cooperative=True)
 
 
 def test_cooperative_assignor_must_leave_what_moves_to_nobody() -> None:
     division = Division([member("a", "t", owned=[T0, T1]), member("b", "t")])
-    with pytest.raises(IllegalStateError, match="gave t-1 away while a member still reads it"):
+    with pytest.raises(IllegalStateError, match="assigned t-1 while another member still reads it"):
         division.divide(Scripted({"a": [T0], "b": [T1]}), cluster(t=2), cooperative=True)
     division.divide(Scripted({"a": [T0]}), cluster(t=2), cooperative=True)
     # Members of an eager group have given up everything; what they say they own means nothing.

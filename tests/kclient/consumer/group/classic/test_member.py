@@ -384,7 +384,7 @@ def test_slow_application_makes_the_member_leave_unless_it_is_static(instance_id
     assert sent.request_type is LeaveGroupRequest
     message: Any = sent.build(5)
     assert [(one.member_id, one.reason) for one in message.members] == [
-        ("me", "the application asked for no records for too long")
+        ("me", "the application did not ask for records for too long")
     ]
     assert scripted.member.state is LEAVING
     scripted.join()

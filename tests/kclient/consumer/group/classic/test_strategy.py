@@ -79,7 +79,7 @@ def test_a_member_rebalances_in_the_best_way_that_all_its_assignors_can_do(
         (RangeAssignor, "must be a list of assignors, not <class"),
         ([NeedsArgument], "NeedsArgument is a class that cannot be called without arguments; give an object of it"),
         ([Nameless], 'Nameless has no name. Give the class one, as name = "mine"'),
-        ([OnlyCooperative, "range"], "only-cooperative, range have no way to rebalance in common"),
+        ([OnlyCooperative, "range"], "only-cooperative, range share no rebalance protocol"),
     ],
     ids=["none", "twice", "misspelt", "no assignor", "no list", "a class", "no name", "nothing in common"],
 )

@@ -1,4 +1,4 @@
-"""The producer: records in, batches out, each delivered once and in order."""
+"""The producer: batches records per partition and delivers each once and in order."""
 
 from __future__ import annotations
 

@@ -2,9 +2,8 @@
 """The compiled twin of `accumulator` and of `future.RecordFuture`: what `send` does for every record.
 
 One call appends a record and returns its future; another appends rows of Arrow data. The GIL is the lock: between
-looking at a queue and having counted the record no Python code runs and nothing is allocated that could start the
-garbage collector, so no other thread comes in between. Encoding headers makes a list, so the collector is told to wait
-meanwhile.
+reading a queue and counting the record no Python code runs and nothing is allocated that could start the garbage
+collector, so no other thread can interfere. Encoding headers creates a list, so the collector is disabled for that time.
 """
 
 cimport cython
@@ -83,7 +82,7 @@ cdef class RecordFuture:
         timestamp: the timestamp of the record, in milliseconds since the epoch.
     """
 
-    # Not tracked by the garbage collector: a batch lets go of its callbacks, and so of futures, when it settles.
+    # Not tracked by the garbage collector: a batch drops its callbacks, and so its futures, when it has a result.
     cdef readonly object _result
     cdef readonly int64_t timestamp
     cdef readonly int32_t index
@@ -99,16 +98,16 @@ cdef class RecordFuture:
 
     @property
     def topic(self):
-        """The topic the record goes to."""
+        """The topic of the record."""
         return self._result.topic
 
     @property
     def partition(self):
-        """The partition the record goes to."""
+        """The partition of the record."""
         return self._result.partition
 
     def done(self):
-        """Whether the record was delivered or failed."""
+        """Return whether the record was delivered or failed."""
         return _future.done(self)
 
     def result(self, timeout=None):
@@ -243,7 +242,7 @@ cdef class TopicQueue:
     cdef public double used_at
     cdef int64_t sticky_bytes
     cdef int64_t sticky_limit
-    # A method in C: no other thread comes in between while it runs.
+    # A method in C: no other thread can interfere while it runs.
     cdef object random
     cdef object choices
     cdef object weights
@@ -434,14 +433,14 @@ cdef class Accumulator:
         return future
 
     cdef PartitionQueue place(self, TopicQueue queue, Draft* draft, object headers):
-        """Append to the open batch of a partition and count it; None if something stands in the way."""
+        """Append to the open batch of a partition and count it; None if something is missing."""
         cdef PartitionQueue target
         cdef object spare = None
         cdef Py_ssize_t before, size
         cdef int32_t chosen
         draft.rolled = False
         while True:
-            # Looked at here, so that nothing is appended that the end of a transaction does not wait for.
+            # Checked here, so that no record is appended that the end of a transaction does not wait for.
             if not self.usable or queue.retired:
                 return None
             size = draft.key_size + draft.value_size + draft.headers_size + RECORD_OVERHEAD
@@ -487,7 +486,7 @@ cdef class Accumulator:
         return target
 
     cdef inline int follow(self, object batch, Draft* draft) except -1:
-        """What comes after an append: the network thread is woken, and let in."""
+        """Wake the network thread after an append, and let it run."""
         if draft.index == 0 or draft.rolled:
             if draft.rolled or batch.created + self.linger < self.sleeping_until:
                 self.wake()
@@ -585,7 +584,7 @@ cdef class SendPath:
         return self._send_slowly(topic, value, key, headers, partition, timestamp, on_delivery)
 
 
-# What users read in `help` is written once, in the twins.
+# The docstrings that `help` shows are those of the pure twins.
 for _ours, _theirs in ((SendPath, _pure.SendPath), (RecordFuture, _future.RecordFuture)):
     for _name, _method in vars(_theirs).items():
         if getattr(_method, "__doc__", None) and not _name.startswith("_") and hasattr(_method, "__call__"):

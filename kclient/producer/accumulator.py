@@ -1,9 +1,8 @@
-"""Where records wait to be sent: a queue of batches per partition, under one limit of memory.
+"""The buffer of unsent records: a queue of batches per partition, with one limit of memory.
 
-`send` appends here in the calling thread; the sender takes batches away on the network thread. This
-is the plain twin, whose critical sections are guarded by a lock; the compiled one in `_hot` has the
-same names and is guarded by the GIL. Both put a record of which everything is known into its batch
-in one call, and leave everything that may have to wait, or that runs code of the user's, to `core`.
+`send` appends here in the calling thread; the sender takes batches away on the network thread. This is the pure twin,
+guarded by a lock; the compiled one in `_hot` has the same names and is guarded by the GIL. Both append a record in one
+call if nothing is missing, and leave everything that may wait or runs the application's code to `core`.
 """
 
 from __future__ import annotations
@@ -28,11 +27,11 @@ OnDelivery = Callable[..., None]
 """Called with (RecordMetadata, None) or (None, error)."""
 
 STICKY_BYTES = 65_536
-"""Records without a key stay on a partition for so many bytes at least, and while its batch is open."""
+"""Records without a key stay on a partition for at least this many bytes, and while its batch is open."""
 
 
 def plain_headers_size(headers: Any) -> int:
-    """The most that headers take; -1 if they cannot be encoded without running code of the user's, or at all."""
+    """Return the maximum size of headers; -1 if they cannot be encoded, or only by running the application's code."""
     if type(headers) is not tuple and type(headers) is not list:
         return -1
     size = 0
@@ -51,8 +50,8 @@ def plain_headers_size(headers: Any) -> int:
 class PartitionQueue:
     """The batches of one partition: one open for records, and those that are full or due again, in order.
 
-    `entry`, `drained`, `muted`, `batch_limit` and `target` are the sender's: its sequence state, how many batches
-    it took, how many of them are under way, the most bytes a batch may have, and how many it should have.
+    `entry`, `drained`, `muted`, `batch_limit` and `target` belong to the sender: the sequence state, the number of
+    batches taken and of those in flight, the maximum size of a batch, and its target size.
     """
 
     __slots__ = (
@@ -85,17 +84,17 @@ class PartitionQueue:
         self.target = min(batch_limit, REQUEST)
 
     def size(self) -> int:
-        """How many batches wait."""
+        """Return the number of waiting batches."""
         return len(self.ready) + (self.batch is not None)
 
     def open_since(self) -> float:
-        """When the first record of the open batch came (driver's clock); -1.0 if there is none."""
+        """Return when the first record of the open batch was appended (driver's clock); -1.0 without one."""
         with self.lock:
             batch = self.batch
             return -1.0 if batch is None or not self.builder.count else batch.created
 
     def seal(self) -> bool:
-        """Put the open batch to those that are ready; False if it has no records."""
+        """Move the open batch to the full ones; return False if it has no records."""
         with self.lock:
             if self.batch is None or not self.builder.count:
                 return False
@@ -108,7 +107,7 @@ class PartitionQueue:
         self.batch = self.builder = None
 
     def rest(self) -> bool:
-        """Stop being active, if there is nothing left; the next record makes it active again."""
+        """Become inactive if nothing is left; the next record makes it active again."""
         with self.lock:
             if self.ready or self.batch is not None:
                 return False
@@ -119,7 +118,7 @@ class PartitionQueue:
 class TopicQueue:
     """The partitions of one topic, and the sticky choice among them (KIP-794).
 
-    `retired` says that the topic was forgotten: a thread that still holds this object must look again.
+    `retired` means that the topic was dropped: a thread that still holds this object must look it up again.
     """
 
     def __init__(self, topic: str, sticky_bytes: int, seed: int) -> None:
@@ -135,11 +134,11 @@ class TopicQueue:
         self._weights: Sequence[int] | None = None
 
     def offer(self, choices: Sequence[int], weights: Sequence[int] | None = None) -> None:
-        """Choose among these partitions from now on.
+        """Set the partitions to choose from.
 
         Parameters:
-            choices: partitions that have leaders; if there are none, all are chosen from.
-            weights: running sums of how likely each is; None for equally likely.
+            choices: partitions that have leaders; all are used if none has.
+            weights: cumulative weights; None for equal ones.
         """
         self._weights = None
         self._choices = choices
@@ -158,11 +157,11 @@ class TopicQueue:
         return self.sticky
 
     def _below(self, limit: int) -> int:
-        # As the compiled twin does it, so that both make the same choices from the same seed.
+        # The same as in the compiled twin, so that both make the same choices with the same seed.
         return int(self._random() * limit)
 
     def current_partition(self) -> int:
-        """The partition for the next record without a key."""
+        """Return the partition for the next record without a key."""
         sticky = self.sticky
         if sticky < 0 or sticky >= len(self.partitions):
             return self.next_partition()
@@ -172,28 +171,28 @@ class TopicQueue:
         return sticky
 
     def count_bytes(self, size: int) -> None:
-        """So many more went to the current choice."""
+        """Add to the bytes that went to the current choice."""
         self._sticky_bytes += size
 
 
 class Accumulator:
-    """All topics' queues.
+    """The queues of all topics.
 
     Parameters:
         new_batch: makes an empty batch for a partition's queue; runs outside the critical section.
         wake: wakes the network thread.
         buffer_memory, batch_size, max_request_size: bytes, as configured.
-        linger: seconds that a batch waits for company.
+        linger: seconds that a batch waits for more records.
         time_ms: milliseconds since the epoch, of records without a timestamp.
-        ignore_keys: choose partitions as if records had no keys.
-        seed: of the choices.
+        ignore_keys: ignore keys when choosing partitions.
+        seed: the seed of the choices.
 
     Attributes:
         usable: False makes every append return None: closed, failed, forked.
-        plain: nothing of the user's runs in `send` (no serializers, interceptors, own partitioner).
-        used: bytes of records that are not settled yet.
-        blocked: the calls that wait for room.
-        sleeping_until: when the sender looks again by itself; a record that is due earlier wakes it.
+        plain: whether `send` runs no code of the application (no serializers, interceptors, custom partitioner).
+        used: bytes of records without a result.
+        blocked: the calls that wait for memory.
+        sleeping_until: when the sender checks again by itself; a record that is due earlier wakes it.
     """
 
     def __init__(
@@ -240,16 +239,16 @@ class Accumulator:
         timestamp: int | None = None,
         on_delivery: OnDelivery | None = None,
     ) -> RecordFuture | None:
-        """Append a record if nothing stands in the way.
+        """Append a record if nothing is missing.
 
         Parameters:
             value, key: bytes or None.
             headers: pairs of str and bytes or None, or nothing.
-            on_delivery: to be told of the result.
+            on_delivery: called with the result.
 
         Returns:
-            Its future; None when topic or partition is not known, there is no room, a value is not plain bytes
-            or is too large, on_delivery is no plain function, or the producer is not usable: `core` finds out which.
+            Its future; None if the topic or partition is unknown, memory is full, a value is not plain bytes or is
+            too large, on_delivery is not a plain function, or the producer is unusable: `core` determines which.
         """
         queue = self.topics.get(topic)
         key_size = -1 if key is None else len(key) if type(key) is bytes else -2
@@ -298,7 +297,7 @@ class Accumulator:
         return future
 
     def _target(self, queue: TopicQueue, partition: int | None, size: int) -> PartitionQueue | None:
-        # Looked at here, so that nothing is appended that the end of a transaction does not wait for.
+        # Checked here, so that no record is appended that the end of a transaction does not wait for.
         if not self.usable or queue.retired or self.used + size + RECORD_OVERHEAD > self.buffer_memory:
             return None
         number = queue.current_partition() if partition is None else partition
@@ -313,11 +312,11 @@ class Accumulator:
             self._fresh.append(target)
 
     def append_rows(self, rows: ArrowRows, placement: Placement, start: int, stop: int) -> int:
-        """Append rows of Arrow data, as far as nothing stands in the way.
+        """Append rows of Arrow data until something is missing.
 
         Parameters:
-            rows: what to append, of which `largest` was looked at.
-            placement: is told where each row went.
+            rows: the rows; their `largest` was checked.
+            placement: receives the batch of each row.
             start, stop: the first of the rows, and the one after the last.
 
         Returns:
@@ -334,7 +333,7 @@ class Accumulator:
     # -- the sender's side
 
     def add_topic(self, topic: str, partitions: int) -> TopicQueue:
-        """Make room for a topic's partitions, or for more of them."""
+        """Add a topic's partitions, or further ones."""
         with self.lock:
             queue = self.topics.get(topic)
             if queue is None:
@@ -342,14 +341,14 @@ class Accumulator:
                 self.topics[topic] = queue
             new = range(len(queue.partitions), partitions)
             limit = self._batch_size
-            # Fewer than before: the topic was deleted and made again.
+            # Fewer than before: the topic was deleted and created again.
             queue.partitions = queue.partitions[:partitions] + [
                 PartitionQueue(topic, number, self.lock, limit) for number in new
             ]
             return queue
 
     def remove_topic(self, topic: str) -> bool:
-        """Forget a topic of which nothing waits; False if something does."""
+        """Drop a topic without waiting batches; return False if it has some."""
         with self.lock:
             queue = self.topics[topic]
             if any(target.active for target in queue.partitions):
@@ -359,19 +358,19 @@ class Accumulator:
             return True
 
     def release(self, size: int) -> None:
-        """So many bytes are free again (negative: taken)."""
+        """Free this many bytes (negative: take)."""
         with self.lock:
             self.used -= size
 
     def take_fresh(self) -> list[PartitionQueue]:
-        """The queues that got records since they last had none."""
+        """Return the queues that received records since they were last empty."""
         with self.lock:
             fresh, self._fresh = self._fresh, []
             return fresh
 
 
 class SendPath:
-    """What the blocking producer derives from, so that `send` is one call into the accumulator."""
+    """The base of the blocking producer, so that `send` is one call into the accumulator."""
 
     _accumulator: Accumulator
 

@@ -1,4 +1,4 @@
-"""The async producer, for asyncio and trio: how a task waits for what `core` does.
+"""The async producer, for asyncio and trio.
 
 Elsewhere: the logic of each call (`core`), and waiting in a thread (`producer`).
 """
@@ -46,7 +46,7 @@ from kclient.types import (
 T = TypeVar("T")
 
 SENDS_PER_CHECKPOINT = 256
-"""A task that sends in a loop lets the others run at least this often."""
+"""A task that sends in a loop yields to others at least this often."""
 
 
 @documents_options(ProducerConfig)

@@ -1,6 +1,6 @@
-"""The attempts to deliver one batch: how often it was sent, and what is known since.
+"""The attempts to deliver one batch: their number, and what is known from them.
 
-Elsewhere: what follows from an answer (`settlement`), and the request that carries a batch (`produce_request`).
+Elsewhere: the handling of a response (`settlement`), and the request (`produce_request`).
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ class Attempts:
 
     Attributes:
         made: how often the batch was sent.
-        ordinal: its place among the partition's batches, given when it is first sent; -1 before.
-        on_wire: whether a request that carries it is unanswered; it may have failed by its deadline meanwhile.
-        retry_at: not before this time is it sent again.
+        ordinal: its number among the partition's batches, assigned when it is first sent; -1 before.
+        on_wire: whether a request with it has no response yet; the batch may have expired in the meantime.
+        retry_at: the earliest time of the next attempt.
         last_error: why the last attempt failed.
-        maybe_written: whether an earlier attempt may have put it into the log unnoticed.
+        maybe_written: whether an earlier attempt may have written it without the producer's knowledge.
     """
 
     __slots__ = (
@@ -49,7 +49,7 @@ class Attempts:
         self.made += 1
 
     def answered(self) -> None:
-        """Record that no request carries the batch any longer, answered or not."""
+        """Record that no request has the batch any longer, with or without a response."""
         self.on_wire = False
 
     def follow(self, earlier: Attempts) -> None:
@@ -59,7 +59,7 @@ class Attempts:
         self.maybe_written = earlier.maybe_written
 
     def failed(self, error: KafkaError) -> None:
-        """Record why the last attempt failed, and whether the broker may have written the batch all the same."""
+        """Record why the last attempt failed, and whether the broker may nevertheless have written the batch."""
         self.last_error = error
         self.maybe_written |= may_be_written(error)
 
@@ -67,15 +67,15 @@ class Attempts:
         """Send the batch again at this time.
 
         Parameters:
-            leader: who did not take it because the metadata was old; None for any other reason.
-            info: the partition as the metadata has it.
+            leader: the broker that refused it because of stale metadata; None for any other reason.
+            info: the partition according to the metadata.
         """
         self.retry_at = at
         self._failed_leader = leader
         self._failed_epoch = info.leader_epoch if info is not None and info.leader == leader else None
 
     def leader_moved(self, info: PartitionInfo) -> bool:
-        """Whether there is another leader since the last attempt, for which no backoff need be waited."""
+        """Return whether the leader has changed since the last attempt, so that no backoff is necessary."""
         return self._failed_leader is not None and (info.leader, info.leader_epoch) != (
             self._failed_leader,
             self._failed_epoch,

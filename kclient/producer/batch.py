@@ -1,7 +1,7 @@
 """One batch on its way to one partition, and the table of its states.
 
-A batch is its bytes and their idempotent identity. What its futures share is its `result`, and what is known of its way
-to the broker its `attempts`. Elsewhere: who sends it (`sender`), and how its bytes are made (`kclient.records`).
+A batch has its bytes and their idempotent identity, a `result` that its futures share, and the `attempts` to deliver
+it. Elsewhere: sending (`sender`), and the encoding (`kclient.records`).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from kclient.state_machine import StateTable
 
 
 class BatchState(enum.IntEnum):
-    """See STATES. Numbers, since they are looked up for every batch and a plain Enum hashes in Python."""
+    """The states of a batch. Integers, because they are looked up for every batch and a plain Enum hashes in Python."""
 
     WAITING = 1
     IN_FLIGHT = 2
@@ -27,7 +27,7 @@ class BatchState(enum.IntEnum):
 
 
 class BatchEvent(enum.IntEnum):
-    """What changes the state of a batch; numbers for the same reason."""
+    """The events that change the state of a batch; integers for the same reason."""
 
     SEND = 1
     RETRY = 2
@@ -51,11 +51,11 @@ STATES = StateTable(
         BatchState.REPLACED: {},
     },
 )
-"""WAITING is open for records, full, or due for another attempt; IN_FLIGHT is sent and not answered."""
+"""WAITING is open for records, full, or due for another attempt; IN_FLIGHT is sent without a response."""
 
 
 class Queue(Protocol):
-    """The queue of a partition, as the sender's side uses it; see `accumulator.PartitionQueue`."""
+    """The queue of a partition as the sender sees it; see `accumulator.PartitionQueue`."""
 
     @property
     def topic(self) -> str: ...
@@ -76,12 +76,12 @@ class Queue(Protocol):
 
 
 class ProducerBatch:
-    """Records for one partition that travel, succeed or fail together.
+    """Records for one partition that are sent, delivered or failed together.
 
     Attributes:
-        created, deadline: when its first record came and when delivery must be over (client's clock).
-        builder: its records until it is settled.
-        wire: its bytes as last built, None when they must be built (again).
+        created, deadline: when its first record was appended and when delivery must have ended (client's clock).
+        builder: its records until it has a result.
+        wire: its encoded bytes; None if they must be built (again).
         producer_id, producer_epoch, sequence: its idempotent identity, -1 before it has one.
         attempts, result: see the module.
     """
@@ -131,12 +131,12 @@ class ProducerBatch:
 
     @property
     def count(self) -> int:
-        """How many records it has."""
+        """The number of records."""
         return self.result.count
 
     @property
     def settled(self) -> bool:
-        """Whether it was delivered, failed or was replaced."""
+        """Whether it was delivered, failed or replaced."""
         return self.result.settled
 
     def change(self, event: BatchEvent) -> None:
@@ -148,7 +148,7 @@ class ProducerBatch:
         self.state = STATES.next_state(self.state, event)
 
     def stamp(self, producer_id: int, producer_epoch: int, sequence: int) -> None:
-        """Give it an idempotent identity; its bytes are built again."""
+        """Assign an idempotent identity; the bytes are built again."""
         self.producer_id = producer_id
         self.producer_epoch = producer_epoch
         self.sequence = sequence
@@ -167,30 +167,30 @@ class ProducerBatch:
         return self.wire
 
     def account(self) -> int:
-        """Note how many bytes of buffer_memory it holds, now that it takes no more records, and return them."""
+        """Record how many bytes of buffer_memory it holds, now that it takes no more records, and return them."""
         if self.builder is not None:
             self._accounted = self.builder.size_in_bytes
         return self._accounted
 
     def take_account(self) -> int:
-        """Return the bytes that were noted, once."""
+        """Return the recorded bytes, once."""
         accounted, self._accounted = self._accounted, 0
         return accounted
 
     # -- the end
 
     def deliver(self, base_offset: int, log_append_time: int) -> None:
-        """The broker has it."""
+        """Record that the broker has stored it."""
         self._end(BatchEvent.DELIVER)
         self.result.deliver(base_offset, log_append_time)
 
     def fail(self, error: BaseException, errors: dict[int, BaseException] | None = None) -> None:
-        """It will not be delivered; `errors` has those of records that failed for a reason of their own."""
+        """Fail its records; `errors` has those of records that failed for a reason of their own."""
         self._end(BatchEvent.FAIL)
         self.result.fail(error, errors or {})
 
     def replace(self, pieces: list[Piece], errors: dict[int, BaseException]) -> None:
-        """Its records travel on in other batches, except those that failed by themselves."""
+        """Move its records to other batches, except those that failed by themselves."""
         self._end(BatchEvent.REPLACE)
         self.result.replace(pieces, errors)
 

@@ -1,8 +1,8 @@
-"""Where delivery callbacks run, and the failures that nobody looked at.
+"""The threads of delivery callbacks, and failures that nobody has seen.
 
-A blocking producer has one thread for callbacks, started on first use; an async one runs them in its
-event loop. Callbacks of one partition run in the order of its batches. What a callback raises is
-logged, and the next one runs all the same.
+A blocking producer has one thread for callbacks, started on first use; an async one runs them in its event loop.
+Callbacks of one partition run in the order of its batches. An exception of a callback is logged, and the next one still
+runs.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Job = tuple[RecordFuture | None, Callable[[Any], None]]
 
 
 class Dispatcher(Protocol):
-    """Runs callbacks somewhere else than on the network thread."""
+    """Runs callbacks outside of the network thread."""
 
     @property
     def busy(self) -> bool:
@@ -40,11 +40,11 @@ class Dispatcher(Protocol):
         """Run a function after all callbacks so far."""
 
     def close(self, timeout: float) -> None:
-        """Run what is left, for so many seconds at most."""
+        """Run the remaining callbacks, for at most this many seconds."""
 
 
 class WorkerDispatcher:
-    """Callbacks in a thread of their own.
+    """Runs callbacks in a thread of their own.
 
     Parameters:
         worker: the thread.
@@ -55,7 +55,7 @@ class WorkerDispatcher:
 
     @property
     def busy(self) -> bool:
-        """Whether callbacks may still be waiting to run; False for a callback that asks."""
+        """Whether callbacks may still be waiting to run; False within a callback."""
         return self._worker.is_started and not self._worker.is_current
 
     def barrier(self, function: Callable[[], None]) -> None:
@@ -63,16 +63,16 @@ class WorkerDispatcher:
         self._worker.submit(function)
 
     def dispatch(self, jobs: list[Job]) -> None:
-        """Run these callbacks after those before them."""
+        """Run these callbacks after the previous ones."""
         self._worker.submit(partial(_run_all, jobs))
 
     def close(self, timeout: float) -> None:
-        """Run what is left; a callback may close its own producer."""
+        """Run the remaining callbacks; a callback may close its own producer."""
         self._worker.close(timeout)
 
 
 class LoopDispatcher:
-    """Callbacks in the event loop that owns the producer."""
+    """Runs callbacks in the event loop of the producer."""
 
     def __init__(self, bridge: LoopBridge) -> None:
         self._bridge = bridge
@@ -88,7 +88,7 @@ class LoopDispatcher:
         self._bridge.post(lambda: _run_all(jobs))
 
     def close(self, timeout: float) -> None:
-        """Nothing is left behind: the loop runs what was posted."""
+        """Do nothing: the loop runs what was posted."""
 
 
 def _run_all(jobs: list[Job]) -> None:
@@ -100,7 +100,7 @@ def _run_all(jobs: list[Job]) -> None:
 
 
 def deliver(result: BatchResult) -> None:
-    """Call every `on_delivery` of a settled batch."""
+    """Call every `on_delivery` of a batch with a result."""
     pairs = iter(result.deliveries)
     for future, on_delivery in zip(pairs, pairs, strict=True):
         metadata, error = outcome_of(future)
@@ -116,7 +116,7 @@ def deliver(result: BatchResult) -> None:
 
 
 class Failures:
-    """Batches that failed and whose results nobody has looked at, until somebody is told of them."""
+    """Failed batches whose results nobody has seen, until an error reports them."""
 
     KEPT_RESULTS = 1000
     KEPT_ERRORS = 10
@@ -128,14 +128,14 @@ class Failures:
         self._errors: list[BaseException] = []
 
     def add(self, result: BatchResult) -> None:
-        """A batch failed, or some of its records."""
+        """Add a batch that failed, at least partly."""
         with self._lock:
             self._results.append(result)
             if len(self._results) > self.KEPT_RESULTS:
                 self._fold(self._results.popleft())
 
     def take(self) -> DeliveryError | None:
-        """What to raise about failures nobody saw; they are forgotten then."""
+        """Return the error for failures that nobody has seen, and drop them."""
         with self._lock:
             while self._results:
                 self._fold(self._results.popleft())
@@ -159,7 +159,7 @@ class Deliveries:
     Parameters:
         dispatcher: runs callbacks.
         check_usable: raises if the network thread is gone.
-        on_settled: is told of each settled batch (network thread).
+        on_settled: receives each batch with a result (network thread).
     """
 
     def __init__(
@@ -172,7 +172,7 @@ class Deliveries:
         self._on_settled = on_settled
 
     def settled(self, result: BatchResult, callbacks: list[tuple[RecordFuture, Callback]]) -> None:
-        """A batch was delivered, failed or was replaced (network thread)."""
+        """Handle a batch that was delivered, failed or replaced (network thread)."""
         if result.error is not None or result.errors:
             self.failures.add(result)
         if callbacks:
@@ -182,9 +182,9 @@ class Deliveries:
         self._on_settled()
 
     def call_back(self, future: RecordFuture, callback: Callback) -> None:
-        """A callback came after its batch had settled (any thread)."""
+        """Run a callback that was added after its batch had a result (any thread)."""
         self.dispatcher.dispatch([(future, callback)])
 
     def check_usable(self) -> None:
-        """Raise if nobody will settle batches any more."""
+        """Raise if batches will no longer get a result."""
         self._check_usable()

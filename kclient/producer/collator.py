@@ -1,4 +1,4 @@
-"""Which batches are due, and travel together: the next one of each partition, as far as they fit into one request."""
+"""Collects the batches for one request: the next due batch of each partition, up to the maximum size."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ class Clusters(Protocol):
 
 
 class Collator:
-    """Takes the batches of one request at a time out of the queues.
+    """Takes the batches of one request at a time from the queues.
 
     Attributes:
-        compression: what compression leaves of a batch, as a part of 1, smoothed over the last ones.
+        compression: the compressed size as a fraction of the original, smoothed over the last batches.
     """
 
     def __init__(
@@ -56,17 +56,17 @@ class Collator:
         return batches
 
     def lingers_until(self, opened: float) -> float:
-        """Return when a batch that was opened then is due; 0.0, at once, while calls wait for room."""
+        """Return when a batch that was opened then is due; 0.0 (immediately) while calls wait for memory."""
         return 0.0 if self._accumulator.blocked else opened + self._linger
 
     @staticmethod
     def backs_off_until(batch: ProducerBatch, info: PartitionInfo | None) -> float:
-        """Return when a batch may be sent again; 0.0, at once, if the partition's leader has moved."""
+        """Return when a batch may be sent again; 0.0 (immediately) if the partition's leader has moved."""
         attempts = batch.attempts
         return 0.0 if info is not None and attempts.leader_moved(info) else attempts.retry_at
 
     def built(self, batch: ProducerBatch, size: int) -> None:
-        """Learn from the size that a batch has on the wire how well batches compress."""
+        """Update the compression ratio from the compressed size of a batch."""
         builder = batch.builder
         if batch.attempts.made == 0 and builder is not None and builder.compression_type != "none":
             ratio = MARGIN * size / builder.size_in_bytes

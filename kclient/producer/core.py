@@ -1,7 +1,7 @@
-"""The producer without a face: what each call does, up to the point where it has to wait.
+"""The logic of a producer's calls, shared by `Producer` and `AsyncProducer`.
 
-A call that may wait is an operation (see `kclient.net.operation`), which the faces drive. The fast path of `send`
-does not pass here: it appends straight to the accumulator, and comes here when something is missing.
+A call that may wait is an operation (see `kclient.net.operation`). The fast path of `send` appends directly to the
+accumulator, and comes here only if something is missing.
 """
 
 from __future__ import annotations
@@ -48,16 +48,18 @@ from kclient.records.batch import RECORD_OVERHEAD
 from kclient.types import ClientHealth, GivenHeaders, PartitionInfo
 
 ROOM_PART = 4
-"""A full buffer takes records again once this part of it is free; woken for every batch, callers would do no work."""
+"""A full buffer accepts records again once this fraction of it is free; callers woken for every batch would achieve
+nothing.
+"""
 
 CLOSE_SECONDS = 10.0
-"""How long an unlimited close() waits for the network thread once all records are settled."""
+"""Seconds that an unlimited close() waits for the network thread once all records have a result."""
 
 LAST_SECONDS = 1.0
-"""How long a close() past its deadline still waits for the remaining records to fail and their callbacks to run."""
+"""Seconds that a close() past its deadline still waits for the remaining records to fail and their callbacks to run."""
 
 LONGEST_PAUSE = 1.0
-"""Waiting calls look this often whether the network thread is still there."""
+"""Seconds between two checks of waiting calls that the network thread still runs."""
 
 _log = logging.getLogger(__name__)
 
@@ -66,8 +68,8 @@ class ProducerCore:
     """One producer.
 
     Parameters:
-        config: its options.
-        dispatcher: where callbacks run.
+        config: the options.
+        dispatcher: runs callbacks.
     """
 
     def __init__(self, config: ProducerConfig, dispatcher: Dispatcher) -> None:
@@ -97,7 +99,7 @@ class ProducerCore:
             plain=self._partitioner is None and self.preparation.is_plain,
             seed=runtime.random().getrandbits(32),
         )
-        # The fast path of send looks at this flag alone; the slow one finds out that no transaction is open.
+        # The fast path of send checks this flag only; the slow one then determines that no transaction is open.
         self.accumulator.usable = config.transactional_id is None
         self.measures = Measures(engine.metrics)
         engine.metrics.gauge("buffer_total_bytes").set(config.buffer_memory)
@@ -144,13 +146,13 @@ class ProducerCore:
             self.waiters.notify()
 
     def waiter(self) -> ThreadWaiter:
-        """Make what one blocking call waits with."""
+        """Return a waiter for one blocking call."""
         return ThreadWaiter(waiters=self.waiters)
 
     # -- sending
 
     def check(self) -> None:
-        """Raise what every call has to know: closed, forked, failed for good."""
+        """Raise the errors that apply to every call: closed, forked, failed."""
         if self.closed:
             raise ClosedError("the producer is closed")
         self.engine.check_usable()
@@ -158,11 +160,11 @@ class ProducerCore:
             raise self.fatal.with_traceback(None)
 
     def transaction_state(self) -> TransactionState:
-        """Where the transactions of this producer stand."""
+        """Return the state of this producer's transactions."""
         return TransactionState.UNINITIALIZED if self.transactions is None else self.transactions.state
 
     def check_send(self) -> None:
-        """Raise what `send` has to know besides: whether a transaction is open."""
+        """Raise the errors that apply to `send`, such as a transaction that is not open."""
         self.check()
         if self.transactions is not None:
             self.transactions.check_send()
@@ -177,7 +179,7 @@ class ProducerCore:
         timestamp: int | None,
         on_delivery: OnDelivery | None,
     ) -> Prepared:
-        """What `send` does first: checks, interceptors, serializers."""
+        """Check, intercept and serialize a record."""
         self.check_send()
         record = self.preparation.prepare(topic, value, key, headers, partition, timestamp, on_delivery)
         try:
@@ -188,7 +190,7 @@ class ProducerCore:
         return record
 
     def append_in_time(self, record: Prepared) -> Operation[RecordFuture]:
-        """Returns a RecordFuture, once there is room and the topic is known; see Producer.send."""
+        """Append a record once there is memory and the topic is known, and return its future; see Producer.send."""
         deadline = self._clock() + self._max_block
         version = self.engine.metadata.cluster.version
         try:
@@ -216,7 +218,7 @@ class ProducerCore:
         return self._partitioner is None
 
     def try_append(self, record: Prepared) -> RecordFuture | None:
-        """Append if nothing is missing."""
+        """Append a record if nothing is missing."""
         try:
             return self._try_append(record)
         except Exception as error:
@@ -238,7 +240,7 @@ class ProducerCore:
         )
 
     def check_size(self, size: int, topic: str, partition: int | None = None, what: str = "the record") -> None:
-        """Raise if a record whose key, value and headers are of this size can never be sent."""
+        """Raise if a record with key, value and headers of this size can never be sent."""
         size += RECORD_OVERHEAD
         for name in ("max_request_size", "buffer_memory"):
             limit = getattr(self.config, name)
@@ -250,10 +252,10 @@ class ProducerCore:
                 )
 
     def _what_is_missing(self, record: Prepared, version: int) -> KafkaError:
-        """Why a record could not be appended, as the error to raise if that does not change in time.
+        """Return the error to raise if a record still cannot be appended at the deadline.
 
         Raises:
-            KafkaError: waiting does not help.
+            KafkaError: waiting would not help.
         """
         metadata = self.engine.metadata
         topic = record.topic
@@ -268,11 +270,15 @@ class ProducerCore:
                 raise error
             return error
         if record not in self.accumulator.blocked:
-            # From now on the sender leaves no batch waiting for company.
+            # From now on the sender does not let batches linger.
             self.accumulator.blocked.add(record)
             self.engine.wakeup()
         last = metadata.last_error
-        why = "records are sent faster than the brokers accept them" if last is None else f"the last error was: {last}"
+        why = (
+            "the application sends records faster than the brokers accept them"
+            if last is None
+            else f"the last error was: {last}"
+        )
         exhausted = BufferExhaustedError(
             f"the record was not accepted: buffer_memory ({self.config.buffer_memory} bytes) stayed full for "
             f"max_block_ms ({self.config.max_block_ms}); {why}",
@@ -289,13 +295,13 @@ class ProducerCore:
             raise error.with_traceback(None)
         infos = metadata.cluster.partitions(topic)
         if infos is not None:
-            # It is known already, as from partitions_for, or was forgotten for a moment.
+            # It is known already, for example from partitions_for, or was dropped for a moment.
             self._add_topic(topic, infos)
             self.waiters.notify()
         metadata.add_topic(topic)
         waited = f"within max_block_ms ({self.config.max_block_ms})"
         if error is not None:
-            return type(error)(f"{error.message} (no better answer came {waited})", topic=topic)
+            return type(error)(f"{error.message} (still so {waited})", topic=topic)
         why = f": {metadata.last_error}" if metadata.last_error is not None else ""
         missing = late(f"there was no metadata for the topic {waited}{why}", topic=topic)
         missing.__cause__ = metadata.last_error
@@ -331,7 +337,7 @@ class ProducerCore:
     # -- other calls
 
     def partitions_for(self, topic: str, timeout: float | None) -> Operation[list[PartitionInfo]]:
-        """Returns the topic's partitions; see Producer.partitions_for."""
+        """Return the topic's partitions; see Producer.partitions_for."""
         self.check()
         seconds = self._max_block if timeout is None else timeout
         deadline = self._clock() + seconds
@@ -349,19 +355,19 @@ class ProducerCore:
             yield Pause(min(LONGEST_PAUSE, deadline - now))
 
     def flush(self, timeout: float | None) -> Operation[None]:
-        """Returns when everything sent so far is settled; see Producer.flush."""
+        """Return when every record sent so far has a result; see Producer.flush."""
         self.check()
         yield from self._until_settled(timeout)
         self.raise_failures()
 
     def raise_failures(self) -> None:
-        """Raise a DeliveryError if records failed and nobody looked."""
+        """Raise a DeliveryError if records failed and nobody has seen it."""
         error = self.deliveries.failures.take()
         if error is not None:
             raise error
 
     def forget_failures(self) -> None:
-        """The failures of records so far are told otherwise: by the calls of their transaction."""
+        """Drop failures of records that the calls of their transaction report."""
         self.deliveries.failures.take()
 
     def _until_settled(self, timeout: float | None) -> Operation[None]:
@@ -398,9 +404,9 @@ class ProducerCore:
     # -- the end
 
     def begin_close(self, timeout: float | None) -> Operation[None]:
-        """Take no more records, and wait until those there are were delivered or the time is over.
+        """Accept no more records, and wait until the others are delivered or failed, or the timeout passes.
 
-        A transaction that is open is aborted, and one that is about to end is waited for.
+        An open transaction is aborted, and one that is ending is waited for.
         """
         deadline = None if timeout is None else self._clock() + timeout
         self.closed = True
@@ -412,10 +418,10 @@ class ProducerCore:
                 yield from self.calls.close(timeout)
                 yield from self._until_settled(None if deadline is None else max(0.0, deadline - self._clock()))
             except KafkaError as error:
-                _log.debug("closing with records on their way: %s", error)
+                _log.debug("closing with undelivered records: %s", error)
 
     def end_close(self, timeout: float) -> None:
-        """Stop the network thread; what is left fails. Blocks, within the timeout."""
+        """Stop the network thread; remaining records fail. Blocks within the timeout."""
         if not self.engine.closed:
             error = ClosedError("the producer was closed before delivery")
             self.engine.submit(lambda: self._parts.settlement.fail_all(error))
@@ -435,17 +441,17 @@ class ProducerCore:
         return ClientHealth(self.engine.connectivity())
 
     def metrics(self) -> MetricValues:
-        """Everything the producer counts, by name."""
+        """Return all metrics of the producer."""
         return self.engine.metrics.snapshot()
 
     def warn_unclosed(self, face: object) -> None:
-        """The face is gone and was not closed; what it sent still travels."""
-        if self in _open_producers:  # which is empty in a forked child: its parent may well close it
+        """Warn about a producer that was not closed; its records are still delivered."""
+        if self in _open_producers:  # empty in a forked child, whose parent may still close it
             warnings.warn(f"{face!r} was not closed", ResourceWarning, stacklevel=2, source=face)
 
 
 def compression_level(config: ProducerConfig) -> int | None:
-    """The level of the codec in use; None where it has none."""
+    """Return the level of the codec in use; None if it has none."""
     levels = {
         "gzip": config.compression_gzip_level,
         "lz4": config.compression_lz4_level,
@@ -466,7 +472,7 @@ def _flush_at_exit() -> None:
 
 
 def close_core(core: ProducerCore, seconds: float) -> None:
-    """Close without a face, giving up after so many seconds."""
+    """Close a producer at exit, giving up after this many seconds."""
     clock = core.engine.clock
     deadline = clock() + seconds
     run(core.begin_close(seconds), core.waiter())
@@ -477,7 +483,7 @@ def close_core(core: ProducerCore, seconds: float) -> None:
 
 
 def _disable_in_child() -> None:
-    # The fast path of send looks at this flag alone; the slow one then finds out about the fork.
+    # The fast path of send checks this flag only; the slow one then detects the fork.
     for core in list(_open_producers):
         core.accumulator.usable = False
     _open_producers.clear()

@@ -1,8 +1,8 @@
 """Produce requests and their responses.
 
 The exchange builds the batches of one request and the request itself, matches the response to its batches and passes
-each batch's answer to the `settlement`. Elsewhere: which batches travel together (`sender`, `collator`), and the
-message for a version (`produce_request`).
+each batch's result to the `settlement`. Elsewhere: the choice of batches (`sender`, `collator`), and the message for a
+version (`produce_request`).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class ProduceExchange:
     """The Produce requests of one producer (network thread).
 
     Parameters:
-        collator: learns how well batches compress.
+        collator: records how well batches compress.
         transactions: those of a transactional producer.
     """
 
@@ -57,7 +57,7 @@ class ProduceExchange:
         self._throttled_until: dict[int, float] = {}
 
     def throttled_until(self, node: int) -> float:
-        """Return the time before which a broker wants no more requests; 0.0 if it has not asked for a pause."""
+        """Return until when a broker throttles this client; 0.0 if it does not."""
         return self._throttled_until.get(node, 0.0)
 
     def request(self, node: int, taken: Sequence[ProducerBatch], partitions: int, now: float) -> Request | None:
@@ -103,7 +103,7 @@ class ProduceExchange:
         )
 
     def expire(self, now: float) -> float:
-        """Fail batches whose responses come too late; return when the next one would be too late."""
+        """Fail batches whose responses are late; return when the next one will be."""
         deadline = NEVER
         for produce in self._in_flight:
             if produce.deadline <= now:
@@ -136,7 +136,7 @@ class ProduceExchange:
         return True
 
     def _answered(self, produce: InFlightProduce, response: ProduceResponse | None, now: float) -> None:
-        """Settle the batches of a request that was answered, or with acks=0 written."""
+        """Settle the batches of a request with a response, or with acks=0 of one that was written."""
         del self._in_flight[produce]
         if response is None:
             answer = ProduceResponse.PartitionProduceResponse(base_offset=-1)

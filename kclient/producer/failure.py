@@ -1,4 +1,4 @@
-"""The reason why a producer cannot go on, shared by the parts that find it out and those that act on it."""
+"""The fatal error of a producer, shared by the parts that detect it and those that act on it."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from kclient.producer.idempotence import Identity, IdentityEvent, IdentityState
 class ProducerFailure:
     """The fatal error of one producer (network thread).
 
-    The first error counts. What waits to be sent fails when the sender is polled next, which is after every event.
+    The first error counts. Waiting batches fail at the sender's next poll, which follows every event.
 
     Attributes:
-        error: why the producer cannot go on; None while it can.
+        error: the fatal error; None without one.
 
     Parameters:
         identity: is not assigned a producer id after a failure.
@@ -27,7 +27,7 @@ class ProducerFailure:
         self._on_fatal = on_fatal
 
     def stop(self, error: KafkaError) -> None:
-        """Record why the producer cannot go on."""
+        """Record the fatal error."""
         if self.error is not None:
             return
         self.error = error

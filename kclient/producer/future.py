@@ -1,7 +1,7 @@
-"""What `send` returns: the future of one record, and how it is waited for.
+"""The future of one record, and the ways to wait for it.
 
-A future is a batch's result and an index. The functions here hold the logic for both twins of the class:
-the one below and the compiled one in `_hot`, which is cheaper to make.
+A future consists of a batch's result and an index. The functions here have the logic for both twins of the class: the
+one below and the compiled one in `_hot`, which is cheaper to create.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from kclient.producer.result import BatchResult
 from kclient.types import RecordMetadata
 
 _LONGEST_WAIT = 1.0
-"""Waiting calls look this often (seconds) whether the network thread is still there."""
+"""Seconds between two checks of waiting calls that the network thread still runs."""
 
 
 class RecordFuture:
@@ -39,20 +39,20 @@ class RecordFuture:
 
     @property
     def topic(self) -> str:
-        """The topic the record goes to."""
+        """The topic of the record."""
         return self._result.topic
 
     @property
     def partition(self) -> int:
-        """The partition the record goes to."""
+        """The partition of the record."""
         return self._result.partition
 
     def done(self) -> bool:
-        """Whether the record was delivered or failed."""
+        """Return whether the record was delivered or failed."""
         return done(self)
 
     def result(self, timeout: float | None = None) -> RecordMetadata:
-        """Where the record ended up; waits for its delivery.
+        """Return where the record was written; wait for its delivery.
 
         Parameters:
             timeout: seconds to wait at most; None waits until the record is delivered or fails, which it
@@ -67,7 +67,7 @@ class RecordFuture:
         return result(self, timeout)
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
-        """Why the record failed, or None if it was delivered; waits like `result`."""
+        """Return why the record failed, or None if it was delivered; wait like `result`."""
         return exception(self, timeout)
 
     def add_done_callback(self, callback: Callable[[RecordFuture], None]) -> None:
@@ -105,7 +105,7 @@ def exception(future: RecordFuture, timeout: float | None) -> BaseException | No
 
 
 def wait(future: RecordFuture, timeout: float | None) -> tuple[BatchResult, int]:
-    """Wait until the record's batch settled; returns it and the record's index in it."""
+    """Wait until the record's batch has a result; return it and the record's index in it."""
     deadline = None if timeout is None else current().monotonic() + timeout
     while True:
         found, index = future._result.locate(future.index)
@@ -119,7 +119,7 @@ def wait(future: RecordFuture, timeout: float | None) -> tuple[BatchResult, int]
 
 
 def settle(found: BatchResult, deadline: float | None) -> bool:
-    """Wait until a batch is settled; False if the deadline (of the runtime's clock) came first."""
+    """Wait until a batch has a result; return False if the deadline (runtime's clock) passed first."""
     runtime = current()
     signal = runtime.signal()
     if not found.add_waiter(signal.notify):
@@ -145,7 +145,7 @@ async def await_result(future: RecordFuture) -> RecordMetadata:
 
 
 async def settle_async(found: BatchResult) -> None:
-    """Wait in asyncio or trio until a batch is settled."""
+    """Wait in asyncio or trio until a batch has a result."""
     signal = LoopSignal()
     if found.add_waiter(signal.notify):
         try:
@@ -156,10 +156,10 @@ async def settle_async(found: BatchResult) -> None:
 
 
 def metadata(future: RecordFuture, found: BatchResult, index: int) -> RecordMetadata:
-    """What a record's settled batch says of it; raises its error."""
+    """Return the metadata of a record whose batch has a result; raise its error."""
     error = found.error_of(index)
     if error is not None:
-        # Many records share one error: without this its traceback would grow with each of them.
+        # Many records share one error: its traceback would grow with each of them.
         raise error.with_traceback(None)
     return RecordMetadata(
         found.topic,
@@ -172,14 +172,14 @@ def metadata(future: RecordFuture, found: BatchResult, index: int) -> RecordMeta
 
 
 def outcome_of(future: RecordFuture) -> tuple[RecordMetadata | None, BaseException | None]:
-    """The RecordMetadata and None, or None and the error, of a record that is settled."""
+    """Return the RecordMetadata and None, or None and the error, of a record with a result."""
     found, index = future._result.locate(future.index)
     error = found.error_of(index)
     return (None, error) if error is not None else (metadata(future, found, index), None)
 
 
 def describe(future: RecordFuture) -> str:
-    """What a future looks like in a debugger."""
+    """Return the repr of a future."""
     found, index = future._result.locate(future.index)
     error = found.error_of(index) if found.settled else None
     what = "pending" if not found.settled else "delivered" if error is None else f"failed: {error}"

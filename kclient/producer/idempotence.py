@@ -1,9 +1,9 @@
-"""The idempotent producer's numbers: its id and epoch, and the sequence of every partition (KIP-98, KIP-360).
+"""The identity of an idempotent producer: its id and epoch, and the sequence of every partition (KIP-98, KIP-360).
 
-The broker accepts a partition's batches only in the order of their sequence numbers, so a batch that
-failed for good, or whose fate nobody knows, leaves a gap that nothing may follow. The way out is a
-new epoch, under which the partition starts at 0 again. It is taken only when all batches before the gap
-are settled and none is under way: what is left cannot have been written, and is numbered anew.
+The broker accepts a partition's batches only in the order of their sequence numbers, so a batch that failed finally, or
+whose outcome is unknown, leaves a gap that nothing may follow. The solution is a new epoch, in which the partition
+starts at 0 again. It begins only when all batches before the gap have a result and none is in flight: the remaining
+batches cannot have been written, and are numbered again.
 
 A broker that does not know a producer id accepts a first batch with any sequence. While a topic is being created, the
 partition's leader may refuse the first batch. If it then accepted another one that was in flight behind the first, the
@@ -39,16 +39,16 @@ from kclient.state_machine import StateTable
 LAST_SEQUENCE = 0x7FFFFFFF
 LAST_EPOCH = 0x7FFF
 REMEMBERED = 5
-"""How many batches of a producer the broker knows again when they are repeated."""
+"""The number of a producer's last batches that a broker recognizes as duplicates."""
 
 
 def add_to_sequence(sequence: int, count: int) -> int:
-    """The sequence number `count` later; after 2**31-1 comes 0."""
+    """Return the sequence number `count` later; 0 follows 2**31-1."""
     return (sequence + count) & LAST_SEQUENCE
 
 
 def comes_before(sequence: int, other: int) -> bool:
-    """Whether a number was given out before another one, which is not much older."""
+    """Return whether a sequence number was assigned before another one that is only slightly older or newer."""
     return 0 < (other - sequence) & LAST_SEQUENCE < LAST_SEQUENCE // 2
 
 
@@ -62,7 +62,7 @@ class IdentityState(enum.Enum):
 
 
 class IdentityEvent(enum.Enum):
-    """What changes whether a producer has its id."""
+    """The events that change whether a producer has its id."""
 
     ASK = "ask"
     REFUSED = "refused"
@@ -92,22 +92,22 @@ STATES = StateTable(
         IdentityState.FAILED: {},
     },
 )
-"""ASSIGNED comes from the transaction coordinator, which is asked by the transactions and not here."""
+"""ASSIGNED comes from the transaction coordinator, whose requests are in `transactions`."""
 
 
 class PartitionSequence:
-    """Where one partition stands.
+    """The sequence state of one partition.
 
     Attributes:
-        producer_id, epoch: under which its batches are numbered.
+        producer_id, epoch: the identity of its batches.
         topic_id: the id of the topic that its last batch was sent to; None if the broker gave none.
         next_sequence: the number of the next new record.
         last_acknowledged: the highest number that the broker has acknowledged under this epoch in this topic; None
             before the first.
-        unsettled: the batches that have numbers and are not settled, in order.
-        under_way: requests that carry one of its batches and are not answered.
+        unsettled: the numbered batches without a result, in order.
+        under_way: the number of requests in flight with one of its batches.
         unresolved: a batch was given up and may or may not have been written.
-        gap: the number from which on the broker will take nothing under this epoch; None if there is none.
+        gap: the number from which on the broker will accept nothing in this epoch; None without one.
     """
 
     __slots__ = (
@@ -134,7 +134,7 @@ class PartitionSequence:
         self.gap: int | None = None
 
     def restart(self, producer_id: int, epoch: int) -> None:
-        """Number everything that is not settled from 0 on."""
+        """Number all batches without a result from 0 on."""
         self.producer_id = producer_id
         self.epoch = epoch
         self.next_sequence = 0
@@ -154,7 +154,7 @@ class PartitionSequence:
         self.next_sequence = add_to_sequence(self.next_sequence, batch.count)
 
     def acknowledge(self, batch: ProducerBatch) -> None:
-        """The broker has a batch, perhaps one that was given up already."""
+        """Record that the broker has a batch, perhaps one that was given up already."""
         if batch in self.unsettled:
             self.unsettled.remove(batch)
         if (batch.producer_id, batch.producer_epoch) != (self.producer_id, self.epoch):
@@ -164,11 +164,11 @@ class PartitionSequence:
             self.last_acknowledged = last
 
     def is_before_gap(self, batch: ProducerBatch) -> bool:
-        """Whether the broker can still take a batch under this epoch."""
+        """Return whether the broker can still accept a batch in this epoch."""
         return self.gap is None or comes_before(batch.sequence, self.gap)
 
     def leave_gap(self, sequence: int) -> None:
-        """Nothing that has this number or a later one can be written; if nothing has, it is given out again."""
+        """Record that no number from this one on can be written; if none was, it is assigned again."""
         nothing_later = not self.unsettled or comes_before(self.unsettled[-1].sequence, sequence)
         if nothing_later and self.gap is None and not self.unresolved:
             self.next_sequence = sequence
@@ -177,17 +177,17 @@ class PartitionSequence:
 
     @property
     def is_complete(self) -> bool:
-        """Whether every number that was given out is acknowledged."""
+        """Whether every assigned number is acknowledged."""
         last = self.last_acknowledged
         return self.next_sequence == (0 if last is None else add_to_sequence(last, 1))
 
 
 class Identity:
-    """The producer's id and epoch, and what they mean for each partition.
+    """The producer's id and epoch, and their effect on each partition.
 
     Parameters:
-        enabled: False for a producer that is not idempotent: everything may be sent, and nothing is numbered.
-        transactional: the coordinator gives ids and epochs, and gaps stay until it does.
+        enabled: False for a producer that is not idempotent: every batch may be sent, without a number.
+        transactional: the coordinator assigns ids and epochs, and gaps remain until it does.
     """
 
     def __init__(self, enabled: bool, transactional: bool = False) -> None:
@@ -196,7 +196,7 @@ class Identity:
         self.state = IdentityState.UNKNOWN
         self.producer_id = -1
         self.epoch = -1
-        # Kept when a queue is forgotten: the broker remembers a partition's numbers for a day.
+        # Kept when a queue is dropped: the broker remembers a partition's sequence for a day.
         self._entries: dict[tuple[str, int], PartitionSequence] = {}
         self._open: dict[PartitionSequence, None] = {}
 
@@ -210,36 +210,36 @@ class Identity:
 
     @property
     def wanted(self) -> bool:
-        """Whether an id has to be asked for."""
+        """Whether an id must be requested."""
         return self.enabled and not self.transactional and self.state is IdentityState.UNKNOWN
 
     def received(self, producer_id: int, epoch: int) -> None:
-        """The answer to the question for an id."""
+        """Apply the response of InitProducerId."""
         self.change(IdentityEvent.RECEIVED)
         self.producer_id = producer_id
         self.epoch = epoch
 
     def assign(self, producer_id: int, epoch: int) -> None:
-        """What the coordinator of the transactions gave, while no batch is unsettled."""
+        """Apply the identity from the transaction coordinator, while every batch has a result."""
         if self.state is IdentityState.UNKNOWN:
             self.change(IdentityEvent.ASSIGNED)
         self.producer_id = producer_id
         self.epoch = epoch
-        # The others start anew with their next batch.
+        # The others restart with their next batch.
         for entry in self._open:
             entry.restart(producer_id, epoch)
         self._open.clear()
 
     @property
     def is_broken(self) -> bool:
-        """Whether numbers were lost, so that some partition takes nothing more under this epoch."""
+        """Whether numbers were lost, so that some partition can send nothing in this epoch."""
         self.resolve()
         return bool(self._open)
 
     # -- sending
 
     def may_send(self, queue: Queue, batch: ProducerBatch | None) -> bool:
-        """Whether the first waiting batch of a partition (None: the one open for records) may be sent now."""
+        """Return whether the first waiting batch of a partition (None: the open one) may be sent now."""
         if not self.enabled:
             return True
         if self.state is not IdentityState.READY:
@@ -252,15 +252,15 @@ class Identity:
         if not entry.unsettled:
             return True
         if entry.last_acknowledged is None:
-            # The broker may not know the producer id, and would accept this batch as its first one.
+            # The broker may not know the producer id, and would accept this batch as the first one.
             return False
-        # Counted from the oldest, not by how many there are: later ones may be settled before it.
+        # Counted from the oldest one: later ones may have a result before it.
         if queue.drained - entry.unsettled[0].attempts.ordinal >= REMEMBERED:
             return False
         return (entry.producer_id, entry.epoch) == (self.producer_id, self.epoch)
 
     def sending(self, batch: ProducerBatch, topic_id: UUID | None) -> None:
-        """Number a batch, unless it has a number, before it is sent to the topic of this id."""
+        """Number a batch, unless it has a number, before it is sent to the topic with this id."""
         if not self.enabled:
             return
         entry = self.entry(batch.queue)
@@ -274,7 +274,7 @@ class Identity:
         entry.under_way += 1
 
     def entry(self, queue: Queue) -> PartitionSequence:
-        """Where a partition stands."""
+        """Return the sequence state of a partition."""
         found: PartitionSequence | None = queue.entry
         if found is None:
             key = (queue.topic, queue.partition)
@@ -285,28 +285,28 @@ class Identity:
     # -- what came of it
 
     def answered(self, batch: ProducerBatch) -> None:
-        """A request with this batch is over, whatever its outcome."""
+        """Record that a request with this batch has ended, whatever its result."""
         if self.enabled:
             self.entry(batch.queue).under_way -= 1
 
     def delivered(self, batch: ProducerBatch) -> None:
-        """The broker has it."""
+        """Record that the broker has the batch."""
         if self.enabled:
             self.entry(batch.queue).acknowledge(batch)
 
     def out_of_order(self, batch: ProducerBatch) -> None:
-        """The broker misses something before this batch: that is a gap only if nothing before it is open."""
+        """Handle a batch that the broker received out of order: a gap only if no earlier batch is in flight."""
         entry = self.entry(batch.queue)
         if self.enabled and entry.unsettled and entry.unsettled[0] is batch:
             entry.gap = batch.sequence
             self._open[entry] = None
 
     def is_first(self, batch: ProducerBatch) -> bool:
-        """Whether no batch before this one is unsettled."""
+        """Return whether every earlier batch has a result."""
         return self.entry(batch.queue).unsettled[:1] == [batch]
 
     def failed(self, batch: ProducerBatch, *, certain: bool) -> None:
-        """A batch is given up; `certain` says that the broker did not write it."""
+        """Give a batch up; `certain` means that the broker did not write it."""
         if not self.enabled or batch.sequence < 0:
             return
         entry = self.entry(batch.queue)
@@ -319,7 +319,7 @@ class Identity:
         self._open[entry] = None
 
     def replaced(self, batch: ProducerBatch, parts: Sequence[ProducerBatch]) -> None:
-        """Other batches take the place of one: under its numbers if they hold all its records."""
+        """Replace one batch by others, with its numbers if they contain all its records."""
         if not self.enabled:
             return
         entry = self.entry(batch.queue)
@@ -334,7 +334,7 @@ class Identity:
             self._open[entry] = None
 
     def resolve(self) -> None:
-        """Do what was waiting for answers: close partitions' questions, or take a new epoch for them."""
+        """Handle what waited for responses: unresolved batches, or a new epoch."""
         due = []
         for entry in list(self._open):
             if entry.under_way:

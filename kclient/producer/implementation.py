@@ -1,4 +1,4 @@
-"""The twin of the hot path that is in use."""
+"""The choice between the compiled and the pure hot path."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What the interceptors of a producer are called with: each record before it is serialized, and what came of it.
+"""The interceptors of a producer: they see each record before it is serialized, and its result.
 
-Whatever an interceptor raises is logged. Elsewhere: how a record is serialized (`preparing`), and where callbacks run
+An exception of an interceptor is logged. Elsewhere: serialization (`preparing`), and the threads of callbacks
 (`callbacks`).
 """
 
@@ -42,7 +42,7 @@ class Interceptors:
         for interceptor in self._before:
             try:
                 returned: Any = interceptor.on_send(record)
-            except Exception:  # noqa: BLE001 - user code; as with Java, the record goes on without it
+            except Exception:  # noqa: BLE001 - user code; as in Java, the record is sent without it
                 _log.exception("on_send of %r failed", interceptor)
                 continue
             if not isinstance(returned, ProducerRecord):
@@ -56,7 +56,7 @@ class Interceptors:
         return record
 
     def on_acknowledgement(self, metadata: RecordMetadata, error: BaseException | None, headers: Headers) -> None:
-        """Report what came of a record."""
+        """Report the result of a record."""
         for interceptor in self._after:
             try:
                 interceptor.on_acknowledgement(metadata, error, headers)
@@ -69,7 +69,7 @@ class Acknowledgement:
 
     Parameters:
         interceptors: the producer's.
-        headers: those that are sent, with what interceptors and serializers have added.
+        headers: the headers as sent, with those that interceptors and serializers have added.
         on_delivery: the caller's function.
     """
 

@@ -1,7 +1,7 @@
-"""Which partitions a record without a key may go to, and how likely each is (KIP-794).
+"""The partitions for records without a key, and their weights (KIP-794).
 
-Partitions whose queues are longer get fewer new batches, so that a slow broker does not hold up the
-fast ones; those whose broker took nothing for partitioner_availability_timeout_ms get none.
+Partitions with longer queues get fewer new batches, so that a slow broker does not delay the fast ones; those whose
+broker has accepted nothing for partitioner_availability_timeout_ms get none.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from kclient.producer.collator import Clusters
 from kclient.types import PartitionInfo
 
 WEIGHING_INTERVAL = 0.01
-"""Seconds between two looks at how long the queues are."""
+"""Seconds between two checks of the queues' lengths."""
 
 
 class PartitionLoad:
@@ -36,11 +36,11 @@ class PartitionLoad:
         self._weighed_at = 0.0
 
     def broker_is_stuck(self, node: int, now: float) -> None:
-        """Note that a broker takes no request, although batches are due."""
+        """Note that a broker accepts no request, although batches are due."""
         self._stuck_since.setdefault(node, now)
 
     def broker_is_ready(self, node: int) -> None:
-        """Note that a broker takes requests."""
+        """Note that a broker accepts requests."""
         self._stuck_since.pop(node, None)
 
     def weigh(self, queues: Iterable[Queue], now: float) -> None:
@@ -58,15 +58,15 @@ class PartitionLoad:
                 self.look(topic, partitions, silent)
 
     def forget(self, topic: TopicQueue) -> None:
-        """The topic is gone."""
+        """Drop a topic."""
         self._weighted.discard(topic)
 
     def look(self, topic: TopicQueue, partitions: Sequence[PartitionInfo], silent: Collection[int]) -> None:
-        """Look at a topic's queues.
+        """Check the queues of a topic.
 
         Parameters:
-            partitions: what the metadata says of them.
-            silent: brokers that take nothing.
+            partitions: their metadata.
+            silent: brokers that accept nothing.
         """
         if not self._adaptive or len(partitions) < 2:
             return

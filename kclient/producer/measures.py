@@ -1,6 +1,6 @@
-"""What the producer counts, under Kafka's names, by topic and broker where Kafka does so too.
+"""The metrics of a producer, with Kafka's names, by topic and broker where Kafka does so too.
 
-Times are in milliseconds, as Kafka's. Recorded on the network thread, once per batch or request.
+Times are in milliseconds. Recorded on the network thread, once per batch or request.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Measures:
         self._by_topic: dict[str, tuple[Counter, Counter]] = {}
 
     def sent(self, batch: ProducerBatch, size: int, now: float) -> None:
-        """A batch of so many bytes goes out."""
+        """Record a batch that is sent with this size in bytes."""
         builder = batch.builder
         assert builder is not None
         count = builder.count
@@ -38,33 +38,33 @@ class Measures:
             if builder.compression_type != "none":
                 self._compression.record(size / builder.size_in_bytes)
         records, amount = self._by_topic.get(batch.topic) or self._topic(batch.topic)
-        # Added to directly: this stands between a record and the wire.
+        # Added to directly, because this is on the hot path.
         records.total += count
         amount.total += size
         self._records.total += count
         self._bytes.total += size
 
     def request(self, records: int) -> None:
-        """A request with so many records goes out."""
+        """Record a request with this number of records."""
         self._per_request.record(records)
 
     def latency(self, seconds: float, throttle_ms: int) -> None:
-        """A response came."""
+        """Record a response."""
         self._latency.record(seconds * 1000)
         if throttle_ms:
             self._throttle.record(throttle_ms)
 
     def retried(self, batch: ProducerBatch) -> None:
-        """A batch has to be sent again."""
+        """Record a batch that must be sent again."""
         self._retries.add(batch.count)
 
     def failed(self, topic: str, records: int) -> None:
-        """Records were given up."""
+        """Record failed records."""
         self._errors.add(records)
         self._metrics.counter("record_error_total", topic=topic).add(records)
 
     def split(self) -> None:
-        """A batch was too large."""
+        """Record a batch that was split."""
         self._splits.add()
 
     def _topic(self, topic: str) -> tuple[Counter, Counter]:
@@ -75,6 +75,6 @@ class Measures:
         return found
 
     def forget(self, topic: str) -> None:
-        """A topic is no longer produced to."""
+        """Drop the metrics of a topic that is no longer used."""
         if self._by_topic.pop(topic, None) is not None:
             self._metrics.forget(topic=topic)

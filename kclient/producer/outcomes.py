@@ -33,17 +33,17 @@ from kclient.errors import (
 class Outcome(enum.Enum):
     """What to do with a batch."""
 
-    DELIVERED = "the broker has it"
-    RETRY = "send it again after a while"
-    SPLIT = "make smaller batches of it"
-    OUT_OF_ORDER = "send it again; if nothing before it is missing, under new numbers"
-    REJECTED = "its records fail, or those the broker names"
-    FATAL = "the producer cannot go on"
+    DELIVERED = "the broker has stored it"
+    RETRY = "send it again after a backoff"
+    SPLIT = "split it into smaller batches"
+    OUT_OF_ORDER = "send it again; with new numbers if no earlier batch is missing"
+    REJECTED = "fail its records, or those that the broker names"
+    FATAL = "stop the producer"
 
 
 OUTCOMES: dict[int, Outcome] = {
     0: Outcome.DELIVERED,
-    # It arrived before, and the broker has forgotten its offset.
+    # The broker has stored it before, and no longer knows its offset.
     DuplicateSequenceError.code: Outcome.DELIVERED,
     RecordTooLargeError.code: Outcome.SPLIT,
     OutOfOrderSequenceError.code: Outcome.OUT_OF_ORDER,
@@ -63,7 +63,7 @@ MAYBE_WRITTEN = (
     NotEnoughReplicasAfterAppendError.code,
     KafkaStorageError.code,
 )
-"""The broker's errors after which the records may nevertheless be in the log."""
+"""Errors after which the broker may nevertheless have written the records."""
 
 
 def outcome(code: int) -> Outcome:
@@ -75,7 +75,7 @@ def outcome(code: int) -> Outcome:
 
 
 def may_be_written(error: BaseException) -> bool:
-    """Whether the records may be in the log although the attempt ended with this error, as with a lost connection."""
+    """Return whether the records may be in the log although the attempt failed, for example by a lost connection."""
     if isinstance(error, BrokerConnectionError) or not isinstance(error, KafkaError):
         return False
     return error.code is None or error.code in MAYBE_WRITTEN

@@ -1,8 +1,8 @@
-"""Choosing the partition of a record: Kafka's default, others, and how to write one.
+"""Partitioners: Kafka's default, others, and the interface for your own.
 
-The default (murmur2 of the key; without a key the uniform sticky choice of KIP-794) is built into the
-accumulator. Any object with the method of `Partitioner` takes its place as `partitioner=...`; the other
-ones of Kafka and librdkafka are here, and have names: "round_robin", "random", "consistent_random".
+The default (murmur2 of the key; without a key the uniform sticky choice of KIP-794) is built into the accumulator. Any
+object with the method of `Partitioner` replaces it as `partitioner=...`; the other ones of Kafka and librdkafka are
+here, and have names: "round_robin", "random", "consistent_random".
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from kclient.records import murmur2
 
 @runtime_checkable
 class Partitioner(Protocol):
-    """What a partitioner of your own looks like."""
+    """The interface of a partitioner."""
 
     def partition(
         self, topic: str, key: bytes | None, value: bytes | None, partitions: int, available: Sequence[int]
@@ -30,22 +30,22 @@ class Partitioner(Protocol):
 
         Parameters:
             key, value: the record, serialized.
-            partitions: how many the topic has; they are numbered from 0.
-            available: those that have a leader at the moment.
+            partitions: the number of the topic's partitions, which count from 0.
+            available: those that currently have a leader.
 
         Returns:
-            The partition, or None for the default's choice. It runs in the caller of `send`, in many threads at once
-            if there are several; what it raises, `send` raises.
+            The partition, or None for the default's choice. It runs in the thread that calls `send`, in several
+            threads at once if there are several; `send` raises its exceptions.
         """
 
 
 def partition_for_key(key: bytes, partitions: int) -> int:
-    """Where the default puts a key, as every Java client does: murmur2 of its bytes."""
+    """Return the default partition of a key, as in every Java client: murmur2 of its bytes."""
     return (murmur2(key) & 0x7FFFFFFF) % partitions
 
 
 class RoundRobinPartitioner:
-    """One partition after the other, whatever the key, skipping those without a leader."""
+    """One partition after the other, whatever the key; skips those without a leader."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -77,7 +77,7 @@ class RandomPartitioner:
 
 
 class ConsistentRandomPartitioner:
-    """librdkafka's default: CRC-32 of the key; a record whose key is empty or missing goes anywhere.
+    """librdkafka's default: CRC-32 of the key; a random partition for an empty or missing key.
 
     Parameters:
         seed: makes the choices repeatable.
@@ -103,7 +103,7 @@ BY_NAME: dict[str, Callable[[], Partitioner | None]] = {
 
 
 def make_partitioner(chosen: Any) -> Partitioner | None:
-    """The partitioner an option names or is; None for the default.
+    """Return the partitioner that the option names or is; None for the default.
 
     Raises:
         ConfigError: it is neither.

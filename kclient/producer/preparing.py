@@ -1,6 +1,6 @@
-"""From what a caller of `send` hands over to what the accumulator takes: interceptors, serializers, checks.
+"""Prepares a record for the accumulator: interceptors, serializers and checks.
 
-All of it runs in the caller's thread or task; what fails here fails this one `send`.
+Everything runs in the caller's thread or task; an error fails this `send` only.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from kclient.types import GivenHeaders, Headers
 
 
 class Prepared:
-    """A record as it will be appended; `size` is that of key, value and headers."""
+    """A record ready to be appended; `size` is that of key, value and headers."""
 
     __slots__ = ("headers", "key", "on_delivery", "partition", "size", "timestamp", "topic", "value")
 
@@ -48,7 +48,7 @@ class Prepared:
 
 
 class Preparation:
-    """What the options say happens to each record first."""
+    """The preparation of records according to the options."""
 
     def __init__(self, config: ProducerConfig, deliveries: Deliveries) -> None:
         self._key_serializer = config.key_serializer and bind_serializer("key", config.key_serializer)
@@ -59,7 +59,7 @@ class Preparation:
 
     @property
     def is_plain(self) -> bool:
-        """Whether nothing of the user's has to run."""
+        """Whether no code of the application has to run."""
         return not (self._key_serializer or self._value_serializer or self.intercepts)
 
     def prepare(
@@ -72,7 +72,7 @@ class Preparation:
         timestamp: int | None,
         on_delivery: OnDelivery | None = None,
     ) -> Prepared:
-        """Run interceptors and serializers, and check what comes out.
+        """Run interceptors and serializers, and check the result.
 
         Raises:
             SerializationError: a serializer failed.
@@ -148,7 +148,7 @@ def _headers(headers: Iterable[tuple[str, Any]] | None) -> Headers:
     if not headers:
         return ()
     if isinstance(headers, Mapping):
-        raise TypeError("headers are pairs, since a name may stand more than once: of a mapping, give its items()")
+        raise TypeError("headers are pairs, because a name may occur more than once; for a mapping, pass its items()")
     checked: list[tuple[str, bytes | None]] = []
     for item in headers:
         try:

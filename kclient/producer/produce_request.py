@@ -1,7 +1,7 @@
-"""One Produce request: which batches it carries, and its message for a version.
+"""One Produce request: its batches, and its message for a version.
 
-From version 13 topics are named by their ids (KIP-516); where one is not known, 12 is the last version. That is also
-the first one whose batches add their partitions to a transaction, as version 2 of transactions has it (KIP-890).
+From version 13 topics are named by their ids (KIP-516); if one is unknown, 12 is the last version. That is also the
+first version whose batches add their partitions to a transaction, as required by transaction version 2 (KIP-890).
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ FIRST_VERSION_OF_TRANSACTIONS_2 = 12
 
 
 class InFlightProduce:
-    """Batches, one per partition, on their way to a broker.
+    """The batches of a request in flight, one per partition.
 
     Attributes:
         node: the broker.
         batches: by topic and partition.
-        topic_names: by id, as they were when it was sent.
-        sent_at, deadline: when it was sent, and when the first batch must be settled (driver's clock).
+        topic_names: the topic names by id, as of when it was sent.
+        sent_at, deadline: when it was sent, and when its first batch expires (driver's clock).
         has_topic_ids: whether the ids of all topics are known.
-        depth: how many were on their way to the broker, itself included.
+        depth: the number of requests in flight to the broker, itself included.
 
     Parameters:
         transactional_id: of the transaction; None outside of one.
@@ -52,7 +52,7 @@ class InFlightProduce:
         self.topic_names: dict[UUID, str] = {}
         self.has_topic_ids = True
         self.depth = 1
-        # The bytes as they are now: a batch may be given up, or numbered anew, before they are written.
+        # The current bytes: a batch may be given up, or numbered again, before they are written.
         kind = ProduceRequest.PartitionProduceData
         self._data = [(batch.topic, kind(index=batch.partition, records=batch.build())) for batch in batches]
         self._acks = acks
@@ -70,7 +70,7 @@ class InFlightProduce:
 
     @property
     def versions(self) -> tuple[int | None, int | None]:
-        """The first and the last version that will do; None is any."""
+        """The first and the last acceptable version; None for any."""
         first = last = None
         if not self.has_topic_ids:
             last = LAST_VERSION_WITH_NAMES
@@ -82,7 +82,7 @@ class InFlightProduce:
         return first, last
 
     def build(self, version: int) -> ProduceRequest:
-        """The message for a version."""
+        """Return the message for a version."""
         grouped = by_topic(self._data)
         if version > LAST_VERSION_WITH_NAMES:
             topics = [

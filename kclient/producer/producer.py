@@ -1,4 +1,4 @@
-"""The blocking producer: how a thread waits for what `core` does.
+"""The blocking producer.
 
 Elsewhere: the logic of each call (`core`), and waiting in an event loop (`async_producer`).
 """
@@ -74,8 +74,8 @@ class Producer(SendPath):
         self._set_accumulator(self._core.accumulator)
 
     if TYPE_CHECKING:
-        # Comes from the base class, of which there is a compiled twin: appending a record and making its future is one
-        # call, without a Python frame of its own. A test keeps the two declarations the same.
+        # `send` comes from the base class, which has a compiled twin: appending a record and creating its future is one
+        # call, without a Python frame of its own. A test compares the two declarations.
         def send(
             self,
             topic: str,
@@ -368,7 +368,7 @@ class Producer(SendPath):
         return self._core.metrics()
 
     def add_metrics_hook(self, hook: MetricsHook, *, interval: float = 10.0) -> None:
-        """Call a function with the metrics at an interval, and once more when the client closes.
+        """Call a function with the metrics at an interval, and a last time when the client closes.
 
         The function runs on a thread of its own, so it may block. What it raises is logged, and it is called again
         after the next interval.
@@ -421,7 +421,7 @@ class Producer(SendPath):
             self.close()
             return
         try:
-            # Ctrl-C and exits do not wait for long; what is an error of the program's does not cost records.
+            # Ctrl-C and exits do not wait for long; an error of the program does not cost records.
             self.close(None if isinstance(error, Exception) else EXIT_SECONDS)
         except DeliveryError as failed:
             error.add_note(f"while it was raised: {failed}")

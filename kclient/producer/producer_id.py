@@ -1,6 +1,6 @@
-"""Asks for the producer's id and epoch, until some broker gives them.
+"""Requests the producer's id and epoch until a broker returns them.
 
-Elsewhere: what they are for (`idempotence`).
+Elsewhere: their purpose (`idempotence`).
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ NO_TRANSACTION_TIMEOUT = 0x7FFFFFFF
 
 
 class IdQuestion:
-    """The question, asked whenever the identity wants an id.
+    """The request for an id, sent whenever the identity needs one.
 
     Parameters:
-        on_refused: is told why there will never be an answer.
+        on_refused: receives the error if an id can never be assigned.
     """
 
     def __init__(self, identity: Identity, backoff: Backoff, on_refused: Callable[[KafkaError], None]) -> None:
@@ -31,7 +31,7 @@ class IdQuestion:
         self._retry_at = 0.0
 
     def poll(self, requests: list[Request], now: float) -> float:
-        """Add the request if it is due; returns when to look again."""
+        """Add the request if it is due; return when to check again."""
         if not self._identity.wanted:
             return NEVER
         if self._retry_at > now:

@@ -1,4 +1,4 @@
-"""A record as an application hands it over whole, and the interceptors that see it on its way."""
+"""A whole record as an application passes it, and the interface of interceptors."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kclient.types import GivenHeaders, Headers, RecordMetadata
 
 
 class ProducerRecord(msgspec.Struct):
-    """What `send_many` takes and interceptors see; the fields are the parameters of `Producer.send`."""
+    """The parameter of `send_many` and interceptors; its fields are the parameters of `Producer.send`."""
 
     topic: str
     value: Any = None
@@ -21,10 +21,10 @@ class ProducerRecord(msgspec.Struct):
 
 
 class ProducerInterceptor(Protocol):
-    """Sees every record before it is serialized, and what came of it (KIP-42, KIP-512).
+    """Sees every record before it is serialized, and its result (KIP-42, KIP-512).
 
-    What an interceptor raises is logged, and the record goes on without it. An `on_send` that returns something else
-    than a record fails the `send`. One of the two methods may be left out.
+    An exception of an interceptor is logged, and the record is sent without it. An `on_send` that does not return a
+    record fails the `send`. One of the two methods is optional.
     """
 
     def on_send(self, record: ProducerRecord) -> ProducerRecord:
@@ -37,5 +37,5 @@ class ProducerInterceptor(Protocol):
             metadata: where the record is. With an error it has the topic and the partition, which is -1 if none had
                 been chosen; offset and timestamp are -1.
             error: why the record was not delivered, also where `send` raised it.
-            headers: of the record as it was sent, with what interceptors and serializers added.
+            headers: the headers as sent, with those that interceptors and serializers added.
         """

@@ -1,7 +1,7 @@
-"""Other batches in the place of one: smaller ones, or one without the records that the broker refused.
+"""The replacement of a batch by smaller ones, or by one without the records that the broker refused.
 
-The records are read back from the batch as it was sent; a piece says where each run of them went, so
-that their futures follow. Elsewhere: sequence numbers (`idempotence`) and queues (`sender`).
+The records are read from the batch as it was sent; a piece records where each run of them went, so that their futures
+find them. Elsewhere: sequence numbers (`idempotence`) and queues (`sender`).
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from kclient.records import ConsumerRecord, read_batches
 from kclient.records.batch import BATCH_OVERHEAD
 
 NewBatch = Callable[[Queue, float, float, int], ProducerBatch]
-"""Makes an empty batch: for a queue, with its creation and deadline, of at most so many bytes."""
+"""Returns an empty batch for a queue, with creation time, deadline and maximum size."""
 
 
 def split(batch: ProducerBatch, new_batch: NewBatch) -> tuple[list[ProducerBatch], list[Piece]]:
-    """Two batches of half the records each; more, where one would have most of the bytes."""
+    """Return two batches with half of the records each; more, if one would have most of the bytes."""
     records = _records(batch)
     assert batch.builder is not None
     limit = BATCH_OVERHEAD + (batch.builder.size_in_bytes - BATCH_OVERHEAD) * 5 // 8
@@ -33,7 +33,7 @@ def split(batch: ProducerBatch, new_batch: NewBatch) -> tuple[list[ProducerBatch
 def without(
     batch: ProducerBatch, refused: Container[int], new_batch: NewBatch
 ) -> tuple[list[ProducerBatch], list[Piece]]:
-    """One batch with the records that were not refused."""
+    """Return one batch with the records that were not refused."""
     kept = [(index, record) for index, record in enumerate(_records(batch)) if index not in refused]
     assert batch.builder is not None
     parts: list[ProducerBatch] = []

@@ -1,8 +1,8 @@
-"""What becomes of the records of one batch: the state that all their futures share.
+"""The result of one batch, which the futures of all its records share.
 
-A future is a result and an index; it resolves when the result is settled. A batch that was too large for the broker, or
-had records that the broker refused, is replaced by others; its result then knows in which of their results each record
-is. Elsewhere: futures (`future`, `rows_future`), and the way to the broker (`batch`, `attempts`).
+A future consists of a result and an index. A batch that was too large for the broker, or had records that the broker
+refused, is replaced by others; its result then refers to theirs. Elsewhere: futures (`future`, `rows_future`), and the
+way to the broker (`batch`, `attempts`).
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ class Piece(NamedTuple):
 
 
 class Outlet(Protocol):
-    """What settled results are reported to, and the lock of what futures share."""
+    """The receiver of final results, with the lock that futures share."""
 
     @property
     def lock(self) -> Any: ...
 
     def settled(self, result: BatchResult, callbacks: list[tuple[Any, Callback]]) -> None:
-        """A batch was delivered, failed or was replaced (network thread)."""
+        """Handle a batch that was delivered, failed or replaced (network thread)."""
 
     def call_back(self, future: Any, callback: Callback) -> None:
-        """A callback came after its batch had settled (any thread)."""
+        """Run a callback that was added after its batch had a result (any thread)."""
 
     def check_usable(self) -> None:
         """Raise if the network thread is gone, which settles batches."""
@@ -49,8 +49,8 @@ class BatchResult:
         builder: what counts its records until it is closed.
 
     Attributes:
-        base_offset, log_append_time: the broker's answer; -1 when it has none.
-        settled: whether the result is final. A replaced batch is settled before its pieces are.
+        base_offset, log_append_time: from the broker's response; -1 without them.
+        settled: whether the result is final; for a replaced batch before its pieces.
         error: why the batch failed. errors: by index, errors of single records that differ from `error`.
         pieces: where the records of a replaced batch went.
         deliveries: futures and the functions to call with their results, in turn: f1, on_delivery1, f2, on_delivery2.
@@ -164,11 +164,11 @@ class BatchResult:
         return result, index
 
     def error_of(self, index: int) -> BaseException | None:
-        """Why a record of this settled batch failed; None if it was delivered."""
+        """Return why a record of this batch failed; None if it was delivered."""
         return self.errors.get(index, self.error)
 
     def add_waiter(self, wake: Callable[[], None]) -> bool:
-        """Call `wake` once the batch settles; False, and no call, if it has."""
+        """Call `wake` once the batch has a result; return False, without a call, if it has one."""
         with self.outlet.lock:
             if self.settled:
                 return False
@@ -176,13 +176,13 @@ class BatchResult:
             return True
 
     def remove_waiter(self, wake: Callable[[], None]) -> None:
-        """Forget a waiter that gave up."""
+        """Remove a waiter."""
         with self.outlet.lock:
             if wake in self._waiters:
                 self._waiters.remove(wake)
 
     def add_callback(self, future: Any, callback: Callback) -> None:
-        """Call back once the batch settles, where the producer runs callbacks; at once if it has.
+        """Run a callback once the batch has a result, where the producer runs callbacks; immediately if it has one.
 
         Raises:
             TypeError: the callback cannot be called, or is a coroutine function.
@@ -200,18 +200,18 @@ class BatchResult:
             self.outlet.call_back(future, callback)
 
     def see(self, index: int) -> None:
-        """Somebody reads the result of a record: its failure need not be reported by flush."""
+        """Mark the result of a record as seen: flush need not report its failure."""
         self._seen.add(index)
 
     def unseen_failures(self) -> list[BaseException]:
-        """The errors of records that failed and whose results nobody read."""
+        """Return the errors of failed records whose results nobody has seen."""
         failed = range(self.count) if self.error is not None else self.errors
         errors = (self.error_of(index) for index in failed if index not in self._seen)
         return [error for error in errors if error is not None]
 
 
 def last_unsettled(results: list[BatchResult]) -> BatchResult | None:
-    """Drop settled results from the end of the list, following replaced ones; the last that is left, or None."""
+    """Drop final results from the end of the list, following replaced ones; return the last remaining one, or None."""
     while results:
         last = results[-1]
         if not last.settled:

@@ -1,8 +1,8 @@
-"""What `send_arrow` does, up to the point where it has to wait: an operation for both faces.
+"""The logic of `send_arrow`, as an operation for both producers.
 
-Rows go straight from Arrow's buffers into batches. The one that cannot, since the topic is not known yet or the buffer
-is full, becomes a record like any other and waits as `send` does; what comes after it is tried at once again. So there
-is one way to wait and to fail. Elsewhere: how rows are read (`kclient.records`) and waited for (`rows_future`).
+Rows are copied from Arrow's buffers into batches. A row that cannot be appended yet, because the topic is unknown or
+the buffer is full, becomes a normal record and waits as in `send`; then the next rows are appended. Elsewhere: how rows
+are read (`kclient.records`) and waited for (`rows_future`).
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ if TYPE_CHECKING:
     from kclient.producer.core import ProducerCore
 
 ROWS_PER_TURN = 8192
-"""So many rows are appended in one go; in between Ctrl-C is heard, and other tasks of an event loop run."""
+"""The number of rows appended in one go; between them Ctrl-C is handled, and other tasks of an event loop run."""
 
 
 class RowsCall:
     """One `send_arrow`; the parameters are its own.
 
     Attributes:
-        turns: the rows to append in one go each, in order: of which record batch, from which one, to which one.
+        turns: the rows of each go, in order: record batch, first row, end.
         future: its result.
 
     Raises:
-        IllegalStateError, ClosedError: what the producer is, or what it has interceptors for.
-        TypeError, ValueError: the data cannot be records; nothing is sent.
-        RecordTooLargeError: a row cannot; nothing is sent.
+        IllegalStateError, ClosedError: the producer is in another state, or has interceptors.
+        TypeError, ValueError: the data is invalid; nothing is sent.
+        RecordTooLargeError: a row is too large; nothing is sent.
     """
 
     def __init__(self, core: ProducerCore, topic: str | None, data: Any, columns: RowColumns) -> None:
@@ -58,7 +58,7 @@ class RowsCall:
         self.future = RowsFuture(self._placement)
 
     def append(self, rows: ArrowRows, start: int, stop: int) -> Operation[None]:
-        """Returns once the rows of a turn are in batches."""
+        """Return once the rows of a turn are in batches."""
         core, row = self._core, start
         while row < stop:
             if core.has_default_partitioner:

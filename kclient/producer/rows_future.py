@@ -1,7 +1,7 @@
-"""What `send_arrow` returns: the future of many rows, which costs four bytes for each and nothing more.
+"""The future of many rows, which costs four bytes per row.
 
-A row went into some batch at some index. Rows that follow each other in one batch, with nothing in between, are a run,
-and a row keeps the number of its run only; its index is counted when somebody asks, which is when it failed.
+Rows that follow each other in one batch, with nothing in between, are a run, and only the number of its run is kept for
+a row; its index is counted only when needed, for a failed row.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ _tickets = itertools.count(1)
 
 
 class Placement:
-    """Where the rows of one `send_arrow` went.
+    """The batches of the rows of one `send_arrow`.
 
     Parameters:
-        length: how many rows there are.
+        length: the number of rows.
 
     Attributes:
-        ticket: a number that no other placement has; by it a queue knows whose row it took last.
+        ticket: a unique number, by which a queue knows whose row it took last.
         runs: for each row the number of its run, -1 as long as it was not appended.
         results, firsts: for each run the result of its batch, and the index of its first row there.
     """
@@ -41,7 +41,7 @@ class Placement:
         self._next: dict[BatchResult, tuple[int, int]] = {}
 
     def add(self, row: int, result: BatchResult, index: int) -> None:
-        """A row was appended."""
+        """Record an appended row."""
         run, expected = self._next.get(result, (-1, -1))
         if expected != index:
             run = len(self.results)
@@ -54,8 +54,8 @@ class Placement:
 class RowsFuture:
     """The result of one `send_arrow`: it resolves when the batches of all its rows do.
 
-    Await it, or call `result`. Looking at it counts as having seen its failures; those that nobody saw are raised by
-    `flush` and `close`. `len()` tells how many rows there are.
+    Await it, or call `result`. Reading it marks failures as seen; `flush` and `close` raise those that nobody has seen.
+    `len()` is the number of rows.
     """
 
     __slots__ = ("_placement", "_unsettled")
@@ -68,7 +68,7 @@ class RowsFuture:
         return len(self._placement.runs)
 
     def done(self) -> bool:
-        """Whether every row was delivered or failed."""
+        """Return whether every row was delivered or failed."""
         return self._last_unsettled() is None
 
     def result(self, timeout: float | None = None) -> None:
@@ -85,7 +85,7 @@ class RowsFuture:
         _raise(self.failures(timeout), len(self))
 
     def failures(self, timeout: float | None = None) -> dict[int, BaseException]:
-        """The rows that were not delivered, by their position in the data, and why; waits like `result`.
+        """Return the errors of undelivered rows, by their position in the data; wait like `result`.
 
         Raises:
             TimeoutError: not all rows are delivered or failed yet; the producer continues to deliver them.
@@ -109,7 +109,7 @@ class RowsFuture:
 
     def _last_unsettled(self) -> BatchResult | None:
         if self._unsettled is None:
-            # The ones that settle last come last: those after them are settled when they are.
+            # The results that become final last are at the end: later ones are final when they are.
             self._unsettled = list(dict.fromkeys(self._placement.results))
         return last_unsettled(self._unsettled)
 

@@ -1,11 +1,11 @@
 """Sends the batches that are due.
 
-A manager: the driver polls it after every event. It takes ready batches from the accumulator's queues, collates them
-into one Produce request per broker (a batch per partition in each, up to max_request_size, as many requests as may be
-in flight) and has the `exchange` build them. The order within a partition is kept: a batch that has to be repeated goes
-back in front of later ones. In a transaction its manager says what may be sent.
-Elsewhere: sequence numbers (`idempotence`), responses (`exchange`) and what follows from them (`settlement`). `wiring`
-makes a sender and the parts that it works with.
+The sender is a manager: the driver polls it after every event. It takes ready batches from the accumulator's queues,
+collates them into one Produce request per broker (a batch per partition in each, up to max_request_size, as many
+requests as may be in flight) and has the `exchange` build them. The order within a partition is kept: a batch that must
+be retried returns to the front of its queue. In a transaction its manager decides what may be sent. Elsewhere: sequence
+numbers (`idempotence`), responses (`exchange`) and their effects (`settlement`). `wiring` makes a sender and the parts
+that it works with.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Sender(Manager):
 
     Parameters:
         load: offers the sticky partitioners their choices.
-        failure: why nothing is sent any more.
+        failure: the fatal error.
         transactions: those of a transactional producer; polled with the sender.
     """
 
@@ -94,24 +94,24 @@ class Sender(Manager):
         return Poll(requests, deadline)
 
     def stop(self, error: KafkaError) -> None:
-        """Fail everything that is not settled, now and later, since the producer cannot go on."""
+        """Fail all batches without a result, now and later, after a fatal error."""
         self._failure.stop(error)
         if self._transactions is not None:
             self._transactions.fail(error)
         self._settlement.fail_all(error)
 
     def _end_transaction(self, transactions: TransactionManager) -> None:
-        """Send without linger what a commit waits for; fail what does not belong to an open transaction."""
+        """Send without linger what a commit waits for; fail batches outside of an open transaction."""
         if transactions.waits_for_batches:
             self._unsettled.seal()
         elif (error := transactions.why_not_sending()) is not None:
-            # Outside of a transaction there are batches only where another thread was sending while it ended.
+            # Outside of a transaction there are batches only if another thread was sending while it ended.
             self._settlement.fail_waiting(error)
 
     def _look(self, queue: Queue, now: float, by_leader: dict[int, list[Queue]]) -> float:
-        """Add a queue that has something due to those of its leader; return when to look again."""
+        """Add a queue with something due to those of its leader; return when to check again."""
         if self._settlement.expire_waiting(queue, now):
-            # What comes behind may have to be numbered anew, which is decided before a turn's first look.
+            # Later batches may have to be numbered again, which is decided before the first check of a turn.
             return now
         due = now
         if queue.ready:
@@ -126,7 +126,7 @@ class Sender(Manager):
                 return NEVER
             due = self._collator.lingers_until(opened)
             expires = opened + self._delivery_timeout
-        # Asked before the linger is over, so that the partition is added meanwhile.
+        # Requested before the linger has passed, so that the partition is added in the meantime.
         may_send = self._transactions is None or self._transactions.may_send(queue.topic, queue.partition)
         if due > now:
             return due
@@ -142,7 +142,7 @@ class Sender(Manager):
         return expires
 
     def _drain(self, node: int, queues: list[Queue], requests: list[Request], now: float) -> float:
-        """Make as many requests for a broker as may be sent; return when to look again."""
+        """Make as many requests for a broker as may be sent; return when to check again."""
         throttled = self._exchange.throttled_until(node)
         if throttled > now:
             return throttled
@@ -164,7 +164,7 @@ class Sender(Manager):
                 break
             request = self._exchange.request(node, taken, len(queues), now)
             if request is None:
-                # None of them could be built; what is behind them has its turn at once.
+                # None of them could be built; the batches behind them are next.
                 return now
             requests.append(request)
         self._load.weigh(queues, now)

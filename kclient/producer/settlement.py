@@ -1,9 +1,8 @@
-"""What becomes of a batch: delivered, sent again, replaced by others, or given up.
+"""The result of a batch: delivered, sent again, replaced by others, or given up.
 
-The `exchange` matches answers to batches; this decides by the table of error codes (`outcomes`) what follows for
-each batch, in the order in which everything else has to learn of it: sequence numbers, metrics, the room in the
-accumulator, the transaction, and last the futures. Elsewhere: which batch is sent when (`sender`), and sequence
-numbers (`idempotence`).
+The `exchange` matches answers to batches; this applies the table of error codes (`outcomes`) to each batch and updates,
+in this order, sequence numbers, metrics, the memory of the accumulator, the transaction and the futures. Elsewhere:
+which batch is sent when (`sender`), and sequence numbers (`idempotence`).
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ SMALLEST_SPLIT = 4096
 
 
 class Metadata(Clusters, Protocol):
-    """What the sender's side uses of the metadata."""
+    """The metadata as the sender sees it."""
 
     @property
     def last_error(self) -> KafkaError | None: ...
@@ -53,7 +52,7 @@ class Settlement:
 
     Parameters:
         new_batch: makes an empty batch for a queue, with creation, deadline and size limit (see `replacing`).
-        on_fatal: called with the reason why the producer cannot go on.
+        on_fatal: called with the fatal error.
         transactions: those of a transactional producer; each batch that fails is reported to them.
     """
 
@@ -88,7 +87,7 @@ class Settlement:
     def answered(
         self, batch: ProducerBatch, node: int, answer: ProduceResponse.PartitionProduceResponse, now: float
     ) -> None:
-        """Do what the table says about a broker's answer for one batch."""
+        """Apply the table to a broker's result for one batch."""
         self.over(batch)
         action = outcome(answer.error_code)
         if action is Outcome.DELIVERED:
@@ -115,7 +114,7 @@ class Settlement:
             if action is Outcome.OUT_OF_ORDER:
                 self._identity.out_of_order(batch)
                 if self._identity.transactional and self._identity.is_first(batch):
-                    # Records before it are gone, and the transaction with them.
+                    # Earlier records are lost, and the transaction with them.
                     self.give_up(batch, error)
                     return
             self._retry(batch, node, error, now)
@@ -139,16 +138,16 @@ class Settlement:
             self.give_up(batch, error)
 
     def missing(self, batch: ProducerBatch, node: int) -> None:
-        """Fail a batch that the response does not mention; the broker may have written it."""
+        """Fail a batch that is missing in the response; the broker may have written it."""
         self.over(batch)
         if batch.settled:
             return
         batch.attempts.maybe_written = True
-        error = ProtocolError("the broker's answer left out the partition", broker=node, api="Produce")
+        error = ProtocolError("the broker's response did not contain the partition", broker=node, api="Produce")
         self.give_up(batch, error)
 
     def over(self, batch: ProducerBatch) -> None:
-        """Record that the request no longer carries the batch."""
+        """Record that the request no longer has the batch."""
         batch.attempts.answered()
         batch.queue.muted -= 1
         self._identity.answered(batch)
@@ -169,11 +168,11 @@ class Settlement:
         batch.fail(record_error(error, batch.count, batch.topic, batch.partition, certain=certain), errors)
 
     def expire(self, batch: ProducerBatch) -> None:
-        """Fail a batch whose delivery_timeout_ms is over."""
+        """Fail a batch whose delivery_timeout_ms has passed."""
         self.give_up(batch, self._too_late(batch))
 
     def expire_waiting(self, queue: Queue, now: float) -> bool:
-        """Fail the batches of a queue whose delivery_timeout_ms is over; return whether there were any."""
+        """Fail the batches of a queue whose delivery_timeout_ms has passed; return whether there were any."""
         opened = -1.0 if queue.ready else queue.open_since()
         if opened >= 0.0 and opened + self._delivery_timeout_ms / 1000 <= now:
             queue.seal()
@@ -184,15 +183,15 @@ class Settlement:
         return expired
 
     def fail_waiting(self, error: BaseException) -> None:
-        """Fail every batch that no request carries."""
+        """Fail every batch that is in no request."""
         self._unsettled.seal()
-        # One at a time, since a thread that was sending meanwhile may still add a batch.
+        # One at a time, because a thread that is sending may still add a batch.
         for queue in self._unsettled.queues:
             while queue.ready:
                 self.give_up(queue.ready.popleft(), error)
 
     def fail_all(self, error: BaseException) -> None:
-        """Fail every batch that is not settled."""
+        """Fail every batch without a result."""
         under_way = [batch for batch in self._unsettled.take_all() if batch.attempts.on_wire]
         self.fail_waiting(error)
         for batch in under_way:
@@ -228,7 +227,7 @@ class Settlement:
     def _reject(
         self, batch: ProducerBatch, answer: ProduceResponse.PartitionProduceResponse, error: BrokerError
     ) -> None:
-        """The broker refused records: those it names fail, and the others are sent again without them."""
+        """Fail the records that the broker names, and send the others again."""
         named = {refused.batch_index: refused.batch_index_error_message for refused in answer.record_errors}
         errors: dict[int, BaseException] = {}
         for index, message in named.items():
@@ -252,7 +251,7 @@ class Settlement:
         replace()
 
     def _release(self, batch: ProducerBatch) -> None:
-        """Give back a batch's room; before any future is settled, as calls that wait for room check it then."""
+        """Free a batch's memory before a future resolves, because waiting calls check it then."""
         self._accumulator.release(batch.take_account())
 
     def _too_late(self, batch: ProducerBatch) -> KafkaTimeoutError:

@@ -1,9 +1,9 @@
-"""How large batches should become, between what is near and what is far.
+"""The target size of batches, by the distance of the broker.
 
-`batch_size` is the most. A broker near by takes requests of half a megabyte faster than those twice as
-large, which leave its caches; smaller ones cost more turns of the network thread. One that is far away
-needs more bytes on their way to keep the line busy. So a request starts at half a megabyte, shared by the
-partitions that have something to send, and grows with the time that it takes, less what it waits for others.
+`batch_size` is the maximum. A nearby broker handles requests of half a megabyte faster than larger ones, which exceed
+its caches; smaller ones cost more turns of the network thread. A distant broker needs more bytes in flight to use the
+bandwidth. So a request starts at half a megabyte, shared by the partitions with something to send, and grows with its
+round trip, minus the time that it waits for other requests.
 """
 
 from __future__ import annotations
@@ -11,20 +11,20 @@ from __future__ import annotations
 REQUEST = 524_288
 SMALLEST = 131_072
 BYTES_PER_SECOND = 100_000_000
-"""What one request, of the five that may be on their way, should be good for: 500 MB/s in all."""
+"""The throughput that one request, of the five that may be in flight, should allow: 500 MB/s in total."""
 
 DRIFT = 0.02
-"""How fast the estimate follows answers that take longer, and may only have waited for others."""
+"""How fast the estimate follows responses that take longer, and may only have waited for others."""
 
 COLD = 2
-"""So many first answers do not count: connection and broker are warming up."""
+"""The number of first responses that do not count, while connection and broker are warming up."""
 
 
 class Sizing:
     """The round trip to each broker, and the batch size that goes with it.
 
     Parameters:
-        batch_size: the most, in bytes.
+        batch_size: the maximum in bytes.
     """
 
     def __init__(self, batch_size: int) -> None:
@@ -33,12 +33,12 @@ class Sizing:
         self._answers: dict[int, int] = {}
 
     def answered(self, node: int, seconds: float, depth: int) -> None:
-        """A request was answered.
+        """Record the response to a request.
 
         Parameters:
-            seconds: how long that took.
-            depth: how many were on their way when it was sent, itself included. It waited for those, so that only
-                its share counts; for a broker far away that is too little, but never by more than five times.
+            seconds: its round trip.
+            depth: the number of requests in flight when it was sent, itself included. It waited for those, so only its
+                share counts; for a distant broker that is too little, but by five times at most.
         """
         answers = self._answers[node] = self._answers.get(node, 0) + 1
         if answers <= COLD:
@@ -51,11 +51,11 @@ class Sizing:
             self._round_trips[node] = known + DRIFT * (share - known)
 
     def size(self, node: int, partitions: int, compression: float) -> int:
-        """How many bytes of records a batch should hold.
+        """Return the target size of a batch in bytes.
 
         Parameters:
-            partitions: how many have something to send to this broker.
-            compression: how much of the bytes is left on the wire, as a part of 1.
+            partitions: the number of partitions with something to send to this broker.
+            compression: the compressed size as a fraction of the original.
         """
         request = max(REQUEST, self._round_trips.get(node, 0.0) * BYTES_PER_SECOND)
         return min(self._batch_size, int(max(SMALLEST, request / partitions) / max(compression, 0.01)))

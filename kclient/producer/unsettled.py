@@ -1,6 +1,6 @@
-"""The batches of one producer that are not settled: in the queues of their partitions, or in Produce requests.
+"""The batches of one producer that have no result: in the queues of their partitions, or in Produce requests.
 
-Elsewhere: which batch is sent when (`sender`), and how a batch is settled (`settlement`).
+Elsewhere: which batch is sent when (`sender`), and results (`settlement`).
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from kclient.producer.produce_request import InFlightProduce
 
 
 class UnsettledBatches:
-    """The queues and requests that hold batches which are not settled (network thread).
+    """The queues and requests with batches that have no result (network thread).
 
     Attributes:
         queues: those that hold batches, in the order in which they got their first one.
-        in_flight: the Produce requests that are not answered.
+        in_flight: the Produce requests without a response.
     """
 
     def __init__(self, accumulator: Accumulator) -> None:
@@ -29,7 +29,7 @@ class UnsettledBatches:
             self.queues[queue] = None
 
     def put_back(self, queue: Queue, batches: list[ProducerBatch]) -> None:
-        """Put batches that were sent before back, in front of all later ones."""
+        """Put batches that were sent before back in front of all later ones."""
         later = []
         while queue.ready and -1 < queue.ready[0].attempts.ordinal < batches[0].attempts.ordinal:
             later.append(queue.ready.popleft())
@@ -43,7 +43,7 @@ class UnsettledBatches:
             queue.seal()
 
     def take_all(self) -> list[ProducerBatch]:
-        """Return every batch that is not settled; the open ones are closed, so that they are sent at once."""
+        """Return every batch without a result; the open ones are closed, so that they are sent at once."""
         self.seal()
         batches = [batch for produce in self.in_flight for batch in produce.batches.values() if not batch.settled]
         for queue in self.queues:
@@ -51,6 +51,6 @@ class UnsettledBatches:
         return batches
 
     def is_empty(self) -> bool:
-        """Return whether every batch is settled and every request answered."""
+        """Return whether every batch has a result and every request a response."""
         self.take_fresh()
         return not self.in_flight and not any(queue.ready or queue.open_since() >= 0.0 for queue in self.queues)

@@ -1,4 +1,4 @@
-"""Puts the parts that send a producer's batches together, each complete when it is made."""
+"""The wiring of the parts that send a producer's batches; each is complete when it is made."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class SenderParts(NamedTuple):
         sender: the manager to poll.
         identity: the producer id, and the sequence of every partition.
         unsettled: the batches that are not settled.
-        settlement: what becomes of them.
+        settlement: decides about their results.
         load: the choices of the sticky partitioners.
         transactions: None without a transactional_id.
     """
@@ -62,9 +62,9 @@ def wire_sender(
 
     Parameters:
         new_batch: makes an empty batch for a queue, with creation, deadline and size limit (see `replacing`).
-        on_fatal: called with the reason why the producer cannot go on.
-        on_change: called when calls that wait for a transaction should look again.
-        on_open: called with whether a transaction takes records from now on.
+        on_fatal: called with the fatal error.
+        on_change: called when calls that wait for a transaction should check again.
+        on_open: called with whether records may be sent from now on.
         random: for jitter.
     """
     identity = Identity(config.idempotent, config.transactional_id is not None)

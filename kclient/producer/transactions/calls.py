@@ -1,7 +1,7 @@
-"""What an application's transactional calls do, up to the point where they have to wait: operations for both faces.
+"""The transactional calls of an application, as operations for both producers.
 
-A call that gives up waiting, by its timeout or by Ctrl-C, leaves the producer at work; the same call takes up the
-waiting again, as in Java's client. Elsewhere: the state machine (`manager`).
+After a timeout or Ctrl-C the producer continues in the background; the same call waits again, as in the Java client.
+Elsewhere: the state machine (`manager`).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from kclient.net.engine import Engine
 
 LONGEST_PAUSE = 1.0
-"""Waiting calls look this often whether the network thread is still there."""
+"""Seconds between two checks of waiting calls that the network thread still runs."""
 
 _log = logging.getLogger(__name__)
 
@@ -35,10 +35,10 @@ class Owner(Protocol):
     def engine(self) -> Engine: ...
 
     def check(self) -> None:
-        """Raise what every call has to know: closed, forked, failed for good."""
+        """Raise the errors that apply to every call: closed, forked, failed."""
 
     def forget_failures(self) -> None:
-        """The failures of records so far are told by a transactional call: flush and close need not."""
+        """Drop failures of records that a transactional call reports: flush and close need not raise them."""
 
 
 class TransactionCalls:
@@ -46,7 +46,7 @@ class TransactionCalls:
 
     Parameters:
         owner: the producer.
-        manager: its transactions; None if it has no transactional_id, which every call then says.
+        manager: its transactions; None if it has no transactional_id; then every call raises.
         max_block: seconds that calls without a timeout wait.
     """
 
@@ -93,8 +93,8 @@ class TransactionCalls:
         self._owner.forget_failures()
 
     def close(self, timeout: float | None) -> Operation[None]:
-        """Abort an open transaction, and wait for one that is about to end; its failure is logged."""
-        # In a forked child the manager's lock may be held by a thread that is not there.
+        """Abort an open transaction, and wait for one that is ending; a failure is logged."""
+        # In a forked child the manager's lock may be held by a thread that does not exist there.
         self._owner.engine.check_usable()
         pending = None if self._manager is None else self._manager.close()
         if pending is None:
@@ -144,7 +144,7 @@ class TransactionCalls:
         why = f"; the last error was: {cause}" if cause is not None else ""
         error = KafkaTimeoutError(
             f"{call.value}() of the producer {self._manager.transactional_id!r} did not end within {seconds:g} s{why}; "
-            "it goes on, and the same call waits for it again"
+            "it continues, and the same call waits for it again"
         )
         error.__cause__ = cause
         return error
@@ -155,10 +155,10 @@ class _Make(Protocol):
 
 
 def check_group(group: ConsumerGroupMetadata) -> None:
-    """Raise unless this says who a consumer is.
+    """Check that this is the membership of a consumer.
 
     Raises:
-        TypeError, ValueError: it does not.
+        TypeError, ValueError: it is not.
     """
     if not isinstance(group, ConsumerGroupMetadata):
         raise TypeError(f"group_metadata is what consumer.group_metadata() returns, not {group!r}")

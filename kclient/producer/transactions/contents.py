@@ -1,4 +1,4 @@
-"""What belongs to one transaction: the partitions and groups that were added to it, and what is still to be added.
+"""The contents of one transaction: the partitions and groups that were added to it, and those still to be added.
 
 With version 1 each partition and group is added by a request; with version 2 the first batch of a partition does so
 itself, and so do offsets. Elsewhere: the transaction's state (`manager`), and when a request is sent (`exchange`).
@@ -15,12 +15,12 @@ from kclient.types import TopicPartition
 
 
 class Contents:
-    """What one transaction has.
+    """The contents of one transaction.
 
     Attributes:
-        started: whether the coordinator may know of the transaction: if not, there is nothing to end.
-        needs_epoch: whether something of it may yet arrive, which with version 1 only a new epoch keeps out of the
-            next transaction.
+        started: whether the coordinator may know the transaction; otherwise there is nothing to end.
+        needs_epoch: whether a late request of it may still arrive, which with version 1 only a new epoch keeps out of
+            the next transaction.
     """
 
     def __init__(self) -> None:
@@ -33,7 +33,7 @@ class Contents:
         self._calls: dict[Step, PendingCall] = {}
 
     def has(self, tp: TopicPartition, present: Step | None) -> bool:
-        """Whether a partition was added; if neither that nor the present step adds it, another one will."""
+        """Return whether a partition was added; if neither that nor the present step adds it, a later one will."""
         if tp in self._partitions:
             return True
         if not isinstance(present, AddPartitionsStep) or tp not in present.partitions:
@@ -41,12 +41,12 @@ class Contents:
         return False
 
     def add_offsets(self, step: CommitOffsetsStep, call: PendingCall) -> None:
-        """Offsets are to be stored, for a call that waits."""
+        """Store offsets, for a call that waits."""
         self._calls[step] = call
         self._offsets.append(step)
 
     def next_step(self, owner: Owner, *, is_v2: bool) -> Step | None:
-        """What is to be added next."""
+        """Return the next partitions or offsets to add."""
         if self._new:
             partitions, self._new = self._new, {}
             return AddPartitionsStep(owner, partitions)
@@ -58,13 +58,13 @@ class Contents:
         return self._offsets.popleft()
 
     def begun(self, step: Step) -> None:
-        """A step is sent."""
+        """Note that a step was sent."""
         if isinstance(step, CommitOffsetsStep):
-            # With version 2 this alone may have opened the transaction, even if its answer is lost.
+            # With version 2 this alone may have opened the transaction, even if the response is lost.
             self.started = True
 
     def added(self, step: Step) -> None:
-        """A step succeeded."""
+        """Note that a step succeeded."""
         self.started = True
         if isinstance(step, AddPartitionsStep):
             self._partitions.update(step.partitions)
@@ -75,12 +75,12 @@ class Contents:
             call.end()
 
     def gives_up(self, step: Step) -> bool:
-        """Whether a step that did not succeed yet is not repeated when the transaction is to be aborted."""
+        """Return whether a step without success is not retried when the transaction is to be aborted."""
         if isinstance(step, CommitOffsetsStep):
             self.needs_epoch |= step.lost
             return True
-        # What may have been added has to be known: the coordinator ends no transaction that it did not begin. That of
-        # a topic that is gone may be forgotten, as there is nothing in it.
+        # The coordinator must know what may have been added, because it ends no transaction that it did not begin. A
+        # partition of a deleted topic may be dropped, because it has no records.
         return not step.lost or isinstance(step.last_error, UnknownTopicOrPartitionError)
 
     def drop(self, error: KafkaError | None) -> None:

@@ -1,8 +1,8 @@
 """`with producer.transaction():` and its async twin: commit at the end, or abort and raise what was raised.
 
-The exception of the body stays the one that is raised; what goes wrong with the abort becomes a note on it. After a
-fatal error, or where the body has ended the transaction itself, there is nothing to abort. Ctrl-C, cancellation and
-exits wait for the abort for `EXIT_SECONDS` at most: the broker aborts by itself after transaction_timeout_ms.
+The exception of the body is the one that is raised; a failure of the abort becomes a note on it. After a fatal error,
+or if the body has ended the transaction itself, there is nothing to abort. Ctrl-C, cancellation and exits wait
+`EXIT_SECONDS` for the abort at most; the broker aborts by itself after transaction_timeout_ms.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from kclient.errors import KafkaError
 from kclient.producer.transactions.states import TransactionState
 
 EXIT_SECONDS = 5.0
-"""How long an abort may take after what is not an error of the program's."""
+"""Seconds that an abort may take after Ctrl-C, a cancellation or an exit."""
 
 _OPEN = (TransactionState.IN_TRANSACTION, TransactionState.PREPARING, TransactionState.ABORTABLE_ERROR)
 
@@ -42,8 +42,8 @@ class Transaction:
     """One transaction of a blocking producer.
 
     Parameters:
-        producer: whose.
-        state: tells the producer's state.
+        producer: the producer.
+        state: returns the producer's state.
         timeout: seconds for the commit, and for the abort; None is max_block_ms.
     """
 
@@ -106,7 +106,7 @@ class AsyncTransaction:
             return
         is_error = isinstance(error, Exception)
         try:
-            # A task that is cancelled could not await anything else.
+            # A cancelled task could not await anything else.
             with anyio.CancelScope(shield=not is_error):
                 await self._producer.abort_transaction(self._timeout if is_error else EXIT_SECONDS)
         except KafkaError as failed:

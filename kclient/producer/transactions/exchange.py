@@ -1,10 +1,9 @@
-"""Sends a transaction's requests to their coordinators, one at a time, and repeats each until it is settled.
+"""Sends a transaction's requests to their coordinators, one at a time, and retries each until it has a result.
 
-A coordinator is looked up when a request for it is due, and again when the answer to one is lost. Most requests are
-repeated for as long as it takes, since nobody can go on without their answer; only offsets are given up after
-delivery_timeout_ms, as records are, lest a commit waits for ever for a topic or group that is gone.
-Elsewhere: which request comes next and what its result does to the transaction (`manager`), and the meaning of errors
-(`outcomes`).
+A coordinator is looked up when a request for it is due, and again when a response is lost. Most requests are retried
+without a limit, because the producer needs their response; only offsets are given up after delivery_timeout_ms, like
+records, so that a commit does not wait for a topic or group that was deleted. Elsewhere: which request comes next and
+what its result does to the transaction (`manager`), and the meaning of errors (`outcomes`).
 """
 
 from __future__ import annotations
@@ -23,28 +22,28 @@ from kclient.producer.transactions.outcomes import Kind, kind_of, worst
 from kclient.producer.transactions.requests import Step
 
 FIRST_CONCURRENT_BACKOFF = 0.005
-"""Seconds until a request that came while the markers of the last transaction are being written is repeated."""
+"""Seconds before a request is retried that arrived while the markers of the last transaction were being written."""
 
 _log = logging.getLogger(__name__)
 
 
 class Steps(Protocol):
-    """Who knows what is to be done (network thread, under the lock)."""
+    """The source of the steps (network thread, under the lock)."""
 
     def next_step(self) -> Step | None:
-        """What is to be done next."""
+        """Return the next step."""
 
     def begun(self, step: Step) -> None:
-        """It is sent, perhaps once more."""
+        """Note that a step was sent, perhaps again."""
 
     def done(self, step: Step, response: Any) -> None:
-        """It succeeded."""
+        """Handle the response of a successful step."""
 
     def failed(self, step: Step, kind: Kind, error: KafkaError) -> None:
-        """It failed for good."""
+        """Handle the final failure of a step."""
 
     def gives_up(self, step: Step) -> bool:
-        """Whether a step that did not succeed yet is not repeated."""
+        """Return whether a step without success is not retried."""
 
 
 class Exchange:
@@ -53,14 +52,14 @@ class Exchange:
     Parameters:
         config: the producer's options, with a transactional_id.
         nodes: the connections.
-        steps: what to send, and who is told of what came of it.
-        lock: held while it is told.
+        steps: the source of the steps, notified of their results.
+        lock: held during calls of `steps`.
         random: for jitter.
 
     Attributes:
-        step: what is being done; None for nothing.
-        under_way: whether its answer is waited for.
-        coordinator: that of the transaction.
+        step: the current step; None without one.
+        under_way: whether its request is in flight.
+        coordinator: the coordinator of the transaction.
     """
 
     def __init__(
@@ -90,19 +89,19 @@ class Exchange:
 
     @property
     def last_error(self) -> KafkaError | None:
-        """Why the present step did not succeed yet, or else why there is no coordinator of the transaction."""
+        """Why the current step has not succeeded yet, or why the transaction's coordinator is unknown."""
         step, coordinator = self.step, self.coordinator
         if step is not None and step.last_error is not None:
             return step.last_error
         return coordinator.last_error if coordinator.node is None else None
 
     def retry_seconds(self, error: KafkaError, attempts: int) -> float:
-        """How long to wait before something is sent again."""
+        """Return how long to wait before a retry."""
         backoff = self._concurrent_backoff if isinstance(error, ConcurrentTransactionsError) else self._backoff
         return backoff.seconds(attempts)
 
     def coordinator_for(self, step: Step) -> Coordinator:
-        """Where a step is sent."""
+        """Return the coordinator for a step."""
         if step.group_id is None:
             return self.coordinator
         found = self._groups.get(step.group_id)
@@ -112,14 +111,14 @@ class Exchange:
         return found
 
     def drop(self) -> None:
-        """Do no more than what is begun."""
+        """Do nothing after the current step."""
         if self.step is not None and not self.under_way and self._steps.gives_up(self.step):
             self.step = None
 
     # -- network thread
 
     def poll(self, requests: list[Request], now: float) -> float:
-        """Add the request that is due, and those for coordinators; returns when to look again."""
+        """Add the request that is due, and coordinator lookups; return when to check again."""
         deadline = self._take_step(requests, now)
         for coordinator in (self.coordinator, *self._groups.values()):
             asked, look_at = coordinator.poll(now)
@@ -137,13 +136,13 @@ class Exchange:
                 error = coordinator.fatal_error
                 self._end(step, kind_of(step.api, error), error)
                 continue
-            if step.can_wait_for_ever:
+            if step.waits_without_limit:
                 expires = NEVER
             else:
                 step.first_due = step.first_due or now
                 expires = step.first_due + self._patience
             if expires <= now:
-                # What may yet arrive must not get into the next transaction.
+                # A late request must not become part of the next transaction.
                 self._end(step, Kind.NEW_EPOCH if step.lost else Kind.ABORTABLE, self._too_late(step, coordinator))
                 continue
             due = max(step.retry_at, self._throttled_until)

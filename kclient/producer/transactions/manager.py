@@ -1,15 +1,14 @@
-"""The transaction of one producer: its state, what it needs next, and what comes of that.
+"""The transaction of one producer: its state, its next request, and the handling of results.
 
-Calls come from the application's threads and only change the state; the network thread does the rest, driven by the
-sender, which asks before it sends a batch (`may_send`); the settlement reports those that failed. Both sides meet
-under one lock.
+The application's threads only change the state; the network thread does the rest, driven by the sender, which asks
+before it sends a batch (`may_send`); the settlement reports failed batches. One lock guards both sides.
 
 The end of a transaction waits until nothing is unsent and no Produce request is unanswered, even of batches that were
-given up: a batch that arrives after the marker would belong to the next transaction, or to none for ever. An abort
-drops what is not under way. Which version of transactions is spoken follows the cluster's finalized feature
+given up: a batch that arrives after the marker would belong to the next transaction, or to none at all. An abort drops
+batches that are not in flight. The version of transactions follows the cluster's finalized feature
 `transaction.version` and is looked up between two transactions. With version 2 each end brings a new epoch, and the
-first batch of a partition adds it to the transaction. With version 1 partitions are added by a request, and an epoch
-is asked for only where numbers were lost (KIP-360) or version 2 comes next.
+first batch of a partition adds it to the transaction. With version 1 partitions are added by a request, and an epoch is
+asked for only where numbers were lost (KIP-360) or version 2 comes next.
 
 Elsewhere: what has to be added to a transaction (`contents`), how requests are sent and repeated (`exchange`), their
 messages (`requests`), the meaning of errors (`outcomes`) and how calls wait (`calls`).
@@ -70,15 +69,15 @@ class TransactionManager:
         nodes: the connections.
         identity: the producer id and epoch, which the coordinator assigns.
         all_settled: whether every batch is settled and every Produce request answered.
-        on_change: is told that calls that wait should look again.
-        on_open: is told whether records may be sent from now on.
-        on_fatal: called with the reason why the producer cannot go on.
+        on_change: called when waiting calls should check again.
+        on_open: called with whether records may be sent from now on.
+        on_fatal: called with the fatal error.
         random: for jitter.
 
     Attributes:
-        state: where the producer stands.
-        error: why it is in one of the error states.
-        is_v2: the version of the present transaction, or of the next one.
+        state: the producer's state.
+        error: the error that led to an error state.
+        is_v2: whether the current or next transaction uses version 2.
     """
 
     def __init__(
@@ -167,7 +166,7 @@ class TransactionManager:
             return pending
 
     def close(self) -> PendingCall | None:
-        """Abort what is open; returns what the end of the producer should wait for, if anything."""
+        """Abort an open transaction; return the call that the end of the producer should wait for, if any."""
         with self._lock:
             pending = self._pending
             if STATES.allows(self.state, TransactionCall.ABORT):
@@ -177,7 +176,7 @@ class TransactionManager:
             return pending if self.state in (S.COMMITTING, S.ABORTING) else None
 
     def last_error(self) -> KafkaError | None:
-        """Why what is being done did not succeed yet; None while nothing failed."""
+        """Return why the current step has not succeeded yet; None if nothing failed."""
         return self._exchange.last_error
 
     def _begin_end(self, call: TransactionCall) -> PendingCall:
@@ -188,13 +187,15 @@ class TransactionManager:
             return self._start(call)
 
     def _start(self, call: TransactionCall) -> PendingCall:
-        # In this order: Ctrl-C may come in between, and the same call then makes it anew or waits for it.
+        # In this order: after a Ctrl-C in between, the same call makes it again or waits for it.
         self._pending = pending = PendingCall(call)
         self._change(call)
         return pending
 
     def _check(self, call: TransactionCall) -> PendingCall | None:
-        """Raise unless the state allows the call; returns the same call made before, if it is still to be answered."""
+        """Raise unless the state allows the call; return the same call made before, if its result was not returned
+        yet.
+        """
         error = None if self.error is None else copied(self.error)
         if error is not None and self.state is S.FATAL_ERROR:
             raise error
@@ -210,7 +211,7 @@ class TransactionManager:
         if not STATES.allows(self.state, call):
             raise illegal_call(call, self.state, self.transactional_id)
         if pending is not None:
-            # Only a prepare_transaction that has not ended yet, and that an abort overtakes.
+            # Only a prepare_transaction without a result, which an abort overtakes.
             pending.end(self._aborted())
         self._pending = None
         return None
@@ -227,19 +228,19 @@ class TransactionManager:
         return None if self.state in _SENDING or self.state is S.FATAL_ERROR else self._aborted()
 
     def may_send(self, topic: str, partition: int) -> bool:
-        """Whether batches of a partition may be sent now; if not yet, sees to it that they may soon."""
+        """Return whether batches of a partition may be sent now; if not, add the partition."""
         with self._lock:
             if self.state not in _SENDING or isinstance(self._exchange.step, EndStep):
                 return False
             return self.is_v2 or self._contents.has(TopicPartition(topic, partition), self._exchange.step)
 
     def sending(self) -> None:
-        """A Produce request is made."""
+        """Note that a Produce request is being made."""
         if self.is_v2:
             self._contents.started = True
 
     def batch_failed(self, error: BaseException) -> None:
-        """A batch was given up: the transaction is not whole any more."""
+        """Note a batch that was given up: the transaction can no longer be committed."""
         with self._lock:
             if self.state not in _SENDING or isinstance(self._exchange.step, EndStep):
                 return
@@ -249,11 +250,11 @@ class TransactionManager:
                 self._to_abortable(error)
 
     def fail(self, error: KafkaError) -> None:
-        """The producer cannot go on."""
+        """Enter the fatal error state."""
         with self._lock:
             if self.state is S.FATAL_ERROR:
                 return
-            _log.error("the transactional producer %r cannot go on: %s", self.transactional_id, error)
+            _log.error("the transactional producer %r failed: %s", self.transactional_id, error)
             self._change(TransactionEvent.FAIL_FATALLY, error)
             self._exchange.step = None
             self._drop_steps(error)
@@ -263,15 +264,16 @@ class TransactionManager:
     # -- requests (network thread; see `exchange.Steps`)
 
     def poll(self, requests: list[Request], now: float) -> float:
-        """Add the request that is due, and those for coordinators; returns when to look again."""
+        """Add the request that is due, and coordinator lookups; return when to check again."""
         with self._lock:
             deadline = self._exchange.poll(requests, now)
             return now if self.state is S.FATAL_ERROR else deadline
 
     def next_step(self) -> Step | None:
-        """What is to be done next, in order: partitions, offsets, and last the end."""
+        """Return the next step, in order: partitions, offsets, and last the end."""
         if self.state is S.INITIALIZING:
-            # The call takes the transactional id from whoever has it; between transactions only its owner goes on.
+            # The call takes the transactional id from its current owner; between transactions only that owner
+            # continues.
             is_call = self._pending is not None and self._pending.call is TransactionCall.INIT
             owner = Owner(self.transactional_id, -1, -1) if is_call else self._owner()
             return InitStep(owner, self._config.transaction_timeout_ms)
@@ -285,23 +287,23 @@ class TransactionManager:
             self._prepared()
             return None
         if not self._contents.started:
-            # The coordinator knows of no transaction, and would refuse to end one.
+            # The coordinator does not know the transaction, and would refuse to end it.
             self._ended()
             return self.next_step()
         return EndStep(self._owner(), commit=self.state is S.COMMITTING, is_v2=self.is_v2)
 
     def begun(self, step: Step) -> None:
-        """It is sent, perhaps once more."""
+        """Note that a step was sent, perhaps again."""
         self._contents.begun(step)
 
     def gives_up(self, step: Step) -> bool:
-        """Whether a step that did not succeed yet is not repeated, since the transaction is to be aborted."""
+        """Return whether a step without success is not retried, because the transaction is to be aborted."""
         if self.state in _SENDING or isinstance(step, InitStep | EndStep):
             return False
         return self._contents.gives_up(step)
 
     def done(self, step: Step, response: Any) -> None:
-        """It succeeded."""
+        """Handle the response of a successful step."""
         if isinstance(step, InitStep):
             self._identity.assign(response.producer_id, response.producer_epoch)
             self._look_at_version()
@@ -316,14 +318,14 @@ class TransactionManager:
             self._contents.added(step)
             self._on_change()
         elif step.api is Api.END_V2 and response.producer_id < 0:
-            self.fail(marked(ProtocolError("the broker gave no next epoch", api="EndTxn"), is_fatal=True))
+            self.fail(marked(ProtocolError("the broker's response has no next epoch", api="EndTxn"), is_fatal=True))
         else:
             if response.producer_id >= 0:
                 self._identity.assign(response.producer_id, response.producer_epoch)
             self._ended()
 
     def _ended(self) -> None:
-        """The transaction is over."""
+        """Handle the end of the transaction."""
         was_v2 = self.is_v2
         self._look_at_version()
         needs_epoch = not was_v2 and (self.is_v2 or self._contents.needs_epoch or self._identity.is_broken)
@@ -341,7 +343,7 @@ class TransactionManager:
 
     def _prepared(self) -> None:
         if not self._contents.started:
-            text = "nothing was sent in the transaction, so there is nothing to hand over: abort it"
+            text = "nothing was sent in the transaction, so there is nothing to prepare: abort it"
             self._to_abortable(TransactionAbortableError(text))
             return
         assert self._pending is not None
@@ -351,12 +353,12 @@ class TransactionManager:
         self._end_pending(None)
 
     def failed(self, step: Step, kind: Kind, error: KafkaError) -> None:
-        """It failed for good."""
+        """Handle the final failure of a step."""
         if kind is Kind.REFUSED:
             self._change(TransactionEvent.REFUSED)
             self._end_pending(marked(error))
         elif kind in (Kind.FENCED, Kind.FATAL) or (isinstance(step, EndStep) and not step.commit):
-            # An abort that cannot be done leaves nothing to try.
+            # After an abort that failed there is nothing left to try.
             self.fail(fatal(error, self.transactional_id, kind))
         else:
             self._contents.needs_epoch |= kind is Kind.NEW_EPOCH
@@ -370,7 +372,7 @@ class TransactionManager:
         self._end_pending(self.error)
 
     def _drop_steps(self, error: KafkaError | None) -> None:
-        """Do no more than what is begun."""
+        """Do nothing after the current step."""
         self._exchange.drop()
         self._contents.drop(error)
         self._on_change()
@@ -398,7 +400,7 @@ class TransactionManager:
 
     def _change(self, event: TransactionCall | TransactionEvent, error: KafkaError | None = None) -> None:
         state = STATES.next_state(self.state, event, repr(self.transactional_id))
-        _log.debug("%r goes from %s to %s", self.transactional_id, self.state.value, state.value)
+        _log.debug("%r changes from %s to %s", self.transactional_id, self.state.value, state.value)
         self.state = state
         self.error = error
         self._on_open(state is S.IN_TRANSACTION)

@@ -1,8 +1,8 @@
-"""How often transactional calls succeed and how long they take, under Kafka's names.
+"""The number and duration of transactional calls, with Kafka's names.
 
-Each call has a counter in nanoseconds, as `txn_commit_time_ns_total`, and a histogram in milliseconds, as
-`txn_commit_time`, whose `_count` tells how many there were. Recorded by the calling thread; a call that failed or
-timed out does not count.
+Each call has a counter in nanoseconds, such as `txn_commit_time_ns_total`, and a histogram in milliseconds, such as
+`txn_commit_time`, whose `_count` is the number of calls. Recorded by the calling thread; a call that failed or timed
+out does not count.
 """
 
 from __future__ import annotations

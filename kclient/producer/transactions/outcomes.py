@@ -1,8 +1,7 @@
-"""What each error means to a transaction: tables, by request and error code.
+"""The effect of each error on a transaction: tables, by request and error code.
 
-There are three kinds for a program: what is retried inside, what an abort mends, and what ends the producer. Which
-code is which depends on the request and, for the end of a transaction, on its version (KIP-360, 588, 890, 1050).
-Elsewhere: what is done about it (`manager`).
+An error is retried internally, requires an abort, or ends the producer. Which of these depends on the request and, for
+the end of a transaction, on its version (KIP-360, 588, 890, 1050). Elsewhere: the reaction (`manager`).
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ from kclient.errors import (
 
 
 class Api(enum.Enum):
-    """The requests of a transaction; END_V2 is EndTxn where it bumps the epoch."""
+    """The requests of a transaction; END_V2 is EndTxn that bumps the epoch."""
 
     INIT = "InitProducerId"
     ADD_PARTITIONS = "AddPartitionsToTxn"
@@ -50,15 +49,15 @@ class Api(enum.Enum):
 
 
 class Kind(enum.Enum):
-    """What to do."""
+    """The reaction to an error."""
 
-    RETRY = "send the request again after a while"
+    RETRY = "send the request again after a backoff"
     LOOK_UP = "look up the coordinator again, and send it again"
-    REFUSED = "the call fails, and may be made again"
-    ABORTABLE = "the transaction can only be aborted; then the producer goes on"
-    NEW_EPOCH = "the same, and the producer needs a new epoch then, if the end of a transaction brings none"
+    REFUSED = "the call fails, and may be repeated"
+    ABORTABLE = "the transaction can only be aborted; then the producer continues"
+    NEW_EPOCH = "the same, and the producer then needs a new epoch, if the end of a transaction brings none"
     FENCED = "another producer has taken the transactional id"
-    FATAL = "the producer cannot go on"
+    FATAL = "the producer can only be closed"
 
 
 _LOOK_UP = {CoordinatorNotAvailableError.code: Kind.LOOK_UP, NotCoordinatorError.code: Kind.LOOK_UP}
@@ -74,7 +73,7 @@ KINDS: dict[Api, dict[int, Kind]] = {
     Api.INIT: {
         **_LOOK_UP,
         **_FENCED,
-        # Nothing is open: whoever is given the permission, may try again.
+        # No transaction is open: the call may be repeated once the permission is granted.
         TransactionalIdAuthorizationError.code: Kind.REFUSED,
         ClusterAuthorizationError.code: Kind.REFUSED,
         TransactionAbortableError.code: Kind.REFUSED,
@@ -82,7 +81,7 @@ KINDS: dict[Api, dict[int, Kind]] = {
     Api.ADD_PARTITIONS: {
         **_COMMON,
         TopicAuthorizationError.code: Kind.ABORTABLE,
-        # These are said of each partition, and are not about any.
+        # These are reported for each partition, and concern none in particular.
         TransactionalIdAuthorizationError.code: Kind.FATAL,
         InvalidTxnStateError.code: Kind.FATAL,
         InvalidPidMappingError.code: Kind.FATAL,
@@ -93,21 +92,21 @@ KINDS: dict[Api, dict[int, Kind]] = {
         RequestTimedOutError.code: Kind.LOOK_UP,
         GroupAuthorizationError.code: Kind.ABORTABLE,
         TopicAuthorizationError.code: Kind.ABORTABLE,
-        # The consumer is no longer the one that read the records: what was made of them must not count (KIP-447).
+        # The consumer no longer owns what it has read: the results must not be committed (KIP-447).
         FencedInstanceIdError.code: Kind.ABORTABLE,
         UnknownMemberIdError.code: Kind.ABORTABLE,
         IllegalGenerationError.code: Kind.ABORTABLE,
         StaleMemberEpochError.code: Kind.ABORTABLE,
         FencedMemberEpochError.code: Kind.ABORTABLE,
-        # With version 2 a transaction that timed out is found out here; its end tells whether it was that.
+        # With version 2 a transaction that timed out is detected here; its end shows whether it was that.
         InvalidProducerEpochError.code: Kind.ABORTABLE,
-        # Java's producer ends with these, although nothing but the offsets of this transaction is wrong.
+        # The Java producer fails with these, although only the offsets of this transaction are affected.
         OffsetMetadataTooLargeError.code: Kind.ABORTABLE,
         InvalidCommitOffsetSizeError.code: Kind.ABORTABLE,
     },
     Api.END: _COMMON,
-    # The coordinator has aborted it, as when it timed out: an abort of the same epoch is answered with the next
-    # epoch, and none can commit it any more. Java's producer ends here.
+    # The coordinator has aborted it, for example after a timeout: the response to an abort of the same epoch has the
+    # next epoch, and no producer can commit it. The Java producer fails here.
     Api.END_V2: {**_COMMON, InvalidTxnStateError.code: Kind.ABORTABLE},
     Api.PRODUCE: {
         TransactionalIdAuthorizationError.code: Kind.FATAL,
@@ -117,13 +116,14 @@ KINDS: dict[Api, dict[int, Kind]] = {
         UnsupportedVersionError.code: Kind.FATAL,
     },
 }
-"""What is not here is retried if Kafka calls it retriable, and else: FATAL, or for a partition's own error in
-AddPartitionsToTxn, and for Produce, ABORTABLE. A Produce with an old epoch is not fatal, nor are offsets, since the
-transaction may have timed out under a producer that nobody replaced: its end tells (KIP-588)."""
+"""Other errors are retried if Kafka calls them retriable. The rest is FATAL, or ABORTABLE for errors of single
+partitions in AddPartitionsToTxn and for Produce. An old epoch is not fatal for Produce and for offsets, because the
+transaction may have timed out without another producer: its end shows which (KIP-588).
+"""
 
 
 def kind_of(api: Api, error: KafkaError) -> Kind:
-    """What an error means as the answer to a request."""
+    """Return the kind of an error in the response to a request."""
     known = KINDS[api].get(error.code) if error.code is not None else None
     if known is not None:
         return known
@@ -135,19 +135,18 @@ def kind_of(api: Api, error: KafkaError) -> Kind:
 
 
 def worst(api: Api, errors: Sequence[KafkaError]) -> tuple[Kind, KafkaError]:
-    """The error that decides among those of one answer, and what it means."""
+    """Return the error of a response that decides, and its kind."""
     return max(((kind_of(api, error), error) for error in errors), key=lambda found: _SEVERITY.index(found[0]))
 
 
 _SEVERITY = list(Kind)
-"""In the order in which they stand there."""
+"""In the order of the enum."""
 
 
 def abortable(error: BaseException) -> KafkaError:
-    """An error as calls raise it once the transaction can only be aborted.
+    """Return the error that calls raise once the transaction can only be aborted.
 
-    What was retried for too long becomes a TransactionAbortableError: to make the same call again would not help,
-    as an error that calls itself retriable, or a timeout, suggests.
+    A retriable error or a timeout becomes a TransactionAbortableError, because repeating the same call would not help.
     """
     if not isinstance(error, KafkaError) or error.retriable or isinstance(error, KafkaTimeoutError):
         made: KafkaError = TransactionAbortableError(f"the transaction can only be aborted: {error}")
@@ -157,11 +156,11 @@ def abortable(error: BaseException) -> KafkaError:
 
 
 def fatal(error: KafkaError, transactional_id: str, kind: Kind = Kind.FATAL) -> KafkaError:
-    """An error as every call raises it once the producer cannot go on."""
+    """Return the error that every call raises after a fatal error."""
     if kind is Kind.FENCED and not isinstance(error, ProducerFencedError):
         fenced = ProducerFencedError(
             f"another producer has taken the transactional id {transactional_id!r}, or a transaction of this one "
-            "timed out; make a new producer if this one is to go on",
+            "timed out; make a new producer to continue",
             broker=error.broker,
             api=error.api,
         )
@@ -171,14 +170,14 @@ def fatal(error: KafkaError, transactional_id: str, kind: Kind = Kind.FATAL) -> 
 
 
 def marked(error: KafkaError, *, is_abortable: bool = False, is_fatal: bool = False) -> KafkaError:
-    """A copy that says of itself whether an abort helps, or nothing does."""
+    """Return a copy that says whether an abort helps, or nothing does."""
     made = copied(error)
     made.abortable, made.fatal, made.retriable = is_abortable, is_fatal, False
     return made
 
 
 def copied(error: KafkaError) -> KafkaError:
-    """An error to raise once more, without where it was raised before."""
+    """Return a copy to raise again, without its traceback."""
     made = error.without_frames()
     made.__cause__ = error.__cause__
     return made

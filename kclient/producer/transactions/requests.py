@@ -1,8 +1,8 @@
-"""The requests of a transaction: their messages, the versions they may have, and the errors in their answers.
+"""The requests of a transaction: their messages, versions, and the errors in their responses.
 
-A step is one exchange with a coordinator, repeated until it is answered for good. What version of transactions it
-belongs to (KIP-890) shows in the versions it may be sent at. Elsewhere: when a step is taken and what its answer
-means (`manager`, `outcomes`).
+A step is one request to a coordinator, retried until it has a final response. Its request versions depend on the
+version of transactions (KIP-890). Elsewhere: when a step is sent, and the meaning of its response (`manager`,
+`outcomes`).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _COMMIT_OFFSETS_WITH_MEMBER = 3
 
 
 class Owner(NamedTuple):
-    """Whose transaction it is, as every request says."""
+    """The owner of the transaction, as in every request."""
 
     transactional_id: str
     producer_id: int
@@ -37,17 +37,17 @@ class Owner(NamedTuple):
 
 
 class Step:
-    """One exchange with a coordinator.
+    """One request to a coordinator.
 
     Attributes:
-        group_id: whose group's coordinator it goes to; None for that of the transaction.
+        group_id: the group whose coordinator receives it; None for the transaction's coordinator.
         minimum_version, maximum_version: see `kclient.net.manager.Request`.
-        can_wait_for_ever: False for what is given up after delivery_timeout_ms.
+        waits_without_limit: False if it is given up after delivery_timeout_ms.
         attempts: how often it was sent.
-        retry_at: not before this time is it sent again.
-        first_due: when it could have been sent first; 0.0 before.
-        last_error: why the last attempt did not succeed.
-        lost: whether the answer to an attempt never came: it may have been carried out, or be yet.
+        retry_at: the earliest time of the next attempt.
+        first_due: when it could first have been sent; 0.0 before.
+        last_error: why the last attempt failed.
+        lost: whether an attempt had no response: the coordinator may have executed it, or may do so later.
     """
 
     api: Api
@@ -55,7 +55,7 @@ class Step:
     group_id: str | None = None
     minimum_version: int | None = None
     maximum_version: int | None = None
-    can_wait_for_ever: ClassVar[bool] = True
+    waits_without_limit: ClassVar[bool] = True
 
     def __init__(self, owner: Owner) -> None:
         self.owner = owner
@@ -66,18 +66,18 @@ class Step:
         self.lost = False
 
     def build(self, version: int) -> Message:
-        """The message for a version."""
+        """Return the message for a version."""
         raise NotImplementedError
 
     def errors(self, response: Any) -> list[KafkaError]:
-        """What went wrong, by the answer; nothing if all is well."""
+        """Return the errors in a response."""
         if response.error_code:
             return [error_from_code(response.error_code, api=self.api.value.split()[0])]
         return []
 
 
 class InitStep(Step):
-    """Asks for a producer id; with the present one, for its next epoch (KIP-360)."""
+    """Requests a producer id; with the current one, its next epoch (KIP-360)."""
 
     api = Api.INIT
     request_type = InitProducerIdRequest
@@ -89,7 +89,7 @@ class InitStep(Step):
             self.minimum_version = _INIT_WITH_EPOCH
 
     def build(self, version: int) -> InitProducerIdRequest:
-        """The message for a version."""
+        """Return the message for a version."""
         return InitProducerIdRequest(
             transactional_id=self.owner.transactional_id,
             transaction_timeout_ms=self._timeout_ms,
@@ -110,7 +110,7 @@ class AddPartitionsStep(Step):
         self.partitions = tuple(partitions)
 
     def build(self, version: int) -> AddPartitionsToTxnRequest:
-        """The message for a version."""
+        """Return the message for a version."""
         return AddPartitionsToTxnRequest(
             v3_and_below_transactional_id=self.owner.transactional_id,
             v3_and_below_producer_id=self.owner.producer_id,
@@ -122,7 +122,7 @@ class AddPartitionsStep(Step):
         )
 
     def errors(self, response: Any) -> list[KafkaError]:
-        """The errors of partitions; those that were not tried because of others are left out."""
+        """Return the errors of partitions, without those that were not attempted because of others."""
         codes = {
             TopicPartition(topic.name, answer.partition_index): answer.partition_error_code
             for topic in response.results_by_topic_v3_and_below
@@ -136,14 +136,14 @@ class AddOffsetsStep(Step):
 
     api = Api.ADD_OFFSETS
     request_type = AddOffsetsToTxnRequest
-    can_wait_for_ever = False
+    waits_without_limit = False
 
     def __init__(self, owner: Owner, added_group: str) -> None:
         super().__init__(owner)
         self.added_group = added_group
 
     def build(self, version: int) -> AddOffsetsToTxnRequest:
-        """The message for a version."""
+        """Return the message for a version."""
         return AddOffsetsToTxnRequest(
             transactional_id=self.owner.transactional_id,
             producer_id=self.owner.producer_id,
@@ -153,11 +153,11 @@ class AddOffsetsStep(Step):
 
 
 class CommitOffsetsStep(Step):
-    """Stores offsets with the group's coordinator, to count once the transaction is committed."""
+    """Stores offsets with the group's coordinator, which become visible when the transaction is committed."""
 
     api = Api.COMMIT_OFFSETS
     request_type = TxnOffsetCommitRequest
-    can_wait_for_ever = False
+    waits_without_limit = False
 
     group_id: str
 
@@ -178,11 +178,11 @@ class CommitOffsetsStep(Step):
         else:
             self.maximum_version = _LAST_COMMIT_OFFSETS_OF_V1
             if group != ConsumerGroupMetadata(group.group_id):
-                # Without the member the coordinator could not tell a consumer that lost its partitions (KIP-447).
+                # Without the member id the coordinator could not refuse a consumer that lost its partitions (KIP-447).
                 self.minimum_version = _COMMIT_OFFSETS_WITH_MEMBER
 
     def build(self, version: int) -> TxnOffsetCommitRequest:
-        """The message for a version, with the offsets that are not stored yet."""
+        """Return the message for a version, with the offsets that are not stored yet."""
         topics = by_topic((tp.topic, _offset_to_commit(tp.partition, offset)) for tp, offset in self._left.items())
         return TxnOffsetCommitRequest(
             transactional_id=self.owner.transactional_id,
@@ -199,7 +199,7 @@ class CommitOffsetsStep(Step):
         )
 
     def errors(self, response: Any) -> list[KafkaError]:
-        """The errors of partitions; those that are stored are not sent again."""
+        """Return the errors of partitions; stored offsets are not sent again."""
         codes = {
             TopicPartition(topic.name, answer.partition_index): answer.error_code
             for topic in response.topics
@@ -226,7 +226,7 @@ class EndStep(Step):
             self.maximum_version = _LAST_END_OF_V1
 
     def build(self, version: int) -> EndTxnRequest:
-        """The message for a version."""
+        """Return the message for a version."""
         return EndTxnRequest(
             transactional_id=self.owner.transactional_id,
             producer_id=self.owner.producer_id,
@@ -253,7 +253,7 @@ def _partition_errors(
     for tp in asked:
         code = codes.get(tp)
         if code is None:
-            text = "the broker's answer left out the partition"
+            text = "the broker's response did not contain the partition"
             errors.append(ProtocolError(text, topic=tp.topic, partition=tp.partition, api=step.api.value))
         elif code and code != OperationNotAttemptedError.code:
             errors.append(error_from_code(code, topic=tp.topic, partition=tp.partition, api=step.api.value))

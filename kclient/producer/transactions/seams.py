@@ -1,4 +1,4 @@
-"""What the transaction manager shares with others: the connections, and the calls that wait for it."""
+"""The interfaces of the transaction manager: the connections, and the calls that wait for it."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from kclient.types import PreparedTransaction
 
 
 class Cluster(Nodes, Protocol):
-    """The connections, and what the brokers said of the cluster when they were made."""
+    """The connections, with the features of the cluster."""
 
     def feature_level(self, feature: str) -> int:
-        """The finalized level of a feature; 0 if it has none."""
+        """Return the finalized level of a feature; 0 if it has none."""
 
 
 class PendingCall:
-    """A call whose result is not known yet, or not looked at.
+    """A call whose result is unknown, or was not returned yet.
 
     Attributes:
-        call: which.
+        call: the call.
         done: whether the result is known; `error` is why it failed.
-        seen: whether the application has got the result; until then the same call asks for it again.
-        is_decided: whether the transaction has ended as the call asked: what fails after that does not change it.
+        seen: whether the application has received the result; until then the same call returns it.
+        is_decided: whether the transaction has ended as requested: later errors do not change that.
         prepared: what prepare_transaction returns.
     """
 
@@ -37,7 +37,7 @@ class PendingCall:
         self.prepared: PreparedTransaction | None = None
 
     def end(self, error: KafkaError | None = None) -> None:
-        """The result is known."""
+        """Set the result."""
         if not self.done:
             self.error = None if self.is_decided else error
             self.done = True

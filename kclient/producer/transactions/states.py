@@ -1,7 +1,7 @@
-"""The states of a transactional producer: which follow each other, and which calls each of them allows.
+"""The states of a transactional producer, their transitions, and the calls that each allows.
 
-The table is all there is to know; the diagram in the documentation is drawn from it. Elsewhere: what is
-done in a state (`manager`) and which errors lead where (`outcomes`).
+The diagram in the documentation is drawn from the table. Elsewhere: the work in a state (`manager`) and the effects of
+errors (`outcomes`).
 """
 
 from __future__ import annotations
@@ -13,10 +13,9 @@ from kclient.state_machine import StateTable
 
 
 class TransactionState(enum.Enum):
-    """Where the producer stands; see STATES.
+    """The state of the producer; see STATES.
 
-    PREPARED means that the transaction was handed over. After ABORTABLE_ERROR only an abort leads on, and after
-    FATAL_ERROR nothing does.
+    PREPARED means that another client ends the transaction. ABORTABLE_ERROR allows only an abort, FATAL_ERROR nothing.
     """
 
     UNINITIALIZED = "uninitialized"
@@ -35,7 +34,7 @@ S = TransactionState
 
 
 class TransactionCall(enum.Enum):
-    """What an application asks of the producer; the value is the name of the method."""
+    """The transactional calls of an application; the value is the name of the method."""
 
     INIT = "init_transactions"
     BEGIN = "begin_transaction"
@@ -47,7 +46,7 @@ class TransactionCall(enum.Enum):
 
 
 class TransactionEvent(enum.Enum):
-    """What happens to a transaction besides the application's calls."""
+    """The events of a transaction other than the application's calls."""
 
     INITIALIZED = "initialized"
     REFUSED = "refused"
@@ -91,9 +90,10 @@ STATES: StateTable[TransactionState, TransactionCall | TransactionEvent] = State
         S.FATAL_ERROR: {},
     },
 )
-"""INITIALIZING goes back to UNINITIALIZED when the broker refuses the id, and may be tried again; COMMITTING and
-ABORTING go through INITIALIZING where the producer has to ask for its next epoch. A call that timed out may be repeated
-besides, to wait for its result; and in the two error states every other call raises the error itself."""
+"""INITIALIZING returns to UNINITIALIZED when the broker refuses the id, and may be repeated; COMMITTING and ABORTING
+pass through INITIALIZING if the producer has to request its next epoch. A call that timed out may be repeated besides,
+to wait for its result; and in the two error states every other call raises the error itself.
+"""
 
 _ADVICE: dict[TransactionState, str] = {
     S.UNINITIALIZED: "call init_transactions() first",
@@ -102,7 +102,7 @@ _ADVICE: dict[TransactionState, str] = {
     S.IN_TRANSACTION: "commit or abort the open transaction first",
     S.PREPARING: "prepare_transaction() has not ended yet: call it again to wait for it, or abort",
     S.PREPARED: (
-        "the transaction was handed over and is ended by Admin.complete_transaction(); once it is, "
+        "the transaction is prepared and is ended by Admin.complete_transaction(); then "
         "init_transactions() makes the producer ready for the next one"
     ),
     S.COMMITTING: "commit_transaction() has not ended yet: call it again to wait for it",
@@ -111,17 +111,19 @@ _ADVICE: dict[TransactionState, str] = {
 
 
 def unrepeated_call(call: TransactionCall, before: TransactionCall, transactional_id: str) -> IllegalStateError:
-    """The error of a call that comes before the result of another one, which ended after it timed out, was taken."""
+    """Return the error of a call made before the result of an earlier one, which ended after its timeout, was
+    returned.
+    """
     return IllegalStateError(
-        f"{call.value}() is not allowed yet: {before.value}() of the producer {transactional_id!r} was given up before "
-        f"its result was known, and has succeeded meanwhile: call {before.value}() again to learn of it"
+        f"{call.value}() is not allowed yet: {before.value}() of the producer {transactional_id!r} timed out and "
+        f"has succeeded in the meantime: call {before.value}() again to receive its result"
     )
 
 
 def illegal_call(call: TransactionCall, state: TransactionState, transactional_id: str) -> IllegalStateError:
-    """The error of a call that a state does not allow: what, in which state, and what to do."""
+    """Return the error of a call that a state does not allow: the call, the state, and what to do."""
     text = f"{call.value}() is not allowed while the producer {transactional_id!r} is in the state {state.value!r}"
     advice = _ADVICE.get(state)
     if call is TransactionCall.INIT and state is not S.INITIALIZING:
-        advice = "it is called once, before the first transaction"
+        advice = "call it once, before the first transaction"
     return IllegalStateError(f"{text}: {advice}" if advice else text)

@@ -1,4 +1,4 @@
-"""Looking after a cluster: topics, settings, offsets, groups, transactions; with a blocking and an async face."""
+"""The administration of a cluster: topics, settings, offsets, groups, transactions; blocking and async."""
 
 from kclient.admin.admin import Admin
 from kclient.admin.async_admin import AsyncAdmin

@@ -526,7 +526,7 @@ class Admin:
         return self._core.engine.metrics.snapshot()
 
     def add_metrics_hook(self, hook: MetricsHook, *, interval: float = 10.0) -> None:
-        """Call a function with the metrics at an interval, and once more when the client closes.
+        """Call a function with the metrics at an interval, and a last time when the client closes.
 
         The function runs on a thread of its own, so it may block. What it raises is logged, and it is called again
         after the next interval.

@@ -1,6 +1,7 @@
-"""What calls are given, checked before anything is asked: a wrong type is a TypeError there that says what fits.
+"""Checks of the arguments of admin calls, made before any request: a wrong type raises a TypeError that says what is
+expected.
 
-Numbers beyond what the protocol has room for are left to the encoder, which names field and value.
+Elsewhere: the range of numbers, which the encoder checks.
 """
 
 from __future__ import annotations
@@ -15,33 +16,33 @@ from kclient.types import TopicPartition
 T = TypeVar("T")
 V = TypeVar("V")
 Check = Callable[[Any, str], T]
-"""Takes what was given and who takes it, as an error names it; returns the same or what it stands for."""
+"""A function that takes the value and the name of the call for errors, and returns the checked value."""
 
 
 def instance(given: object, kind: type[T], what: str) -> T:
-    """One value of a type; a bool is no number."""
+    """Return a value of a type; a bool is not a number."""
     if not isinstance(given, kind) or (kind is int and isinstance(given, bool)):
         raise TypeError(f"{what} takes {_named(kind)}, not {given!r}")
     return given
 
 
 def text(given: object, what: str) -> str:
-    """A name."""
+    """Return a name."""
     return instance(given, str, what)
 
 
 def number(given: object, what: str) -> int:
-    """An offset, an id, a count."""
+    """Return an integer: an offset, an id, a count."""
     return instance(given, int, what)
 
 
 def optional(given: object, kind: type[T], what: str) -> T | None:
-    """One value of a type, or None."""
+    """Return a value of a type, or None."""
     return None if given is None else instance(given, kind, what)
 
 
 def duration(given: object, what: str) -> float:
-    """A duration, in seconds."""
+    """Return a duration in seconds."""
     if isinstance(given, bool) or not isinstance(given, int | float):
         raise TypeError(f"{what} takes seconds, not {given!r}")
     return float(given)
@@ -57,7 +58,7 @@ def moment(given: object, what: str) -> int:
 
 
 def several(given: T | Iterable[T], kind: type[T], what: str) -> list[T]:
-    """Return values of a type as a list: several, or one alone. A text is one text, and not its letters."""
+    """Return values of a type as a list: several, or a single one. A string is one value."""
     if isinstance(given, kind):
         return [instance(given, kind, what)]
     if isinstance(given, str) or not isinstance(given, Iterable):
@@ -66,7 +67,7 @@ def several(given: T | Iterable[T], kind: type[T], what: str) -> list[T]:
 
 
 def partition(given: object, what: str) -> TopicPartition:
-    """A TopicPartition, or the two things it is made of."""
+    """Return a TopicPartition, also from a pair of topic and number."""
     if isinstance(given, tuple) and len(given) == 2:
         topic, index = given
         if isinstance(topic, str) and isinstance(index, int) and not isinstance(index, bool):
@@ -75,14 +76,14 @@ def partition(given: object, what: str) -> TopicPartition:
 
 
 def partitions(given: Iterable[Any], what: str) -> list[TopicPartition]:
-    """Several of them; one alone is a mistake that would be read as two."""
+    """Return several partitions; a single one is a mistake that would be read as two."""
     if isinstance(given, str) or not isinstance(given, Iterable):
         raise TypeError(f"{what} takes several TopicPartition(topic, partition), not {given!r}")
     return [partition(each, what) for each in given]
 
 
 def mapping(given: Mapping[Any, Any], key: Check[T], value: Check[V], what: str) -> dict[T, V]:
-    """A mapping whose keys and values pass a check each."""
+    """Return a mapping whose keys and values pass a check each."""
     if not isinstance(given, Mapping):
         raise TypeError(f"{what} takes a mapping, not {given!r}")
     return {key(each, what): value(found, what) for each, found in given.items()}

@@ -1,4 +1,4 @@
-"""The async face of the admin client, on asyncio and trio: the same calls as `Admin`, awaited."""
+"""The async admin client, for asyncio and trio."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class AsyncAdmin:
     def from_properties(
         cls, properties: Mapping[str, Any] | str | os.PathLike[str], **options: Unpack[AdminOptions]
     ) -> Self:
-        """Make one from Kafka's dotted names: a mapping or a .properties file; keyword options win."""
+        """Return a client configured with Kafka's dotted option names; see `Admin.from_properties`."""
         made = cls.__new__(cls)
         made._bridge = LoopBridge()
         made._core = AdminCore(AdminConfig.from_properties(properties, **options), made._bridge.post)
@@ -347,7 +347,7 @@ class AsyncAdmin:
 
 
 def _adopt_descriptions() -> None:
-    """What a call does is written once, at `Admin`; help() on the async twin shows it as well."""
+    """Copy the docstrings of `Admin` to the methods without one, for `help()`."""
     for name, function in vars(AsyncAdmin).items():
         if callable(function) and not function.__doc__ and hasattr(Admin, name):
             function.__doc__ = getattr(Admin, name).__doc__

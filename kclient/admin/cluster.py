@@ -1,4 +1,4 @@
-"""The cluster as a whole: its id, controller and brokers. Leaves out features and the quorum."""
+"""The cluster as a whole: its id, controller and brokers. Not implemented: features and the quorum."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kclient.types import Node
 
 
 class ClusterDescription(msgspec.Struct, frozen=True):
-    """A cluster: its id, the controller to be asked for changes (None while there is none), brokers by id."""
+    """A cluster: its id, the controller (None without one), and the brokers by id."""
 
     cluster_id: str | None
     controller_id: int | None
@@ -24,7 +24,7 @@ class ClusterDescription(msgspec.Struct, frozen=True):
 
 
 def describe_cluster(core: AdminCore, deadline: Deadline) -> Operation[ClusterDescription]:
-    """DescribeCluster (KIP-700) where the broker has it, else Metadata."""
+    """Send DescribeCluster (KIP-700) if the broker supports it, otherwise Metadata."""
     try:
         answer: DescribeClusterResponse = yield from core.request_until_answered(
             ANY_NODE, DescribeClusterRequest, lambda version: DescribeClusterRequest(), deadline

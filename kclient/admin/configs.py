@@ -1,6 +1,6 @@
 """Settings of topics and brokers: describe them with their sources, change them one by one (KIP-339).
 
-A broker's settings are asked of that broker; everything else of any. Leaves out client quotas and
+The settings of a broker are requested from that broker; all others from any. Not implemented: client quotas and
 credentials, which have APIs of their own.
 """
 
@@ -25,11 +25,11 @@ from kclient.protocol.messages.incremental_alter_configs import (
 )
 
 ConfigValue = str | int | float | bool
-"""What a setting may be given as; on the wire it is text, 3 is "3" and True is "true"."""
+"""The types of a setting's value; on the wire it is text: 3 is "3" and True is "true"."""
 
 
 class ResourceType(IntEnum):
-    """What a setting belongs to, by Kafka's number."""
+    """The kind of a resource that has settings, by Kafka's number."""
 
     TOPIC = 2
     BROKER = 4
@@ -50,7 +50,7 @@ class ConfigResource(NamedTuple):
 
     @classmethod
     def broker(cls, node_id: int | None = None) -> ConfigResource:
-        """One broker's own settings; without an id the default of all brokers."""
+        """Return the resource of a broker's own settings; without an id the defaults of all brokers."""
         return cls(ResourceType.BROKER, "" if node_id is None else str(node_id))
 
     def __str__(self) -> str:
@@ -58,7 +58,7 @@ class ConfigResource(NamedTuple):
 
 
 class ConfigSource(Enum):
-    """Where the value of a setting comes from, the strongest first."""
+    """The source of a setting's value, in descending order of precedence."""
 
     UNKNOWN = 0
     DYNAMIC_TOPIC_CONFIG = 1
@@ -87,7 +87,7 @@ class ConfigType(Enum):
 
 
 class ConfigSynonym(msgspec.Struct, frozen=True):
-    """A setting that could have given the value, were there no stronger one."""
+    """A source that could also have provided the value, with lower precedence."""
 
     name: str
     value: str | None
@@ -95,7 +95,7 @@ class ConfigSynonym(msgspec.Struct, frozen=True):
 
 
 class ConfigEntry(msgspec.Struct, frozen=True):
-    """One setting; the value of a sensitive one is None, and never shows."""
+    """One setting; the value of a sensitive one is None."""
 
     name: str
     value: str | None
@@ -108,7 +108,7 @@ class ConfigEntry(msgspec.Struct, frozen=True):
 
     @property
     def is_default(self) -> bool:
-        """Whether nobody set it."""
+        """Whether the value is the default."""
         return self.source is ConfigSource.DEFAULT_CONFIG
 
     def __repr__(self) -> str:
@@ -117,7 +117,7 @@ class ConfigEntry(msgspec.Struct, frozen=True):
 
 
 class AlterConfig(NamedTuple):
-    """One change of one setting: made by `set`, `delete`, `append` or `subtract`."""
+    """One change of one setting, made by `set`, `delete`, `append` or `subtract`."""
 
     name: str
     operation: int
@@ -129,25 +129,25 @@ class AlterConfig(NamedTuple):
 
     @classmethod
     def delete(cls, name: str) -> AlterConfig:
-        """Back to the default."""
+        """Return a change that restores the default."""
         return cls(name, 1)
 
     @classmethod
     def append(cls, name: str, value: ConfigValue) -> AlterConfig:
-        """Add elements to a list."""
+        """Return a change that adds elements to a list."""
         return cls(name, 2, value)
 
     @classmethod
     def subtract(cls, name: str, value: ConfigValue) -> AlterConfig:
-        """Take elements out of a list."""
+        """Return a change that removes elements from a list."""
         return cls(name, 3, value)
 
 
 def config_text(name: str, value: ConfigValue | None) -> str | None:
-    """The value of a setting as Kafka writes it; None stays None.
+    """Return the value of a setting as Kafka writes it; None for None.
 
     Raises:
-        ConfigError: it is of a type that no setting has.
+        ConfigError: the type is not supported.
     """
     if value is None or isinstance(value, str):
         return value
@@ -159,12 +159,12 @@ def config_text(name: str, value: ConfigValue | None) -> str | None:
 
 
 def config_source(number: int) -> ConfigSource:
-    """A source by its number on the wire; a number of a later version is UNKNOWN."""
+    """Return a source by its number on the wire; UNKNOWN for a number of a later version."""
     return ConfigSource(number) if 0 <= number < len(ConfigSource) else ConfigSource.UNKNOWN
 
 
 def config_type(number: int) -> ConfigType:
-    """A type by its number on the wire; a number of a later version is UNKNOWN."""
+    """Return a type by its number on the wire; UNKNOWN for a number of a later version."""
     return ConfigType(number) if 0 <= number < len(ConfigType) else ConfigType.UNKNOWN
 
 
@@ -186,7 +186,7 @@ def describe_configs(
         )
 
         def build(version: int) -> DescribeConfigsRequest:
-            # Before version 3 there is no documentation to ask for, and asking would be an error.
+            # Before version 3 documentation cannot be requested, and asking would be an error.
             request.include_documentation = include_documentation and version >= 3
             return request
 
@@ -250,12 +250,12 @@ def incremental_alter_configs(
 
 
 def _by_node(resources: Iterable[ConfigResource]) -> dict[int, list[ConfigResource]]:
-    """Whom to ask: a broker for what is its own, anyone for the rest."""
+    """Group the resources by the broker to ask: brokers for their own settings, any broker for the rest."""
     by_node: dict[int, list[ConfigResource]] = {}
     for resource in resources:
         own = resource.type in (ResourceType.BROKER, ResourceType.BROKER_LOGGER) and resource.name
         if own and not resource.name.isdecimal():
-            raise ConfigError(f"a broker is named by its number, not {resource.name!r}")
+            raise ConfigError(f"a broker is identified by its number, not {resource.name!r}")
         by_node.setdefault(int(resource.name) if own else ANY_NODE, []).append(resource)
     return by_node
 

@@ -1,6 +1,7 @@
-"""Asks the coordinators of groups or transactional ids, several at once; one that moves or loads is looked for again.
+"""Requests to the coordinators of groups or transactional ids, several at once; a coordinator that moves or loads is
+looked up again.
 
-Leaves out what they are asked.
+Elsewhere: the requests themselves.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ def at_coordinators(
     deadline: Deadline,
     key_type: int = GROUP,
 ) -> Operation[dict[str, R]]:
-    """Ask each coordinator about its keys, which are groups or transactional ids; the results are by key.
+    """Ask each coordinator about its keys (groups or transactional ids); return the results by key.
 
     Raises:
         AdminError: some keys failed.
@@ -41,7 +42,7 @@ def at_coordinators(
         by_node: dict[Node, list[str]] = {}
         errors: dict[str, KafkaError] = {}
         for key in pending:
-            coordinator = found.get(key, _left_out(key))
+            coordinator = found.get(key, _unanswered(key))
             if isinstance(coordinator, KafkaError):
                 errors[key] = coordinator
             else:
@@ -59,7 +60,7 @@ def at_coordinator(
     ask: Callable[[Node, list[K]], Operation[Outcomes[K, R]]],
     deadline: Deadline,
 ) -> Operation[dict[K, R]]:
-    """Ask the coordinator of one group about several things of it; the results are by thing.
+    """Ask the coordinator of one group about several keys of it; return the results by key.
 
     Raises:
         AdminError: some of them failed.
@@ -67,7 +68,7 @@ def at_coordinator(
 
     def attempt(pending: list[K]) -> Operation[Outcomes[K, R]]:
         found = yield from _coordinators(core, [group], GROUP, deadline)
-        coordinator = found.get(group, _left_out(group))
+        coordinator = found.get(group, _unanswered(group))
         if isinstance(coordinator, KafkaError):
             return dict.fromkeys(pending, coordinator)
         return (yield from core.gather({group: ask(coordinator, pending)}, {group: pending}))
@@ -78,7 +79,7 @@ def at_coordinator(
 def _coordinators(
     core: AdminCore, keys: list[str], key_type: int, deadline: Deadline
 ) -> Operation[Outcomes[str, Node]]:
-    """Who coordinates each key: all in one request from version 4 on (KIP-699), before that one by one."""
+    """Look up the coordinator of each key: all in one request from version 4 on (KIP-699), before that one by one."""
     found: Outcomes[str, Node] = {}
     left = list(keys)
     while left:
@@ -98,8 +99,8 @@ def _coordinators(
     return found
 
 
-def _left_out(key: str) -> KafkaError:
-    return KafkaError(f"the broker's answer left out the coordinator of {key}")
+def _unanswered(key: str) -> KafkaError:
+    return KafkaError(f"the broker's response did not contain the coordinator of {key}")
 
 
 def _node(answer: FindCoordinatorResponse | FindCoordinatorResponse.Coordinator) -> Node | KafkaError:

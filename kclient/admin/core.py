@@ -1,8 +1,8 @@
-"""What all admin calls share: finding the right broker, and gathering results by key.
+"""The helpers of all admin calls: finding the right broker, and collecting results by key.
 
-A call on many things is a keyed operation: each key succeeds or fails on its own, the ones that failed
-with a retriable error are tried again until the deadline, and at the end either all results are returned
-or one AdminError carries results and errors. Leaves out every single API.
+A call with several keys is a keyed operation: each key succeeds or fails separately, keys with a retriable error are
+retried until the deadline, and then the call returns all results or raises an AdminError with results and errors.
+Elsewhere: the calls themselves.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ N = TypeVar("N")
 R = TypeVar("R")
 
 Outcomes = dict[K, R | KafkaError]
-"""What one attempt came to: a result or an error for each key."""
+"""The result of one attempt: a value or an error for each key."""
 
 
 class AdminCore(Requester):
-    """One engine and the helpers that the areas are written with; shared by both faces.
+    """One engine and the helpers for admin calls, shared by `Admin` and `AsyncAdmin`.
 
     Parameters:
         config: the client's options.
@@ -52,12 +52,12 @@ class AdminCore(Requester):
         engine.start()
 
     def deadline(self, name: str, timeout: float | None) -> Deadline:
-        """The deadline of a call: the given seconds, else default_api_timeout_ms."""
+        """Return the deadline of a call: the given seconds, or default_api_timeout_ms."""
         default = self.config.default_api_timeout_ms / 1000
         return super().deadline(name, default if timeout is None else duration(timeout, f"{name}(timeout=)"))
 
     def controller(self) -> int:
-        """Whom to ask for changes: the controller, as far as the metadata names one (with KRaft any broker will do)."""
+        """Return the controller, if the metadata has one (with KRaft any broker forwards changes)."""
         cluster = self.engine.metadata.cluster
         controller = cluster.controller_id
         return ANY_NODE if controller is None or controller not in cluster.brokers else controller
@@ -68,11 +68,11 @@ class AdminCore(Requester):
         attempt: Callable[[list[K]], Operation[Outcomes[K, R]]],
         deadline: Deadline,
     ) -> Operation[dict[K, R]]:
-        """Run `attempt` for the keys, and again for those whose error is transient.
+        """Run `attempt` for the keys, and again for those with a transient error.
 
         Raises:
             AdminError: some keys failed; it has the results of the others.
-            KafkaError: what stopped the call before any key was decided.
+            KafkaError: the call failed as a whole.
         """
         order = list(dict.fromkeys(keys))
         results: dict[K, R] = {}
@@ -95,7 +95,7 @@ class AdminCore(Requester):
             attempts += 1
             again: list[K] = []
             for key in pending:
-                outcome = outcomes.get(key, KafkaError(f"the broker's answer left out {key}"))
+                outcome = outcomes.get(key, KafkaError(f"the broker's response did not contain {key}"))
                 if not isinstance(outcome, KafkaError):
                     results[key] = outcome
                     errors.pop(key, None)
@@ -113,7 +113,7 @@ class AdminCore(Requester):
     def gather(
         self, calls: Mapping[N, Operation[Outcomes[K, R]]], keys: Mapping[N, list[K]]
     ) -> Operation[Outcomes[K, R]]:
-        """Run the calls to several brokers at once; a call that fails as a whole fails for each of its keys."""
+        """Send requests to several brokers at once; a request that fails as a whole fails for each of its keys."""
         outcomes: Outcomes[K, R] = {}
         for name, found in (yield from gather(calls)).items():
             outcomes.update(dict.fromkeys(keys[name], found) if isinstance(found, KafkaError) else found)
@@ -122,7 +122,7 @@ class AdminCore(Requester):
     def leaders(
         self, partitions: Iterable[TopicPartition], deadline: Deadline
     ) -> Operation[tuple[dict[int, list[TopicPartition]], dict[TopicPartition, KafkaError]]]:
-        """Ask for fresh leaders: the partitions by leader, and the error of those without one."""
+        """Request metadata; return the partitions by leader, and the error of those without one."""
         wanted = list(partitions)
         topics = sorted({partition.topic for partition in wanted})
         answer = yield from self.ask_metadata(topics, deadline)
@@ -159,15 +159,15 @@ class AdminCore(Requester):
         self.engine.close(self.config.close_timeout_ms / 1000 if timeout is None else timeout)
 
     def drop(self, face: str) -> None:
-        """The face is gone: stop without waiting, and warn if nobody closed it."""
+        """Stop without waiting, and warn if the client was not closed."""
         was_open = not self.engine.closed
         self.engine.close(0.0)
-        if was_open and self.engine.closed:  # not so in a forked child, whose parent may well close it
+        if was_open and self.engine.closed:  # in a forked child, whose parent may still close it
             warnings.warn(f"{face} {self.config.client_id!r} was not closed", ResourceWarning, stacklevel=3)
 
 
 def succeeded(call: Operation[dict[K, R]]) -> Operation[tuple[dict[K, R], dict[K, BaseException]]]:
-    """What a call on many things comes to, for one that goes on with what succeeded: the results, and the errors."""
+    """Return the results and the errors of a keyed call, for callers that continue with the successful keys."""
     try:
         return (yield from call), {}
     except AdminError as error:

@@ -1,4 +1,4 @@
-"""How far behind groups are, partition by partition. Leaves out how far a consumer itself knows that it is."""
+"""The lag of groups, by partition. Elsewhere: the lag that a consumer itself knows (`consumer.health`)."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from kclient.types import OffsetAndMetadata, TopicPartition
 
 
 class PartitionLag(msgspec.Struct, frozen=True):
-    """How far behind a group is in a partition.
+    """The lag of a group in a partition.
 
     Attributes:
-        committed: what the group committed; None if nothing.
-        end: the offset after the last record; None if the partition does not exist any more.
-        lag: how many offsets lie between the two; None where one of them is missing.
-        member_id: who reads it; None if nobody.
+        committed: the committed offset; None without one.
+        end: the offset after the last record; None if the partition no longer exists.
+        lag: the number of offsets between them; None if one of them is missing.
+        member_id: the member that reads it; None without one.
     """
 
     committed: int | None
@@ -35,7 +35,7 @@ class PartitionLag(msgspec.Struct, frozen=True):
 def group_lag(
     core: AdminCore, groups: str | Iterable[str], isolation_level: str, deadline: Deadline
 ) -> Operation[dict[str, dict[TopicPartition, PartitionLag]]]:
-    """Of all partitions that a group has committed for, or that its members read."""
+    """Return the lag of all partitions that a group has committed for, or that its members read."""
     described, errors = yield from succeeded(describe_groups(core, groups, deadline))
     committed, more = yield from succeeded(list_group_offsets(core, dict.fromkeys(described), False, deadline))
     errors |= more
@@ -63,5 +63,5 @@ def group_lag(
 def _lag(committed: OffsetAndMetadata | None, end: int | None, reader: str | None) -> PartitionLag:
     if committed is None:
         return PartitionLag(None, end, None, reader)
-    # An end that was asked for before a commit may lie behind it.
+    # An end offset requested before a commit may be smaller than the commit.
     return PartitionLag(committed.offset, end, None if end is None else max(0, end - committed.offset), reader)

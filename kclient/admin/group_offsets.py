@@ -1,7 +1,7 @@
-"""What groups have committed: read it, set it, delete it.
+"""The committed offsets of groups: read, set and delete them.
 
-Topics are named, not numbered by their ids, as the Java client does it: so what was committed for a topic that is
-gone can still be read and deleted. Leaves out where to set it to: that is found in `offset_resets`.
+Requests use topic names instead of ids, as in the Java client, so that offsets of deleted topics can still be read and
+deleted. Elsewhere: computing the offsets of a reset (`offset_resets`).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from kclient.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFet
 from kclient.types import Node, OffsetAndMetadata, TopicPartition
 
 Committed = dict[TopicPartition, OffsetAndMetadata | None]
-"""What is committed by partition; None where nothing is."""
+"""Committed offsets by partition; None without one."""
 
 LAST_VERSION_WITH_NAMES = 9
 
@@ -42,7 +42,7 @@ def list_group_offsets(
     require_stable: bool,
     deadline: Deadline,
 ) -> Operation[dict[str, Committed]]:
-    """Which partitions of which groups are meant; None is all that a group has committed for."""
+    """Return the committed offsets of groups; None for all partitions of a group."""
     given = groups if isinstance(groups, Mapping) else dict.fromkeys(several(groups, str, deadline.name))
     wanted = {
         text(group, deadline.name): None if keys is None else by_topic(partitions(keys, deadline.name))
@@ -73,7 +73,7 @@ def list_group_offsets(
 def alter_group_offsets(
     core: AdminCore, group: str, offsets: Mapping[TopicPartition, OffsetAndMetadata | int], deadline: Deadline
 ) -> Operation[dict[TopicPartition, None]]:
-    """As a consumer that is no member; that is allowed while the group has none."""
+    """Commit as a consumer that is not a member, which is allowed while the group has no members."""
     text(group, deadline.name)
     wanted = mapping(offsets, partition, _offset, deadline.name)
 
@@ -139,7 +139,7 @@ def delete_group_offsets(
 def _offset_fetch(
     wanted: Mapping[str, Mapping[str, list[int]] | None], groups: list[str], require_stable: bool, version: int
 ) -> OffsetFetchRequest:
-    """All groups in one request from version 8 on (KIP-709), before that the first of them."""
+    """Return a request with all groups from version 8 on (KIP-709), before that with the first one."""
     kind = OffsetFetchRequest
     if version < _SEVERAL_GROUPS_FROM:
         topics = wanted[groups[0]]
@@ -170,7 +170,9 @@ def _offset_fetch(
 
 
 def _committed(answer: OffsetFetchResponse | OffsetFetchResponse.OffsetFetchResponseGroup) -> Committed | KafkaError:
-    """What was answered about a group; an error about one partition is one about the group, as a retry concerns all."""
+    """Return the result of a group; an error of one partition counts for the group, because a retry has to repeat
+    all.
+    """
     if answer.error_code:
         return error_from_code(answer.error_code, api="OffsetFetch")
     found: Committed = {}
@@ -207,6 +209,6 @@ def _alter_error(topic: str, answer: OffsetCommitResponse.OffsetCommitResponsePa
         return None
     where: dict[str, Any] = {"topic": topic, "partition": answer.partition_index, "api": "OffsetCommit"}
     if answer.error_code == UnknownMemberIdError.code:
-        # As the coordinator says it: whoever commits is no member of a group that has some.
-        return UnknownMemberIdError("the group has members, which alone may commit; stop them first", **where)
+        # The coordinator's error for a commit by a non-member to a group with members.
+        return UnknownMemberIdError("the group has members, and only they may commit; stop them first", **where)
     return error_from_code(answer.error_code, **where)

@@ -1,8 +1,7 @@
-"""Groups of consumers: list, describe and delete them, take members out.
+"""Consumer groups: list, describe and delete them, and remove members.
 
-Both kinds of group are described alike: classic ones (whose members agree among themselves) and those of the
-consumer protocol (KIP-848). Leaves out share and streams groups, which are listed only, and what groups have
-committed.
+Classic groups and groups of the consumer protocol (KIP-848) have the same description. Limitations: share and streams
+groups are only listed. Elsewhere: committed offsets (`group_offsets`).
 """
 
 from __future__ import annotations
@@ -53,7 +52,7 @@ _SEVERAL_MEMBERS_FROM = 3
 
 
 class GroupState(Enum):
-    """What a group is doing, by Kafka's names; which of them there are depends on its type."""
+    """The state of a group, by Kafka's names; the possible states depend on its type."""
 
     UNKNOWN = "Unknown"
     PREPARING_REBALANCE = "PreparingRebalance"
@@ -67,7 +66,7 @@ class GroupState(Enum):
 
 
 class GroupType(Enum):
-    """By which protocol the members of a group share their work."""
+    """The group protocol."""
 
     UNKNOWN = "Unknown"
     CLASSIC = "Classic"
@@ -77,10 +76,11 @@ class GroupType(Enum):
 
 
 class GroupListing(msgspec.Struct, frozen=True):
-    """One line of the list of groups.
+    """A group in the list of groups.
 
     Attributes:
-        protocol_type: "consumer", "connect" or whatever the members said; empty where a group only commits offsets.
+        protocol_type: "consumer", "connect" or another text of the members; empty for a group that only commits
+            offsets.
     """
 
     group_id: str
@@ -103,10 +103,10 @@ class GroupMember(msgspec.Struct, frozen=True):
     """A member of a group.
 
     Attributes:
-        topics: what it subscribes to.
-        assignment: what it reads. Empty while a rebalance of a classic group runs.
-        target_assignment: what it will read once it has given up what others are to have, and they theirs; None in
-            a classic group, as are `topic_pattern` and `epoch`.
+        topics: the subscribed topics.
+        assignment: the partitions that it reads; empty during a rebalance of a classic group.
+        target_assignment: the partitions that it will read after the rebalance; None in a classic group, like
+            `topic_pattern` and `epoch`.
     """
 
     member_id: str
@@ -122,7 +122,7 @@ class GroupMember(msgspec.Struct, frozen=True):
 
     @property
     def identity(self) -> MemberIdentity:
-        """What to name it by: a static member outlives its member id."""
+        """The identity to use in requests: a static member keeps its instance id, but not its member id."""
         return MemberIdentity(self.member_id) if self.instance_id is None else MemberIdentity("", self.instance_id)
 
 
@@ -131,9 +131,9 @@ class GroupDescription(msgspec.Struct, frozen=True):
 
     Attributes:
         protocol_type: as in `GroupListing`; topics and assignments of members are known in "consumer" groups only.
-        assignor: by which the partitions are divided; empty while there is none.
-        coordinator: the broker that has it.
-        epoch, assignment_epoch: of the group and of its target assignment; None in a classic group.
+        assignor: the assignor in use; empty without one.
+        coordinator: the coordinator's broker.
+        epoch, assignment_epoch: the epochs of the group and of its target assignment; None in a classic group.
     """
 
     group_id: str
@@ -151,14 +151,14 @@ N = TypeVar("N", bound=Enum)
 
 
 def named(kind: type[N], name: str) -> N:
-    """A state or a type by Kafka's name of it, in any case; one of a later version is UNKNOWN."""
+    """Return a state or type by Kafka's name, in any case; UNKNOWN for one of a later version."""
     return next((member for member in kind if member.value.lower() == name.lower()), kind["UNKNOWN"])
 
 
 def list_groups(
     core: AdminCore, states: Iterable[GroupState], types: Iterable[GroupType], deadline: Deadline
 ) -> Operation[dict[str, GroupListing]]:
-    """Each broker knows the groups it coordinates, so all of them are asked."""
+    """Ask all brokers, because each knows only the groups that it coordinates."""
     request = ListGroupsRequest(
         states_filter=[state.value for state in several(states, GroupState, f"{deadline.name}(states=)")],
         types_filter=[kind.value for kind in several(types, GroupType, f"{deadline.name}(types=)")],
@@ -186,7 +186,7 @@ def list_groups(
 def describe_groups(
     core: AdminCore, groups: str | Iterable[str], deadline: Deadline
 ) -> Operation[dict[str, GroupDescription]]:
-    """As groups of the consumer protocol first, and as classic ones what is none of those."""
+    """Describe the groups as consumer-protocol groups first, and the others as classic ones."""
 
     def ask(node: Node, asked: list[str]) -> Operation[Outcomes[str, GroupDescription]]:
         try:
@@ -252,7 +252,7 @@ def remove_group_members(
         )
         raise_for_code(answer.error_code, api="LeaveGroup")
         return {
-            # A static member's answer may name its member id as well, which was not asked for.
+            # The result of a static member may also contain its member id, which was not requested.
             MemberIdentity("" if one.group_instance_id is not None else one.member_id, one.group_instance_id): (
                 error_from_code(one.error_code, api="LeaveGroup") if one.error_code else None
             )
@@ -336,7 +336,7 @@ def _classic_group(group: DescribeGroupsResponse.DescribedGroup, coordinator: No
         return error_from_code(group.error_code, group.error_message, api="DescribeGroups")
     state = named(GroupState, group.group_state)
     if state is GroupState.DEAD:
-        # Before version 6 a group that does not exist is described as one that is dead (KIP-1043).
+        # Before version 6 a group that does not exist is described as dead (KIP-1043).
         return GroupIdNotFoundError(f"there is no group {group.group_id!r}")
     try:
         members = tuple(_classic_member(member, group.protocol_type) for member in group.members)
@@ -348,7 +348,7 @@ def _classic_group(group: DescribeGroupsResponse.DescribedGroup, coordinator: No
 
 
 def _classic_member(member: DescribeGroupsResponse.DescribedGroupMember, protocol_type: str) -> GroupMember:
-    """A member whose metadata and assignment, opaque to the broker, are read if they are a consumer's."""
+    """Return a member with its decoded subscription and assignment, if it is a consumer."""
     subscription, assignment = ConsumerProtocolSubscription(), ConsumerProtocolAssignment()
     if protocol_type == CONSUMER_PROTOCOL:
         try:
@@ -357,7 +357,9 @@ def _classic_member(member: DescribeGroupsResponse.DescribedGroupMember, protoco
             if member.member_assignment:
                 assignment = decode_any_version(ConsumerProtocolAssignment, member.member_assignment)
         except ProtocolError as error:
-            raise ProtocolError(f"what member {member.member_id} told its group cannot be read: {error}") from error
+            raise ProtocolError(
+                f"the subscription or assignment of member {member.member_id} is malformed: {error}"
+            ) from error
     assigned = (
         TopicPartition(topic.topic, number) for topic in assignment.assigned_partitions for number in topic.partitions
     )

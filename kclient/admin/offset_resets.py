@@ -1,9 +1,9 @@
-"""Moves what a group has committed to where something is: the first record, the last, a time, an offset.
+"""Resets of a group's committed offsets: to the first record, the end, a time or an offset.
 
 The checks are those of Kafka's own tool: the group must have no members, and nothing is committed beyond a partition's
 first and last offset. As there, a reset of named partitions creates a group that does not exist; without them the tool
-prints nothing and succeeds, while this raises. Between the check and the commit members may join; then the commit
-fails, as one does that comes from outside of a group.
+prints nothing and succeeds, while this raises. Members may join between the check and the commit; then the commit
+fails, because it comes from a non-member.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ READ_UNCOMMITTED = "read_uncommitted"
 
 
 class ResetKind(Enum):
-    """Where a reset goes."""
+    """The target of a reset."""
 
     TIME = 1
     SHIFT = 2
@@ -40,9 +40,9 @@ class ResetKind(Enum):
 
 
 class OffsetReset(NamedTuple):
-    """Where a group shall read on; made by one of the methods below.
+    """Where a group continues to read; made by one of the methods below.
 
-    What is beyond the partition's first or last offset becomes that.
+    An offset outside of the partition is moved to its first or last offset.
     """
 
     kind: ResetKind
@@ -51,12 +51,12 @@ class OffsetReset(NamedTuple):
 
     @classmethod
     def earliest(cls) -> OffsetReset:
-        """At the first record there is."""
+        """Reset to the first record."""
         return cls(ResetKind.TIME, OffsetSpec.EARLIEST)
 
     @classmethod
     def latest(cls) -> OffsetReset:
-        """At what comes from now on."""
+        """Reset to the end, so that only new records are read."""
         return cls(ResetKind.TIME, OffsetSpec.LATEST)
 
     @classmethod
@@ -70,27 +70,27 @@ class OffsetReset(NamedTuple):
 
     @classmethod
     def by_duration(cls, seconds: float) -> OffsetReset:
-        """At the first record of so many seconds ago or later."""
+        """Reset to the first record of this many seconds ago or later."""
         return cls.to_time(current().time_ms() - round(duration(seconds, "OffsetReset.by_duration") * 1000))
 
     @classmethod
     def shift_by(cls, count: int) -> OffsetReset:
-        """So many offsets on from what is committed; back with a negative count."""
+        """Reset by this many offsets relative to the committed ones; backwards with a negative count."""
         return cls(ResetKind.SHIFT, number(count, "OffsetReset.shift_by"))
 
     @classmethod
     def to_offset(cls, offset: int) -> OffsetReset:
-        """At the same offset in every partition."""
+        """Reset to the same offset in every partition."""
         return cls(ResetKind.OFFSET, number(offset, "OffsetReset.to_offset"))
 
     @classmethod
     def to_offsets(cls, offsets: Mapping[TopicPartition, int]) -> OffsetReset:
-        """At an offset for each partition."""
+        """Reset to a given offset of each partition."""
         return cls(ResetKind.OFFSETS, offsets=mapping(offsets, partition, number, "OffsetReset.to_offsets"))
 
 
 class OffsetChange(msgspec.Struct, frozen=True):
-    """What a reset does to a partition: the committed offset before, None if there was none, and after."""
+    """The change of a partition by a reset: the committed offset before (None without one) and after."""
 
     before: int | None
     after: int
@@ -107,7 +107,7 @@ def reset_group_offsets(
     text(group, deadline.name)
     instance(to, OffsetReset, deadline.name)
     if to.kind is ResetKind.OFFSETS and partitions is not None:
-        raise ConfigError("to_offsets names the partitions already; leave out partitions=")
+        raise ConfigError("to_offsets already has the partitions; do not pass partitions=")
     named = None if partitions is None else _named(partitions, deadline)
     exists = yield from _check_empty(core, group, deadline)
     committed = (yield from list_group_offsets(core, {group: None}, False, deadline))[group]
@@ -135,7 +135,7 @@ def reset_group_offsets(
 
 
 def _check_empty(core: AdminCore, group: str, deadline: Deadline) -> Operation[bool]:
-    """Raise, before anything is changed, if the group has members; return whether it exists."""
+    """Raise if the group has members, before anything is changed; return whether it exists."""
     found, errors = yield from succeeded(describe_groups(core, [group], deadline))
     error = errors.get(group)
     if error is not None and not isinstance(error, GroupIdNotFoundError):
@@ -150,7 +150,7 @@ def _check_empty(core: AdminCore, group: str, deadline: Deadline) -> Operation[b
 
 
 def _raise_nothing_to_reset(group: str, exists: bool) -> NoReturn:
-    """Raise for a reset of all committed offsets of a group that has none; with partitions the reset commits some."""
+    """Raise for a reset of all committed offsets of a group without any; with partitions the reset commits some."""
     how = "to commit offsets for it, name topics or partitions"
     if not exists:
         raise GroupIdNotFoundError(f"the group {group!r} does not exist; {how}")
@@ -158,7 +158,7 @@ def _raise_nothing_to_reset(group: str, exists: bool) -> NoReturn:
 
 
 def _named(given: Iterable[TopicPartition | str], deadline: Deadline) -> list[TopicPartition | str]:
-    """Partitions, and names of topics; one text is one name."""
+    """Return partitions and topic names; a single string is one topic."""
     each = [given] if isinstance(given, str) else list(given)
     return [one if isinstance(one, str) else partition(one, deadline.name) for one in each]
 
@@ -166,7 +166,7 @@ def _named(given: Iterable[TopicPartition | str], deadline: Deadline) -> list[To
 def _expanded(
     core: AdminCore, given: list[TopicPartition | str], deadline: Deadline
 ) -> Operation[list[TopicPartition]]:
-    """Partitions as they are, and of topics all partitions."""
+    """Return the given partitions, and all partitions of the given topics."""
     topics = [each for each in given if isinstance(each, str)]
     described = yield from describe_topics(core, topics, deadline)
     found = [each for each in given if not isinstance(each, str)]
@@ -181,7 +181,7 @@ def _targets(
     before: Mapping[TopicPartition, int],
     deadline: Deadline,
 ) -> Operation[tuple[dict[TopicPartition, int], dict[TopicPartition, BaseException]]]:
-    """Where each partition goes, and the errors of those that cannot."""
+    """Return the new offset of each partition, and the errors of the others."""
     if to.kind is ResetKind.TIME:
         return (yield from _offsets_of_time(core, wanted, to.value, deadline))
     errors: dict[TopicPartition, BaseException] = {}
@@ -204,7 +204,7 @@ def _targets(
 def _offsets_of_time(
     core: AdminCore, partitions: Iterable[TopicPartition], at: int, deadline: Deadline
 ) -> Operation[tuple[dict[TopicPartition, int], dict[TopicPartition, BaseException]]]:
-    """The offset of each partition at a time, which may be a name; the end where no record is that young."""
+    """Return the offset of each partition at a time or special time; the end if no record is that recent."""
     found, errors = yield from succeeded(list_offsets(core, dict.fromkeys(partitions, at), READ_UNCOMMITTED, deadline))
     older = [key for key, offset in found.items() if offset.offset < 0]
     ends, more = yield from succeeded(

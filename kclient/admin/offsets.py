@@ -1,7 +1,7 @@
-"""Offsets of partitions: where they begin and end, what was written when, and deleting the oldest records.
+"""Offsets of partitions: first, end and by time; and deleting the oldest records.
 
-Each partition is asked of its leader; a partition whose leader moves is asked again. Leaves out the
-offsets that groups commit.
+Each request goes to the partition's leader, and is repeated if the leader moves. Elsewhere: committed offsets
+(`group_offsets`).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ HIGH_WATERMARK = -1
 
 
 class OffsetSpec(IntEnum):
-    """The offsets that have a name; any other is asked for by a time in milliseconds since the epoch."""
+    """Offsets with a name; any other is found by a time in milliseconds since the epoch."""
 
     LATEST = -1
     EARLIEST = -2
@@ -40,7 +40,7 @@ _FIRST_VERSION = {
     OffsetSpec.LATEST_TIERED: 9,
     OffsetSpec.EARLIEST_PENDING_UPLOAD: 11,
 }
-"""The version of ListOffsets that brought a name (KIP-734, KIP-405, KIP-1005, KIP-1023)."""
+"""The first version of ListOffsets with each special time (KIP-734, KIP-405, KIP-1005, KIP-1023)."""
 
 
 def list_offsets(
@@ -84,7 +84,7 @@ def list_offsets(
 def delete_records(
     core: AdminCore, before: Mapping[TopicPartition, int], deadline: Deadline
 ) -> Operation[dict[TopicPartition, int]]:
-    """Every record below the given offset goes; the result is each partition's new log start offset."""
+    """Delete all records before the given offsets; return each partition's new log start offset."""
     before = mapping(before, partition, number, deadline.name)
 
     def ask(node: int, asked: list[TopicPartition]) -> Operation[Outcomes[TopicPartition, int]]:

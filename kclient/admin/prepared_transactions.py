@@ -1,13 +1,13 @@
-"""Ends a transaction that another process prepared, and says what became of it when that is too late.
+"""Ends a transaction that another process prepared, and explains its outcome if that is too late.
 
 The coordinator compares producer id and epoch. What it keeps of an end depends on the version of EndTxn:
 
-- From version 5 on (transaction.version 2, KIP-890) an end raises the epoch. So CompleteCommit at the epoch that
-  follows the prepared one is this transaction's, and a repeated call is told from the call for a later transaction.
-  An abort by timeout looks like one that was asked for.
+- From version 5 on (transaction.version 2, KIP-890) an end raises the epoch. So CompleteCommit at the epoch after the
+  prepared one belongs to this transaction, and a repeated call can be distinguished from one for a later transaction.
+  An abort by timeout looks like a requested one.
 - Up to version 4 an end leaves the epoch as it is, and an abort by timeout raises it.
 
-In both, init_transactions raises it, after it has aborted what was open; nothing tells then how the last transaction of
+In both, init_transactions raises it after aborting an open transaction; then it is unknown how the last transaction of
 the epoch before ended.
 """
 
@@ -44,11 +44,11 @@ from kclient.types import Node, PreparedTransaction
 _LAST_VERSION_WITHOUT_BUMP = 4
 _LEVEL_WITH_BUMP = 2
 _LAST_EPOCH = 32766
-"""The highest epoch that a producer is given; its end brings a new producer id with epoch 0."""
+"""The highest epoch of a producer; ending its transaction brings a new producer id with epoch 0."""
 
 
 class Fate(Enum):
-    """What became of a transaction that cannot be ended as it was asked for."""
+    """The outcome of a transaction that cannot be ended as requested."""
 
     UNKNOWN = 0
     COMMITTED = 1
@@ -63,22 +63,22 @@ class Fate(Enum):
 _COMMITS = {TransactionState.PREPARE_COMMIT, TransactionState.COMPLETE_COMMIT}
 _ABORTS = {TransactionState.PREPARE_ABORT, TransactionState.COMPLETE_ABORT}
 _AGAIN = (
-    "a consumer with isolation_level='read_committed' never sees its records; what they were made of has to be "
-    "written again, in another transaction"
+    "a consumer with isolation_level='read_committed' never sees its records; the application has to "
+    "write them again, in another transaction"
 )
 _TEXTS: dict[Fate, tuple[type[BrokerError] | None, str]] = {
     Fate.UNKNOWN: (
         None,
         (
-            "the transaction is not open any more: it was ended with the other answer, or its timeout passed, or a "
+            "the transaction is no longer open: it was ended with the other answer, or its timeout passed, or a "
             "producer called init_transactions with its transactional id, either of which aborts it"
         ),
     ),
-    Fate.COMMITTED: (InvalidTxnStateError, "the transaction was committed already, and cannot be aborted any more"),
+    Fate.COMMITTED: (InvalidTxnStateError, "the transaction is already committed, and can no longer be aborted"),
     Fate.ABORTED: (
         InvalidTxnStateError,
         (
-            "the transaction was aborted already, and cannot be committed any more: that was asked for, or its timeout "
+            "the transaction is already aborted, and can no longer be committed: that was requested, or its timeout "
             f"passed while it was open, or a producer called init_transactions with its transactional id; {_AGAIN}"
         ),
     ),
@@ -92,7 +92,7 @@ _TEXTS: dict[Fate, tuple[type[BrokerError] | None, str]] = {
     Fate.TIMED_OUT_OR_REPLACED: (
         ProducerFencedError,
         (
-            "the transaction is not open any more: most likely its timeout passed, and the coordinator aborted it; or "
+            "the transaction is no longer open: most likely its timeout passed, and the coordinator aborted it; or "
             "it was ended before, and a newer producer of its transactional id has aborted one since. If it was "
             f"aborted, {_AGAIN}"
         ),
@@ -101,7 +101,7 @@ _TEXTS: dict[Fate, tuple[type[BrokerError] | None, str]] = {
         ProducerFencedError,
         (
             "the transactional id was used again after this transaction was prepared: by init_transactions, which "
-            "aborts what is open, or for the next transaction, after this one had ended; how it ended is not known any "
+            "aborts what is open, or for the next transaction, after this one had ended; its outcome is not known any "
             "more"
         ),
     ),
@@ -157,11 +157,11 @@ def complete_transaction(
 
 
 def fate(prepared: PreparedTransaction, found: TransactionDescription, commit: bool, raises_epoch: bool) -> Fate:
-    """What a refusal means, by what the coordinator has of the transactional id now.
+    """Return the meaning of a refusal, from the coordinator's current state of the transactional id.
 
     Parameters:
-        commit: what was asked for.
-        raises_epoch: whether the end was asked for with a version of EndTxn that raises the epoch.
+        commit: whether a commit was requested.
+        raises_epoch: whether the request had a version of EndTxn that raises the epoch.
     """
     same_id = found.producer_id == prepared.producer_id
     same_epoch = same_id and found.producer_epoch == prepared.epoch
@@ -174,7 +174,8 @@ def fate(prepared: PreparedTransaction, found: TransactionDescription, commit: b
         if next_epoch and found.state in _COMMITS | _ABORTS:
             return Fate.COMMITTED if found.state in _COMMITS else Fate.ABORTED
         if same_epoch and found.state in _COMMITS | _ABORTS:
-            # The end of the transaction before gave the epoch to this one, unless a client ended it that raises none.
+            # The end of the previous transaction assigned the epoch of this one, unless a client ended it with a
+            # version that raises none.
             return Fate.NOTHING_WRITTEN if commit == (found.state in _COMMITS) else Fate.NOTHING_OR_ABORTED
     else:
         if same_epoch and found.state in _COMMITS | _ABORTS:
@@ -192,7 +193,9 @@ def _explained(
     refused_with: type[BrokerError],
     deadline: Deadline,
 ) -> Operation[KafkaError | None]:
-    """The error that says what a refusal means; None if nothing was written in the transaction, so that all is well."""
+    """Return the error that explains a refusal; None if nothing was written in the transaction, so that it has no
+    effect.
+    """
     found: TransactionDescription | None = None
     became = Fate.UNKNOWN
     try:
@@ -202,12 +205,12 @@ def _explained(
         if isinstance(error.errors.get(prepared.transactional_id), TransactionalIdNotFoundError):
             became = Fate.FORGOTTEN
     except KafkaError:
-        became = Fate.UNKNOWN  # as with a broker before 3.0, which does not describe transactions
+        became = Fate.UNKNOWN  # for example a broker before 3.0, which does not describe transactions
     if became is Fate.NOTHING_WRITTEN:
         return None
     kind, text = _TEXTS[became]
     if kind is None:
-        # The coordinator says the one up to version 1 of EndTxn, and the other one from then on.
+        # The coordinator returns the former up to version 1 of EndTxn, and the latter from then on.
         kind = ProducerFencedError if refused_with is InvalidProducerEpochError else refused_with
     now = (
         ""
@@ -223,7 +226,7 @@ def _explained(
 
 
 def _transaction_version(core: AdminCore, node: Node, deadline: Deadline) -> Operation[int]:
-    """The level of the feature as the coordinator has it now; a connection knows that of the time it was made."""
+    """Return the coordinator's current level of the feature; a connection knows that of its setup."""
     answer: ApiVersionsResponse = yield from core.request(node.node_id, ApiVersionsRequest, _ask_for_versions, deadline)
     raise_for_code(answer.error_code, api="ApiVersions")
     levels = {feature.name: feature.max_version_level for feature in answer.finalized_features}

@@ -1,8 +1,8 @@
-"""What partitions know of their producers: who they are, whose transactions hang, and how one that hangs is aborted.
+"""The producers of partitions: describe them, find hanging transactions, and abort one.
 
-A transaction hangs when its coordinator knows nothing of a partition that waits for the marker of its end: as after a
-record that came late, behind that marker. The partition's last stable offset stands still then, until somebody writes
-the marker with `abort_transaction` (KIP-664). Leaves out transactional ids (`transactions`).
+A transaction hangs if a partition waits for its marker and the coordinator does not know that, for example after a
+record that arrived behind the marker. The partition's last stable offset then does not advance until
+`abort_transaction` writes the marker (KIP-664). Elsewhere: transactional ids (`transactions`).
 """
 
 from __future__ import annotations
@@ -36,20 +36,20 @@ from kclient.protocol.messages.write_txn_markers import WriteTxnMarkersRequest, 
 from kclient.types import TopicPartition
 
 MAX_TRANSACTION_TIMEOUT = 900.0
-"""Seconds; transaction.max.timeout.ms of a broker that was not told otherwise."""
+"""Seconds; the default of the brokers' transaction.max.timeout.ms."""
 
 _AT_ONCE = 500
-"""How many partitions a search asks about in one go, so that it does not burden a broker with all it has."""
+"""The number of partitions per request of a search, so that it does not overload a broker."""
 
 
 class ProducerState(msgspec.Struct, frozen=True):
-    """A producer that has written to a partition of late.
+    """A producer that has recently written to a partition.
 
     Attributes:
         last_sequence: the sequence number of its last record; None after the marker of a transaction's end.
-        last_timestamp: of its last batch, in milliseconds since the epoch.
-        coordinator_epoch: of its last marker; None if it had none yet.
-        transaction_start_offset: where its open transaction begins; None if it has none open here.
+        last_timestamp: the timestamp of its last batch, in milliseconds since the epoch.
+        coordinator_epoch: the coordinator epoch of its last marker; None without one.
+        transaction_start_offset: the first offset of its open transaction in this partition; None without one.
     """
 
     producer_id: int
@@ -61,11 +61,11 @@ class ProducerState(msgspec.Struct, frozen=True):
 
 
 class HangingTransaction(msgspec.Struct, frozen=True):
-    """A transaction that nobody will end.
+    """A transaction that its coordinator will not end.
 
     Attributes:
-        start_offset: where it begins; `Admin.abort_transaction` takes it.
-        transactional_id: who has, or had, the producer id; None if no coordinator knows it any more.
+        start_offset: its first offset, for `Admin.abort_transaction`.
+        transactional_id: the id that has, or had, the producer id; None if no coordinator knows it.
     """
 
     partition: TopicPartition
@@ -114,7 +114,9 @@ def find_hanging_transactions(
     max_transaction_timeout: float,
     deadline: Deadline,
 ) -> Operation[list[HangingTransaction]]:
-    """Open for longer than any transaction may be, in a partition that no coordinator has in a transaction."""
+    """Find transactions that are open for longer than allowed, in partitions that no coordinator has in a
+    transaction.
+    """
     names = None if topics is None else several(topics, str, f"{deadline.name}(topics=)")
     optional(broker_id, int, f"{deadline.name}(broker_id=)")
     longest = duration(max_transaction_timeout, f"{deadline.name}(max_transaction_timeout=)")
@@ -153,7 +155,7 @@ def abort_transaction(
     coordinator_epoch: int | None,
     deadline: Deadline,
 ) -> Operation[None]:
-    """Write the marker that the coordinator will not write, to the partition's leader."""
+    """Send the missing marker to the partition's leader."""
     key = partition(where, deadline.name)
     named = (producer_id, producer_epoch)
     if (start_offset is None) == (None in named) or (start_offset is not None and named != (None, None)):
@@ -183,7 +185,7 @@ def _open_at(core: AdminCore, key: TopicPartition, start_offset: int, deadline: 
     for each in producers:
         if each.transaction_start_offset == start_offset:
             return each
-    others = f"; open ones start at {', '.join(map(str, starts))}" if starts else ", and none is open there"
+    others = f"; open ones start at {', '.join(map(str, starts))}" if starts else ", and no transaction is open there"
     raise IllegalStateError(
         f"no open transaction starts at offset {start_offset}{others}", topic=key.topic, partition=key.partition
     )
@@ -205,7 +207,7 @@ def _write_marker(
                 producer_epoch=producer_epoch,
                 transaction_result=False,
                 topics=[kind.WritableTxnMarkerTopic(name=key.topic, partition_indexes=[key.partition])],
-                # A partition that never had a marker of this producer has no epoch to compare; none is older than 0.
+                # A partition that never had a marker of this producer has no epoch to compare; 0 is the lowest.
                 coordinator_epoch=max(0, coordinator_epoch or 0),
             )
         ]
@@ -233,11 +235,11 @@ def _marker_error(key: TopicPartition, code: int) -> KafkaError | None:
         return None
     text = None
     if code == InvalidProducerEpochError.code:
-        text = "the producer has a newer epoch in the partition: this transaction is not the one that is open"
+        text = "the producer has a newer epoch in the partition: another transaction of it is open"
     elif code == TransactionCoordinatorFencedError.code:
         text = "the partition has had a marker with a higher coordinator epoch; describe_producers tells which"
     elif code == UnknownTopicOrPartitionError.code:
-        # That is how a broker says that it does not lead what the metadata, which was asked before, knows.
+        # Brokers return this if they are no longer the leader, although the metadata said so.
         code = NotLeaderOrFollowerError.code
     return error_from_code(code, text, topic=key.topic, partition=key.partition, api="WriteTxnMarkers")
 
@@ -245,7 +247,7 @@ def _marker_error(key: TopicPartition, code: int) -> KafkaError | None:
 def _partitions(
     core: AdminCore, topics: list[str] | None, broker_id: int | None, deadline: Deadline
 ) -> Operation[list[TopicPartition]]:
-    """Those of some topics or of all, of which a broker has a replica, if one is named."""
+    """Return the partitions of some topics or of all, on one broker if it is given."""
     missing: dict[str, BaseException] = {}
     if topics is not None:
         described = yield from describe_topics(core, topics, deadline)
@@ -267,7 +269,7 @@ def _partitions(
 def _producers_of_what_is_there(
     core: AdminCore, keys: list[TopicPartition], broker_id: int | None, must_exist: bool, deadline: Deadline
 ) -> Operation[dict[TopicPartition, tuple[ProducerState, ...]]]:
-    """Their producers; a topic that nobody named may be deleted while the search goes on."""
+    """Describe producers; ignore topics that were deleted during a search of all topics."""
     try:
         return (yield from describe_producers(core, keys, broker_id, deadline))
     except AdminError as error:
@@ -284,7 +286,7 @@ def _raise_unless_deleted(errors: dict[str, BaseException] | dict[TopicPartition
 
 
 def _transactional_ids(core: AdminCore, producer_ids: set[int], deadline: Deadline) -> Operation[dict[int, str]]:
-    """Whose producer ids they are; every broker must answer, or an id may seem to be nobody's."""
+    """Return the transactional ids of producer ids; every broker must respond, or an id may seem unused."""
     listed = yield from list_transactions(core, (), producer_ids, None, None, deadline)
     return {each.producer_id: each.transactional_id for each in listed.values()}
 
@@ -292,7 +294,7 @@ def _transactional_ids(core: AdminCore, producer_ids: set[int], deadline: Deadli
 def _known(
     core: AdminCore, transactional_ids: Iterable[str], deadline: Deadline
 ) -> Operation[dict[str, TransactionDescription]]:
-    """Their descriptions, without those that are forgotten meanwhile."""
+    """Return the descriptions of the ids that still exist."""
     try:
         return (yield from describe_transactions(core, transactional_ids, deadline))
     except AdminError as error:
@@ -310,7 +312,7 @@ def _producers(
             answer.error_code, answer.error_message, topic=topic, partition=answer.partition_index, broker=broker_id
         )
         if broker_id is not None and isinstance(error, NotLeaderOrFollowerError):
-            error.retriable = False  # the replica was named, and no other one will be asked
+            error.retriable = False  # the replica was chosen by the caller, and no other one will be asked
         return error
     return tuple(
         ProducerState(

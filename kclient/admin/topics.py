@@ -1,7 +1,7 @@
 """Topics: create, delete, list, describe, add partitions.
 
-A change returns once every broker that can be reached shows it in its metadata, so that whoever asks next finds
-what was just made (Java's client returns earlier). Leaves out reassignments.
+A change returns once every broker that can be reached shows it in its metadata, so that the next call sees the change
+(the Java client returns earlier). Not implemented: reassignments.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ from kclient.types import PartitionInfo
 PARTITIONS_PER_PAGE = 2000
 
 _LOST_CONNECTIONS = 3
-"""A broker that has closed so many connections over the same question is not asked again."""
+"""The number of lost connections for the same request after which a broker is not asked again."""
 _DEFAULTS_FROM = 4
-"""The version of CreateTopics in which -1 stands for the broker's default (KIP-464)."""
+"""The first version of CreateTopics in which -1 is the broker's default (KIP-464)."""
 _NO_DEFAULTS = (
     "; that brokers take their own defaults for a new topic needs Apache Kafka 2.4: "
     "give num_partitions and replication_factor"
@@ -54,7 +54,7 @@ class NewTopic(msgspec.Struct, frozen=True):
     Parameters:
         num_partitions, replication_factor: -1 takes the broker's default.
         replica_assignment: broker ids of each partition, instead of the two above.
-        configs: topic settings by Kafka's names, as {"retention.ms": 3600000}; numbers and bools become Kafka's text.
+        configs: topic settings by Kafka's names, such as {"retention.ms": 3600000}.
     """
 
     name: str
@@ -72,7 +72,7 @@ class NewTopic(msgspec.Struct, frozen=True):
 
 
 class NewPartitions(msgspec.Struct, frozen=True):
-    """How many partitions a topic shall have in all; `assignments` places each new one on brokers."""
+    """The new total number of a topic's partitions; `assignments` has the brokers of each new one."""
 
     total_count: int
     assignments: Sequence[Sequence[int]] | None = None
@@ -83,10 +83,10 @@ class NewPartitions(msgspec.Struct, frozen=True):
 
 
 class CreatedTopic(msgspec.Struct, frozen=True):
-    """A topic as it was made.
+    """A topic that was created.
 
-    Before Apache Kafka 2.4 a broker does not say how: `configs` is empty and the numbers are -1. Before 2.8 it has no
-    ids: zero.
+    Brokers before Apache Kafka 2.4 return no details: `configs` is empty and the numbers are -1. Before 2.8 there are
+    no ids: zero.
     """
 
     name: str
@@ -97,7 +97,7 @@ class CreatedTopic(msgspec.Struct, frozen=True):
 
 
 class TopicListing(msgspec.Struct, frozen=True):
-    """One line of the list of topics."""
+    """A topic in the list of topics."""
 
     name: str
     topic_id: UUID
@@ -221,7 +221,7 @@ def list_topics(core: AdminCore, include_internal: bool, deadline: Deadline) -> 
 def describe_topics(
     core: AdminCore, topics: Iterable[str], deadline: Deadline
 ) -> Operation[dict[str, TopicDescription]]:
-    """DescribeTopicPartitions (KIP-966) page by page where the broker has it, else Metadata."""
+    """Use DescribeTopicPartitions (KIP-966), page by page, if the broker supports it, otherwise Metadata."""
 
     def attempt(names: list[str]) -> Operation[Outcomes[str, TopicDescription]]:
         try:
@@ -277,9 +277,9 @@ def _until(
 ) -> Operation[None]:
     """Wait until the metadata of every broker shows all the topics as they should be.
 
-    Brokers learn of a change one after the other; whoever asks next may ask any of them. One that cannot be
-    reached, or has left the cluster, is left out: nobody else reaches it either. A connection that is lost says
-    nothing of the broker, which is asked again; but not for ever.
+    Brokers learn of a change one after the other, and the next call may go to any of them. A broker that cannot be
+    reached, or has left the cluster, is skipped. After a lost connection the broker is asked again, a limited number of
+    times.
     """
 
     def behind(node: int) -> Operation[Outcomes[int, bool]]:
@@ -296,14 +296,14 @@ def _until(
         return known and lost[node] < _LOST_CONNECTIONS
 
     attempts = 0
-    # A cluster whose only broker was fenced for a moment names none at all.
+    # A cluster whose only broker was fenced for a moment returns no brokers.
     waiting = (list(core.engine.metadata.cluster.brokers) or [ANY_NODE]) if names else []
     while waiting:
         found = yield from core.gather({node: behind(node) for node in waiting}, {node: [node] for node in waiting})
         waiting = [node for node, outcome in found.items() if again(node, outcome)]
         if waiting:
             error = LeaderNotAvailableError(
-                "the change is made and not in every broker's metadata yet", topic=names[0], broker=waiting[0]
+                "the change was made, but is not in every broker's metadata yet", topic=names[0], broker=waiting[0]
             )
             attempts += 1
             yield from core.back_off(attempts, deadline, error)

@@ -1,6 +1,6 @@
 """Transactions as their coordinators know them: list and describe them (KIP-664), fence producers.
 
-Leaves out how one that was handed over is ended (`prepared_transactions`), and what partitions know (`producers`).
+Elsewhere: ending a prepared transaction (`prepared_transactions`), and the producers of partitions (`producers`).
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ _PATTERN_FROM = 2
 
 
 class TransactionState(Enum):
-    """Where a transactional id stands, by Kafka's names.
+    """The state of a transactional id, by Kafka's names.
 
-    With a PREPARE state it is decided how the transaction ends, and not all its partitions have the marker yet.
+    In a PREPARE state the outcome is decided, and not all partitions have the marker yet.
     """
 
     UNKNOWN = "Unknown"
@@ -45,10 +45,10 @@ class TransactionState(Enum):
 
 
 class TransactionListing(msgspec.Struct, frozen=True):
-    """One line of the list of transactional ids.
+    """A transactional id in the list.
 
     Attributes:
-        coordinator: the broker that has it.
+        coordinator: the coordinator's broker.
     """
 
     transactional_id: str
@@ -58,13 +58,13 @@ class TransactionListing(msgspec.Struct, frozen=True):
 
 
 class TransactionDescription(msgspec.Struct, frozen=True):
-    """A transactional id and its present, or last, transaction.
+    """A transactional id and its current or last transaction.
 
     Attributes:
         timeout_ms: after how long the coordinator aborts an open transaction, in milliseconds.
         start_timestamp: when the transaction began, in milliseconds since the epoch; None if there was none yet.
-        partitions: those that were written to and do not have the marker of the end yet.
-        coordinator: the broker that has it.
+        partitions: those with records of the transaction and without its marker.
+        coordinator: the coordinator's broker.
     """
 
     transactional_id: str
@@ -78,7 +78,7 @@ class TransactionDescription(msgspec.Struct, frozen=True):
 
 
 class FencedProducer(msgspec.Struct, frozen=True):
-    """The producer id and epoch that a transactional id has got; producers with an older epoch are refused."""
+    """The new producer id and epoch of a transactional id; producers with an older epoch are refused."""
 
     producer_id: int
     epoch: int
@@ -92,7 +92,7 @@ def list_transactions(
     transactional_id_pattern: str | None,
     deadline: Deadline,
 ) -> Operation[dict[str, TransactionListing]]:
-    """Each broker knows the transactional ids it coordinates, so all of them are asked."""
+    """Ask all brokers, because each knows only the transactional ids that it coordinates."""
     name = deadline.name
     request = ListTransactionsRequest(
         state_filters=[state.value for state in several(states, TransactionState, f"{name}(states=)")],
@@ -142,7 +142,7 @@ def describe_transactions(
 def fence_producers(
     core: AdminCore, transactional_ids: str | Iterable[str], deadline: Deadline
 ) -> Operation[dict[str, FencedProducer]]:
-    """By starting as a new producer of the id would: that aborts what is open, and raises the epoch."""
+    """Fence producers as a new producer of the id would: abort the open transaction and raise the epoch."""
 
     def ask(node: Node, asked: list[str]) -> Operation[Outcomes[str, FencedProducer]]:
         found: Outcomes[str, FencedProducer] = {}
@@ -159,8 +159,8 @@ def fence_producers(
 
 
 def _fence(core: AdminCore, node: Node, transactional_id: str, deadline: Deadline) -> Operation[FencedProducer]:
-    # The timeout is that of the id until its next producer names one of its own. Nothing is open that it could end, but
-    # it is also how long the coordinator waits for the replicas of its log.
+    # The timeout applies to the id until its next producer sets one. No transaction is open that it could end, but the
+    # coordinator also waits this long for the replicas of its log.
     timeout_ms = core.config.request_timeout_ms
     request = InitProducerIdRequest(transactional_id=transactional_id, transaction_timeout_ms=timeout_ms)
     answer: InitProducerIdResponse = yield from core.request(

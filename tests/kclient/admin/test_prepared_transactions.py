@@ -193,7 +193,7 @@ def test_the_end_of_the_last_epoch_gives_a_new_producer_id(
             InvalidTxnStateError,
             {"state": State.COMPLETE_COMMIT, "epoch": 8},
             InvalidTxnStateError,
-            "was committed already",
+            "is already committed",
         ),
         (ProducerFencedError, {"state": State.EMPTY, "epoch": 9}, ProducerFencedError, "was used again after"),
         (InvalidProducerEpochError, {"state": State.EMPTY, "epoch": 9}, ProducerFencedError, "was used again after"),

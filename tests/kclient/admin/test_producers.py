@@ -264,7 +264,7 @@ def test_a_transaction_is_named_in_one_way(named: dict[str, int]) -> None:
 
 @pytest.mark.parametrize(
     ("producers", "says"),
-    [([], "no open transaction starts at offset 4, and none is open there"),
+    [([], "no open transaction starts at offset 4, and no transaction is open there"),
      ([opened(7, start=9), opened(8)], "starts at offset 4; open ones start at 5, 9")],
     ids=["none open", "others open"],
 )  # fmt: skip

@@ -1,4 +1,6 @@
-"""How the partitions of topics are divided among the members of a group: Kafka's four ways, and the base for others."""
+"""Assignors, which distribute the partitions of topics among the members of a group: Kafka's four, and the base for
+others.
+"""
 
 from __future__ import annotations
 

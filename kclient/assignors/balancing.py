@@ -1,16 +1,16 @@
-"""Dividing partitions so that nobody has more than need be, while as much as possible stays where it is.
+"""Distribution of partitions that is as balanced as possible and moves as few of them as possible.
 
-Members may subscribe to different topics, so what can be balanced is a question of paths. Three steps:
+Members may subscribe to different topics, so balancing is a search for paths, in three steps:
 
-    1. Everyone keeps what it had and still wants.
-    2. What nobody has goes to the member with the fewest that wants it, partitions with the fewest takers first.
-    3. As long as a chain of moves (A gives one to B, who gives one to C, ...) takes one from a member and brings one
-       to another that has at least two less, the shortest such chain is carried out, starting with who has most.
+    1. Each member keeps the partitions that it had and still subscribes to.
+    2. An unowned partition goes to the subscriber with the fewest, partitions with the fewest subscribers first.
+    3. While a chain of moves (A gives one to B, B gives one to C, ...) takes one from a member and gives one to another
+       that has at least two less, the shortest such chain is made, starting with the member that has most.
 
-When step 3 ends no assignment is better balanced: that is the theorem of cost-reducing paths for semi-matchings
+After step 3 no assignment is better balanced: this is the theorem of cost-reducing paths for semi-matchings
 (Harvey, Ladner, Lovász, Tamir 2003). Each chain moves one partition net, so no more are taken from their owners than
-balance demands; with equal subscriptions every chain is a single move. A partition that has to go from someone goes
-back to an earlier owner where that is as good. Racks decide only between members with equally many.
+balance requires; with equal subscriptions every chain is a single move. A partition that has to move returns to an
+earlier owner if that is equally good. Racks decide only between members with equally many partitions.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from kclient.types import TopicPartition
 
 
 class Balancer:
-    """One division of partitions.
+    """One distribution of partitions.
 
     Parameters:
-        subscribers: the members that want each topic, in the order in which they are served.
-        partitions: how many each topic has.
+        subscribers: the subscribers of each topic, in the order in which they are served.
+        partitions: the number of partitions of each topic.
         members: all members, in order.
-        racks: of each partition's replicas.
-        member_racks: where members are.
+        racks: the racks of each partition's replicas.
+        member_racks: the racks of members.
     """
 
     def __init__(
@@ -49,16 +49,16 @@ class Balancer:
         self._member_racks = member_racks
         self._load = dict.fromkeys(members, 0)
         self._owner: dict[TopicPartition, str] = {}
-        # What each member has, by topic: a move looks only for topics that its taker wants.
+        # The partitions of each member, by topic: a move considers only topics that its taker subscribes to.
         self._held: dict[str, dict[str, list[TopicPartition]]] = {member_id: {} for member_id in members}
         self._earlier: dict[TopicPartition, str] = {}
 
     def run(self, owned: Mapping[str, Iterable[TopicPartition]], earlier: Mapping[TopicPartition, str]) -> Assignment:
-        """Divide.
+        """Return the distribution.
 
         Parameters:
-            owned: what each member has now, and still wants; nothing twice.
-            earlier: who had a partition before its present owner.
+            owned: the partitions that each member has now and still wants; each at most once.
+            earlier: the owner of a partition before its current one.
         """
         self._earlier = dict(earlier)
         for member_id, kept in owned.items():
@@ -84,7 +84,7 @@ class Balancer:
             del held[partition.topic]
         self._load[member_id] -= 1
 
-    # What nobody has
+    # Unowned partitions
 
     def _give_the_rest(self) -> None:
         topics = [topic for topic in self._partitions if self._subscribers.get(topic)]
@@ -98,10 +98,10 @@ class Balancer:
                     self._give(partition, self._fewest(partition, queue))
 
     def _fewest(self, partition: TopicPartition, queue: list[tuple[int, int, str]]) -> str:
-        """The taker with the fewest partitions; among several, one in a rack of the partition's, and the first.
+        """Return the subscriber with the fewest partitions; among several one in the partition's rack, then the first.
 
         Parameters:
-            queue: a heap of (load, rank, member); loads have grown since where others took from elsewhere.
+            queue: a heap of (load, rank, member); loads may be outdated.
         """
         while queue[0][0] != (load := self._load[queue[0][2]]):
             heapq.heapreplace(queue, (load, *queue[0][1:]))
@@ -112,16 +112,17 @@ class Balancer:
         equal = (one for one in self._subscribers[partition.topic] if self._load[one] == fewest)
         return min(equal, key=lambda one: (self._member_racks.get(one) not in racks, self._rank[one]))
 
-    # Levelling
+    # Balancing
 
     def _level(self) -> None:
-        """Carry out chains of moves, beginning with who has most, until none makes it better."""
+        """Apply chains of moves, beginning with the member that has most, until none improves the balance."""
         waiting = [(-load, self._rank[member_id], member_id) for member_id, load in self._load.items()]
         heapq.heapify(waiting)
         while waiting:
             load, rank, member_id = heapq.heappop(waiting)
             if -load != self._load[member_id]:
-                # It gave something away in the meantime; it never got more, or it would not be above its taker.
+                # It has given partitions away in the meantime; it never received any, or it would not be above its
+                # taker.
                 heapq.heappush(waiting, (-self._load[member_id], rank, member_id))
                 continue
             chain = self._chain_from(member_id)
@@ -132,7 +133,7 @@ class Balancer:
                 heapq.heappush(waiting, (-self._load[member_id], rank, member_id))
 
     def _chain_from(self, start: str) -> list[tuple[TopicPartition, str]]:
-        """The shortest chain of moves from a member to one that has at least two less; empty when there is none."""
+        """Return the shortest chain of moves from a member to one that has at least two less; empty without one."""
         limit = self._load[start] - 2
         if limit < 0:
             return []
@@ -168,7 +169,7 @@ class Balancer:
         return moves[::-1]
 
     def _best_to_move(self, giver: str, topic: str, taker: str) -> TopicPartition:
-        """The partition whose move does least harm: one that was the taker's before, or is near it; else the last."""
+        """Return the partition whose move is best: one that the taker had before, or is near; otherwise the last."""
         rack = self._member_racks.get(taker)
 
         def merit(partition: TopicPartition) -> tuple[bool, bool, int]:

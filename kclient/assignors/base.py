@@ -1,8 +1,8 @@
-"""What an assignor is: who of a group's members gets which partitions. Derive from `Assignor` for one of your own.
+"""The interface of assignors, which decide the partitions of each member. Derive your own from `Assignor`.
 
 An assignor is pure: no sockets, no clock, no state but what it puts into its user data. One member of the group, its
-leader, runs it for all; each member can hand it a few bytes beforehand (`user_data`) and hears what it was given
-(`on_assignment`). Source: KIP-429 for the two ways to rebalance, KIP-881 for racks.
+leader, runs it for all; each member can send it a few bytes (`user_data`) and receives its partitions
+(`on_assignment`). Source: KIP-429 for the rebalance protocols, KIP-881 for racks.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ NO_RACKS: Racks = MappingProxyType({})
 
 
 class RebalanceProtocol(enum.IntEnum):
-    """What a member does with its partitions before a rebalance; the numbers are those of Kafka."""
+    """How a member treats its partitions before a rebalance, with Kafka's numbers."""
 
     EAGER = 0
     """It gives all of them up."""
     COOPERATIVE = 1
-    """It keeps them, and gives up afterwards only what another member is to have."""
+    """It keeps them, and afterwards gives up only those assigned to another member."""
 
 
 EAGER = RebalanceProtocol.EAGER
@@ -39,12 +39,12 @@ class Member:
     """A member of the group, as the assignor sees it.
 
     Attributes:
-        topics: what it subscribes to.
-        owned: the partitions it has now; none where members give everything up before a rebalance.
-        generation: in which it was given them, -1 when that is not known.
-        instance_id: of a static member (KIP-345).
-        rack: where it is.
-        user_data: what its own assignor put there.
+        topics: the subscribed topics.
+        owned: its current partitions; none with the eager protocol.
+        generation: the generation in which they were assigned, -1 if unknown.
+        instance_id: the group_instance_id of a static member (KIP-345).
+        rack: its rack.
+        user_data: the data of its own assignor.
     """
 
     topics: Sequence[str]
@@ -56,11 +56,11 @@ class Member:
 
 
 class Assignor(ABC):
-    """Divides partitions among the members of a group.
+    """Distributes partitions among the members of a group.
 
     Attributes:
-        name: by which the members agree on it; the same in every member, whatever language it is written in.
-        protocols: the ways to rebalance that it can do, the preferred one last.
+        name: the name by which members agree on it; the same in every member, in any language.
+        protocols: the supported rebalance protocols, the preferred one last.
     """
 
     name: ClassVar[str]
@@ -70,38 +70,39 @@ class Assignor(ABC):
     def assign(
         self, partitions: Mapping[str, int], members: Mapping[str, Member], racks: Racks = NO_RACKS
     ) -> Assignment:
-        """Divide the partitions.
+        """Assign the partitions.
 
         Parameters:
-            partitions: how many each topic has; a topic that does not exist is not there.
+            partitions: the number of partitions of each existing topic.
             members: by member id.
-            racks: of each partition's replicas; empty where nobody has said in which rack it is.
+            racks: the racks of each partition's replicas; empty if unknown.
 
         Returns:
-            The partitions of each member, by member id; a member without any may be left out.
+            The partitions of each member, by member id; a member without any may be missing.
         """
 
     def user_data(self, topics: Iterable[str]) -> bytes:
-        """What this member tells the assignor of the group's leader.
+        """Return the data that this member sends to the leader's assignor.
 
         Parameters:
-            topics: what it subscribes to.
+            topics: the subscribed topics.
         """
         return b""
 
     def on_assignment(self, assigned: Sequence[TopicPartition], generation: int) -> None:  # noqa: B027 - not all care
-        """Take note of what this member has been given.
+        """Note the assignment of this member.
 
         Parameters:
             assigned: its partitions.
-            generation: of the group.
+            generation: the group's generation.
         """
 
 
 def in_order(members: Mapping[str, Member]) -> list[str]:
-    """The ids of members in the order in which they are served.
+    """Return the ids of members in the order in which they are served.
 
-    Static members come first, by instance id, so that a restart, which changes the member id, changes nothing.
+    Static members come first, by instance id, so that a restart, which changes the member id, does not change the
+    assignment.
     """
 
     def rank(member_id: str) -> tuple[bool, str]:
@@ -112,7 +113,7 @@ def in_order(members: Mapping[str, Member]) -> list[str]:
 
 
 def subscribers_by_topic(partitions: Mapping[str, int], members: Mapping[str, Member]) -> dict[str, list[str]]:
-    """Who subscribes to each topic that exists, in order."""
+    """Return the subscribers of each existing topic, in order."""
     found: dict[str, list[str]] = {topic: [] for topic in partitions}
     for member_id in in_order(members):
         for topic in dict.fromkeys(members[member_id].topics):

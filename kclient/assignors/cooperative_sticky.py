@@ -1,10 +1,10 @@
 """Cooperative sticky: the sticky assignor for members that keep their partitions through a rebalance (KIP-429).
 
-Each member says what it owns with its subscription, and goes on reading it. A partition that is to change hands
-is given to nobody at first: its owner gives it up after this rebalance and asks for another, in which it goes to who
-is to have it. So nothing stops but what moves, and no partition ever has two readers.
+Each member's subscription contains its partitions, which it keeps reading. A partition that is to move is first
+assigned to no member: its owner gives it up after this rebalance and requests another one, in which the new owner
+receives it. So only moved partitions pause, and no partition ever has two readers.
 
-The user data are the generation alone, an int32: members of Java before 3.5 do not tell it otherwise.
+The user data are the generation alone, an int32: Java clients before 3.5 send it only there.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _GENERATION = struct.Struct(">i")
 
 
 class CooperativeStickyAssignor(Assignor):
-    """Keeps what can stay, and lets members go on meanwhile; Kafka's `cooperative-sticky`."""
+    """Keeps what can stay, and lets members read in the meantime; Kafka's `cooperative-sticky`."""
 
     name = "cooperative-sticky"
     protocols = (EAGER, COOPERATIVE)
@@ -31,7 +31,7 @@ class CooperativeStickyAssignor(Assignor):
     def assign(
         self, partitions: Mapping[str, int], members: Mapping[str, Member], racks: Racks = NO_RACKS
     ) -> Assignment:
-        """See `Assignor`; what is to change hands is given to nobody yet."""
+        """Assign; see `Assignor`. Partitions that are to move are assigned to no member yet."""
         claims = {member_id: (member.owned, _generation_of(member)) for member_id, member in members.items()}
         assignment = assign_sticky(partitions, members, claims, racks)
         claimed = {partition for member in members.values() for partition in member.owned}
@@ -43,7 +43,7 @@ class CooperativeStickyAssignor(Assignor):
         }
 
     def user_data(self, topics: Iterable[str]) -> bytes:
-        """The generation in which this member last got partitions."""
+        """Return the generation of this member's last assignment."""
         return _GENERATION.pack(self._generation)
 
     def on_assignment(self, assigned: Sequence[TopicPartition], generation: int) -> None:

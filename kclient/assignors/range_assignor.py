@@ -1,4 +1,4 @@
-"""Range: of each topic, every member gets one stretch of neighbouring partitions.
+"""Range: every member gets a contiguous range of each topic's partitions.
 
 For each topic by itself: its subscribers in order, its partitions divided by their number, the first members one more
 each where that leaves a rest. So partition 3 of one topic and partition 3 of another with as many partitions go
@@ -19,7 +19,7 @@ from kclient.types import TopicPartition
 
 
 class RangeAssignor(Assignor):
-    """Gives each member a stretch of each topic; Kafka's `range`."""
+    """Assigns each member a range of each topic; Kafka's `range`."""
 
     name = "range"
 
@@ -45,7 +45,7 @@ class RangeAssignor(Assignor):
 
 
 def _match_racks(topics: Iterable[_Topic]) -> None:
-    """Give members partitions of their own rack; topics with the same subscribers and size all at once."""
+    """Assign members partitions of their own rack; topics with the same subscribers and size together."""
     alike: dict[tuple[tuple[str, ...], int], list[_Topic]] = {}
     for topic in topics:
         alike.setdefault((tuple(topic.members), topic.count if topic.knows_racks else 0), []).append(topic)
@@ -57,7 +57,7 @@ def _match_racks(topics: Iterable[_Topic]) -> None:
 
 
 def _match_together(members: Iterable[str], count: int, topics: list[_Topic]) -> None:
-    """Give the partitions of one number, of all the topics, to a member whose rack all of them have."""
+    """Assign the partitions of one number, of all the topics, to a member whose rack all of them have."""
     remaining = list(members)
     for number in range(count):
         for member_id in remaining:
@@ -70,17 +70,17 @@ def _match_together(members: Iterable[str], count: int, topics: list[_Topic]) ->
 
 
 class _Topic:
-    """One topic while it is being divided.
+    """One topic during the assignment.
 
     Parameters:
-        name, count: the topic, and how many partitions it has.
+        name, count: the topic and its number of partitions.
         members: its subscribers in order, with their racks.
-        racks: of the replicas of all partitions.
+        racks: the racks of all partitions' replicas.
 
     Attributes:
-        owners: who has each partition so far.
-        knows_racks: whether any of its subscribers says where it is.
-        racks_matter: whether it makes a difference who gets what: not when every partition is in every rack.
+        owners: the owner of each partition so far.
+        knows_racks: whether any of its subscribers has a rack.
+        racks_matter: whether racks make a difference; they do not if every partition is in every rack.
     """
 
     def __init__(self, name: str, count: int, members: Mapping[str, str | None], racks: Racks) -> None:
@@ -97,23 +97,23 @@ class _Topic:
         self.racks_matter = bool(own & everywhere) and any(found != everywhere for found in self._racks)
 
     def in_rack(self, member_id: str, number: int) -> bool:
-        """Whether a partition has a replica where the member is; a member that does not say takes any."""
+        """Return whether a partition has a replica in the member's rack; always for a member without a rack."""
         rack = self.members[member_id]
         return not rack or rack in self._racks[number]
 
     def room(self, member_id: str) -> int:
-        """How many more the member may have."""
+        """Return how many more partitions the member may have."""
         return max(self._quota + (self._extra > 0) - self._given[member_id], 0)
 
     def give(self, member_id: str, number: int) -> None:
-        """Give a member one partition."""
+        """Assign a partition to a member."""
         self.owners[number] = member_id
         self._given[member_id] += 1
         if self._given[member_id] > self._quota:
             self._extra -= 1
 
     def give_stretches(self, may_have: Callable[[str, int], bool]) -> None:
-        """Give each member, as far as it has room, the first partitions that nobody has and that it may have."""
+        """Assign each member, within its quota, the first unassigned partitions that it may have."""
         for member_id in self.members:
             free = [number for number in range(self.count) if number not in self.owners and may_have(member_id, number)]
             for number in free[: self.room(member_id)]:

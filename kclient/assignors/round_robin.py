@@ -1,8 +1,8 @@
-"""Round robin: all partitions in one row, dealt to the members one after the other.
+"""Round robin: all partitions in one sequence, assigned to the members in turn.
 
-A member that does not subscribe to a partition's topic is passed over. With equal subscriptions the members' counts
-differ by one at most; with unequal ones the result can be lopsided, and most partitions move when a member leaves:
-`StickyAssignor` has neither fault.
+A member that does not subscribe to a partition's topic is skipped. With equal subscriptions the members' counts differ
+by one at most; with unequal ones the result can be unbalanced, and most partitions move when a member leaves:
+`StickyAssignor` avoids both.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from kclient.types import TopicPartition
 
 
 class RoundRobinAssignor(Assignor):
-    """Deals the partitions of all topics, in order of topic and number; Kafka's `roundrobin`."""
+    """Assigns the partitions of all topics in turn, in order of topic and number; Kafka's `roundrobin`."""
 
     name = "roundrobin"
 

@@ -1,6 +1,6 @@
-"""Sticky: as balanced as can be, and as much as possible stays with whom it was. The algorithm is in `balancing`.
+"""Sticky: as balanced as possible, and as few moves as possible. The algorithm is in `balancing`.
 
-Members give everything up before a rebalance, so each tells the leader by its user data what it had: Java's own
+Members give everything up before a rebalance, so each sends its previous partitions as user data, in the Java client's
 format, so that either client can lead. All integers big-endian:
 
     int32   how many topics
@@ -8,8 +8,8 @@ format, so that either client can lead. All integers big-endian:
               int32   how many partitions, then an int32 each
     int32   the generation in which they were its own; Java before 2.3 left it out
 
-Where two members claim one partition the later generation has it, and in the same generation neither: one of them
-has missed a rebalance. Source: KIP-54, KIP-341.
+If two members claim one partition, the later generation keeps it; in the same generation neither does, because one of
+them has missed a rebalance. Source: KIP-54, KIP-341.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class StickyAssignor(Assignor):
         return decode_user_data(member.user_data)
 
     def user_data(self, topics: Iterable[str]) -> bytes:
-        """What this member had, and in which generation."""
+        """Return this member's last partitions and their generation."""
         return encode_user_data(self._assigned, self._generation) if self._assigned else b""
 
     def on_assignment(self, assigned: Sequence[TopicPartition], generation: int) -> None:
@@ -56,13 +56,15 @@ class StickyAssignor(Assignor):
 
 
 Claim = tuple[Sequence[TopicPartition], int]
-"""What a member says it had, and in which generation."""
+"""The partitions that a member claims, and their generation."""
 
 
 def assign_sticky(
     partitions: Mapping[str, int], members: Mapping[str, Member], claims: Mapping[str, Claim], racks: Racks
 ) -> Assignment:
-    """Divide partitions so that members keep what they claim, as far as balance allows; else as `Assignor.assign`."""
+    """Assign partitions so that members keep what they claim, as far as balance allows; otherwise as
+    `Assignor.assign`.
+    """
     order = in_order(members)
     owned, earlier = _settle(partitions, members, claims, order)
     member_racks = {member_id: member.rack for member_id, member in members.items() if member.rack}
@@ -73,7 +75,7 @@ def assign_sticky(
 def _settle(
     partitions: Mapping[str, int], members: Mapping[str, Member], claims: Mapping[str, Claim], order: Sequence[str]
 ) -> tuple[dict[str, list[TopicPartition]], dict[TopicPartition, str]]:
-    """Who has what now, and who had what before, out of what the members claim."""
+    """Return the owner and the previous owner of each partition, from the members' claims."""
     claimants: dict[TopicPartition, list[tuple[int, str]]] = {}
     for member_id in order:
         wanted = set(members[member_id].topics)
@@ -95,7 +97,7 @@ def _settle(
 
 
 def encode_user_data(assigned: Iterable[TopicPartition], generation: int) -> bytes:
-    """What Java's sticky assignor writes of a member."""
+    """Return the user data of a member in the format of Java's sticky assignor."""
     topics = by_topic(assigned)
     parts = [_INT32.pack(len(topics))]
     for topic, numbers in topics.items():
@@ -105,7 +107,7 @@ def encode_user_data(assigned: Iterable[TopicPartition], generation: int) -> byt
 
 
 def decode_user_data(data: bytes) -> Claim:
-    """What a member says it had; nothing when the bytes are none of a sticky assignor's, as an old one's may be."""
+    """Return the claim of a member; an empty one for malformed bytes, as of an old client."""
     found: list[TopicPartition] = []
     position = _INT32.size
     try:
@@ -117,7 +119,7 @@ def decode_user_data(data: bytes) -> Claim:
             position += length
             (count,) = _INT32.unpack_from(data, position)
             position += _INT32.size
-            # Checked before anything is made of it: it came over the wire.
+            # Checked before memory is allocated, because it comes from the wire.
             if not 0 <= count <= (len(data) - position) // _INT32.size:
                 return (), NO_GENERATION
             numbers = struct.unpack_from(f">{count}i", data, position)

@@ -1,4 +1,4 @@
-"""The typer application to which commands are added. Its `--help` shows no type beside a flag, which takes no value."""
+"""The typer application to which commands are added. Its `--help` shows no type for flags, which take no value."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The commands as typer sees them: the tree, the options that all have, `--version`."""
+"""The tree of commands for typer, the options that all commands share, and `--version`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kclient.cli.connection import RootServers
 
 app = App(
     name="kclient",
-    help="Produce, consume and look after topics and groups of any Kafka.",
+    help="Produce, consume, and manage topics and groups of any Kafka cluster.",
     add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -39,4 +39,4 @@ def _root(
     ] = False,
     servers: RootServers = None,
 ) -> None:
-    """Produce, consume and look after topics and groups of any Kafka."""
+    """Produce, consume, and manage topics and groups of any Kafka cluster."""

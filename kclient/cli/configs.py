@@ -14,15 +14,15 @@ from kclient.errors import BrokerNotAvailableError
 
 app = App(help="Describe and change the settings of topics and brokers.")
 
-Topic = Annotated[str | None, typer.Option("--topic", help="The topic whose settings are meant.")]
+Topic = Annotated[str | None, typer.Option("--topic", help="The topic.")]
 Broker = Annotated[
-    str | None, typer.Option("--broker", help='The broker, by its number; "default" for the default of all brokers.')
+    str | None, typer.Option("--broker", help='The broker, by its number; "default" for the defaults of all brokers.')
 ]
 
 
 def _resource(topic: str | None, broker: str | None) -> ConfigResource:
     if (topic is None) == (broker is None):
-        raise typer.BadParameter("say either --topic or --broker")
+        raise typer.BadParameter("pass either --topic or --broker")
     if topic is not None:
         return ConfigResource.topic(topic)
     if broker == "default":
@@ -33,7 +33,7 @@ def _resource(topic: str | None, broker: str | None) -> ConfigResource:
 
 
 def _check_broker(client: Admin, resource: ConfigResource) -> None:
-    """Say at once that there is no such broker; the call itself would wait for it to come up."""
+    """Raise if there is no such broker; the call itself would wait for it to come up."""
     if resource.type is not ResourceType.BROKER or not resource.name:
         return
     brokers = client.describe_cluster().brokers
@@ -46,13 +46,13 @@ def _check_broker(client: Admin, resource: ConfigResource) -> None:
 def describe(
     topic: Topic = None,
     broker: Broker = None,
-    everything: Annotated[bool, typer.Option("--all", help="Also what nobody has set.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="Also show defaults.")] = False,
     servers: Servers = None,
     properties: Properties = None,
     settings: Settings = None,
     json: Json = False,
 ) -> None:
-    """The settings of a topic or broker, and where each value comes from."""
+    """Show the settings of a topic or broker, and the source of each value."""
     resource = _resource(topic, broker)
     with admin(servers, properties, settings) as client:
         _check_broker(client, resource)
@@ -96,7 +96,7 @@ def delete_configs(
     properties: Properties = None,
     settings: Settings = None,
 ) -> None:
-    """Put settings back to their defaults."""
+    """Reset settings to their defaults."""
     _alter(_resource(topic, broker), [AlterConfig.delete(name) for name in names], servers, properties, settings)
 
 

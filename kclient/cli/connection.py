@@ -20,13 +20,13 @@ _SERVERS = "bootstrap.servers"
 
 
 def _or_of_all(context: typer.Context, servers: str | None) -> str | None:
-    """Return the option after the command's name, or else the one before it."""
+    """Return the option after the command's name, or the one before it."""
     return servers or context.find_root().params.get("servers")
 
 
 _WHERE = {
     "metavar": "HOST:PORT,...",
-    "help": f"The cluster. Without it: bootstrap.servers of --set or --properties, {BOOTSTRAP_VARIABLE} in the "
+    "help": f"The cluster. Default: bootstrap.servers of --set or --properties, {BOOTSTRAP_VARIABLE} in the "
     "environment, localhost:9092.",
 }
 
@@ -38,7 +38,7 @@ Properties = Annotated[
 ]
 Settings = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="OPTION=VALUE", help="A client option, as request.timeout.ms=5000; may be repeated."),
+    typer.Option("--set", metavar="OPTION=VALUE", help="A client option, such as request.timeout.ms=5000; repeatable."),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
@@ -71,7 +71,7 @@ def options(
 
 
 def given_settings(config: type[ClientConfig], settings: Iterable[str] | None) -> dict[str, str]:
-    """Return what --set gives, by Kafka's dotted names.
+    """Return the options of --set, by Kafka's dotted names.
 
     Raises:
         typer.BadParameter: one is not OPTION=VALUE.
@@ -90,5 +90,5 @@ def _addresses(servers: str) -> set[str]:
 
 
 def admin(servers: str | None, properties: Path | None, settings: Iterable[str] | None) -> Admin:
-    """An admin client for one command."""
+    """Return an admin client for one command."""
     return Admin.from_properties(options(AdminConfig, servers, properties, settings))

@@ -28,7 +28,7 @@ from kclient.types import TopicPartition
 POLL_RECORDS = 10_000
 POLL_SECONDS = 0.5
 RESETS = {"beginning": "earliest", "end": "latest"}
-"""By what --from says, where a member of a group begins in a partition that the group has committed nothing for."""
+"""The reset policy for each value of --from, for partitions without a committed offset of the group."""
 
 _GROUP, _INSTANCE, _AUTO_COMMIT = "group.id", "group.instance.id", "enable.auto.commit"
 
@@ -47,21 +47,21 @@ def consume(
             "-f",
             metavar="WHERE",
             help="beginning, end, an offset, -N for the last N of each partition, or @TIME (ISO 8601 or ms). With "
-            "--group: beginning or end, where the group has committed nothing.",
+            "--group: beginning or end, for partitions without a committed offset.",
             show_default="beginning",
         ),
     ] = None,
     count: Annotated[
-        int | None, typer.Option("--count", "-n", min=1, metavar="N", help="Stop after so many records.")
+        int | None, typer.Option("--count", "-n", min=1, metavar="N", help="Stop after this many records.")
     ] = None,
-    exit_at_end: Annotated[bool, typer.Option("--exit-at-end", "-e", help="Stop at what is the end now.")] = False,
+    exit_at_end: Annotated[bool, typer.Option("--exit-at-end", "-e", help="Stop at the current end.")] = False,
     group: Annotated[
         str | None,
         typer.Option(
             "--group",
             "-g",
             metavar="NAME",
-            help="Read as a member of this group, and commit what is printed. Without it nothing is committed.",
+            help="Read as a member of this group, and commit what is printed. Without it, nothing is committed.",
         ),
     ] = None,
     template: Annotated[
@@ -69,7 +69,7 @@ def consume(
         typer.Option(
             "--format",
             metavar="TEMPLATE",
-            help=r"As '{key}\t{value}\n'; also topic, partition, offset, timestamp, headers.",
+            help=r"A template such as '{key}\t{value}\n'; also topic, partition, offset, timestamp, headers.",
         ),
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="One JSON object per line.")] = False,
@@ -79,10 +79,10 @@ def consume(
     show = json_records.encode if json else template_printer(template) if template else value_line
     chosen = _options(servers, properties, settings, group, start)
     if group is not None and any(":" in topic for topic in topics):
-        raise typer.BadParameter("with --group the group assigns the partitions; name whole topics")
+        raise typer.BadParameter("with --group the group assigns the partitions; pass topics without partitions")
     with Consumer.from_properties(chosen) as consumer:
         partitions = _partitions(consumer, topics)
-        # Before the positions: what arrives in between is then still read.
+        # Before the positions are read, so that records that arrive in between are read as well.
         ends = consumer.end_offsets(partitions) if exit_at_end else {}
         member = None
         if group is None:
@@ -98,7 +98,8 @@ def consume(
 def _options(
     servers: str | None, properties: Path | None, settings: Iterable[str] | None, group: str | None, start: str | None
 ) -> dict[str, Any]:
-    """Return the consumer's options; what puts an application into its group is not taken from its file.
+    """Return the consumer's options; options of the file that would make it a member of the application's group are
+    ignored.
 
     Raises:
         typer.BadParameter: --set says what --group is for, or --from what a group does not know.
@@ -107,25 +108,25 @@ def _options(
     for name in (_GROUP, _AUTO_COMMIT) if group is not None else (_GROUP, _INSTANCE, _AUTO_COMMIT):
         if name in given:
             raise typer.BadParameter(
-                f"{name} cannot be set here; --group NAME reads as a member of a group, and commits what is printed",
+                f"{name} cannot be set; use --group NAME to read as a member of a group and commit what is printed",
                 param_hint="--set",
             )
     chosen = options(ConsumerConfig, servers, properties, settings)
-    # A misspelt name is an error, not a new topic.
+    # A misspelt name is an error instead of a new topic.
     chosen.setdefault("allow.auto.create.topics", "false")
     chosen.pop(_AUTO_COMMIT, None)
     if _INSTANCE not in given:
-        # Of the file: it would take the place of the member that has this id.
+        # From the file: it would replace the member that has this id.
         chosen.pop(_INSTANCE, None)
     ignored = chosen.pop(_GROUP, None)
     if group is None:
         if ignored is not None:
-            output.remark(f"reads without the group {ignored!r} of {properties}, and commits nothing; see --group")
+            output.remark(f"reading without the group {ignored!r} of {properties}; nothing is committed")
         return chosen
     if start is not None and start not in RESETS:
         raise typer.BadParameter(
-            f"{start!r} is not beginning or end; a group goes on where it has committed, and "
-            "`kclient groups reset` moves that",
+            f"{start!r} is not beginning or end; a group continues at its committed "
+            "offsets, which `kclient groups reset` changes",
             param_hint="--from",
         )
     reset = RESETS.get(start or "")
@@ -184,7 +185,7 @@ def _partitions(consumer: Consumer, topics: list[str]) -> list[TopicPartition]:
 
 
 def _start(text: str) -> Start:
-    """Read --from, before anything is connected; what comes back seeks once the partitions are assigned."""
+    """Parse --from before connecting; return a function that seeks once the partitions are assigned."""
     if text == "beginning":
         return lambda consumer, partitions: consumer.seek_to_beginning(*partitions)
     if text == "end":

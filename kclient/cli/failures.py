@@ -1,7 +1,7 @@
-"""The failure of a command that is no error of Kafka's."""
+"""The failure of a command that is not an error of Kafka's."""
 
 from __future__ import annotations
 
 
 class CommandError(Exception):
-    """A command did not do all that it was to do; the text, which may have several lines, says what is missing."""
+    """A command did not do all of its work; the message, which may have several lines, says what is missing."""

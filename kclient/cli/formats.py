@@ -31,7 +31,7 @@ def template_printer(template: str) -> Printer:
     unknown = [name for name in parts[1::2] if name not in FIELDS]
     if unknown:
         raise typer.BadParameter(
-            f"there is no field {{{unknown[0]}}}; there are {', '.join(FIELDS)}", param_hint="--format"
+            f"there is no field {{{unknown[0]}}}; the fields are {', '.join(FIELDS)}", param_hint="--format"
         )
 
     def show(record: ConsumerRecord) -> bytes:

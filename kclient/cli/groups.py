@@ -1,7 +1,7 @@
 """`kclient groups list|describe|lag|reset|delete`.
 
-What succeeded is shown even if the rest fails. A reset is planned first and done with --execute, as by Kafka's own
-tool, whose CSV (`topic,partition,offset`) it reads and writes.
+Successful results are shown even if others fail. A reset is a dry run without --execute, as with Kafka's own tool,
+whose CSV (`topic,partition,offset`) it reads and writes.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from kclient.cli.results import raise_if, succeeded
 from kclient.cli.text import milliseconds, named, partitions, seconds
 from kclient.types import TopicPartition
 
-app = App(help="List, describe, delete consumer groups; their lag; reset their offsets.")
+app = App(help="List, describe and delete consumer groups; show their lag; reset their offsets.")
 
 Names = Annotated[list[str], typer.Argument(metavar="GROUP", show_default=False)]
 Group = Annotated[str, typer.Argument(show_default=False)]
@@ -32,7 +32,7 @@ Topics = Annotated[
     typer.Option(
         "--topic",
         metavar="TOPIC[:PARTITION,...]",
-        help="Only what was committed for this, not all that the group has committed for; repeatable.",
+        help="Only these, instead of everything the group has committed for; repeatable.",
     ),
 ]
 
@@ -43,14 +43,16 @@ def list_groups(
     properties: Properties = None,
     settings: Settings = None,
     state: Annotated[
-        list[str] | None, typer.Option("--state", help="Only groups in this state, as Stable or Empty; repeatable.")
+        list[str] | None,
+        typer.Option("--state", help="Only groups in this state, such as Stable or Empty; repeatable."),
     ] = None,
     kind: Annotated[
-        list[str] | None, typer.Option("--type", help="Only groups of this type, as Classic or Consumer; repeatable.")
+        list[str] | None,
+        typer.Option("--type", help="Only groups of this type, such as Classic or Consumer; repeatable."),
     ] = None,
     json: Json = False,
 ) -> None:
-    """All groups of the cluster."""
+    """List the groups of the cluster."""
     states = [named(GroupState, text, "--state") for text in state or ()]
     types = [named(GroupType, text, "--type") for text in kind or ()]
     with admin(servers, properties, settings) as client:
@@ -67,7 +69,7 @@ def list_groups(
 def describe(
     groups: Names, servers: Servers = None, properties: Properties = None, settings: Settings = None, json: Json = False
 ) -> None:
-    """The state of groups, their members, and what each of these reads."""
+    """Show the state of groups, their members, and the partitions of each member."""
     with admin(servers, properties, settings) as client:
         found, error = succeeded(lambda: client.describe_groups(groups))
     if json:
@@ -82,7 +84,7 @@ def describe(
 def lag(
     groups: Names, servers: Servers = None, properties: Properties = None, settings: Settings = None, json: Json = False
 ) -> None:
-    """How far behind groups are in each partition, and which member reads it."""
+    """Show the lag of groups in each partition, and the member that reads it."""
     with admin(servers, properties, settings) as client:
         found, error = succeeded(lambda: client.group_lag(groups))
     columns = ["group", "topic", "partition", "committed", "end", "lag", "member"]
@@ -105,27 +107,27 @@ def reset(
     properties: Properties = None,
     settings: Settings = None,
     topics: Topics = None,
-    to_earliest: Annotated[bool, typer.Option("--to-earliest", help="To the first record there is.")] = False,
-    to_latest: Annotated[bool, typer.Option("--to-latest", help="To what comes from now on.")] = False,
-    to_time: Annotated[
-        str | None, typer.Option("--to-time", metavar="TIME", help="To a time, as ISO 8601 or in ms.")
-    ] = None,
+    to_earliest: Annotated[bool, typer.Option("--to-earliest", help="To the first record.")] = False,
+    to_latest: Annotated[bool, typer.Option("--to-latest", help="To the end.")] = False,
+    to_time: Annotated[str | None, typer.Option("--to-time", metavar="TIME", help="To a time: ISO 8601 or ms.")] = None,
     by_duration: Annotated[
-        str | None, typer.Option("--by-duration", metavar="PT1H", help="To so long ago, as ISO 8601.")
+        str | None, typer.Option("--by-duration", metavar="PT1H", help="To this long ago: ISO 8601.")
     ] = None,
     shift_by: Annotated[
-        int | None, typer.Option("--shift-by", metavar="N", help="By so many offsets; back if negative.")
+        int | None, typer.Option("--shift-by", metavar="N", help="By this many offsets; backwards if negative.")
     ] = None,
     to_offset: Annotated[int | None, typer.Option("--to-offset", min=0, metavar="N", help="To this offset.")] = None,
     from_file: Annotated[
         Path | None,
         typer.Option("--from-file", exists=True, dir_okay=False, help="A CSV file: topic,partition,offset."),
     ] = None,
-    execute: Annotated[bool, typer.Option("--execute", help="Do it; without this, tell what would be.")] = False,
-    export: Annotated[bool, typer.Option("--export", help="Print the new offsets as --from-file reads them.")] = False,
+    execute: Annotated[bool, typer.Option("--execute", help="Make the change; without it, only show it.")] = False,
+    export: Annotated[
+        bool, typer.Option("--export", help="Print the new offsets in the format of --from-file.")
+    ] = False,
     json: Json = False,
 ) -> None:
-    """Make a group that has no members read on elsewhere; a dry run unless told to --execute."""
+    """Reset the offsets of a group without members; a dry run without --execute."""
     wanted = {
         "--to-earliest": OffsetReset.earliest() if to_earliest else None,
         "--to-latest": OffsetReset.latest() if to_latest else None,
@@ -139,9 +141,9 @@ def reset(
     }
     chosen = [to for to in wanted.values() if to is not None]
     if len(chosen) != 1:
-        raise typer.BadParameter(f"say one of {', '.join(wanted)}")
+        raise typer.BadParameter(f"pass one of {', '.join(wanted)}")
     if from_file and topics:
-        raise typer.BadParameter("the file names the partitions; leave out --topic")
+        raise typer.BadParameter("the file contains the partitions; do not pass --topic")
     only = [each for text in topics or () for each in partitions(text)] or None
     with admin(servers, properties, settings) as client:
         found, error = succeeded(
@@ -156,7 +158,7 @@ def reset(
             csv.writer(sys.stdout, lineterminator="\n").writerows((*key, change.after) for key, change in found.items())
     else:
         output.table(columns, rows, numbers=columns[1:])
-    output.remark("done" if execute else "nothing was changed; --execute does it")
+    output.remark("done" if execute else "nothing was changed; pass --execute to make the change")
     raise_if(error)
 
 
@@ -168,7 +170,7 @@ def delete(
     settings: Settings = None,
     topics: Topics = None,
 ) -> None:
-    """Delete groups that have no members, with all they committed; or some of their offsets."""
+    """Delete groups without members and their committed offsets, or only some of the offsets."""
     with admin(servers, properties, settings) as client:
         if not topics:
             found, error = succeeded(lambda: client.delete_groups(groups))
@@ -184,7 +186,7 @@ def delete(
 
 
 def _members(group: GroupDescription) -> Iterable[tuple[object, ...]]:
-    """A line for each member, or one for a group without."""
+    """Return a line for each member, or one line for a group without members."""
     head = (group.group_id, group.state.value, group.assignor, group.coordinator.node_id)
     for member in group.members:
         partitions = " ".join(map(str, member.assignment))
@@ -194,14 +196,16 @@ def _members(group: GroupDescription) -> Iterable[tuple[object, ...]]:
 
 
 def _committed(client: Admin, group: str, wanted: list[TopicPartition | str]) -> list[TopicPartition]:
-    """The partitions meant; of a topic, which may be gone, those that the group has committed for."""
+    """Return the chosen partitions; for a topic, which may be deleted, those that the group has committed for."""
     committed = client.list_group_offsets(group)[group]
     found = [TopicPartition(*each) for each in wanted if not isinstance(each, str)]
     return list(dict.fromkeys([*found, *(key for key in committed if key.topic in wanted)]))
 
 
 def _read(file: Path, group: str) -> Mapping[TopicPartition, int]:
-    """The offsets of a CSV file: `topic,partition,offset`, or with the group in front, as Kafka's tool writes it."""
+    """Return the offsets of a CSV file: `topic,partition,offset`, or with the group in front, as Kafka's tool writes
+    it.
+    """
     found: dict[TopicPartition, int] = {}
     with file.open(newline="", encoding="utf-8") as lines:
         for number, line in enumerate(csv.reader(lines), 1):

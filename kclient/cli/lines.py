@@ -24,7 +24,7 @@ class LineError(Exception):
     """A line that cannot be produced.
 
     Attributes:
-        number: of the line, from 1.
+        number: the line number, from 1.
     """
 
     def __init__(self, number: int, reason: object) -> None:

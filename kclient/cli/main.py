@@ -1,7 +1,7 @@
-"""The entry point: runs the commands, and turns every end into an exit code.
+"""The entry point: runs the commands, and returns an exit code.
 
-0 went well, 1 something failed (one line on stderr says what), 2 the command line is wrong,
-130 interrupted, 143 terminated (SIGTERM). The `cli` extra, which the commands need, is checked for here.
+0 success, 1 failure (one line on stderr), 2 wrong command line, 130 interrupted, 143 terminated (SIGTERM). It also
+checks that the `cli` extra, which the commands need, is installed.
 
 Not implemented: the commands (`commands`).
 """
@@ -26,7 +26,7 @@ def main() -> None:
     try:
         _run()
     except KeyboardInterrupt:
-        # While the commands are imported; once they run, typer ends with the same code.
+        # While the commands are imported; once they run, typer exits with the same code.
         sys.exit(_INTERRUPTED)
 
 
@@ -45,7 +45,7 @@ def _run() -> None:
     from kclient.cli.output import show_warnings
 
     show_warnings()
-    # SIGTERM ends a command as Ctrl-C does, by an exception: it closes its client, which leaves its group.
+    # SIGTERM ends a command like Ctrl-C, by an exception, so that its client is closed and leaves its group.
     signal.signal(signal.SIGTERM, _terminate)
     try:
         app()

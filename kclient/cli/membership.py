@@ -1,7 +1,7 @@
 """`kclient consume --group`: a member of a group that commits the offsets of the records that were printed.
 
-The consumer does not commit by itself: it would also commit records that were polled and not printed, because the
-command was interrupted, or because they lie beyond the end at which it stops.
+The consumer does not commit automatically: that would include records that were polled but not printed, because the
+command was interrupted, or because they are beyond the end at which it stops.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from kclient.net.runtime import current
 from kclient.types import TopicPartition
 
 FINAL_COMMIT_SECONDS = 10.0
-"""How long the last commit may take, for which an interrupted command keeps its user waiting."""
+"""How long the last commit of an interrupted command may take."""
 
 
 class Membership(RebalanceListener):
@@ -41,14 +41,14 @@ class Membership(RebalanceListener):
         """Subscribe to topics; the member joins the group with the first poll."""
         self._consumer.subscribe(topics, listener=self)
         group = self._consumer.config.group_id
-        output.notice(f"reading as a member of the group {group!r}, and committing the offsets of what is printed")
+        output.notice(f"reading as a member of the group {group!r}, and committing what is printed")
 
     def printed(self, records: Records) -> None:
-        """Note that the records of a poll were printed, up to the ends, and commit from time to time."""
+        """Note that the records of a poll were printed, up to the ends, and commit at intervals."""
         for partition, following in records.next_offsets().items():
-            # A partition without an end is newer than the ends, and not printed.
+            # A partition without an end is newer than the ends, and is not printed.
             end = self._ends.get(partition, 0) if self._ends else following
-            # Another member may have committed beyond the end before the partition came here.
+            # Another member may have committed beyond the end before the partition was assigned.
             self._printed[partition] = max(end, self._printed[partition]) if following > end else following
         if self._clock() >= self._next_commit:
             self._next_commit = self._clock() + self._interval
@@ -65,12 +65,12 @@ class Membership(RebalanceListener):
         )
 
     def on_assigned(self, partitions: Collection[TopicPartition]) -> None:
-        """Note where reading begins: a commit of it keeps the place, even of a partition without new records."""
+        """Note the first position: committing it keeps the position, even of a partition without new records."""
         for partition in partitions:
             self._printed[partition] = self._consumer.position(partition)
         if not self._waiting and not self._consumer.assignment():
             self._waiting = True
-            output.notice("waiting for partitions: the group has assigned none to this member yet")
+            output.notice("waiting for partitions: the group has not assigned any to this member yet")
 
     def on_revoked(self, partitions: Collection[TopicPartition]) -> None:
         """Commit what was printed of the partitions, for the member that reads them next."""
@@ -79,7 +79,7 @@ class Membership(RebalanceListener):
             self._consumer.commit(given_up)
 
     def on_lost(self, partitions: Collection[TopicPartition]) -> None:
-        """Forget the partitions: another member may have committed for them already."""
+        """Drop the partitions: another member may have committed for them already."""
         for partition in partitions:
             self._printed.pop(partition, None)
 

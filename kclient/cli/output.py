@@ -1,6 +1,6 @@
 """What commands print: tables and colours at a terminal, plain columns in a pipe, JSON on request.
 
-Only results go to stdout; progress and remarks go to stderr, so that a pipe carries nothing else.
+Only results go to stdout; progress and remarks go to stderr, so that a pipe contains only results.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ REPEATED_SECONDS = 60.0
 
 
 class Repetitions(logging.Filter):
-    """Suppresses a warning that contains another one of the last minute: each part of a client reports an outage.
+    """Suppresses repetitions of a warning within a minute: each part of a client reports an outage.
 
-    The name of the client, with which a warning begins, does not count.
+    The name of the client, with which a warning begins, is ignored.
     """
 
     def __init__(self) -> None:
@@ -41,7 +41,7 @@ class Repetitions(logging.Filter):
 
 
 def show_warnings() -> None:
-    """Let what the client warns of appear on stderr, as errors do, without repetitions."""
+    """Show the client's warnings on stderr, like errors, without repetitions."""
     handler = logging.StreamHandler()
     handler.setLevel(logging.WARNING)
     handler.addFilter(Repetitions())
@@ -51,20 +51,20 @@ def show_warnings() -> None:
 
 @contextmanager
 def pipe() -> Iterator[None]:
-    """Around writing to stdout: that its reader has seen enough, as in `... | head`, is an ordinary end."""
+    """End the command normally if the reader of stdout has closed it, as in `... | head`."""
     try:
         yield
         sys.stdout.flush()
     except BrokenPipeError:
-        # What is still buffered goes nowhere, or the interpreter would complain when it exits.
+        # The remaining buffer is discarded, or the interpreter would complain at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[object]], numbers: Iterable[str] = ()) -> None:
-    """Print rows under their column names; tab-separated without decoration when stdout is no terminal.
+    """Print rows under their column names; tab-separated without decoration if stdout is not a terminal.
 
     Parameters:
-        numbers: the columns that are aligned to the right.
+        numbers: the right-aligned columns.
     """
     if not sys.stdout.isatty():
         with pipe():
@@ -87,26 +87,26 @@ def as_json(value: Any) -> None:
 
 
 def notice(text: str) -> None:
-    """Print one line on stderr, at a terminal or not: what a command does that its user must know of."""
+    """Print one line on stderr, at a terminal or not: something about the command that its user must know."""
     print(f"kclient: {text}", file=sys.stderr, flush=True)
 
 
 def remark(text: str) -> None:
-    """One line to the person, on stderr, and only if there is one."""
+    """Print one line on stderr, if that is a terminal."""
     if sys.stderr.isatty():
         Console(stderr=True).print(text, style="dim", highlight=False)
 
 
 def counted(number: int) -> str:
-    """So many records, in words."""
+    """Return a number of records in words."""
     return f"{number:,} record{'' if number == 1 else 's'}"
 
 
 def progress(beside: IO[Any]) -> Progress:
-    """A line on stderr that counts records while they go by; nothing in a pipe.
+    """Return a progress line on stderr that counts records; in a pipe it shows nothing.
 
     Parameters:
-        beside: where the records come from or go to; at a terminal the line would run into them, and is left out.
+        beside: the source or destination of the records; if that is a terminal, there is no progress line.
     """
     columns = (SpinnerColumn(), TextColumn("{task.completed:,} records"), TimeElapsedColumn())
     return Progress(
@@ -119,7 +119,7 @@ def _cell(value: object) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """Structs, named tuples and enums as JSON has them: enums by their names, as tables show them."""
+    """Return structs, named tuples and enums as JSON values; enums by their names, as tables show them."""
     if isinstance(value, Mapping):
         return {str(key): _plain(each) for key, each in value.items()}
     if isinstance(value, msgspec.Struct):

@@ -1,8 +1,8 @@
 """`kclient produce`: lines of a file or of standard input become records.
 
-Nothing waits for a single record. A record that is not delivered does not stop the command; a line that is wrong does,
-since what follows it may be wrong too. Either is reported with the number of its line, and with the count of records
-that were produced; the exit code is 1.
+The command does not wait for single records. A record that is not delivered does not stop it; an invalid line does,
+because the following lines may be invalid too. Both are reported with the line number and the count of produced
+records; the exit code is 1.
 """
 
 from __future__ import annotations
@@ -26,23 +26,22 @@ from kclient.types import Headers
 
 PROGRESS_EVERY = 1000
 CHECK_EVERY = 20_000
-"""How many records may wait before it is checked which of them are delivered."""
+"""The number of waiting records after which finished ones are removed."""
 ERRORS_SHOWN = 5
 
 
 def produce(
     topic: Annotated[str, typer.Argument(show_default=False)],
-    file: Annotated[
-        Path | None, typer.Argument(exists=True, dir_okay=False, help="Standard input if not given.")
-    ] = None,
+    file: Annotated[Path | None, typer.Argument(exists=True, dir_okay=False, help="Standard input by default.")] = None,
     servers: Servers = None,
     properties: Properties = None,
     settings: Settings = None,
     key_separator: Annotated[
-        str | None, typer.Option("--key-separator", "-K", help="What stands between key and value in a line.")
+        str | None, typer.Option("--key-separator", "-K", help="The separator of key and value in a line.")
     ] = None,
     header: Annotated[
-        list[str] | None, typer.Option("--header", "-H", metavar="NAME=VALUE", help="For every record; repeatable.")
+        list[str] | None,
+        typer.Option("--header", "-H", metavar="NAME=VALUE", help="A header of every record; repeatable."),
     ] = None,
     partition: Annotated[
         int | None, typer.Option("--partition", "-p", min=0, metavar="N", help="The partition of every record.")
@@ -86,11 +85,11 @@ def produce(
 
 
 class Produced:
-    """How many records were produced, and the first errors.
+    """The number of produced records, and the first errors.
 
     Attributes:
-        sent: how many records were sent so far.
-        stopped_by: the wrong line after which nothing was sent.
+        sent: the number of records sent so far.
+        stopped_by: the invalid line after which nothing was sent.
     """
 
     def __init__(self, topic: str) -> None:
@@ -108,11 +107,11 @@ class Produced:
         self._pending.append((line, future))
         if len(self._pending) >= self._check_at:
             self._check()
-            # Whatever waits long is checked a few times only.
+            # A record that waits long is checked a few times only.
             self._check_at = max(CHECK_EVERY, 2 * len(self._pending))
 
     def _check(self) -> None:
-        """Let go of the records that are delivered or failed; a callback for each costs three times as much."""
+        """Drop the records that are delivered or failed; a callback for each costs three times as much."""
         pending = []
         for line, future in self._pending:
             if not future.done():
@@ -124,7 +123,7 @@ class Produced:
         self._pending = pending
 
     def report(self) -> None:
-        """Print how many records were produced, once all are delivered or failed.
+        """Print the number of produced records, once all are delivered or failed.
 
         Raises:
             CommandError: some were not.
@@ -139,7 +138,7 @@ class Produced:
         if self._failed > len(lines):
             lines.append(f"... and {self._failed - len(lines):,} more that were not produced")
         if self.stopped_by is not None:
-            lines.append(f"{self.stopped_by}; this line and what follows it were not sent")
+            lines.append(f"{self.stopped_by}; this line and the following ones were not sent")
         raise CommandError("\n".join([*lines, count]))
 
 
@@ -164,7 +163,7 @@ def _send(
 
 
 def _standard_input() -> BinaryIO:
-    # A second file object on the same descriptor: closing it leaves the process's own open.
+    # A second file object for the same descriptor: closing it does not close the process's own.
     return open(sys.stdin.fileno(), "rb", closefd=False)
 
 

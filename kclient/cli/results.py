@@ -1,4 +1,4 @@
-"""What a call on many things came to: what succeeded is shown even if the rest fails, which is raised afterwards."""
+"""Results of calls with several keys: successful ones are shown even if others fail, then the error is raised."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ R = TypeVar("R")
 
 
 def succeeded(call: Callable[[], dict[K, R]]) -> tuple[dict[K, R], AdminError | None]:
-    """The results, and what to raise when these are shown."""
+    """Return the results, and the error to raise after showing them."""
     try:
         return call(), None
     except AdminError as error:
@@ -20,6 +20,6 @@ def succeeded(call: Callable[[], dict[K, R]]) -> tuple[dict[K, R], AdminError | 
 
 
 def raise_if(error: AdminError | None) -> None:
-    """Raise what failed, if anything did."""
+    """Raise the error, if there is one."""
     if error is not None:
         raise error

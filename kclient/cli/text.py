@@ -1,4 +1,4 @@
-"""What users write on the command line for what a keyboard cannot, for points in time, states and partitions."""
+"""Texts on the command line: escapes, times, states and partitions."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ N = TypeVar("N", bound=Enum)
 
 
 def unescaped(text: str, option: str) -> str:
-    r"""Text with Python's escapes, as `\t`, `\n` or `\x00`; all else stays as it is.
+    r"""Return a text with Python's escapes, such as `\t`, `\n` or `\x00`, replaced.
 
     Raises:
-        typer.BadParameter: it holds an escape that does not exist; `option` is who it is for.
+        typer.BadParameter: it has an invalid escape; `option` names the option in the message.
     """
     try:
-        # What is beyond Latin-1 becomes an escape as well, and so survives a codec that reads Latin-1.
+        # Characters beyond Latin-1 become escapes too, so that they survive a codec that reads Latin-1.
         return text.encode("latin-1", "backslashreplace").decode("unicode_escape")
     except UnicodeDecodeError as error:
-        raise typer.BadParameter(f"{text!r} holds an escape that is none: {error.reason}", param_hint=option) from None
+        raise typer.BadParameter(f"{text!r} has an invalid escape: {error.reason}", param_hint=option) from None
 
 
 def milliseconds(text: str, option: str) -> int:
-    """A point in time, in milliseconds since the epoch; without a zone it is local.
+    """Return milliseconds since the epoch; a time without a zone is local.
 
     Raises:
-        typer.BadParameter: it is neither milliseconds nor ISO 8601; `option` is who it is for.
+        typer.BadParameter: it is neither milliseconds nor ISO 8601; `option` names the option in the message.
     """
     if text.isdecimal():
         return int(text)
@@ -45,28 +45,29 @@ def milliseconds(text: str, option: str) -> int:
 
 
 def seconds(text: str, option: str) -> float:
-    """A length of time in ISO 8601, as `PT1M`, in seconds.
+    """Return the seconds of an ISO 8601 duration such as `PT1M`.
 
     Raises:
-        typer.BadParameter: it is none; `option` is who it is for.
+        typer.BadParameter: it is not a duration; `option` names the option in the message.
     """
     try:
         return parse_duration(text) / 1000
     except ConfigError:
-        message = f'{text!r} is no duration in ISO 8601, as "PT30S", "PT1H30M" or "P7D"'
+        message = f'{text!r} is not a duration in ISO 8601, such as "PT30S", "PT1H30M" or "P7D"'
         raise typer.BadParameter(message, param_hint=option) from None
 
 
 def moment(milliseconds: int) -> str:
-    """A point in time as `milliseconds` reads it."""
+    """Return a time in the format that `milliseconds` reads."""
     return datetime.fromtimestamp(milliseconds / 1000, UTC).isoformat(timespec="milliseconds")
 
 
 def named(kind: type[N], text: str, option: str) -> N:
-    """A state or a type by Kafka's name, as `PreparingRebalance`, `preparing-rebalance` or `PREPARING_REBALANCE`.
+    """Return a state or type by Kafka's name, such as `PreparingRebalance`, `preparing-rebalance` or
+    `PREPARING_REBALANCE`.
 
     Raises:
-        typer.BadParameter: there is none of that name; `option` is who it is for.
+        typer.BadParameter: the name does not exist; `option` names the option in the message.
     """
     wanted = text.replace("_", "").replace("-", "").lower()
     for member in kind:
@@ -77,7 +78,7 @@ def named(kind: type[N], text: str, option: str) -> N:
 
 
 def partitions(text: str) -> list[TopicPartition | str]:
-    """A topic, or TOPIC:0,3 as some of its partitions.
+    """Return a topic, or some of its partitions for TOPIC:0,3.
 
     Raises:
         typer.BadParameter: it is neither.

@@ -11,7 +11,7 @@ from kclient.cli import output
 from kclient.cli.app import App
 from kclient.cli.connection import Json, Properties, Servers, Settings, admin
 
-app = App(help="List, create, delete, describe topics; add partitions.")
+app = App(help="List, create, delete and describe topics; add partitions.")
 
 Names = Annotated[list[str], typer.Argument(metavar="TOPIC", show_default=False)]
 
@@ -21,10 +21,10 @@ def list_topics(
     servers: Servers = None,
     properties: Properties = None,
     settings: Settings = None,
-    internal: Annotated[bool, typer.Option("--internal", help="Kafka's own topics as well.")] = False,
+    internal: Annotated[bool, typer.Option("--internal", help="Also internal topics.")] = False,
     json: Json = False,
 ) -> None:
-    """All topics of the cluster."""
+    """List the topics of the cluster."""
     with admin(servers, properties, settings) as client:
         found = client.list_topics(include_internal=internal)
     if json:
@@ -42,7 +42,7 @@ def create(
     partitions: Annotated[int, typer.Option("--partitions", "-p", help="-1: the broker's default.")] = -1,
     replication_factor: Annotated[int, typer.Option("--replication-factor", help="-1: the broker's default.")] = -1,
     config: Annotated[
-        list[str] | None, typer.Option("--config", "-c", metavar="NAME=VALUE", help="A topic setting; may be repeated.")
+        list[str] | None, typer.Option("--config", "-c", metavar="NAME=VALUE", help="A topic setting; repeatable.")
     ] = None,
     json: Json = False,
 ) -> None:
@@ -69,7 +69,7 @@ def delete(topics: Names, servers: Servers = None, properties: Properties = None
 def describe(
     topics: Names, servers: Servers = None, properties: Properties = None, settings: Settings = None, json: Json = False
 ) -> None:
-    """The partitions of topics: leader, replicas, and which of them are in sync."""
+    """Show the partitions of topics: leader, replicas, and in-sync replicas."""
     with admin(servers, properties, settings) as client:
         found = client.describe_topics(topics)
     if json:
@@ -94,12 +94,12 @@ def describe(
 @app.command("add-partitions")
 def add_partitions(
     topic: Annotated[str, typer.Argument(show_default=False)],
-    total: Annotated[int, typer.Argument(help="How many partitions the topic shall have in all.", show_default=False)],
+    total: Annotated[int, typer.Argument(help="The new total number of partitions.", show_default=False)],
     servers: Servers = None,
     properties: Properties = None,
     settings: Settings = None,
 ) -> None:
-    """Give a topic more partitions."""
+    """Add partitions to a topic."""
     with admin(servers, properties, settings) as client:
         client.create_partitions({topic: NewPartitions(total)})
     output.table(["topic", "partitions"], [(topic, total)], numbers=["partitions"])

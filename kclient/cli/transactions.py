@@ -1,7 +1,7 @@
 """`kclient transactions list|describe|describe-producers|find-hanging|abort|fence`.
 
-What Kafka's own kafka-transactions.sh does (KIP-664), and fencing. What succeeded is shown even if the rest fails.
-Leaves out ending a transaction that was prepared: who is to do that has it from the program that prepared it.
+The functions of Kafka's kafka-transactions.sh (KIP-664), and fencing. Successful results are shown even if others fail.
+Not implemented: ending a prepared transaction, which needs the data of the program that prepared it.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from kclient.cli.results import raise_if, succeeded
 from kclient.cli.text import moment, named, partitions, seconds
 from kclient.types import TopicPartition
 
-app = App(help="List, describe transactions; find and abort hanging ones; fence producers.")
+app = App(help="List and describe transactions; find and abort hanging ones; fence producers.")
 
 Ids = Annotated[list[str], typer.Argument(metavar="TRANSACTIONAL_ID", show_default=False)]
-Broker = Annotated[int | None, typer.Option("--broker", metavar="ID", help="Ask this replica, not the leaders.")]
+Broker = Annotated[int | None, typer.Option("--broker", metavar="ID", help="Ask this replica instead of the leaders.")]
 
 
 @app.command("list")
@@ -31,20 +31,25 @@ def list_transactions(
     properties: Properties = None,
     settings: Settings = None,
     state: Annotated[
-        list[str] | None, typer.Option("--state", help="Only ids in this state, as Ongoing or Empty; repeatable.")
+        list[str] | None, typer.Option("--state", help="Only ids in this state, such as Ongoing or Empty; repeatable.")
     ] = None,
     producer_id: Annotated[
-        list[int] | None, typer.Option("--producer-id", metavar="N", help="Only the one who has it; repeatable.")
+        list[int] | None,
+        typer.Option("--producer-id", metavar="N", help="Only the id of this producer id; repeatable."),
     ] = None,
     longer_than: Annotated[
-        str | None, typer.Option("--longer-than", metavar="PT1M", help="Only what began so long ago, as ISO 8601.")
+        str | None,
+        typer.Option(
+            "--longer-than", metavar="PT1M", help="Only transactions that began at least this long ago: ISO 8601."
+        ),
     ] = None,
     pattern: Annotated[
-        str | None, typer.Option("--pattern", metavar="REGEX", help="Only ids that match as a whole (RE2).")
+        str | None,
+        typer.Option("--pattern", metavar="REGEX", help="Only ids that this expression matches entirely (RE2)."),
     ] = None,
     json: Json = False,
 ) -> None:
-    """The transactional ids of the cluster."""
+    """List the transactional ids of the cluster."""
     states = [named(TransactionState, text, "--state") for text in state or ()]
     duration = None if longer_than is None else seconds(longer_than, "--longer-than")
     with admin(servers, properties, settings) as client:
@@ -71,7 +76,7 @@ def list_transactions(
 def describe(
     ids: Ids, servers: Servers = None, properties: Properties = None, settings: Settings = None, json: Json = False
 ) -> None:
-    """The state of transactional ids, and what their transactions have written to."""
+    """Show the state of transactional ids, and the partitions of their transactions."""
     with admin(servers, properties, settings) as client:
         found, error = succeeded(lambda: client.describe_transactions(ids))
     if json:
@@ -104,7 +109,7 @@ def describe_producers(
     broker: Broker = None,
     json: Json = False,
 ) -> None:
-    """Who has written to partitions of late, and where their open transactions begin."""
+    """Show the recent producers of partitions, and where their open transactions begin."""
     with admin(servers, properties, settings) as client:
         keys = _expanded(client, (each for text in where for each in partitions(text)))
         found, error = succeeded(lambda: client.describe_producers(keys, broker_id=broker))
@@ -136,7 +141,7 @@ def find_hanging(
     properties: Properties = None,
     settings: Settings = None,
     topics: Annotated[
-        list[str] | None, typer.Option("--topic", help="Search only this topic; repeatable. Without it, all.")
+        list[str] | None, typer.Option("--topic", help="Search only this topic; repeatable. Default: all topics.")
     ] = None,
     broker: Annotated[
         int | None, typer.Option("--broker", metavar="ID", help="Search only replicas of this broker.")
@@ -144,12 +149,14 @@ def find_hanging(
     max_timeout: Annotated[
         str,
         typer.Option(
-            "--max-timeout", metavar="PT15M", help="The brokers' transaction.max.timeout.ms: younger ones do not hang."
+            "--max-timeout",
+            metavar="PT15M",
+            help="The brokers' transaction.max.timeout.ms: more recent transactions do not hang.",
         ),
     ] = "PT15M",
     json: Json = False,
 ) -> None:
-    """Open transactions that nobody will end; read_committed consumers wait at them."""
+    """Find open transactions that their coordinators will not end; read_committed consumers wait at them."""
     oldest = seconds(max_timeout, "--max-timeout")
     with admin(servers, properties, settings) as client:
         found = client.find_hanging_transactions(
@@ -171,17 +178,22 @@ def abort(
     properties: Properties = None,
     settings: Settings = None,
     start_offset: Annotated[
-        int | None, typer.Option("--start-offset", metavar="N", help="Where it begins, as find-hanging tells.")
+        int | None, typer.Option("--start-offset", metavar="N", help="Its first offset, as shown by find-hanging.")
     ] = None,
     producer_id: Annotated[int | None, typer.Option("--producer-id", metavar="N", help="Whose it is.")] = None,
     producer_epoch: Annotated[
-        int | None, typer.Option("--producer-epoch", metavar="N", help="That of the producer.")
+        int | None, typer.Option("--producer-epoch", metavar="N", help="The producer's epoch.")
     ] = None,
     coordinator_epoch: Annotated[
-        int | None, typer.Option("--coordinator-epoch", metavar="N", help="Of the producer's last marker; 0 if none.")
+        int | None,
+        typer.Option(
+            "--coordinator-epoch",
+            metavar="N",
+            help="The coordinator epoch of the producer's last marker; 0 without one.",
+        ),
     ] = None,
 ) -> None:
-    """Abort a hanging transaction in one partition; one that does not hang loses records."""
+    """Abort a hanging transaction in one partition; aborting one that does not hang loses records."""
     found = partitions(where)
     if len(found) != 1 or isinstance(found[0], str):
         raise typer.BadParameter(f"{where!r} is not TOPIC:PARTITION")
@@ -201,7 +213,7 @@ def abort(
 def fence(
     ids: Ids, servers: Servers = None, properties: Properties = None, settings: Settings = None, json: Json = False
 ) -> None:
-    """Keep the producers of transactional ids from going on, and abort what they have open."""
+    """Fence the producers of transactional ids, and abort their open transactions."""
     with admin(servers, properties, settings) as client:
         found, error = succeeded(lambda: client.fence_producers(ids))
     if json:
@@ -213,7 +225,7 @@ def fence(
 
 
 def _expanded(client: Admin, wanted: Iterable[TopicPartition | str]) -> list[TopicPartition]:
-    """Partitions as they are, and of topics all partitions."""
+    """Return the given partitions, and all partitions of the given topics."""
     found: list[TopicPartition] = []
     for each in wanted:
         if isinstance(each, str):

@@ -1,11 +1,10 @@
-"""The loop that reads, computes and writes, the results of each record exactly once.
+"""The consume-transform-produce loop, which writes the results of each record exactly once.
 
 `kclient.transform` is this module, and a function of that name is in it: `from kclient.transform import transform`.
 `Transform` is the same as an object, which can be stopped and measured; `AsyncTransform` and `transform_async` are
-their twins for asyncio and trio. It stands on the public names of consumer and producer alone.
+their twins for asyncio and trio. It uses only the public API of consumer and producer.
 
-Leaves out transactions themselves (`kclient.producer`), and state: what a function remembers between records is its
-own.
+Not implemented: state that a function keeps between records. Elsewhere: transactions (`kclient.producer`).
 """
 
 from __future__ import annotations

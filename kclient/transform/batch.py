@@ -1,4 +1,4 @@
-"""What was read since the last commit: which offsets to commit with it, and whether it is time to."""
+"""The records since the last commit: the offsets to commit with them, and when."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ class Batch:
     """The records of one transaction.
 
     Parameters:
-        max_records: how many there may be.
-        max_seconds: how long the first may wait for the commit.
+        max_records: the maximum number of records.
+        max_seconds: how long the first record may wait for the commit.
 
     Attributes:
-        records_in, records_out: how many were read, and sent.
-        offsets: by partition, the next one to read.
-        started: when the first record was taken; on the loop's clock.
+        records_in, records_out: the numbers of records read and sent.
+        offsets: by partition, the next offset to read.
+        started: when the first record was taken (loop's clock).
     """
 
     def __init__(self, max_records: int, max_seconds: float) -> None:
@@ -28,17 +28,17 @@ class Batch:
 
     @property
     def room(self) -> int:
-        """How many records it still takes."""
+        """The number of records that it still accepts."""
         return self._max_records - self.records_in
 
     def add(self, tp: TopicPartition, record: ConsumerRecord, results: int) -> None:
-        """A record was transformed, and so many results sent."""
+        """Add a record that was transformed, and the number of its results."""
         self.records_in += 1
         self.records_out += results
         self.offsets[tp] = OffsetAndMetadata(record.offset + 1, leader_epoch=record.leader_epoch)
 
     def seconds_left(self, now: float) -> float:
-        """Until it is to be committed; 0 when it is time, or it is full."""
+        """Return the seconds until the commit is due; 0 if it is due or the batch is full."""
         if self.room <= 0:
             return 0.0
         return max(0.0, self.started + self._max_seconds - now)

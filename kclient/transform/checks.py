@@ -1,4 +1,4 @@
-"""Whether a consumer and a producer can be made into a loop that counts each record once; if not, what to change."""
+"""Checks that a consumer and a producer can form an exactly-once loop; the errors say what to change."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ def check_faces(consumer: object, producer: object, *, are_async: bool) -> None:
 
 
 def check_functions(*functions: object, awaits: bool) -> None:
-    """Check what the loop is to call, before it has read anything.
+    """Check the functions that the loop is to call, before it has read anything.
 
     Parameters:
-        functions: the function of a record and the one of errors; None where there is none.
+        functions: the function for records and the one for errors, or None.
         awaits: whether they may be coroutine functions.
 
     Raises:
@@ -51,32 +51,31 @@ def check_clients(consumer: ConsumerConfig, producer: ProducerConfig, *, allow_r
     """Check the options of the two clients.
 
     Raises:
-        ConfigError: offsets would be committed apart from the results, or records be read that may be aborted.
+        ConfigError: offsets would be committed without the results, or records read that may be aborted.
     """
     if consumer.group_id is None:
         raise ConfigError("the consumer of a transform needs a group_id: its offsets are committed with the results")
     if consumer.enable_auto_commit:
         raise ConfigError(
-            "the consumer of a transform needs enable_auto_commit=False: what it commits by itself counts whether the "
-            "results do or not"
+            "the consumer of a transform needs enable_auto_commit=False: automatic commits do not depend on the results"
         )
     if consumer.isolation_level != "read_committed" and not allow_read_uncommitted:
         raise ConfigError(
-            'the consumer of a transform needs isolation_level="read_committed", since results of records that are '
-            "aborted later would stay; say allow_read_uncommitted=True if that is meant"
+            'the consumer of a transform needs isolation_level="read_committed", because results of records that '
+            "are aborted later would remain; to allow that, pass allow_read_uncommitted=True"
         )
     if producer.transactional_id is None:
         raise ConfigError(
-            "the producer of a transform needs a transactional_id: one for each process that runs at the same time, "
-            "and the same one when it starts again"
+            "the producer of a transform needs a transactional_id: a different one for each concurrent process, "
+            "and the same one after a restart"
         )
 
 
 def check_limits(max_records: int, max_seconds: float, producer: ProducerConfig) -> None:
-    """Check when a batch is committed.
+    """Check the limits of a batch.
 
     Raises:
-        ConfigError: never, or later than the brokers wait for it.
+        ConfigError: a batch would never be committed, or after the transaction's timeout.
     """
     if max_records < 1:
         raise ConfigError(f"max_records must be at least 1, not {max_records}")

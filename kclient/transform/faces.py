@@ -1,6 +1,6 @@
-"""The two faces of the loop, blocking and async, and each as one call.
+"""The blocking and async classes and functions of the loop.
 
-Everything is decided in `loop`; here is only how it is run.
+Elsewhere: their logic (`loop`).
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ class Transform:
         signal.signal(signal.SIGTERM, lambda *_: loop.stop())
         loop.run()
 
-    While it runs, the two belong to it; afterwards they are open still, and whoever made them closes them. Each
-    process has one producer, and so one loop, with a transactional_id of its own (KIP-447).
+    While it runs, no other code may use the two clients; afterwards they are still open. Each process has one
+    producer, and so one loop, with a transactional_id of its own (KIP-447).
 
     Parameters:
         consumer: subscribed to the input, or with partitions assigned; with a group_id, enable_auto_commit=False and
@@ -79,15 +79,15 @@ class Transform:
         )
 
     def run(self) -> None:
-        """Run until `stop`. It calls `init_transactions` if nobody has.
+        """Run until `stop`; call `init_transactions` if necessary.
 
-        However it ends, no transaction is left open. Unless it was interrupted (Ctrl-C), the consumer then stands where
-        its group has committed, so another call goes on there.
+        No transaction is left open, however the call ends. Unless it was interrupted (Ctrl-C), the consumer is at the
+        committed offsets of its group afterwards, so another call continues there.
 
         Raises:
-            TransformError: the function failed on a record, or its results could not be sent: it says which record, and
-                its cause is what was raised. The record is not committed, and is the next one that is read.
-            ProducerFencedError: another producer has taken the transactional id, and goes on where this one was.
+            TransformError: the function failed on a record, or its results could not be sent; it has the record's
+                position and the cause. The record is not committed, and is read next.
+            ProducerFencedError: another producer has taken the transactional id and continues the work.
             KafkaError: what does not pass by itself, as a missing permission, or a record that cannot be read; what
                 was read before is committed.
             KafkaTimeoutError: brokers could not be reached, at the beginning or while it was to stop.
@@ -95,15 +95,14 @@ class Transform:
         _drive(self._loop.run())
 
     def stop(self) -> None:
-        """Have `run` commit what is transformed, and return; from any thread or signal handler, or from the function.
+        """Make `run` commit what is transformed, and return; from any thread, signal handler or from the function.
 
-        That takes until the function is done with its record, a tenth of a second where there is none. A loop that was
-        stopped does not run again.
+        It returns after the current record, or within a tenth of a second without one. A stopped loop cannot run again.
         """
         self._loop.stop()
 
     def metrics(self) -> MetricValues:
-        """What it counted: `transform_records_in_total`, `transform_commit_total`, `transform_batch_latency_avg` ..."""
+        """Return its metrics, such as `transform_records_in_total` or `transform_batch_latency_avg`."""
         return self._loop.measures.metrics.snapshot()
 
 
@@ -142,15 +141,15 @@ class AsyncTransform:
         )
 
     async def run(self) -> None:
-        """Run until `stop`. See `Transform.run`."""
+        """Run until `stop`; see `Transform.run`."""
         await _drive_async(self._loop.run())
 
     def stop(self) -> None:
-        """Have `run` commit what is transformed, and return. See `Transform.stop`."""
+        """Make `run` commit what is transformed, and return; see `Transform.stop`."""
         self._loop.stop()
 
     def metrics(self) -> MetricValues:
-        """What it counted. See `Transform.metrics`."""
+        """Return its metrics; see `Transform.metrics`."""
         return self._loop.measures.metrics.snapshot()
 
 
@@ -164,7 +163,7 @@ def transform(
     max_seconds: float = MAX_SECONDS,
     allow_read_uncommitted: bool = False,
 ) -> None:
-    """Transform records until something ends it: `Transform(...).run()`, which has the parameters and errors."""
+    """Transform records until an error or an interruption; parameters and errors are those of `Transform`."""
     Transform(
         consumer,
         producer,
@@ -186,7 +185,7 @@ async def transform_async(
     max_seconds: float = MAX_SECONDS,
     allow_read_uncommitted: bool = False,
 ) -> None:
-    """The same with `AsyncTransform`."""
+    """Transform records with an `AsyncTransform`; see `transform`."""
     await AsyncTransform(
         consumer,
         producer,

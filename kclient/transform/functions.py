@@ -1,6 +1,6 @@
-"""What an application gives the loop: a function of one record, and one that decides about records on which it fails.
+"""The functions that an application passes to the loop: one for records, and one for records on which that fails.
 
-Both return nothing, a ProducerRecord, or several. Leaves out when they are called (`loop`).
+Both return None, a ProducerRecord, or several. Elsewhere: when they are called (`loop`).
 """
 
 from __future__ import annotations
@@ -14,28 +14,30 @@ from kclient.producer import ProducerRecord
 from kclient.types import ConsumerRecord
 
 Output = ProducerRecord | Iterable[ProducerRecord] | None
-"""What becomes of a record: nothing, one result, or several, which keep their order; a generator will do."""
+"""The results of a record: none, one, or several, which keep their order; also a generator."""
 
 Function = Callable[[ConsumerRecord], Output]
-"""Takes a record. It may be called again for the same one, when a transaction was aborted."""
+"""A function of a record. It may be called again for the same record after an aborted transaction."""
 
 OnError = Callable[[ConsumerRecord, Exception], Output]
-"""Takes a record and what the function raised; returns what to send in its place, or raises to end the loop."""
+"""A function of a record and the exception of `Function`; it returns what to send instead, or raises to end the
+loop.
+"""
 
 AsyncFunction = Callable[[ConsumerRecord], Output | Awaitable[Output] | AsyncIterable[ProducerRecord]]
 AsyncOnError = Callable[[ConsumerRecord, Exception], Output | Awaitable[Output] | AsyncIterable[ProducerRecord]]
 
 
 def results(returned: Any, *, awaits: bool) -> Operation[tuple[ProducerRecord, ...]]:
-    """The results of a record, once there are all of them: of a function that fails half-way nothing is sent.
+    """Return all results of a record: if the function fails, nothing is sent.
 
     Parameters:
-        returned: by the function.
+        returned: the value that the function returned.
         awaits: whether it may be awaitable, or an asynchronous iterator.
 
     Raises:
         TypeError: it is something else.
-        Exception: what a generator or coroutine raised.
+        Exception: the exception of a generator or coroutine.
     """
     if awaits and inspect.isawaitable(returned):
         returned = yield Call(_itself, returned)

@@ -1,4 +1,4 @@
-"""The listener that ends a batch before partitions go, and tells the application's own listener afterwards."""
+"""The listener that ends a batch before partitions are revoked, and then calls the application's listener."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from kclient.net.operation import Call, Operation
 from kclient.types import TopicPartition
 
 Drive = Callable[[Operation[None]], Any]
-"""Drives an operation to its end; awaitable on the async face."""
+"""Drives an operation to its end; awaitable for AsyncTransform."""
 Before = Callable[[Collection[TopicPartition]], Operation[None]]
-"""What is done before the application's listener is called."""
+"""An operation that runs before the application's listener."""
 
 
 class Guard(RebalanceListener):
-    """Stands before the application's listener while the loop runs.
+    """Wraps the application's listener while the loop runs.
 
     Parameters:
-        listener: the application's.
-        drive: how operations are driven.
-        before_revoked, before_lost: what comes first.
+        listener: the application's listener.
+        drive: drives operations.
+        before_revoked, before_lost: run before the listener's methods.
     """
 
     def __init__(self, listener: RebalanceListener, drive: Drive, before_revoked: Before, before_lost: Before) -> None:

@@ -1,20 +1,19 @@
 """The loop: read, transform, send, and commit results and offsets in one transaction.
 
-A transaction begins with the first record of a batch and is committed when the batch is full, or its time is over. What
-stands in the way of that leads to one of three ends:
+A transaction begins with the first record of a batch and is committed when the batch is full or its time has passed. An
+error leads to one of three ends:
 
-    it passes       the transaction is aborted, every partition goes back to what is committed, and the loop goes on:
-                    a rebalance, a lost membership, a transaction that timed out, brokers that were not there
-    it stays        the same, and the error is raised: a record on which the function fails, a missing permission
-    it is fatal     the error is raised: another producer has the transactional id, and does the work
+    transient       the transaction is aborted, every partition returns to the committed offsets; the loop continues:
+                    a rebalance, a lost membership, a transaction that timed out, unreachable brokers
+    final           the same, and the error is raised: a record on which the function fails, a missing permission
+    fatal           the error is raised: another producer has the transactional id, and does the work
 
-Only `poll` can take partitions away. While it does, its listener commits the batch before a partition is given up, so
-that whoever gets it goes on behind the batch; where partitions are lost already, the batch is aborted. The coordinator
-checks at each commit that the consumer is a member still (KIP-447), so one that was slow cannot commit what others
-have read meanwhile.
+Partitions are revoked only within `poll`. Its listener commits the batch before a partition is given up, so that the
+next owner continues behind the batch; if partitions are lost, the batch is aborted. The coordinator checks at each
+commit that the consumer is still a member (KIP-447), so a slow one cannot commit what others have read in the meantime.
 
 A kill at any moment leaves a transaction that is aborted (by its timeout, or by the next `init_transactions`) or, once
-the coordinator has written that it is to be committed, is committed whoever lives; the group's offsets go with it.
+the coordinator has written the decision to commit, is committed in any case, together with the group's offsets.
 
 Elsewhere: waiting (`kclient.net.operation`), and what the calls do in the clients.
 """
@@ -59,11 +58,11 @@ from kclient.transform.measures import Measures
 from kclient.types import ConsumerRecord, TopicPartition
 
 LOOK = 0.1
-"""Seconds after which a poll without records looks whether the loop is to stop."""
+"""Seconds after which a poll without records checks whether the loop is to stop."""
 EXIT_SECONDS = 5.0
-"""How long the transaction is given to end after Ctrl-C or cancellation."""
+"""Seconds that the transaction has to end after Ctrl-C or cancellation."""
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0
-"""Seconds after a batch was aborted; doubled each time, until one is committed."""
+"""Seconds to wait after a batch was aborted; doubled each time until one is committed."""
 
 PASSING = (
     CommitFailedError,
@@ -82,13 +81,15 @@ PASSING = (
     UnknownMemberIdError,
     UnknownProducerIdError,
 )
-"""After these, unless they are fatal, the same records may be committed by the next transaction. All others stay."""
+"""After these errors, unless they are fatal, the next transaction may succeed with the same records. All others are
+final.
+"""
 
 _log = logging.getLogger(__name__)
 
 
 class Phase(enum.Enum):
-    """How far the transaction is, which decides how to leave none open."""
+    """The phase of the transaction, which decides how to leave none open."""
 
     NONE = "none is open"
     OPEN = "it can be aborted"
@@ -118,7 +119,7 @@ STATES = StateTable(
         Phase.ABORTING: {Event.ABORT: Phase.ABORTING, Event.END: Phase.NONE},
     },
 )
-"""An end that did not come about may be asked for again, and a commit that failed is followed by an abort."""
+"""An end that failed may be requested again, and a failed commit is followed by an abort."""
 
 
 class Loop:
@@ -126,15 +127,15 @@ class Loop:
 
     Parameters:
         consumer, producer: both blocking, or both async.
-        function: makes results of a record.
+        function: returns the results of a record.
         on_error: decides about a record on which the function failed.
         max_records, max_seconds: when a batch is committed.
         awaits: whether calls are awaited.
-        drive: drives an operation in the middle of a `poll`.
+        drive: drives an operation within a `poll`.
         clock: seconds.
 
     Attributes:
-        measures: what is counted.
+        measures: the metrics.
     """
 
     def __init__(
@@ -151,7 +152,7 @@ class Loop:
         clock: Callable[[], float],
     ) -> None:
         self.measures = Measures()
-        # Both faces have the same calls, and whether they are awaited is left to the driver.
+        # Both kinds of client have the same calls; the driver awaits them if necessary.
         self._consumer: Any = consumer
         self._producer: Any = producer
         self._function = function
@@ -163,17 +164,18 @@ class Loop:
         self._running = self._stopping = self._ending = False
         self._phase = Phase.NONE
         self._batch = self._new_batch()
-        # Why the batch cannot be committed any more, found out in the middle of a poll.
+        # Why the batch can no longer be committed, detected within a poll.
         self._broken: Exception | None = None
-        # Where partitions go back to for which the group has no offset: the first record that they gave. It holds also
-        # for one that went and came back: had anybody else read it, there would be an offset.
+        # The positions to return to for partitions without a committed offset: their first record. They also apply to a
+        # partition that was revoked and assigned again: if another member had read it, it would have a committed
+        # offset.
         self._places: dict[TopicPartition, int] = {}
         self._unread = False
         self._failures = 0
         self._timeout: float | None = None
 
     def stop(self) -> None:
-        """End after the record that is being transformed; from any thread, task or signal handler."""
+        """End after the current record; from any thread, task or signal handler."""
         self._stopping = True
 
     def run(self) -> Operation[None]:
@@ -205,13 +207,13 @@ class Loop:
         except IllegalStateError as error:
             if error.fatal:
                 raise
-            # It has its id already, or else the first transaction cannot begin, and says why.
+            # It has its id already; otherwise beginning the first transaction fails with the reason.
             _log.debug("the producer is not initialized: %s", error)
 
     # -- one turn
 
     def _turn(self) -> Operation[None]:
-        """Read what there is and transform it; commit when it is time."""
+        """Read and transform records; commit when that is due."""
         try:
             if not self._stopping:
                 records = yield from self._read()
@@ -232,7 +234,7 @@ class Loop:
         except PASSING:
             raise
         except KafkaError:
-            # It is about the next record; those before it count.
+            # The error concerns the next record; the earlier ones are valid.
             if batch.records_in and self._broken is None:
                 yield from self._commit()
             raise
@@ -296,7 +298,7 @@ class Loop:
         try:
             yield Call(self._producer.send_offsets_to_transaction, batch.offsets, self._consumer.group_metadata())
         except KafkaTimeoutError as error:
-            _log.warning("%s", error)  # it goes on, and the commit waits for it
+            _log.warning("%s", error)  # it continues, and the commit waits for it
         self._change(Event.COMMIT)
         yield from self._patiently(self._producer.commit_transaction)
         self._committed(batch, began)
@@ -317,7 +319,7 @@ class Loop:
         self._batch = self._new_batch()
 
     def _start_over(self, error: KafkaError) -> Operation[None]:
-        """Leave nothing of the batch, and read it again."""
+        """Drop the batch, and read it again."""
         self._broken = None
         if self._batch.records_in:
             _log.warning("%d records are aborted, and read again: %s", self._batch.records_in, error)
@@ -327,9 +329,9 @@ class Loop:
         self._failures = min(self._failures + 1, 10)
 
     def _rewind(self) -> Operation[None]:
-        """Have the consumer go on where the group has committed.
+        """Set the consumer's positions to the committed offsets of the group.
 
-        All partitions are asked for, since only the group knows what became of a commit whose outcome was not told.
+        All partitions are requested, because only the group knows the result of a commit without a response.
         """
         self._unread = False
         consumer = self._consumer
@@ -343,7 +345,7 @@ class Loop:
                 consumer.seek(tp, place)
 
     def _patiently(self, call: Callable[[float | None], Any]) -> Operation[Any]:
-        """Make a call whose outcome has to be known, until it is; or the loop is to stop."""
+        """Repeat a call whose result must be known, until it is or the loop is to stop."""
         while True:
             try:
                 return (yield Call(call, self._timeout))
@@ -353,7 +355,7 @@ class Loop:
                 _log.warning("%s", error)
 
     def _give_up(self, error: BaseException) -> Operation[None]:
-        """Leave nothing open behind an error that ends the loop."""
+        """Leave no transaction open after an error that ends the loop."""
         self._ending, self._broken = True, None
         interrupted = not isinstance(error, Exception)
         self._timeout = EXIT_SECONDS if interrupted else None
@@ -378,7 +380,7 @@ class Loop:
     # -- in the middle of a poll
 
     def _before_revoked(self, partitions: Collection[TopicPartition]) -> Operation[None]:
-        """Partitions go to others, who go on behind what is committed now."""
+        """Commit before the partitions go to other members, which continue after the committed offsets."""
         if self._batch.records_in and self._broken is None:
             try:
                 yield from self._commit()
@@ -386,7 +388,7 @@ class Loop:
                 self._broken = error
 
     def _before_lost(self, partitions: Collection[TopicPartition]) -> Operation[None]:
-        """Others may have read these partitions already."""
+        """Abort, because other members may have read these partitions already."""
         if self._batch.records_in:
             self._broken = CommitFailedError("its partitions were lost")
         yield from ()

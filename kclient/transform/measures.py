@@ -1,4 +1,4 @@
-"""What the loop counts and times."""
+"""The metrics of the loop."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ class Measures:
     """The metrics of one loop.
 
     Attributes:
-        metrics: all of them.
-        failed: records on which the function failed, each time.
+        metrics: all metrics.
+        failed: counts the failures of the function.
     """
 
     def __init__(self) -> None:
@@ -28,11 +28,11 @@ class Measures:
         self._commit_latency = metrics.histogram("transform_commit_latency")
 
     def committed(self, batch: Batch, began: float, now: float) -> None:
-        """A transaction was committed.
+        """Record a committed transaction.
 
         Parameters:
             batch: its records.
-            began, now: seconds; when the commit was asked for, and when it was done.
+            began, now: seconds; the start and the end of the commit.
         """
         self._records_in.add(batch.records_in)
         self._records_out.add(batch.records_out)
@@ -42,6 +42,6 @@ class Measures:
         self._commit_latency.record(1000 * (now - began))
 
     def aborted(self, batch: Batch) -> None:
-        """A transaction was aborted; its records are read again."""
+        """Record an aborted transaction; its records are read again."""
         self._aborts.add()
         self._aborted.add(batch.records_in)

@@ -163,5 +163,5 @@ def test_a_member_without_partitions_waits_and_says_so_once(
     member.on_assigned([])
     assert not member.at_end
     assert capsys.readouterr().err == (
-        "kclient: waiting for partitions: the group has assigned none to this member yet\n"
+        "kclient: waiting for partitions: the group has not assigned any to this member yet\n"
     )

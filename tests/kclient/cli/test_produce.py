@@ -91,6 +91,6 @@ def test_a_wrong_line_says_what_was_produced_before_it() -> None:
     with pytest.raises(CommandError) as raised:
         produced(2, stopped_by=LineError(3, "no JSON")).report()
     assert str(raised.value).splitlines() == [
-        "line 3: no JSON; this line and what follows it were not sent",
+        "line 3: no JSON; this line and the following ones were not sent",
         "2 records produced to orders",
     ]

@@ -66,7 +66,7 @@ def test_partitions_are_numbers(text: str) -> None:
 
 def test_a_duration_that_is_none_names_its_option() -> None:
     assert seconds("PT1M30S", "--longer-than") == 90
-    with pytest.raises(typer.BadParameter, match="'60' is no duration") as raised:
+    with pytest.raises(typer.BadParameter, match="'60' is not a duration") as raised:
         seconds("60", "--longer-than")
     assert raised.value.param_hint == "--longer-than"
 

@@ -175,7 +175,7 @@ def test_a_brokers_settings_come_from_that_broker(admin: Admin) -> None:
     entries = admin.describe_configs([resource], include_documentation=True)[resource]
     assert entries["num.partitions"].documentation
     assert entries["num.partitions"].value is not None
-    with pytest.raises(ConfigError, match="named by its number"):
+    with pytest.raises(ConfigError, match="identified by its number"):
         admin.describe_configs([ConfigResource(resource.type, "one")])
 
 

@@ -223,7 +223,7 @@ def test_a_reset_may_be_of_topics_partitions_or_given_offsets(admin: Admin, fill
     }
     changes = admin.reset_group_offsets(group, OffsetReset.to_offsets({first: 3, second: 99}))
     assert changes == {first: OffsetChange(10, 3), second: OffsetChange(10, 10)}
-    with pytest.raises(ConfigError, match="leave out partitions"):
+    with pytest.raises(ConfigError, match="do not pass partitions"):
         admin.reset_group_offsets(group, OffsetReset.to_offsets({first: 3}), partitions=[second])
 
 

@@ -86,7 +86,11 @@ def test_the_opposite_answer_comes_too_late(
 ) -> None:
     prepared = raw.prepared(name, made, b"one")
     admin.complete_transaction(prepared, commit=commit)
-    said = "was committed already, and cannot be aborted" if commit else "was aborted already, and cannot be committed"
+    said = (
+        "is already committed, and can no longer be aborted"
+        if commit
+        else "is already aborted, and can no longer be committed"
+    )
     with pytest.raises(InvalidTxnStateError, match=said):
         admin.complete_transaction(prepared, commit=not commit)
     wait_for_state(admin, name, TransactionState.COMPLETE_COMMIT if commit else TransactionState.COMPLETE_ABORT)
@@ -139,7 +143,7 @@ def test_after_the_timeout_nothing_can_be_committed(
     wait_for_state(admin, name, TransactionState.COMPLETE_ABORT)
     assert admin.describe_transactions(name)[name].producer_epoch == prepared.epoch + 1
     if transaction_version == 2:
-        with pytest.raises(InvalidTxnStateError, match=r"aborted already.*its timeout passed.*a timeout of 1000 ms"):
+        with pytest.raises(InvalidTxnStateError, match=r"already aborted.*its timeout passed.*a timeout of 1000 ms"):
             admin.complete_transaction(prepared)
         admin.complete_transaction(prepared, commit=False)
     else:

@@ -63,7 +63,7 @@ def test_that_there_is_no_broker_is_two_warnings_and_then_the_error(cli: Cli) ->
     failed, unreachable, error = done.stderr.decode().splitlines()
     assert failed.startswith("kclient: admin 'kclient': could not connect to localhost:1: Connection refused")
     assert unreachable.startswith(
-        "kclient: admin 'kclient': no broker is reachable; attempts to connect go on (localhost:1"
+        "kclient: admin 'kclient': no broker is reachable; the client keeps trying (localhost:1"
     )
     assert error.startswith("kclient: list_topics did not finish within 2 s; the last error was: could not connect")
 
@@ -181,8 +181,8 @@ def test_settings_are_described_set_and_deleted(cli: Cli, topic: str) -> None:
         (["produce", "t", "--set", "linger.ms"], 2, "OPTION=VALUE"),
         (["consume", "t", "--from", "somewhere"], 2, "@TIME"),
         (["consume", "t", "--format", "{nothing}"], 2, "there is no field"),
-        (["consume", "t", "--set", "group.id=g"], 2, "--group NAME reads as a member"),
-        (["consume", "t:0", "--group", "g"], 2, "name whole topics"),
+        (["consume", "t", "--set", "group.id=g"], 2, "use --group NAME to read as a member"),
+        (["consume", "t:0", "--group", "g"], 2, "pass topics without partitions"),
         (["configs", "describe"], 2, "either --topic or --broker"),
         (["consume", "there-is-no-such-topic", "-e"], 1, "UNKNOWN_TOPIC_OR_PARTITION"),
         (["consume", "there-is-no-such-topic:0", "-e"], 1, "UNKNOWN_TOPIC_OR_PARTITION"),
@@ -215,7 +215,7 @@ def test_a_wrong_line_and_what_was_produced_before_it_are_reported(cli: Cli, top
     done = cli.run("produce", topic, "-K", ":", stdin=b"k:v\nv\n")
     assert (done.returncode, done.stdout) == (1, b"")
     assert done.stderr.decode().splitlines() == [
-        "kclient: line 2: there is no key separator ':'; this line and what follows it were not sent",
+        "kclient: line 2: there is no key separator ':'; this line and the following ones were not sent",
         f"1 record produced to {topic}",
     ]
 

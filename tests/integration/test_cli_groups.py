@@ -126,10 +126,10 @@ def test_groups_and_offsets_are_deleted(cli: Cli, admin: Admin, group: str, topi
     [
         (["list", "--state", "idle"], "there is no 'idle', only PreparingRebalance, CompletingRebalance, Stable"),
         (["list", "--type", "idle"], "only Classic, Consumer, Share, Streams"),
-        (["reset", "g"], "say one of --to-earliest, --to-latest"),
-        (["reset", "g", "--to-earliest", "--to-latest"], "say one of --to-earliest, --to-latest"),
+        (["reset", "g"], "pass one of --to-earliest, --to-latest"),
+        (["reset", "g", "--to-earliest", "--to-latest"], "pass one of --to-earliest, --to-latest"),
         (["reset", "g", "--to-time", "soon"], "'soon' is neither milliseconds nor a time"),
-        (["reset", "g", "--by-duration", "1h"], "--by-duration: '1h' is no duration in ISO 8601"),
+        (["reset", "g", "--by-duration", "1h"], "--by-duration: '1h' is not a duration in ISO 8601"),
         (["reset", "g", "--to-latest", "--topic", "t:x"], "'t:x' is not TOPIC or TOPIC:PARTITION,..."),
     ],
 )

@@ -73,7 +73,7 @@ def test_a_member_says_that_it_commits(
 ) -> None:
     consume([filled], servers=bootstrap_servers, group=group, count=1)
     (said,) = capsysbinary.readouterr().err.decode().splitlines()
-    assert said == f"kclient: reading as a member of the group '{group}', and committing the offsets of what is printed"
+    assert said == f"kclient: reading as a member of the group '{group}', and committing what is printed"
 
 
 def test_a_member_that_begins_at_the_end_has_its_place_from_then_on(

@@ -68,7 +68,7 @@ def test_a_wrong_line_ends_the_command_and_what_was_before_it_is_counted(
     error, count = str(raised.value).splitlines()
     assert error.startswith("line 3: ")
     assert says in error
-    assert error.endswith("; this line and what follows it were not sent")
+    assert error.endswith("; this line and the following ones were not sent")
     assert count == f"2 records produced to {topic}"
     assert counts(admin, topic) == [2]
 

@@ -114,8 +114,8 @@ def test_a_hanging_transaction_is_found_and_aborted(
     ("arguments", "text"),
     [
         (["list", "--state", "idle"], "there is no 'idle', only Empty, Ongoing, PrepareCommit"),
-        (["list", "--longer-than", "1h"], "--longer-than: '1h' is no duration in ISO 8601"),
-        (["find-hanging", "--max-timeout", "60"], "--max-timeout: '60' is no duration in ISO 8601"),
+        (["list", "--longer-than", "1h"], "--longer-than: '1h' is not a duration in ISO 8601"),
+        (["find-hanging", "--max-timeout", "60"], "--max-timeout: '60' is not a duration in ISO 8601"),
         (["abort", "t", "--start-offset", "0"], "'t' is not TOPIC:PARTITION"),
         (["abort", "t:0,1", "--start-offset", "0"], "'t:0,1' is not TOPIC:PARTITION"),
         (["abort", "t:0"], "either start_offset, or producer_id and producer_epoch"),

@@ -18,6 +18,6 @@ def test_a_transactional_call_says_why_it_waits() -> None:
         servers = f"127.0.0.1:{unused.getsockname()[1]}"
         with (
             Producer(bootstrap_servers=servers, transactional_id="t") as producer,
-            pytest.raises(KafkaTimeoutError, match=r"last error was: could not connect to .* it goes on"),
+            pytest.raises(KafkaTimeoutError, match=r"last error was: could not connect to .* it continues"),
         ):
             producer.init_transactions(timeout=0.5)

@@ -261,7 +261,7 @@ def test_a_prepared_transaction_outlives_its_producer_and_is_ended_elsewhere(
             producer.send(out, b"%d" % commit)
             prepared = producer.prepare_transaction()
             assert prepared.transactional_id == options["transactional_id"]
-            with pytest.raises(IllegalStateError, match=r"'prepared'.*handed over"):
+            with pytest.raises(IllegalStateError, match=r"'prepared'.*is prepared"):
                 producer.begin_transaction()
         raw.end(prepared, commit=commit, version=version)
     assert committed(bootstrap_servers, out) == [b"1"]

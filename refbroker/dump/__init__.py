@@ -1,8 +1,8 @@
-"""`refbroker dump-log`: shows what is in a broker's files, in the shape of Kafka's DumpLogSegments, or as JSON.
+"""`refbroker dump-log`: print the contents of a broker's files in the format of Kafka's DumpLogSegments, or as JSON.
 
-Segments, snapshots of the metadata log, indexes, producer snapshots, checkpoints and properties, told apart by
-their names, whether this broker wrote them or Apache Kafka. Nothing is written or repaired; of a file that is
-damaged what can be read is shown.
+Reads segments, snapshots of the metadata log, indexes, producer snapshots, checkpoints and properties files, written
+by this broker or by Apache Kafka. The name of a file decides how it is read. Files are never written or repaired; of
+a damaged file, the readable part is printed.
 
 Not implemented: decoder classes, share group state and tiered storage.
 """

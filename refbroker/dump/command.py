@@ -1,4 +1,4 @@
-"""Goes through files, and prints what their readers find; complaints go to standard error, as in Kafka's tool."""
+"""The command `dump-log`: prints the entries of each file, and errors to standard error, as Kafka's tool does."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from refbroker.dump.rendering import json_line, text_line
 
 
 def dump_files(paths: Sequence[Path], options: DumpOptions) -> int:
-    """Print what is in files; returns 1 when something is wrong with one of them, else 0.
+    """Print the contents of files and return the exit code: 1 if a file is damaged or inconsistent, else 0.
 
     Parameters:
-        paths: of files, or of folders, of which the files are shown that are a broker's.
-        options: what is to be shown.
+        paths: files, or folders; of a folder, the files directly in it that a broker writes are printed.
+        options: what to print.
     """
     findings = Findings()
     for path in _files(paths):
         if not path.exists():
-            _complain(f"refbroker: there is no file {path}")
+            _print_error(f"refbroker: {path} does not exist")
             findings.damage = True
             continue
         if not options.as_json:
             sys.stdout.write(f"Dumping {path}\n")
         reader = reader_for(path)
         if reader is None:
-            _complain(f"Ignoring unknown file {path}")
+            _print_error(f"Ignoring unknown file {path}")
             findings.damage = True
             continue
         try:
@@ -38,10 +38,10 @@ def dump_files(paths: Sequence[Path], options: DumpOptions) -> int:
         except BrokenPipeError:
             raise
         except (KafkaError, ValueError, OSError) as error:
-            _complain(f"refbroker: {path}: {error}")
+            _print_error(f"refbroker: {path}: {error}")
             findings.damage = True
     for line in findings.lines():
-        _complain(line)
+        _print_error(line)
     return 1 if findings.serious else 0
 
 
@@ -50,12 +50,12 @@ def _files(paths: Sequence[Path]) -> Iterator[Path]:
         if path.is_dir():
             inside = [each for each in sorted(path.iterdir()) if each.is_file() and reader_for(each) is not None]
             if not inside:
-                _complain(f"refbroker: no file of a broker lies directly in {path}")
+                _print_error(f"refbroker: {path} contains no file that a broker writes")
             yield from inside
         else:
             yield path
 
 
-def _complain(line: str) -> None:
+def _print_error(line: str) -> None:
     sys.stdout.flush()
     sys.stderr.write(line + "\n")

@@ -1,7 +1,7 @@
-"""Keys and values of records as they are shown: as text, or decoded, for the topics that Kafka keeps its state in.
+"""Decoders of record keys and values: as text, or as the messages of Kafka's internal topics.
 
-A record that cannot be decoded is shown as Kafka's tool shows it, with a remark in the place of its key
-or value, and the dump goes on.
+For a record that cannot be decoded, an error text replaces the key or value, as in Kafka's tool, and the dump
+continues.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from kclient.protocol.wire import read_uvarint
 from refbroker.dump.kafka_json import as_json
 
 Decoded = dict[str, Any]
-"""`key` and `payload`, each a text or JSON, those that there are."""
+"""`key` and `payload`, each a text or JSON; a missing key or value has no item."""
 Decoder = Callable[[Any], Decoded]
 
 TOMBSTONE = "<DELETE>"
@@ -35,13 +35,13 @@ _WORD_START = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
 def decode_text(record: Any) -> Decoded:
-    """Key and value as UTF-8."""
+    """Decode key and value as UTF-8."""
     shown = {"key": record.key, "payload": record.value}
     return {name: bytes(data).decode("utf-8", "replace") for name, data in shown.items() if data is not None}
 
 
 def decode_cluster_metadata(record: Any) -> Decoded:
-    """A record of `__cluster_metadata`, which has no key."""
+    """Decode a record of `__cluster_metadata`, which has no key."""
     value = record.value or b""
     try:
         message = decode_metadata_record(value)
@@ -53,7 +53,7 @@ def decode_cluster_metadata(record: Any) -> Decoded:
 
 
 def record_type(message: Message) -> str:
-    """What Kafka calls a kind of metadata record, as TOPIC_RECORD."""
+    """Return Kafka's name of the type of a metadata record, such as TOPIC_RECORD."""
     return _WORD_START.sub("_", message.message_name).upper()
 
 
@@ -65,18 +65,18 @@ def _metadata_version(data: bytes) -> int:
 
 
 def decode_consumer_offsets(record: Any) -> Decoded:
-    """A record of `__consumer_offsets`, with what members of classic consumer groups tell each other."""
+    """Decode a record of `__consumer_offsets`, including the subscriptions and assignments of classic group members."""
     decoded = _decode_coordinator_record(record, "__consumer_offsets")
     payload = decoded.get("payload")
     if isinstance(payload, dict) and payload["data"].get("protocolType") == "consumer":
         for member in payload["data"].get("members", ()):
-            _open_member(member, "subscription", ConsumerProtocolSubscription)
-            _open_member(member, "assignment", ConsumerProtocolAssignment)
+            _decode_member_field(member, "subscription", ConsumerProtocolSubscription)
+            _decode_member_field(member, "assignment", ConsumerProtocolAssignment)
     return decoded
 
 
 def decode_transaction_state(record: Any) -> Decoded:
-    """A record of `__transaction_state`."""
+    """Decode a record of `__transaction_state`."""
     return _decode_coordinator_record(record, "__transaction_state")
 
 
@@ -97,8 +97,8 @@ def _decode_coordinator_record(record: Any, topic: str) -> Decoded:
         return {"key": f"Error at offset {record.offset}, skipping. {error}"}
 
 
-def _open_member(member: dict[str, Any], name: str, kind: type[Message]) -> None:
-    """Put what a member sent in the place of its bytes; other groups' members send what they like, which stays."""
+def _decode_member_field(member: dict[str, Any], name: str, kind: type[Message]) -> None:
+    """Replace the bytes of a member's field by the decoded message; bytes of another protocol stay as they are."""
     try:
         data = base64.b64decode(member[name])
         version = int.from_bytes(data[:2], "big", signed=True)
@@ -121,7 +121,7 @@ _TOPICS = {
 
 
 def decoder_for(name: str | None, path: Path) -> Decoder:
-    """The decoder of that name; without one, that of the topic whose partition `path` lies in, or of a snapshot."""
+    """Return the decoder called `name`, or if it is None the one for the topic or snapshot that `path` belongs to."""
     if name is None:
         topic = path.absolute().parent.name.rpartition("-")[0]
         name = "cluster-metadata" if ".checkpoint" in path.name else _TOPICS.get(topic, "text")

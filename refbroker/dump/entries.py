@@ -1,4 +1,4 @@
-"""What the readers of files give: lines of named values, and what they found to be wrong."""
+"""The results of the file readers: entries, which are lines of named values, and findings, which are errors."""
 
 from __future__ import annotations
 
@@ -7,24 +7,24 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-LARGEST_WHOLE = 64 << 20
-"""The most bytes that are read at once of a file that is small by nature; what is larger is no such file."""
+MAX_WHOLE_FILE_BYTES = 64 << 20
+"""The limit in bytes for files that are read whole. No valid checkpoint, snapshot or properties file is larger."""
 
 
 @dataclass(frozen=True)
 class DumpOptions:
-    """What is to be shown, in the words of Kafka's DumpLogSegments.
+    """What to print; the names are those of Kafka's DumpLogSegments.
 
     Attributes:
-        print_data_log: the records of segments with their keys and values, not only the batches.
-        deep_iteration: the records, without their contents.
-        decoder: what keys and values are: `text`, one of `decoders.DECODERS`, or None to go by the topic's name.
-        skip_record_metadata: only the contents of records.
-        max_bytes: read so much of a segment, in bytes; None for all of it.
+        print_data_log: print the records of segments with keys and values, not only the batches.
+        deep_iteration: print the records without keys and values.
+        decoder: a key of `decoders.DECODERS`, or None to choose by the topic's name.
+        skip_record_metadata: print only the keys and values of records.
+        max_bytes: the number of bytes of a segment to read; None for all of it.
         max_message_size: the largest batch that an index may point to, in bytes.
-        index_sanity_check: only check indexes as the broker does when it starts.
-        verify_index_only: compare indexes with their segment without showing them.
-        as_json: one JSON object a line.
+        index_sanity_check: only run the checks of indexes that the broker runs when it starts.
+        verify_index_only: compare indexes with their segment without printing them.
+        as_json: print one JSON object per line.
     """
 
     print_data_log: bool = False
@@ -39,13 +39,13 @@ class DumpOptions:
 
 
 class OptionalLong(NamedTuple):
-    """A number that may be missing, shown as Java shows it."""
+    """A number that may be missing, printed as Java's OptionalLong."""
 
     value: int | None
 
     @classmethod
     def of(cls, value: int) -> OptionalLong:
-        """One that is missing when the number is negative."""
+        """Return an OptionalLong that is empty if the number is negative."""
         return cls(value if value >= 0 else None)
 
     def __str__(self) -> str:
@@ -54,11 +54,11 @@ class OptionalLong(NamedTuple):
 
 @dataclass(slots=True)
 class Entry:
-    """What is shown in one line.
+    """One line of output.
 
     Attributes:
         fields: names and values, in order.
-        text: the line, where Kafka's does not consist of names and values.
+        text: the whole line, where Kafka's format is not names and values; else None.
     """
 
     fields: dict[str, Any]
@@ -67,15 +67,15 @@ class Entry:
 
 @dataclass
 class Findings:
-    """What is wrong in the files that were read, in Kafka's groups; and the damage that ended the reading of one.
+    """The errors in the files that were read, grouped as Kafka's tool groups them.
 
     Attributes:
-        index_mismatches: by file: the offset in an offset index, and that of the batch it points to.
-        timestamp_mismatches: by file: a time index's timestamp, and that of the batch.
-        out_of_order_timestamps: by file: a time index's timestamp, and the one before it.
-        offsets_not_found: by file: a time index's offset, and the batch's that is there instead, -1 for none.
-        non_consecutive: by file: an offset, and the one that follows it though it is not the next.
-        damage: whether a file could not be read as what it is.
+        index_mismatches: by file: the offset in an offset index, and the offset of the batch that it points to.
+        timestamp_mismatches: by file: the timestamp in a time index, and the timestamp of the batch.
+        out_of_order_timestamps: by file: the timestamp in a time index, and the one before it.
+        offsets_not_found: by file: the offset in a time index, and the offset of the next batch, -1 if none follows.
+        non_consecutive: by file: an offset, and the next offset in the file if it is not one higher.
+        damage: whether a file could not be read to its end.
     """
 
     index_mismatches: dict[Path, dict[int, int]] = field(default_factory=dict)
@@ -87,7 +87,7 @@ class Findings:
 
     @property
     def serious(self) -> bool:
-        """Whether a file is wrong. Gaps between offsets are not: a compacted log has them."""
+        """Whether a file is damaged or inconsistent. Gaps between offsets are neither: compaction leaves them."""
         backwards = any(
             next_offset <= offset for pairs in self.non_consecutive.values() for offset, next_offset in pairs.items()
         )
@@ -95,7 +95,7 @@ class Findings:
         return bool(self.damage or mismatches or self.offsets_not_found or backwards)
 
     def lines(self) -> Iterator[str]:
-        """What Kafka's tool says about it at its end; offsets of an index from the last."""
+        """Yield the lines that Kafka's tool prints at its end; mismatches of an offset index come last offset first."""
         for path, mismatches in self.index_mismatches.items():
             yield f"Mismatches in :{path}"
             for offset in sorted(mismatches, reverse=True):
@@ -122,33 +122,35 @@ class Findings:
             yield from (f"  {offset} is followed by {following[offset]}" for offset in sorted(following))
 
 
-class Damaged(ValueError):
-    """A file is not what its name says, or ends where it should not; the text is for the user."""
+class DamagedFileError(ValueError):
+    """The contents of a file do not match its name, or the file is truncated."""
 
 
 Reader = Callable[[Path, DumpOptions, Findings], Iterator[Entry]]
 
 
 def base_offset(path: Path) -> int:
-    """The offset that the name of a segment's file begins with.
+    """Return the offset that the name of a segment's file begins with.
 
     Raises:
-        Damaged: it begins with none.
+        DamagedFileError: the name does not begin with an offset.
     """
     stem = path.name.partition(".")[0]
     if not (stem.isascii() and stem.isdecimal() and int(stem) < 1 << 63):
-        raise Damaged(f"the name does not begin with an offset: {path.name}")
+        raise DamagedFileError(f"the file name {path.name} does not begin with an offset")
     return int(stem)
 
 
 def read_whole(path: Path) -> bytes:
-    """The bytes of a file that is small by nature.
+    """Return the bytes of a file, up to `MAX_WHOLE_FILE_BYTES`.
 
     Raises:
-        Damaged: it is not small.
-        OSError: it cannot be read.
+        DamagedFileError: the file is larger.
+        OSError: the file cannot be read.
     """
     size = path.stat().st_size
-    if size > LARGEST_WHOLE:
-        raise Damaged(f"it has {size} bytes, which no such file has")
+    if size > MAX_WHOLE_FILE_BYTES:
+        raise DamagedFileError(
+            f"the file has {size} bytes, more than the {MAX_WHOLE_FILE_BYTES} that are possible for its kind"
+        )
     return path.read_bytes()

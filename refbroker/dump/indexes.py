@@ -1,7 +1,7 @@
-"""Offset, time and transaction indexes: their entries, compared with the segment they belong to.
+"""Readers of offset, time and transaction indexes, which compare the entries with the segment.
 
-An active index is preallocated, so that zeros follow its entries: the first entry after the first one whose
-relative offset is 0 is the end. An index is read in pieces, whatever its size.
+The index of an active segment is preallocated, so zeros follow its entries: except for the first entry, a relative
+offset of 0 marks the end. Indexes are read in chunks, so memory does not depend on their size.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 
 from kclient.errors import CorruptRecordError
 from kclient.records import BatchHeader, read_batches
-from refbroker.dump.entries import Damaged, DumpOptions, Entry, Findings, base_offset
+from refbroker.dump.entries import DamagedFileError, DumpOptions, Entry, Findings, base_offset
 from refbroker.log import Files
 from refbroker.log.batches import read_batch, scan_headers
 from refbroker.log.files import OpenFile
@@ -27,10 +27,10 @@ _NO_OFFSET = -1
 
 
 def read_offset_index(path: Path, options: DumpOptions, findings: Findings) -> Iterator[Entry]:
-    """The entries of an offset index; each must point to a batch that ends with its offset.
+    """Yield the entries of an offset index; each must point to a batch that ends with the entry's offset.
 
     Raises:
-        Damaged: the index fails the check of a start, an entry points nowhere, or there is no segment.
+        DamagedFileError: the sanity check fails, an entry does not point to a batch, or the segment is missing.
     """
     base = base_offset(path)
     files = Files()
@@ -42,7 +42,7 @@ def read_offset_index(path: Path, options: DumpOptions, findings: Findings) -> I
     if options.index_sanity_check:
         last, _ = _entry_at(files, index, _OFFSET_ENTRY, size // _OFFSET_ENTRY.size - 1)
         if last < 0:
-            raise Damaged(
+            raise DamagedFileError(
                 f"Corrupt index found, index file {path.absolute()} has non-zero size but the last offset is "
                 f"{base + last} which is less than the base offset {base}"
             )
@@ -53,25 +53,25 @@ def read_offset_index(path: Path, options: DumpOptions, findings: Findings) -> I
     for number, (relative, position) in enumerate(_entries(files, index, _OFFSET_ENTRY)):
         if number and not relative:
             return
-        trouble = None
+        damage = None
         try:
             found = segment.first_batch(position, options.max_message_size)
-        except Damaged as error:
-            trouble = error
+        except DamagedFileError as error:
+            damage = error
         else:
             if found.last_offset != base + relative:
                 findings.index_mismatches.setdefault(path.absolute(), {})[base + relative] = found.last_offset
         if not options.verify_index_only:
             yield Entry({"offset": base + relative, "position": position})
-        if trouble is not None:
-            raise trouble
+        if damage is not None:
+            raise damage
 
 
 def read_time_index(path: Path, options: DumpOptions, findings: Findings) -> Iterator[Entry]:
-    """The entries of a time index; each must name the last offset of a batch, and the largest timestamp in it.
+    """Yield the entries of a time index; each must hold the last offset of a batch and its largest timestamp.
 
     Raises:
-        Damaged: the index fails the check of a start, or there is no segment that can be read.
+        DamagedFileError: the index fails the sanity check, or the segment is missing or cannot be read.
     """
     base = base_offset(path)
     files = Files()
@@ -85,7 +85,7 @@ def read_time_index(path: Path, options: DumpOptions, findings: Findings) -> Ite
     for number, (timestamp, relative) in enumerate(_entries(files, index, _TIME_ENTRY)):
         if number and not relative:
             return
-        batch = batches.holding(base + relative)
+        batch = batches.find(base + relative)
         if batch is None or batch.last_offset != base + relative:
             missing = _NO_OFFSET if batch is None else batch.last_offset
             findings.offsets_not_found.setdefault(path.absolute(), []).append((base + relative, missing))
@@ -108,23 +108,23 @@ def _check_time_index(files: Files, index: OpenFile, path: Path, base: int) -> N
         first, _ = _entry_at(files, index, _TIME_ENTRY, 0)
         last, relative = _entry_at(files, index, _TIME_ENTRY, count - 1)
         if last < first:
-            raise Damaged(f"{start} timestamp is {last} which is less than the first timestamp {first}")
+            raise DamagedFileError(f"{start} timestamp is {last} which is less than the first timestamp {first}")
         if relative < 0:
-            raise Damaged(f"{start} offset is {base + relative} which is less than the first offset {base}")
+            raise DamagedFileError(f"{start} offset is {base + relative} which is less than the first offset {base}")
     _check_size("Time index", path, size, _TIME_ENTRY.size)
 
 
 def read_transaction_index(path: Path, options: DumpOptions, findings: Findings) -> Iterator[Entry]:
-    """The aborted transactions of a segment.
+    """Yield the aborted transactions of a segment.
 
     Raises:
-        Damaged: an entry is of another version, or the last one is cut off.
+        DamagedFileError: an entry has an unknown version, or the last one is truncated.
     """
     files = Files()
     index = files.open(path, writable=False)
     for version, producer_id, first, last, stable in _entries(files, index, _ABORTED_ENTRY):
         if version > 0:
-            raise Damaged(
+            raise DamagedFileError(
                 f"Unexpected aborted transaction version {version} in transaction index {path.absolute()}, "
                 "current version is 0"
             )
@@ -142,7 +142,7 @@ def read_transaction_index(path: Path, options: DumpOptions, findings: Findings)
 
 def _check_size(what: str, path: Path, size: int, entry_size: int) -> None:
     if size % entry_size:
-        raise Damaged(
+        raise DamagedFileError(
             f"{what} file {path.absolute()} is corrupt, found {size} bytes which is neither positive "
             f"nor a multiple of {entry_size}"
         )
@@ -164,10 +164,10 @@ def _entry_at(files: Files, index: OpenFile, entry: struct.Struct, number: int) 
 
 
 class _Segment:
-    """The segment that an index belongs to: beside it, with the same ending (`.deleted` and the like) or none.
+    """The segment that an index belongs to: in the same folder, with the same suffix (such as `.deleted`) or without.
 
     Raises:
-        Damaged: there is none.
+        DamagedFileError: the segment does not exist.
     """
 
     def __init__(self, files: Files, index: Path) -> None:
@@ -177,63 +177,67 @@ class _Segment:
         paths = [index.with_name(name) for name in names]
         self.path = next((path for path in paths if path.exists()), None)
         if self.path is None:
-            raise Damaged(f"there is no {paths[0].name} beside it, which its entries could be compared with")
+            raise DamagedFileError(
+                f"the segment {paths[0].name} that the index belongs to does not exist; put it into the same folder"
+            )
         self.files = files
         self.file = files.open(self.path, writable=False)
         self.size = files.size(self.file)
 
-    def first_batch(self, position: int, most_bytes: int) -> BatchHeader:
-        """The header of the batch at a position.
+    def first_batch(self, position: int, max_bytes: int) -> BatchHeader:
+        """Return the header of the batch at a position.
 
         Raises:
-            Damaged: there is none that is whole and has at most so many bytes.
+            DamagedFileError: no complete batch of at most `max_bytes` bytes begins there.
         """
         if not 0 <= position <= self.size:
-            raise Damaged(f"position {position} is not in the {self.size} bytes of {self.path}")
-        end = min(self.size, position + most_bytes)
+            raise DamagedFileError(f"position {position} is not in the {self.size} bytes of {self.path}")
+        end = min(self.size, position + max_bytes)
         try:
             header = next(scan_headers(self.files, self.file, position, end), None)
         except CorruptRecordError as error:
-            raise Damaged(error.message) from error
+            raise DamagedFileError(error.message) from error
         if header is None:
-            raise Damaged(f"no record batch of at most {most_bytes} bytes is at position {position} of {self.path}")
+            raise DamagedFileError(
+                f"no record batch of at most {max_bytes} bytes is at position {position} of {self.path}"
+            )
         return header
 
     def batches(self) -> _Batches:
-        """Where each batch is and which offset it ends with, up to the first that is none."""
+        """Return the position and last offset of each batch up to the first incomplete batch."""
         offsets, positions = array("q"), array("q")
         try:
             for header in scan_headers(self.files, self.file, 0, self.size):
                 offsets.append(header.last_offset)
                 positions.append(header.position)
         except CorruptRecordError as error:
-            raise Damaged(error.message) from error
+            raise DamagedFileError(error.message) from error
         return _Batches(self, offsets, positions)
 
 
 class _Batches:
-    """Finds the batches of a segment by offset."""
+    """The batches of a segment, searchable by offset."""
 
     def __init__(self, segment: _Segment, offsets: array[int], positions: array[int]) -> None:
         self._segment = segment
         self._offsets = offsets
         self._positions = positions
 
-    def holding(self, offset: int) -> BatchHeader | None:
-        """The first batch that ends with this offset or a later one."""
+    def find(self, offset: int) -> BatchHeader | None:
+        """Return the header of the first batch that ends at or after `offset`; None if all end before it."""
         slot = bisect_left(self._offsets, offset)
         if slot == len(self._offsets):
             return None
         return self._segment.first_batch(self._positions[slot], self._segment.size)
 
     def largest_timestamp(self, header: BatchHeader) -> int:
-        """The largest timestamp of a batch's records.
+        """Return the largest timestamp of a batch's records, in milliseconds; -1 if it has no records.
 
         Raises:
-            Damaged: they cannot be decoded.
+            DamagedFileError: the batch cannot be decoded.
         """
         try:
             [batch] = read_batches(read_batch(self._segment.files, self._segment.file, header), verify_checksum=False)
             return max((record.timestamp for record in batch.records()), default=-1)
         except CorruptRecordError as error:
-            raise Damaged(error.message) from error
+            raise DamagedFileError(error.message) from error

@@ -1,7 +1,7 @@
-"""Messages in the JSON form that Kafka's own tools print: its JsonConverters' fields, Jackson's text.
+"""Messages as the JSON that Kafka's tools print: the fields of its JsonConverters, in the format of Jackson.
 
-A field has Kafka's name in camel case; what the version lacks is absent, and so is a tagged field at its
-default. Bytes are base64, ids URL-safe base64 without padding.
+Field names are Kafka's, in camel case. Fields that the version does not have, and tagged fields at their default, are
+omitted. Bytes are base64; ids are URL-safe base64 without padding.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ from refbroker.log.checkpoints import encode_uuid
 
 _WORD = re.compile(r"_([a-z0-9])|(?<=[0-9])([a-z])")
 _ESCAPE = re.compile(r"\\u([0-9a-f]{4})")
-# Between these Java writes a double without an exponent.
+# Java writes a double in this range without an exponent.
 _PLAIN_FROM, _PLAIN_BELOW = 1e-3, 1e7
 
 
 def as_json(message: Message, version: int) -> dict[str, Any]:
-    """A message as nested dicts and lists of what JSON has.
+    """Return a message as nested dicts and lists of JSON values.
 
     Parameters:
-        version: the version it was decoded at.
+        version: the version that the message was decoded with.
     """
     return _struct(message, version)
 
 
 def json_text(value: Any) -> str:
-    """JSON as Jackson writes it: no spaces, and nothing escaped that need not be."""
+    """Return JSON as Jackson writes it: without spaces, escaping only what JSON requires."""
     if isinstance(value, dict):
         return "{" + ",".join(f"{_string(name)}:{json_text(item)}" for name, item in value.items()) + "}"
     if isinstance(value, list):
@@ -48,9 +48,9 @@ def json_text(value: Any) -> str:
 
 
 def camel_case(name: str) -> str:
-    """A field's name as Kafka's JSON has it."""
+    """Return the name of a field in Kafka's JSON."""
     camel = _WORD.sub(lambda start: (start[1] or start[2]).upper(), name)
-    # Kafka declares KRaftVersion, of which it lowers the first letter only.
+    # Kafka declares KRaftVersion and lowers only the first letter.
     return "kR" + camel[2:] if camel.startswith("kraft") else camel
 
 
@@ -81,7 +81,7 @@ def _value(kind: Type, value: Any, version: int) -> Any:
 
 
 def _string(text: str) -> str:
-    # Jackson's hexadecimal digits are capitals; a lone backslash is written as two and is not matched.
+    # Jackson writes hexadecimal digits in upper case. An escaped backslash must not be taken for the start of \uXXXX.
     escaped = encode_basestring(text)
     if "\\u" not in escaped:
         return escaped

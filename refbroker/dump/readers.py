@@ -1,7 +1,6 @@
-"""Which reader goes with which file, by its name; and the readers of the small files.
+"""The choice of the reader by file name, and the readers of checkpoints, snapshots, properties and JSON files.
 
-A log's files may carry one more ending while they are on their way (`.deleted`, `.cleaned`, `.swap`), and a
-snapshot `.part`; they are read like those without.
+Files with the temporary suffixes `.deleted`, `.cleaned`, `.swap` and `.part` are read like those without.
 """
 
 from __future__ import annotations
@@ -10,27 +9,27 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
-from refbroker.dump.entries import Damaged, DumpOptions, Entry, Findings, OptionalLong, Reader, read_whole
+from refbroker.dump.entries import DamagedFileError, DumpOptions, Entry, Findings, OptionalLong, Reader, read_whole
 from refbroker.dump.indexes import read_offset_index, read_time_index, read_transaction_index
 from refbroker.dump.segments import read_segment
 from refbroker.log.checkpoints import decode_table
 from refbroker.log.leader_epochs import LEADER_EPOCHS
 from refbroker.log.producer_snapshot import decode_snapshot
 
-_ON_THE_WAY = (".deleted", ".cleaned", ".swap", ".part")
+_TEMPORARY_SUFFIXES = (".deleted", ".cleaned", ".swap", ".part")
 
 
 def reader_for(path: Path) -> Reader | None:
-    """The reader of a file, None when it is none of a broker's."""
+    """Return the reader for a file, None if brokers write no file of this name."""
     reader = _BY_NAME.get(path.name)
     if reader is not None:
         return reader
-    name = path.with_suffix("") if path.suffix in _ON_THE_WAY else path
+    name = path.with_suffix("") if path.suffix in _TEMPORARY_SUFFIXES else path
     return _BY_SUFFIX.get(name.suffix)
 
 
 def read_producers(path: Path, options: DumpOptions, findings: Findings) -> Iterator[Entry]:
-    """The producers in a snapshot."""
+    """Yield the producers in a producer snapshot."""
     for producer in decode_snapshot(read_whole(path)):
         fields = {
             "producerId": producer.producer_id,
@@ -52,14 +51,14 @@ def read_producers(path: Path, options: DumpOptions, findings: Findings) -> Iter
 
 
 def read_offsets(path: Path, options: DumpOptions, findings: Findings) -> Iterator[Entry]:
-    """The offsets of a data directory's checkpoint file."""
+    """Yield the offsets in a checkpoint file of a data directory."""
     for row in decode_table(read_whole(path), path):
         topic, partition, offset = _cells(row, 3)
         yield Entry({"topic": topic, "partition": int(partition), "offset": int(offset)})
 
 
 def read_epochs(path: Path, options: DumpOptions, findings: Findings) -> Iterator[Entry]:
-    """The leader epochs of a log."""
+    """Yield the leader epochs of a log."""
     for row in decode_table(read_whole(path), path):
         epoch, offset = _cells(row, 2)
         yield Entry({"leaderEpoch": int(epoch), "startOffset": int(offset)})
@@ -67,36 +66,36 @@ def read_epochs(path: Path, options: DumpOptions, findings: Findings) -> Iterato
 
 def _cells(row: list[str], count: int) -> list[str]:
     if len(row) != count:
-        raise Damaged(f"a line has {count} words, unlike {' '.join(row)!r}")
+        raise DamagedFileError(f"the line {' '.join(row)!r} does not have {count} words")
     return row
 
 
 def read_partition_metadata(path: Path, options: DumpOptions, findings: Findings) -> Iterator[Entry]:
-    """The topic id of a partition, and the version of the file."""
+    """Yield the topic id of a partition, and the version of the file."""
     lines = read_whole(path).decode("utf-8", "replace").splitlines()
     pairs = (line.partition(":") for line in lines if line.strip())
     yield Entry({name.strip(): value.strip() for name, _, value in pairs})
 
 
 def read_meta_properties(path: Path, options: DumpOptions, findings: Findings) -> Iterator[Entry]:
-    """Whose data directory it is."""
+    """Yield the properties of a data directory: its cluster, node and id."""
     from kclient._properties import parse_properties
 
     yield Entry(dict(parse_properties(read_whole(path).decode("utf-8", "replace"))))
 
 
 def read_json(path: Path, options: DumpOptions, findings: Findings) -> Iterator[Entry]:
-    """A file of one JSON object.
+    """Yield the members of a file that is one JSON object.
 
     Raises:
-        Damaged: it is none.
+        DamagedFileError: the file is not a JSON object.
     """
     try:
         value = json.loads(read_whole(path))
     except RecursionError as error:
-        raise Damaged("it is nested too deeply") from error
+        raise DamagedFileError("the JSON is nested too deeply") from error
     if not isinstance(value, dict):
-        raise Damaged("it is not a JSON object")
+        raise DamagedFileError("the file is not a JSON object")
     yield Entry(value)
 
 

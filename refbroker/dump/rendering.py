@@ -1,4 +1,4 @@
-"""How an entry becomes a line: Kafka's text, or a JSON object."""
+"""The formats of an entry: the text of Kafka's tool, or a JSON object."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from refbroker.dump.kafka_json import json_text
 
 
 def text_line(entry: Entry) -> str:
-    """The line as Kafka's tool has it."""
+    """Return the line that Kafka's tool prints."""
     return pairs(entry.fields) if entry.text is None else entry.text
 
 
 def json_line(path: Path, entry: Entry) -> str:
-    """A JSON object with the file's path and what the line says."""
+    """Return a JSON object of the file's path and the entry's fields."""
     return json.dumps({"file": str(path), **_plain(entry.fields)}, ensure_ascii=False, separators=(",", ":"))
 
 
 def pairs(fields: dict[str, Any]) -> str:
-    """Names and values, as `offset: 5 position: 1024`."""
+    """Return names and values as text, such as `offset: 5 position: 1024`."""
     return " ".join(f"{name}: {_shown(value)}" for name, value in fields.items())
 
 
@@ -38,7 +38,7 @@ def _shown(value: Any) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """A value as JSON can hold it; bytes as text where they are text, else as base64."""
+    """Return a value in types that JSON has; bytes become text if they are UTF-8, else base64."""
     if isinstance(value, OptionalLong):
         return value.value
     if isinstance(value, dict):

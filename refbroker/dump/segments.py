@@ -1,7 +1,7 @@
-"""Segments of logs (`.log`) and snapshots of the metadata log (`.checkpoint`): their batches and records.
+"""The reader of segments (`.log`) and of snapshots of the metadata log (`.checkpoint`): their batches and records.
 
-A batch's line shows its header as it stands and whether the checksum holds; records are decoded either way, as
-far as that goes. Batches are read one at a time, and a size that reaches beyond the end of the file is the end.
+The line of a batch shows its header and whether the checksum is valid. Records are decoded even if it is not, as far
+as possible. Batches are read one at a time; a batch that extends beyond the end of the file ends the dump.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from kclient.protocol.messages.records.control import (
 from kclient.records import BatchHeader, parse_control_record, read_batches
 from kclient.records.codecs import NAMES
 from refbroker.dump.decoders import Decoder, decoder_for
-from refbroker.dump.entries import Damaged, DumpOptions, Entry, Findings, OptionalLong, base_offset
+from refbroker.dump.entries import DamagedFileError, DumpOptions, Entry, Findings, OptionalLong, base_offset
 from refbroker.dump.kafka_json import as_json, json_text
 from refbroker.dump.rendering import pairs
 from refbroker.log import Files
@@ -33,7 +33,7 @@ from refbroker.metadata.snapshot_file import parse_file_name
 _COMPRESSION_MASK = 0x07
 _TIMESTAMP_TYPES = {-1: "NoTimestampType", 0: "CreateTime", 1: "LogAppendTime"}
 _END_MARKERS = {0: "ABORT", 1: "COMMIT"}
-# KRaft's own control records by type: how the tool calls them, and their message, always at version 0.
+# KRaft's control records by type: their name in the tool's output, and their message, always at version 0.
 _KRAFT_CONTROLS: dict[int, tuple[str, type[Message]]] = {
     2: ("LeaderChange:", LeaderChangeMessage),
     3: ("SnapshotHeader", SnapshotHeaderRecord),
@@ -44,10 +44,10 @@ _KRAFT_CONTROLS: dict[int, tuple[str, type[Message]]] = {
 
 
 def read_segment(path: Path, options: DumpOptions, findings: Findings) -> Iterator[Entry]:
-    """A segment's batches, and their records when they are asked for.
+    """Yield the batches of a segment, and their records if the options ask for them.
 
     Raises:
-        Damaged: what follows the last batch that was shown is none.
+        DamagedFileError: the bytes after the last batch that was yielded are not a batch.
     """
     yield _title(path)
     files = Files()
@@ -55,7 +55,7 @@ def read_segment(path: Path, options: DumpOptions, findings: Findings) -> Iterat
     try:
         size = files.size(file)
         end = size if options.max_bytes is None else min(size, options.max_bytes)
-        walk = _Records(path, options, findings)
+        records = _Records(path, options, findings)
         valid_bytes = 0
         try:
             for batch in scan_batches(files, file, 0, end):
@@ -63,10 +63,10 @@ def read_segment(path: Path, options: DumpOptions, findings: Findings) -> Iterat
                 findings.damage |= not fields["isvalid"]
                 yield Entry(fields)
                 if options.deep_iteration or options.print_data_log:
-                    yield from walk.of(batch)
+                    yield from records.entries(batch)
                 valid_bytes += batch.size_in_bytes
         except CorruptRecordError as error:
-            raise Damaged(error.message) from error
+            raise DamagedFileError(error.message) from error
         if end > valid_bytes and options.max_bytes is None:
             findings.damage = True
             text = f"Found {end - valid_bytes} invalid bytes at the end of {path.name}"
@@ -82,7 +82,9 @@ def _title(path: Path) -> Entry:
         return Entry({"snapshot": "bootstrap"}, text="KRaft bootstrap snapshot")
     found = parse_file_name(path.name)
     if found is None:
-        raise Damaged("a snapshot's name is its end offset, with 20 digits, a dash and its epoch, with 10")
+        raise DamagedFileError(
+            "the file name of a snapshot must be its end offset in 20 digits, a dash and its epoch in 10 digits"
+        )
     snapshot, _ = found
     return Entry(
         {"snapshot": "metadata", "endOffset": snapshot.offset, "epoch": snapshot.epoch},
@@ -121,7 +123,7 @@ def _batch_fields(batch: BatchHeader) -> dict[str, Any]:
 
 
 class _Records:
-    """Goes through the records of one file, batch by batch, and sees whether each offset follows the last."""
+    """The reader of the records of one file, which also checks that offsets are consecutive."""
 
     def __init__(self, path: Path, options: DumpOptions, findings: Findings) -> None:
         self._path = path
@@ -130,8 +132,8 @@ class _Records:
         self._findings = findings
         self._last_offset = -1
 
-    def of(self, batch: BatchHeader) -> Iterator[Entry]:
-        """The records of a batch; one that cannot be decoded does not hide the batches behind it."""
+    def entries(self, batch: BatchHeader) -> Iterator[Entry]:
+        """Yield the records of a batch, or an error if it cannot be decoded, so that the next batches can be read."""
         try:
             yield from self._decoded(batch)
         except CorruptRecordError as error:
@@ -141,7 +143,7 @@ class _Records:
     def _decoded(self, batch: BatchHeader) -> Iterator[Entry]:
         [whole] = read_batches(batch.raw, verify_checksum=False)
         for record in whole.records():
-            self._follow(record.offset)
+            self._check_offset(record.offset)
             fields = _record_fields(batch, record) if self._with_metadata else {}
             parts = [pairs(fields)] if fields else []
             if batch.is_control:
@@ -154,10 +156,10 @@ class _Records:
                 fields |= contents
                 if contents:
                     parts.append(pairs(contents))
-            # Kafka's tool leaves the line empty when there is nothing to say.
+            # Kafka's tool prints an empty line for a record without fields.
             yield Entry(fields, text=" ".join(["|", *parts]) if parts else "")
 
-    def _follow(self, offset: int) -> None:
+    def _check_offset(self, offset: int) -> None:
         if offset != self._last_offset + 1:
             gaps = self._findings.non_consecutive.setdefault(self._path.absolute(), {})
             gaps[self._last_offset] = offset
@@ -177,16 +179,16 @@ def _record_fields(batch: BatchHeader, record: Any) -> dict[str, Any]:
             sequence = (batch.base_sequence + record.offset - batch.base_offset) & 0x7FFFFFFF
         fields |= {"sequence": sequence, "headerKeys": [name for name, _ in record.headers]}
     elif not batch.attributes & _COMPRESSION_MASK:
-        # In formats 0 and 1 the batch is the record. What is inside a compressed one is not looked at so closely.
+        # In formats 0 and 1 an uncompressed batch is one record, so its checksum is the record's.
         fields |= {"isValid": batch.is_valid(), "crc": batch.checksum}
     return fields
 
 
 def _control(record: Any) -> tuple[dict[str, Any], str]:
-    """What a control record says, as fields and as the end of its line.
+    """Return the contents of a control record, as fields and as the end of its line.
 
     Raises:
-        CorruptRecordError: it is no control record.
+        CorruptRecordError: the record is not a valid control record.
     """
     control = parse_control_record(record)
     if control.type in _END_MARKERS:
@@ -203,7 +205,7 @@ def _control(record: Any) -> tuple[dict[str, Any], str]:
         message, _ = message_type.decode_prefix(record.value or b"", 0)
     except ProtocolError as error:
         raise CorruptRecordError(f"the control record at offset {record.offset} is damaged: {error.message}") from error
-    # KRaft writes its control records at version 0, and in a field of theirs the version they are to be shown at.
+    # KRaft writes its control records at version 0; their field `version` is the version for the JSON form.
     version = min(max(getattr(message, "version", 0), 0), message_type.max_version)
     data = as_json(message, version)
     return {name.removesuffix(":"): data}, f"{name} {json_text(data)}"

@@ -1,4 +1,4 @@
-"""dump-log shows whole files, and goes on where they are torn or hostile, without the memory that they claim."""
+"""dump-log prints valid files, and continues past damaged ones without allocating the sizes that they claim."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def write(folder: Path, files: dict[str, bytes]) -> Path:
     return folder
 
 
-def test_every_kind_of_file_in_a_folder_is_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_kind_of_file_in_a_folder_is_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     files = contents()
     (write(tmp_path, files) / ".lock").write_bytes(b"")
     assert main(["dump-log", str(tmp_path), "--records"]) == 0
@@ -76,7 +76,9 @@ def test_every_kind_of_file_in_a_folder_is_shown(tmp_path: Path, capsys: pytest.
     assert said.err.count("-1 is followed by 5") == 3
 
 
-def test_json_has_an_object_a_line_with_the_same_values(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_output_has_one_object_per_line_with_the_same_values(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     write(tmp_path, contents())
     assert main(["dump-log", str(tmp_path), "--records", "--json"]) == 0
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
@@ -87,7 +89,7 @@ def test_json_has_an_object_a_line_with_the_same_values(tmp_path: Path, capsys: 
 
 
 @pytest.mark.parametrize("suffix", [".deleted", ".cleaned", ".swap"])
-def test_files_on_their_way_are_read_like_others(
+def test_files_with_temporary_suffixes_are_read_like_others(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], suffix: str
 ) -> None:
     kinds = ("log", "index", "timeindex", "txnindex", "snapshot")
@@ -102,7 +104,7 @@ def test_files_on_their_way_are_read_like_others(
 
 
 @pytest.mark.parametrize("name", sorted(contents()))
-def test_nothing_in_a_file_makes_it_stumble(
+def test_no_file_contents_raise_an_unexpected_error(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], rng: random.Random, name: str
 ) -> None:
     write(tmp_path, contents())
@@ -141,7 +143,7 @@ def huge(length: int = 2**31 - 1, count: int = 3) -> bytes:
     ],
     ids=["batch length", "record count", "producers in a snapshot", "epochs in a checkpoint"],
 )
-def test_a_size_that_is_claimed_is_not_allocated(
+def test_the_size_that_a_batch_claims_is_not_allocated(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, data: bytes, says: str
 ) -> None:
     (tmp_path / name).write_bytes(data)
@@ -158,24 +160,22 @@ def test_a_size_that_is_claimed_is_not_allocated(
     assert peak < 8 << 20
 
 
-def test_a_file_that_is_not_there_and_a_folder_without_files_are_told(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_missing_files_and_empty_folders_are_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     missing = tmp_path / f"{5:020d}.log"
     assert main(["dump-log", str(missing)]) == 1
-    assert capsys.readouterr() == ("", f"refbroker: there is no file {missing}\n")
+    assert capsys.readouterr() == ("", f"refbroker: {missing} does not exist\n")
     assert main(["dump-log", str(tmp_path)]) == 0
-    assert capsys.readouterr() == ("", f"refbroker: no file of a broker lies directly in {tmp_path}\n")
+    assert capsys.readouterr() == ("", f"refbroker: {tmp_path} contains no file that a broker writes\n")
 
 
-def test_a_small_file_that_is_huge_is_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_checkpoint_above_the_size_limit_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with open(tmp_path / "meta.properties", "wb") as file:
         file.truncate(1 << 40)
     assert main(["dump-log", str(tmp_path / "meta.properties")]) == 1
-    assert "which no such file has" in capsys.readouterr().err
+    assert "that are possible for its kind" in capsys.readouterr().err
 
 
-def test_a_damaged_file_does_not_hide_the_next(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_damaged_file_does_not_hide_the_next_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     bad, good = tmp_path / f"{5:020d}.log", tmp_path / f"{8:020d}.log"
     bad.write_bytes(batch(5) + bytes(100))
     good.write_bytes(batch(8))
@@ -185,7 +185,7 @@ def test_a_damaged_file_does_not_hide_the_next(tmp_path: Path, capsys: pytest.Ca
     assert said.err.startswith(f"refbroker: {bad}: there is no record batch at position {len(batch(5))}")
 
 
-def test_a_batch_that_is_damaged_does_not_hide_the_next(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_damaged_batch_does_not_hide_the_next_batch(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     data = bytearray(batch(5) + batch(8))
     data[61] = 0xFF
     log = tmp_path / f"{5:020d}.log"
@@ -201,7 +201,7 @@ def test_a_batch_that_is_damaged_does_not_hide_the_next(tmp_path: Path, capsys: 
 @pytest.mark.parametrize(
     ("bases", "status"), [((5, 8, 11), 0), ((5, 20), 0), ((5, 5), 1)], ids=["in order", "with a gap", "going back"]
 )
-def test_offsets_that_go_back_are_wrong_and_gaps_are_not(
+def test_decreasing_offsets_are_errors_and_gaps_are_not(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], bases: tuple[int, ...], status: int
 ) -> None:
     log = tmp_path / f"{5:020d}.log"
@@ -211,7 +211,7 @@ def test_offsets_that_go_back_are_wrong_and_gaps_are_not(
 
 
 @pytest.mark.parametrize("name", ["what.log", "123x.index", ".log", f"{2**63}.log", "5.checkpoint"])
-def test_a_name_without_an_offset_is_said_to_be_wrong(
+def test_a_file_name_without_an_offset_is_an_error(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
 ) -> None:
     (tmp_path / name).write_bytes(b"")

@@ -1,5 +1,5 @@
-"""The data directories of a broker beside their logs: how they come to be, fail, and give partitions to each other.
+"""The data directories of a broker: formatting, failures, and moves of partitions between them.
 
-`formatting` makes them, `events` takes one that has failed offline and keeps the metadata true about all of them,
-`moves` moves partitions from one to another. What is in a directory is `refbroker.log`'s.
+`formatting` formats directories, `events` takes a failed directory offline and keeps the cluster metadata up to date,
+`moves` moves partitions between directories. Elsewhere: `refbroker.log` reads and writes the logs in a directory.
 """

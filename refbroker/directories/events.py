@@ -1,10 +1,9 @@
-"""What a broker does when a data directory fails, and how the metadata learns where partitions are.
+"""The handling of failed data directories, and the records that assign partitions to directories in the metadata.
 
-Kafka's `LogDirFailureChannel` and `DirectoryEventHandler`. A disk fails in the middle of something, in whatever thread;
-the errors that follow concern the requests for that directory alone. On the next turn of the event loop its logs are
-taken away, long polls for them are answered, and the metadata gets records: the directory is gone from the broker's
-registration, its partitions have no leader. Without the directory of the metadata log, or without any, the broker
-cannot go on.
+Corresponds to Kafka's `LogDirFailureChannel` and `DirectoryEventHandler`. A disk may fail in any thread; only requests
+for that directory get errors. On the next turn of the event loop, the logs of the directory are removed, long polls
+for them are answered, and metadata records remove the directory from the broker's registration and the leaders from
+its partitions. The broker stops if the directory of the metadata log fails, or if no directory is left.
 """
 
 from __future__ import annotations
@@ -26,14 +25,14 @@ logger = logging.getLogger(__name__)
 
 
 class ClusterMetadata(Protocol):
-    """Where the cluster learns about data directories."""
+    """The part of the cluster metadata that directory events read and change."""
 
     @property
     def image(self) -> ClusterImage:
         """The state of the cluster."""
 
     def append(self, records: Sequence[Message]) -> None:
-        """Change the state of the cluster, all or nothing.
+        """Append records to the metadata log atomically and apply them to the image.
 
         Raises:
             KafkaStorageError: the records could not be stored.
@@ -41,14 +40,14 @@ class ClusterMetadata(Protocol):
 
 
 class DirectoryEvents:
-    """Keeps the metadata true about the data directories of a broker.
+    """The updates of the cluster metadata for the data directories of a broker.
 
     Parameters:
         logs: the broker's logs.
-        metadata: of the cluster.
+        metadata: the metadata of the cluster.
         node_id: the broker's id.
-        on_lost: called with each log of a directory that has failed.
-        on_fatal: called when the broker cannot go on.
+        on_lost: called with each log of a failed directory.
+        on_fatal: called if the broker must stop.
     """
 
     def __init__(
@@ -69,12 +68,12 @@ class DirectoryEvents:
         logs.on_directory_failure = self.directory_failed
 
     def find(self, topic: str, partition: int) -> UUID | None:
-        """The id of the directory that has the log of a partition, None when there is none."""
+        """Return the id of the online directory that has the log of a partition, or None."""
         directory = self._logs.directory_of(topic, partition)
         return None if directory is None or not directory.is_online else directory.directory_id
 
     def directory_failed(self, directory: LogDirectory) -> None:
-        """Have a directory taken offline soon. Any thread may call this."""
+        """Schedule taking a directory offline. Any thread may call this."""
         self._loop.call_soon_threadsafe(self._take_offline, directory)
 
     def _take_offline(self, directory: LogDirectory) -> None:
@@ -83,20 +82,20 @@ class DirectoryEvents:
         lost = logs.take_offline(directory)
         logger.error("%s is offline, with %d logs in it", directory.path, len(lost))
         if directory is logs.metadata_directory or not logs.online:
-            self._on_fatal(KafkaStorageError(f"the broker cannot go on without {directory.path}: {failure.message}"))
+            self._on_fatal(KafkaStorageError(f"the broker stops because it needs {directory.path}: {failure.message}"))
             return
         self._inform()
         for log in lost:
             self._on_lost(log)
 
     def follow(self, records: Sequence[Message]) -> None:
-        """Take note of a change of the metadata: new partitions are to be assigned, directories may be cordoned."""
+        """Schedule `inform` if metadata records add unassigned partitions or change which directories are cordoned."""
         if not self._planned and any(map(_concerns_directories, records)):
             self._planned = True
             self._loop.call_soon(self._inform)
 
     def inform(self) -> None:
-        """Tell the metadata what it does not know yet of the directories, and of the partitions in them.
+        """Append the records that the metadata lacks about the directories and the partitions in them.
 
         Raises:
             KafkaStorageError: the metadata log could not be written.
@@ -105,7 +104,7 @@ class DirectoryEvents:
         logs, image, node = self._logs, self._metadata.image, self._node_id
         online = [directory.directory_id for directory in logs.online]
         cordoned = [directory.directory_id for directory in logs.cordoned if directory.directory_id.int]
-        # The partitions first, as Kafka's controller does it: none has a leader in a directory that is offline.
+        # Partitions come first, as in Kafka's controller, so that none has a leader in an offline directory.
         changes = [
             *partition_changes(image, node, self.find, elect=False),
             *directories_change(image, node, online, cordoned),
@@ -119,11 +118,11 @@ class DirectoryEvents:
         try:
             self.inform()
         except KafkaStorageError as error:
-            # The metadata directory has failed with that, which ends the broker.
+            # This error took the metadata directory offline, which stops the broker.
             logger.error("%s", error)
 
     def assign(self, log: PartitionLog, directory: LogDirectory) -> None:
-        """Tell the metadata that the partition of a log is in another directory from now on.
+        """Append the record that assigns the partition of a log to another directory.
 
         Raises:
             KafkaStorageError: the metadata log could not be written.

@@ -1,10 +1,10 @@
-"""Formatting data directories, as kafka-storage does, and saying what is in them.
+"""Formatting and description of data directories, as in kafka-storage.
 
-Formatting writes `bootstrap.checkpoint`, the records the metadata log of a new cluster begins with, and then
-`meta.properties`, which makes it a data directory. With voters in the log (kraft.version 1) the directory of the
-metadata log gets a first snapshot, 0-0, that has them. This broker makes its directories itself when it starts;
-formatting is for who chooses the cluster's id or its features, and for directories that Apache Kafka is to start on.
-Checks and texts are Kafka's. Source: `Formatter`, `StorageTool`.
+Formatting writes `bootstrap.checkpoint`, the first records of a new cluster's metadata log, and then
+`meta.properties`, which completes the data directory. With voters in the log (kraft.version 1), the directory of the
+metadata log also gets a first snapshot, 0-0, that contains them. This broker creates missing directories when it
+starts; formatting them first is needed only to choose the cluster id or the features, or to start Apache Kafka on
+them. Checks and messages are Kafka's. Source: `Formatter`, `StorageTool`.
 
 Not implemented: several voters, and SCRAM credentials.
 """
@@ -46,15 +46,15 @@ KRAFT_VERSION_LEVELS = (0, 1)
 
 @dataclass(frozen=True)
 class FormatPlan:
-    """What data directories are to be formatted as.
+    """The contents that data directories are formatted with.
 
     Attributes:
-        cluster_id: of the cluster.
-        node_id: of the broker.
+        cluster_id: the id of the cluster.
+        node_id: the id of the broker.
         directories: the data directories.
-        metadata_directory: the one of them that has the metadata log.
-        levels: the level of each feature, `metadata.version` among them.
-        controller: where the controller listens, if it is to be the only voter, which the metadata log says.
+        metadata_directory: the data directory for the metadata log.
+        levels: the level of each feature, including `metadata.version`.
+        controller: the controller's listener if it becomes the only voter in the metadata log; else None.
     """
 
     cluster_id: str
@@ -66,7 +66,7 @@ class FormatPlan:
 
     @property
     def records(self) -> list[FeatureLevelRecord]:
-        """What the metadata log begins with: `metadata.version`, then the others by name; level 0 needs no record."""
+        """The first records of the metadata log: `metadata.version`, then the others by name. Level 0 has no record."""
         others = sorted(set(self.levels) - {METADATA_VERSION, KRAFT_VERSION})
         return [
             FeatureLevelRecord(name=name, feature_level=self.levels[name])
@@ -76,14 +76,14 @@ class FormatPlan:
 
 
 def release_level(text: str) -> int:
-    """The `metadata.version` of a release, as `4.3`, or by its own name, as `4.3-IV0`.
+    """Return the `metadata.version` of a release, such as `4.3`, or of a version name, such as `4.3-IV0`.
 
     Raises:
-        ConfigError: there is none.
+        ConfigError: the release or version is unknown.
     """
     released = re.match(r"[0-9]+\.[0-9]+", text)
     named = [version for version in METADATA_VERSIONS if version.name == text]
-    # Several versions were made on the way to a release, which has the last of them.
+    # A release may have several versions; its own is the last.
     if not named and released is not None and "-" not in text:
         named = [version for version in METADATA_VERSIONS if version.name.startswith(f"{released[0]}-")]
     if not named:
@@ -93,20 +93,20 @@ def release_level(text: str) -> int:
 
 
 def metadata_version_name(level: int) -> str:
-    """How the tools call a level of `metadata.version`."""
+    """Return the name of a level of `metadata.version`."""
     return next(version.name for version in METADATA_VERSIONS if version.level == level)
 
 
 def plan_levels(given: Mapping[str, int], release: str | None, *, dynamic_quorum: bool) -> dict[str, int]:
-    """The level of each feature: those given, and for the others what a cluster of the release begins with.
+    """Return the level of each feature: those given, and for others the default of a new cluster of the release.
 
     Parameters:
         given: levels by feature.
-        release: as for `release_level`; the latest when it is None.
-        dynamic_quorum: whether the voters are in the metadata log, not in the settings.
+        release: as for `release_level`; None for the latest.
+        dynamic_quorum: whether the voters are in the metadata log instead of the settings.
 
     Raises:
-        ConfigError: a feature or level does not exist, or does not go with the others.
+        ConfigError: a feature or level does not exist, or is incompatible with the others.
     """
     if METADATA_VERSION in given and release is not None:
         raise ConfigError("Use --release-version instead of --feature metadata.version=X to avoid ambiguity.")
@@ -153,12 +153,12 @@ def _check_level(name: str, level: int, metadata_version: int) -> None:
 def format_directories(
     plan: FormatPlan, *, ignore_formatted: bool, files: Files, rng: random.Random, now_ms: int
 ) -> Iterator[str]:
-    """Format the directories, and say what is done, line by line, before it is.
+    """Format the directories, and yield a line about each step before it is done.
 
     Parameters:
-        ignore_formatted: leave those alone that are formatted; else they are an error.
+        ignore_formatted: skip directories that are formatted already; else they are an error.
         files: the disk.
-        rng: for ids.
+        rng: the source of directory ids.
         now_ms: milliseconds since the epoch.
 
     Raises:
@@ -201,7 +201,7 @@ def _kind(plan: FormatPlan, directory: Path) -> str:
 
 
 def _format(plan: FormatPlan, directory: Path, files: Files, directory_id: UUID, now_ms: int) -> None:
-    """Format one directory; `meta.properties` comes last, so that one that was left half-done is not formatted."""
+    """Format one directory; `meta.properties` is written last, so that an interrupted run can be repeated."""
     with storage_errors(f"format {directory}"):
         files.make_directory(directory)
         write_bootstrap(files, directory, plan.records, now_ms)
@@ -228,7 +228,7 @@ def _write_voters(
 
 
 def cluster_of(directories: Sequence[Path], files: Files) -> str | None:
-    """The id of the cluster that directories belong to, as far as they are formatted.
+    """Return the cluster id of the first formatted directory, None if none is formatted.
 
     Raises:
         KafkaStorageError: `meta.properties` is damaged.
@@ -238,7 +238,7 @@ def cluster_of(directories: Sequence[Path], files: Files) -> str | None:
 
 
 def directories_of(config: BrokerConfig) -> tuple[tuple[Path, ...], Path]:
-    """The data directories of a broker, sorted as Kafka does, and the one of them that has the metadata log."""
+    """Return the data directories of a broker, sorted as in Kafka, and the one that has the metadata log."""
     own = config.text("metadata.log.dir")
     metadata = Path(own) if own else config.data_directories[0]
     return tuple(sorted({*config.data_directories, metadata})), metadata
@@ -246,17 +246,17 @@ def directories_of(config: BrokerConfig) -> tuple[tuple[Path, ...], Path]:
 
 @dataclass(frozen=True)
 class DirectoryReport:
-    """What `describe_directories` found, as lines, and whether something is wrong."""
+    """The lines that describe data directories, and whether they have problems."""
 
     lines: tuple[str, ...]
     has_problems: bool
 
 
 def describe_directories(directories: Sequence[Path], files: Files) -> DirectoryReport:
-    """Say which data directories there are, whose they are, and what is wrong with them.
+    """Report which data directories exist, which cluster and node they belong to, and their problems.
 
     Parameters:
-        directories: in the order they are to be shown.
+        directories: the data directories, in the order of the report.
     """
     found: list[Path] = []
     problems: list[str] = []

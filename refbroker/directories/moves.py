@@ -1,18 +1,19 @@
-"""Moves partitions from one data directory of the broker to another while they are written and read (KIP-113).
+"""Moves of partitions between data directories of the broker while they are written and read (KIP-113).
 
-A move fills a future log, `<topic>-<partition>.<id>-future`, in the other directory with the batches of the current
-one, until it has caught up. Then, in one turn of the event loop: what little is missing is copied, the metadata learns
-the new directory, the future log gets the current one's name, and the current one goes to `-delete`.
+A move copies the batches of the current log to a future log, `<topic>-<partition>.<id>-future`, in the other
+directory until it has caught up. Then, in one turn of the event loop, the last batches are copied, the metadata is
+updated to the new directory, the future log is renamed to the current one's name, and the current log is renamed to
+`-delete`.
 
     current log    A/orders-0 ──────────── A/orders-0 ── A/orders-0 ─── A/orders-0.….-delete
     future log     B/orders-0.….-future ── (caught up) ── B/orders-0 ─── B/orders-0
     the metadata   A ────────────────────── B ─────────── B ──────────── B
 
-A crash before the metadata has changed leaves a future log that is filled further after the restart; a crash after it
-leaves a complete one, or two logs, of which `settling` takes the right one. Reading, checking and writing the
-batches is done in a worker thread, which is the only one to touch the future log until it has caught up; so whoever
-gives a move up only detaches that log, and the move deletes it when its thread is done. Compaction leaves the
-partition alone meanwhile. Source: Kafka's ReplicaAlterLogDirsThread.
+After a crash before the metadata has changed, the move resumes with the future log that it finds. A crash after the
+change leaves a complete future log, or two logs, of which `settling` keeps the one that the metadata names. Until the
+future log has caught up, only a worker thread reads, checks and writes its batches. So cancelling a move only
+detaches the future log, and the move deletes that log once its thread is done. Compaction of the partition is paused
+during a move. Source: Kafka's ReplicaAlterLogDirsThread.
 """
 
 from __future__ import annotations
@@ -33,20 +34,20 @@ from refbroker.runtime.threads import in_thread
 logger = logging.getLogger(__name__)
 
 COPY_BYTES = 1 << 20
-"""What is copied in one go, and what may be missing when a future log takes over."""
+"""The bytes that are copied at a time, and the most that may be missing when the future log replaces the current."""
 
 
 @dataclass(eq=False, slots=True)
 class Move:
-    """One partition on its way.
+    """The move of one partition.
 
     Attributes:
         source: the current log.
-        future: the one that is filled.
-        directory: where it goes.
-        goal: the offset up to which it is filled next: where the current log ended some time ago, since a producer that
-            never pauses would move its end on for ever.
-        flushed: whether what was copied until the first goal is on the disk.
+        future: the log that batches are copied to.
+        directory: the target directory.
+        goal: the offset to copy up to: an earlier log end offset of the current log, because a producer that never
+            pauses would advance the end without limit.
+        flushed: whether the batches up to the first goal have been flushed to disk.
         complete: whether the future log has become the current one.
     """
 
@@ -63,16 +64,16 @@ class Move:
 
 
 class ReplicaMoves:
-    """The moves of a broker. Belongs to its event loop.
+    """The moves of a broker. Its methods must be called in the broker's event loop.
 
     Parameters:
         logs: the broker's logs.
-        cleaner: compacts them.
-        clock: the broker's.
-        at_once: how many partitions are copied at the same time, `num.replica.alter.log.dirs.threads`.
-        bytes_per_second: how fast all of them are copied, `replica.alter.log.dirs.io.max.bytes.per.second`.
-        assign: tells the metadata that the partition of a log is in another directory now.
-        on_moved: called with a log that another one has taken the place of.
+        cleaner: the log cleaner, which is paused for partitions that move.
+        clock: the broker's clock.
+        max_concurrent: the most partitions that are copied at the same time, `num.replica.alter.log.dirs.threads`.
+        bytes_per_second: returns the limit for all moves, `replica.alter.log.dirs.io.max.bytes.per.second`.
+        assign: called with a log and its new directory, to update the metadata.
+        on_moved: called with a log that its future log has replaced.
     """
 
     def __init__(
@@ -80,7 +81,7 @@ class ReplicaMoves:
         logs: LogManager,
         cleaner: LogCleaner,
         clock: Clock,
-        at_once: int,
+        max_concurrent: int,
         bytes_per_second: Callable[[], float],
         assign: Callable[[PartitionLog, LogDirectory], None],
         on_moved: Callable[[PartitionLog], None],
@@ -88,19 +89,19 @@ class ReplicaMoves:
         self._logs = logs
         self._cleaner = cleaner
         self._clock = clock
-        self._slots = asyncio.Semaphore(at_once)
+        self._slots = asyncio.Semaphore(max_concurrent)
         self._throttle = Throttle(bytes_per_second, clock)
         self._assign = assign
         self._on_moved = on_moved
         self._moves: dict[tuple[str, int], Move] = {}
-        # In the order of their beginning: a set's would differ from run to run.
+        # A dict keeps the order of starts; the order of a set would differ from run to run.
         self._tasks: dict[asyncio.Task[None], None] = {}
 
     def __len__(self) -> int:
         return len(self._moves)
 
     def resume(self) -> None:
-        """Go on with the moves that a stop or a crash has interrupted.
+        """Resume the moves that a stop or a crash has interrupted.
 
         Raises:
             KafkaStorageError: the disk fails.
@@ -109,10 +110,10 @@ class ReplicaMoves:
             for (topic, partition), future in list(directory.futures.items()):
                 source = self._logs.get(topic, partition)
                 if source is not None:
-                    self._begin(source, future, directory)
+                    self._start_task(source, future, directory)
 
     def start(self, source: PartitionLog, directory: LogDirectory) -> None:
-        """Move a partition, unless it is on its way there; what an earlier move has copied there is used.
+        """Move a partition to a directory, unless it is moving there already; reuse what an earlier move has copied.
 
         Raises:
             KafkaStorageError: the disk fails.
@@ -125,19 +126,19 @@ class ReplicaMoves:
         future = directory.futures.get(key)
         if future is None:
             future = self._logs.create_future(source, directory, first_offset(source))
-        self._begin(source, future, directory)
+        self._start_task(source, future, directory)
 
-    def _begin(self, source: PartitionLog, future: PartitionLog, directory: LogDirectory) -> None:
+    def _start_task(self, source: PartitionLog, future: PartitionLog, directory: LogDirectory) -> None:
         move = Move(source, future, directory, source.log_end_offset)
         self._moves[source.topic, source.partition] = move
-        move.task = asyncio.create_task(self._carry_out(move), name=f"refbroker {move}")
-        # Not at the end of the task itself, which may be cancelled before it has begun.
-        move.task.add_done_callback(lambda task: self._let_go(move, task))
+        move.task = asyncio.create_task(self._run(move), name=f"refbroker {move}")
+        # A callback, because a task that is cancelled before it starts runs no `finally`.
+        move.task.add_done_callback(lambda task: self._on_task_done(move, task))
         self._tasks[move.task] = None
         logger.info("%s begins at offset %d", move, future.log_end_offset)
 
     def cancel(self, topic: str, partition: int) -> None:
-        """Give up a move, if there is one; what was copied is deleted.
+        """Cancel the move of a partition, if it has one, and delete what was copied.
 
         Raises:
             KafkaStorageError: the disk fails.
@@ -147,11 +148,11 @@ class ReplicaMoves:
         if move is not None and move.task is not None:
             move.task.cancel()
         elif future is not None:
-            # Its move went wrong, and nobody fills it.
+            # Its move has failed, so no task will delete the log.
             future.delete()
 
     async def stop(self) -> None:
-        """Interrupt all moves; they go on after the next start."""
+        """Interrupt all moves; `resume` continues them after the next start."""
         self._moves.clear()
         tasks = list(self._tasks)
         for task in tasks:
@@ -159,47 +160,47 @@ class ReplicaMoves:
         if tasks:
             await asyncio.wait(tasks)
 
-    async def _carry_out(self, move: Move) -> None:
+    async def _run(self, move: Move) -> None:
         key = (move.source.topic, move.source.partition)
         try:
             await self._cleaner.pause(*key)
             async with self._slots:
-                while self._is_wanted(move) and not await self._advance(move):
+                while self._is_current(move) and not await self._advance(move):
                     pass
         except KafkaError as error:
-            # A disk that fails has taken its directory offline; what was copied is found again at the next start.
+            # A failed disk has taken its directory offline; the next start finds what was copied.
             logger.error("%s is interrupted: %s", move, error)
         except Exception:
-            logger.exception("%s went wrong", move)
+            logger.exception("%s has failed", move)
         finally:
             self._cleaner.resume(*key)
 
-    def _is_wanted(self, move: Move) -> bool:
+    def _is_current(self, move: Move) -> bool:
         key = (move.source.topic, move.source.partition)
         return self._logs.get(*key) is move.source and move.directory.futures.get(key) is move.future
 
-    def _let_go(self, move: Move, task: asyncio.Task[None]) -> None:
+    def _on_task_done(self, move: Move, task: asyncio.Task[None]) -> None:
         key = (move.source.topic, move.source.partition)
         self._tasks.pop(task, None)
         if self._moves.get(key) is move:
             del self._moves[key]
         if not move.complete and move.directory.futures.get(key) is not move.future:
-            self._dispose(move)
+            self._discard(move)
 
-    def _dispose(self, move: Move) -> None:
-        """Close a future log that was given up, and delete it if its disk can still be used."""
+    def _discard(self, move: Move) -> None:
+        """Close a detached future log, and delete it if its directory is online."""
         if not move.directory.is_online:
             move.future.abandon()
             return
         try:
             move.future.delete()
         except KafkaError as error:
-            logger.error("%s was given up, and its log could not be deleted: %s", move, error)
+            logger.error("%s was cancelled, and its log could not be deleted: %s", move, error)
 
     async def _advance(self, move: Move) -> bool:
-        """Do the next step; whether the move is at its end."""
-        if not self._fits(move):
-            self._begin_anew(move)
+        """Do the next step, and return whether the move is complete."""
+        if not self._can_continue(move):
+            self._restart(move)
         if move.flushed and self._take_over(move):
             return True
         if move.future.log_end_offset < move.goal:
@@ -208,23 +209,25 @@ class ReplicaMoves:
             if wait_ms := self._throttle.observe(missing.size):
                 await self._clock.sleep(wait_ms)
         elif not move.flushed:
-            # The bulk of it, so that the rest needs no long wait for the disk.
+            # Flush most of the data here, so that the last step does not wait long for the disk.
             await in_thread(move.future.flush)
             move.flushed = True
         else:
             move.goal = move.source.log_end_offset
         return False
 
-    def _fits(self, move: Move) -> bool:
-        """Whether the future log can be filled further: it ends within the current one."""
+    def _can_continue(self, move: Move) -> bool:
+        """Return whether the future log ends within the current one, so that copying can continue."""
         source, end = move.source, move.future.log_end_offset
         return (end >= source.log_start_offset or end >= first_offset(source)) and end <= source.log_end_offset
 
-    def _begin_anew(self, move: Move) -> None:
-        """Replace a future log that cannot be filled further by an empty one."""
-        logger.warning("%s begins anew: offset %d is not in the log any more", move, move.future.log_end_offset)
+    def _restart(self, move: Move) -> None:
+        """Replace a future log that cannot be continued by an empty one."""
+        logger.warning(
+            "%s starts again from the log start: offset %d is no longer in the log", move, move.future.log_end_offset
+        )
         self._logs.detach_future(move.source.topic, move.source.partition)
-        self._dispose(move)
+        self._discard(move)
         move.future = self._logs.create_future(move.source, move.directory, first_offset(move.source))
         move.goal, move.flushed = move.source.log_end_offset, False
 
@@ -234,7 +237,7 @@ class ReplicaMoves:
         return source.read(max(move.future.log_end_offset, source.log_start_offset), limit).records
 
     def _take_over(self, move: Move) -> bool:
-        """Put the future log in the place of the current one; False when too much is missing for one turn."""
+        """Replace the current log by the future log; return False if too much is missing for one turn of the loop."""
         source, future = move.source, move.future
         allowed = COPY_BYTES
         while future.log_end_offset < source.log_end_offset:
@@ -256,7 +259,7 @@ class ReplicaMoves:
 
 
 def first_offset(log: PartitionLog) -> int:
-    """The base offset of the batch that holds the log start: where a copy of a log begins.
+    """Return the offset that a copy of a log begins with: the base offset of the batch that has the log start offset.
 
     Raises:
         KafkaStorageError: the disk fails.
@@ -271,7 +274,7 @@ def first_offset(log: PartitionLog) -> int:
 
 
 def _copy(future: PartitionLog, records: FileRange) -> None:
-    """Append a part of one log to another one.
+    """Append records of the current log to the future log.
 
     Raises:
         KafkaStorageError: a disk fails.

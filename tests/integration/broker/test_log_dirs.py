@@ -1,4 +1,4 @@
-"""Data directories of a broker that serves: moves under load, and the disk it cannot go on without."""
+"""Data directories of a broker that serves: moves under load, and the disk that it needs."""
 
 from __future__ import annotations
 
@@ -158,8 +158,8 @@ def test_without_the_disk_of_the_metadata_the_broker_ends_and_comes_back_when_it
                 broker.create_topic("lost")
             with suppress(ConnectionResetError):
                 assert wire.socket.recv(1) == b""
-        assert f"cannot go on without {paths[0]}" in str(ended.result())
-        assert f"cannot go on without {paths[0]}" in caplog.text
+        assert f"the broker stops because it needs {paths[0]}" in str(ended.result())
+        assert f"the broker stops because it needs {paths[0]}" in caplog.text
         disk.heal()
         broker.restart()
         with Consumer(bootstrap_servers=broker.bootstrap_servers, auto_offset_reset="earliest") as consumer:
@@ -175,4 +175,4 @@ def test_a_process_whose_data_directory_is_gone_says_so_and_ends(tmp_path: Path)
         # All at once: who removes file after file meets those that the broker writes meanwhile.
         (tmp_path / "data").rename(tmp_path / "elsewhere")
         assert process.wait() == 1
-        assert f"the broker cannot go on without {tmp_path / 'data'}" in process.output_file.read_text()
+        assert f"the broker stops because it needs {tmp_path / 'data'}" in process.output_file.read_text()

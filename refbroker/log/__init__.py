@@ -1,7 +1,7 @@
-"""The broker's log: what Kafka keeps on disk, in Kafka's own files.
+"""The partition logs of the broker, in the file formats of Kafka.
 
-`LogManager` opens the data directories and has a `PartitionLog` for each partition; the format of each
-file is explained in the module that writes it. Records are stored as they came over the wire.
+`LogManager` opens the data directories and holds a `PartitionLog` for each partition. The module that writes a file
+documents its format. Record batches are stored in the format of the wire.
 """
 
 from __future__ import annotations

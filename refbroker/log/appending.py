@@ -1,6 +1,6 @@
-"""What becomes of batches on their way into a log: their offsets, and what their producers may do.
+"""The steps of an append: assigning offsets, checking producers, and updating their state.
 
-The batches' own checks are in `validation`, what is remembered of producers in `producer_state`.
+Elsewhere: `validation` checks the batches themselves; `producer_state` keeps the state of producers.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from refbroker.log.validation import Origin, StampedBatch, Stamper, keep_offsets
 
 @dataclass(frozen=True, slots=True)
 class AppendResult:
-    """Where the records went.
+    """The result of an append.
 
     Attributes:
-        base_offset, last_offset: of the first and last record.
+        base_offset, last_offset: the offsets of the first and last record.
         log_append_time_ms: the broker's timestamp, -1 with CreateTime.
-        log_start_offset: of the log.
-        duplicate: they had been stored before, there; nothing was written.
+        log_start_offset: the log start offset.
+        duplicate: whether the batch was stored before, at these offsets, so that nothing was written.
     """
 
     base_offset: int
@@ -35,7 +35,7 @@ class AppendResult:
 
 
 def find_duplicate(producers: ProducerStates, header: BatchHeader, log_start_offset: int) -> AppendResult | None:
-    """Where a batch of an idempotent producer was stored before, None when it is new."""
+    """Return where a batch of an idempotent producer is stored already, None if the batch is new."""
     stored = producers.find_duplicate(header) if header.has_producer_id else None
     if stored is None:
         return None
@@ -43,10 +43,10 @@ def find_duplicate(producers: ProducerStates, header: BatchHeader, log_start_off
 
 
 def stamp_batches(headers: Sequence[BatchHeader], origin: Origin, offset: int, stamper: Stamper) -> list[StampedBatch]:
-    """The batches as they go into the log, the first at `offset`; replicated ones keep what they have.
+    """Return the batches with the offsets they get in the log, from `offset` on; replicated batches keep their own.
 
     Raises:
-        OffsetOutOfRangeError: a replicated batch lies before `offset`.
+        OffsetOutOfRangeError: the offset of a replicated batch is before `offset`.
     """
     batches = []
     for header in headers:
@@ -73,11 +73,11 @@ def check_producers(
     verified: bool,
     transaction_version: int,
 ) -> None:
-    """See that the producers of batches may append them.
+    """Check that the producers of batches may append them.
 
     Parameters:
-        verified: whether the coordinator of their transaction has confirmed that the partition is part of it.
-        transaction_version: of the transactions that markers end.
+        verified: whether the transaction coordinator has confirmed that the partition is part of the transaction.
+        transaction_version: the version of the transactions that markers end.
 
     Raises:
         OutOfOrderSequenceError, InvalidProducerEpochError, InvalidTxnStateError, TransactionCoordinatorFencedError:
@@ -98,10 +98,10 @@ def check_producers(
 def update_producers(
     producers: ProducerStates, batches: Sequence[StampedBatch], segment: Segment, position: int
 ) -> None:
-    """Take note of batches that have been written.
+    """Update the producer states with batches that have been written.
 
     Parameters:
-        segment, position: where the first of them starts.
+        segment, position: where the first batch starts.
     """
     for batch in batches:
         header = batch.header

@@ -1,4 +1,4 @@
-"""Walking over the batches of a segment file: headers only, read in pieces, whatever the file's size."""
+"""Iteration over the batches of a segment file, read in chunks so that memory does not depend on the file's size."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from refbroker.log.files import Files, OpenFile
 
 LOG_OVERHEAD = 12
 HEADER_SIZE = 61
-# A batch's size as its length field says it must hold at least magic, checksum and attributes.
+# The length field of a batch covers at least magic, checksum and attributes.
 SMALLEST_LENGTH = 14
-# Small batches come by the dozen in one read; more would be read in vain before a large one.
+# One read returns dozens of small batches. A larger read would be wasted before a large batch.
 _HEADER_READ = 8 * 1024
 
 
 def header_at(data: memoryview, position: int) -> BatchHeader | None:
-    """The header at the start of `data`, which may end before the batch does; None when the header is not whole.
+    """Return the batch header at the start of `data`, which need not hold the whole batch; None if it is incomplete.
 
     Parameters:
-        position: where in the file `data` starts; the header's `position`.
+        position: the position of `data` in the file, in bytes.
 
     Raises:
-        CorruptRecordError: a size or format that no batch has.
+        CorruptRecordError: the length or magic is not that of a batch.
     """
     if len(data) <= LOG_OVERHEAD + 5:
         return None
@@ -33,7 +33,7 @@ def header_at(data: memoryview, position: int) -> BatchHeader | None:
     if magic > 2 or length < smallest:
         offset = int.from_bytes(data[:8], "big", signed=True)
         raise CorruptRecordError(
-            f"there is no record batch at position {position}: length {length}, magic {magic}", offset=offset
+            f"no record batch at position {position}: length {length}, magic {magic}", offset=offset
         )
     if len(data) < smallest + LOG_OVERHEAD:
         return None
@@ -43,12 +43,12 @@ def header_at(data: memoryview, position: int) -> BatchHeader | None:
 
 
 def scan_headers(files: Files, file: OpenFile, start: int, end: int) -> Iterator[BatchHeader]:
-    """The headers of the whole batches between two positions of a segment file.
+    """Yield the headers of the complete batches between two positions of a segment file.
 
-    Each header's `raw` is the header alone. A last batch that does not end before `end` is left out.
+    The `raw` of each header is the header alone. A last batch that extends beyond `end` is omitted.
 
     Raises:
-        CorruptRecordError: a size or format that no batch has.
+        CorruptRecordError: the length or magic is not that of a batch.
     """
     position = start
     chunk = memoryview(b"")
@@ -68,10 +68,10 @@ def scan_headers(files: Files, file: OpenFile, start: int, end: int) -> Iterator
 def scan_batches(
     files: Files, file: OpenFile, start: int, end: int, *, chunk_size: int = 1 << 20
 ) -> Iterator[BatchHeader]:
-    """The whole batches between two positions of a segment file, each header's `raw` the complete batch.
+    """Yield the complete batches between two positions of a segment file; `raw` of each header is the whole batch.
 
     Raises:
-        CorruptRecordError: a size or format that no batch has.
+        CorruptRecordError: the length or magic is not that of a batch.
     """
     position = start
     while position + LOG_OVERHEAD <= end:
@@ -96,5 +96,5 @@ def scan_batches(
 
 
 def read_batch(files: Files, file: OpenFile, header: BatchHeader) -> bytes:
-    """The bytes of one batch."""
+    """Return the bytes of one batch."""
     return files.pread(file, header.size_in_bytes, header.position)

@@ -1,9 +1,9 @@
-"""The settings that a log acts on, typed.
+"""The typed settings of a log.
 
-`LogConfig` is made from the strings of a topic's configuration; which of topic, broker or default applies is decided by
-who calls `with_topic_configs`. Names, types, defaults and ranges are those of `refbroker.settings.topic_table`. Ranges
-are checked where settings are set, not here: a test may give a log segments that are smaller than Kafka lets a topic
-have. Settings that other parts of the broker act on (replication quotas, remote storage) are not here.
+`LogConfig` is built from the strings of a topic's configuration; callers of `with_topic_configs` decide whether the
+topic's, the broker's or the default value applies. Names, types, defaults and ranges are those of
+`refbroker.settings.topic_table`. Ranges are checked where settings are changed, so that tests can use segments smaller
+than Kafka permits. Not included: settings that other parts of the broker use, such as replication quotas.
 """
 
 from __future__ import annotations
@@ -29,27 +29,27 @@ class LogConfig:
     """The settings of one partition's log.
 
     Attributes:
-        segment_bytes: a segment is rolled before it grows beyond this.
-        segment_ms, segment_jitter_ms: a segment is rolled when its records span this much time, or
-            up to the jitter less.
-        segment_index_bytes: the size an index is preallocated with; a segment is rolled when it is full.
-        index_interval_bytes: bytes of records between two entries of an index.
-        max_message_bytes: the largest record batch, header included.
+        segment_bytes: the size in bytes beyond which a segment does not grow; the log is rolled before.
+        segment_ms, segment_jitter_ms: a segment is rolled when its records span this time, reduced by a random
+            part of the jitter.
+        segment_index_bytes: the size in bytes of a preallocated index; a segment is rolled when its index is full.
+        index_interval_bytes: the bytes of records between two index entries.
+        max_message_bytes: the largest record batch in bytes, including its header.
         message_timestamp_type: `CreateTime` or `LogAppendTime`.
-        message_timestamp_before_max_ms, message_timestamp_after_max_ms: how far a CreateTime may lie
+        message_timestamp_before_max_ms, message_timestamp_after_max_ms: how far a CreateTime may be
             before and after the broker's clock.
-        compression_type: `producer`, or what batches are compressed with anew when they are not already.
-        compression_gzip_level, compression_lz4_level, compression_zstd_level: for that.
-        preallocate: make segment files at their full size at once.
+        compression_type: `producer`, or the codec that batches with another codec are recompressed with.
+        compression_gzip_level, compression_lz4_level, compression_zstd_level: the levels of the codecs.
+        preallocate: create segment files with their full size.
         flush_messages: fsync after this many records; `flush_ms`: after this many milliseconds.
-        cleanup_policy: `delete` and/or `compact`; a compacted topic refuses records without key. With neither,
-            everything is kept.
-        retention_ms, retention_bytes: what is older, or beyond this size, may go; -1 for no limit.
-        file_delete_delay_ms: how long a file stays once its segment or log is deleted.
-        min_cleanable_dirty_ratio: the part of a log that must be new before it is compacted.
-        min_compaction_lag_ms, max_compaction_lag_ms: a record is left alone for the one, and compacted after
-            the other whatever the ratio is.
-        delete_retention_ms: how long compaction keeps tombstones and transaction markers that it could drop.
+        cleanup_policy: `delete` and/or `compact`; a compacted topic refuses records without a key. With neither,
+            all records are kept.
+        retention_ms, retention_bytes: the age and size beyond which old segments are deleted; -1 for no limit.
+        file_delete_delay_ms: how long files remain after their segment or log is deleted.
+        min_cleanable_dirty_ratio: the share of a log that must be dirty before the log is compacted.
+        min_compaction_lag_ms, max_compaction_lag_ms: how long a record is exempt from compaction, and the time
+            after which it is compacted whatever the dirty ratio is.
+        delete_retention_ms: how long compaction keeps tombstones and transaction markers that it could remove.
     """
 
     segment_bytes: int = _setting("segment.bytes")
@@ -79,7 +79,7 @@ class LogConfig:
 
     @property
     def deletes(self) -> bool:
-        """Whether old records go by time and size."""
+        """Whether retention deletes old segments by time and size."""
         return "delete" in self.cleanup_policy
 
     @property
@@ -92,7 +92,7 @@ class LogConfig:
 
     @property
     def compression_level(self) -> int | None:
-        """The level for `compression_type`, None where the codec has none."""
+        """The level for `compression_type`, None if the codec has no levels."""
         levels = {
             "gzip": self.compression_gzip_level,
             "lz4": self.compression_lz4_level,
@@ -101,10 +101,10 @@ class LogConfig:
         return levels.get(self.compression_type)
 
     def with_topic_configs(self, configs: Mapping[str, str]) -> LogConfig:
-        """This configuration with a topic's own settings on top.
+        """Return a copy of this configuration with a topic's own settings.
 
         Parameters:
-            configs: dotted topic names and values; names that the log does not act on are left out.
+            configs: names, such as `segment.bytes`, and values; settings that the log does not use are ignored.
 
         Raises:
             InvalidConfigurationError: a value is not of the setting's type.

@@ -1,7 +1,7 @@
-"""Files and directories that are deleted but stay for a while, so that who reads them can finish.
+"""The delayed removal of deleted files and directories, so that readers can finish.
 
-They have been renamed already (`.deleted`, `-delete`); what a crash leaves behind the next start removes. Belongs to
-one data directory and to the event loop, except for `Deletion.carry_out`, which any thread may run.
+The files have been renamed already (`.deleted`, `-delete`); after a crash, the next start removes them. Each data
+directory has its own `Deletions`, used in the event loop only. `Deletion.carry_out` may run in any thread.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from refbroker.log.files import Files
 
 @dataclass(frozen=True, slots=True)
 class Deletion:
-    """Files, and directories with all that is in them, which are to be removed together."""
+    """Files and directories that are removed together; directories with all their contents."""
 
     paths: tuple[Path, ...]
 
     def carry_out(self, files: Files) -> None:
-        """Remove them; what is not there is no error.
+        """Remove the files and directories; missing ones are ignored.
 
         Raises:
             OSError: the disk fails.
@@ -35,10 +35,10 @@ class Deletion:
 
 
 class Deletions:
-    """What waits to be removed, by when it is due.
+    """The pending deletions of a data directory, in the order of their due times.
 
     Parameters:
-        clock: milliseconds since the epoch.
+        clock: returns milliseconds since the epoch.
     """
 
     def __init__(self, clock: Callable[[], int]) -> None:
@@ -50,12 +50,12 @@ class Deletions:
         return len(self._waiting)
 
     def schedule(self, paths: Iterable[Path], delay_ms: int) -> None:
-        """Have paths removed once `delay_ms` have passed."""
+        """Schedule the removal of paths after `delay_ms` milliseconds."""
         entry = (self._clock() + delay_ms, next(self._numbers), Deletion(tuple(paths)))
         heapq.heappush(self._waiting, entry)
 
     def take_due(self) -> list[Deletion]:
-        """What is due now; it is forgotten here."""
+        """Remove and return the deletions that are due."""
         now = self._clock()
         due = []
         while self._waiting and self._waiting[0][0] <= now:

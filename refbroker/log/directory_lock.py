@@ -1,7 +1,8 @@
-"""The lock of a data directory: one broker uses it at a time.
+"""The lock of a data directory, which one broker may use at a time.
 
-`.lock` is empty; the lock is on the file, as Kafka's is, so that a second process is refused, be it this broker or
-Apache Kafka. Locks of the operating system are between processes, so that those of this one are kept here as well.
+The broker holds an operating system lock on the empty file `.lock`, as Kafka does, so this broker and Apache Kafka
+exclude each other. Such locks exclude other processes only, so the directories locked by this process are also kept
+in a set.
 """
 
 from __future__ import annotations
@@ -51,9 +52,9 @@ class DirectoryLock:
         self._file = file
 
     def release(self) -> None:
-        """Let go of the directory; nothing happens when it is not locked."""
+        """Release the lock, if it is held."""
         if self._file is not None:
-            # A disk that is gone may not even let go of it.
+            # Closing may fail on a broken disk.
             with suppress(OSError):
                 self._file.close()
             self._file = None

@@ -1,4 +1,4 @@
-"""What a read of the log gives: a range of a segment file, which the response sends without looking inside."""
+"""The results of reading a log. Fetch responses send ranges of segment files without decoding them."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from refbroker.log.files import Files, OpenFile, storage_errors
 
 
 class FileRange:
-    """Bytes in a segment file. The file stays open, and its bytes there, as long as the range is held.
+    """A range of bytes in a segment file. The file stays open and readable as long as the range is referenced.
 
     Attributes:
-        position: where in the file it starts, in bytes.
-        size: how many bytes; 0 for an empty answer, which has no file.
+        position: the start of the range in the file, in bytes.
+        size: the number of bytes; 0 for an empty range, which has no file.
     """
 
     __slots__ = ("_files", "_open_file", "position", "size")
@@ -33,7 +33,7 @@ class FileRange:
         return -1 if self._open_file is None else self._open_file.fd
 
     def read(self) -> bytes:
-        """The bytes.
+        """Return the bytes of the range.
 
         Raises:
             KafkaStorageError: the disk fails.
@@ -45,18 +45,18 @@ class FileRange:
 
 
 class Isolation(enum.IntEnum):
-    """What a reader sees: everything replicated, or only what is decided. The numbers are the protocol's."""
+    """The isolation level of a read. The numbers are the protocol's."""
 
     READ_UNCOMMITTED = 0
     READ_COMMITTED = 1
 
 
 class FetchSlice(NamedTuple):
-    """The answer to a read.
+    """The result of a read.
 
     Attributes:
-        records: the batches, the first of which has the offset asked for; the last may be cut off.
-        high_watermark, last_stable_offset, log_start_offset: of the log at the time of the read.
+        records: the batches, beginning with the one that contains the requested offset; the last may be truncated.
+        high_watermark, last_stable_offset, log_start_offset: the log's offsets at the time of the read.
         aborted: (producer id, first offset) of aborted transactions in the range, None unless the
             read was READ_COMMITTED.
     """
@@ -69,7 +69,7 @@ class FetchSlice(NamedTuple):
 
 
 class OffsetAndTimestamp(NamedTuple):
-    """A record found by time: its offset, timestamp in milliseconds and leader epoch (-1 when unknown)."""
+    """The offset, timestamp in milliseconds and leader epoch (-1 if unknown) of a record found by timestamp."""
 
     offset: int
     timestamp: int

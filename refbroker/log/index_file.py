@@ -1,10 +1,9 @@
-"""What the two indexes of a segment share: a file of fixed-size entries that is searched on disk.
+"""The base class of the offset and time index: a file of fixed-size entries that is searched on disk.
 
-While its segment is the active one, an index file is as large as `segment.index.bytes` allows
-(rounded down to whole entries) and zero after its last entry; rolled or closed it is cut to its
-entries. Kafka maps the file into memory; here it is read and written with plain calls, so that an
-index costs no memory whatever its size, and a test's disk sees each write. The file may be closed between any two of
-these, and is opened again by the next (`spare_files`).
+The index file of an active segment is preallocated with `segment.index.bytes` (rounded down to whole entries) and
+zero after its last entry; it is cut to its entries when the segment is rolled or closed. Kafka maps the file into
+memory. This broker reads and writes it with system calls, so that an index uses no memory and a simulated disk sees
+each write. `spare_files` may close the file between two calls; the next call opens it again.
 """
 
 from __future__ import annotations
@@ -13,20 +12,20 @@ from pathlib import Path
 
 from refbroker.log.files import Files, OpenFile
 
-# Searches narrow down to a block of this many entries, which is then read at once.
+# A search narrows down to a block of this many entries, and then reads the block.
 _BLOCK_ENTRIES = 128
 
 
 class IndexFile:
-    """A growing array of entries in a file, each entry `entry_size` bytes and its leading key ascending.
+    """A file of entries of `entry_size` bytes, in ascending order of the key that each begins with.
 
     Parameters:
         files: the disk.
-        path: the file, made when it is not there.
-        base_offset: the segment's, to which the offsets in entries are relative.
-        max_bytes: the size limit.
+        path: the file, created if missing.
+        base_offset: the base offset of the segment, to which the offsets in entries are relative.
+        max_bytes: the size limit in bytes.
         active: whether to preallocate; an index that is not active keeps its size.
-        fresh: the file's contents, if any, are to be dropped.
+        fresh: whether to drop the contents of an existing file.
     """
 
     entry_size: int
@@ -51,7 +50,7 @@ class IndexFile:
 
     @property
     def file(self) -> OpenFile:
-        # Another thread may close it meanwhile; who has it in hand can go on.
+        # Another thread may clear the attribute meanwhile; a file that was returned stays open.
         file = self._file
         return self._keep(self._files.open(self.path)) if file is None else file
 
@@ -62,7 +61,7 @@ class IndexFile:
 
     @property
     def size_in_bytes(self) -> int:
-        """The size of its entries."""
+        """The size of the entries in bytes, without preallocated space."""
         return self.entries * self.entry_size
 
     def preallocate(self) -> None:
@@ -76,7 +75,7 @@ class IndexFile:
         self._files.truncate(self.file, self.size_in_bytes)
 
     def clear(self) -> None:
-        """Drop every entry; the file is empty until the segment is active again."""
+        """Remove all entries; the file stays empty until the segment is active again."""
         self.active = False
         self.entries = 0
         self._files.truncate(self.file, 0)
@@ -86,17 +85,17 @@ class IndexFile:
         self.entries += 1
 
     def read_entries(self, first: int, count: int) -> bytes:
-        """The bytes of `count` entries from the one numbered `first`, fewer at the end."""
+        """Return the bytes of `count` entries from number `first` on, fewer at the end of the index."""
         count = min(count, self.entries - first)
         if count <= 0:
             return b""
         return self._files.pread(self.file, count * self.entry_size, first * self.entry_size)
 
     def slot_at_or_below(self, key: bytes) -> int:
-        """The number of the last entry whose key is at or below `key`, -1 when there is none.
+        """Return the number of the last entry whose key is at most `key`, -1 if all keys are larger.
 
         Parameters:
-            key: big-endian, as at the start of an entry; keys are not negative, so that bytes order as numbers do.
+            key: big-endian, as at the start of an entry; keys are not negative, so bytes compare like numbers.
         """
         size, key_size = self.entry_size, len(key)
         low, high = 0, self.entries
@@ -120,11 +119,11 @@ class IndexFile:
         self._files.fsync(self.file)
 
     def close(self) -> None:
-        """Cut to the entries and close."""
+        """Cut the file to its entries and close it."""
         if self.active:
             self.trim()
         self.let_go()
 
     def let_go(self) -> None:
-        """Close the file, unless a flush under way still holds it; the next use opens it again."""
+        """Close the file, unless a flush in progress still uses it; the next use opens it again."""
         self._file = None

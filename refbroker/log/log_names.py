@@ -1,12 +1,12 @@
-"""What the directories of logs are called, and what a name says of the log in it.
+"""The names of log directories, and their parsing.
 
     orders-0                                                  the log of a partition
-    orders-0.3f2504e04f8941d39a0c0305e82c3301-delete          on its way out
-    orders-0.3f2504e04f8941d39a0c0305e82c3301-future          being filled, to take another's place
-    orders-0.3f2504e04f8941d39a0c0305e82c3301-stray           of a partition that this broker does not have
+    orders-0.3f2504e04f8941d39a0c0305e82c3301-delete          a deleted log, to be removed
+    orders-0.3f2504e04f8941d39a0c0305e82c3301-future          a copy that will replace the current log
+    orders-0.3f2504e04f8941d39a0c0305e82c3301-stray           a partition that is not assigned to this broker
 
-The id makes a new name each time. A topic's name is cut where the whole would be too long for a directory, except in
-the name of a future log, from which the topic must be known again.
+The random id makes each name unique. The topic's name is truncated if the name would be too long for a directory,
+except for a future log, whose topic must be parsed from the name.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import uuid
 from typing import NamedTuple
 
 LONGEST_NAME = 255
-"""Bytes that a directory's name may have."""
+"""The most bytes in the name of a directory."""
 
 _LOG_NAME = re.compile(
     r"(?P<topic>[a-zA-Z0-9._-]+)-(?P<partition>\d+)(?:\.[a-zA-Z0-9_]+-(?P<kind>delete|future|stray))?"
@@ -25,7 +25,7 @@ _LOG_NAME = re.compile(
 
 
 class LogKind(enum.Enum):
-    """What becomes of a log, as the end of its directory's name says."""
+    """The kind of a log, with the suffix of its directory's name."""
 
     CURRENT = ""
     DELETE = "-delete"
@@ -34,7 +34,7 @@ class LogKind(enum.Enum):
 
 
 class LogName(NamedTuple):
-    """What a directory's name says."""
+    """The parts of a log directory's name."""
 
     topic: str
     partition: int
@@ -42,7 +42,7 @@ class LogName(NamedTuple):
 
 
 def parse_log_name(name: str) -> LogName | None:
-    """What the name of a log's directory says, None for any other name."""
+    """Return the parts of a log directory's name, None if it is not the name of one."""
     match = _LOG_NAME.fullmatch(name)
     if match is None:
         return None
@@ -51,7 +51,7 @@ def parse_log_name(name: str) -> LogName | None:
 
 
 def log_name(topic: str, partition: int, kind: LogKind = LogKind.CURRENT) -> str:
-    """A name for the directory of a log; one that is not current gets another each time."""
+    """Return a name for the directory of a log; unless the log is current, the name is unique."""
     if kind is LogKind.CURRENT:
         return f"{topic}-{partition}"
     end = f"-{partition}.{uuid.uuid4().hex}{kind.value}"

@@ -9,16 +9,16 @@ from refbroker.log.segment import Segment
 
 
 class LogSegments:
-    """Segments by base offset, ascending. The last one is the active one; once the log is open no other one grows.
+    """Segments in ascending order of base offset. The last is active; once the log is open, the others do not grow.
 
-    Belongs to who writes to the log; another thread may ask for the size.
+    Only the writer of the log may use it, except for `size_in_bytes`, which any thread may read.
     """
 
     def __init__(self) -> None:
         self._segments: list[Segment] = []
         self._bases: list[int] = []
         self._changes = 0
-        # How large all but the active one are together, after how many changes.
+        # The number of changes, and the size of all inactive segments after that many changes.
         self._settled = (0, 0)
 
     def __len__(self) -> int:
@@ -43,17 +43,17 @@ class LogSegments:
         return list(self._bases)
 
     def add(self, segment: Segment) -> None:
-        """Take in a segment, at the place of its base offset."""
+        """Insert a segment in the order of base offsets."""
         index = bisect_left(self._bases, segment.base_offset)
         self._bases.insert(index, segment.base_offset)
         self._segments.insert(index, segment)
         self._changes += 1
 
     def remove(self, segment: Segment) -> None:
-        """Let go of a segment; its file stays.
+        """Remove a segment from the list, without removing its files.
 
         Raises:
-            ValueError: it is not among them.
+            ValueError: the segment is not in the list.
         """
         index = self._bases.index(segment.base_offset)
         del self._bases[index]
@@ -61,16 +61,16 @@ class LogSegments:
         self._changes += 1
 
     def index_of(self, offset: int) -> int:
-        """The index of the segment in which the offset would be, 0 when it lies before all of them."""
+        """Return the index of the segment that covers the offset, 0 if the offset is before all segments."""
         return max(bisect_right(self._bases, offset) - 1, 0)
 
     def from_offset(self, offset: int) -> list[Segment]:
-        """The segment in which the offset would be, and those after it."""
+        """Return the segment that covers the offset, and those after it."""
         return self._segments[self.index_of(offset) :]
 
     @property
     def size_in_bytes(self) -> int:
-        """How large they are together; asked for at each append, so that the segments are not gone through."""
+        """The total size in bytes. It is read at each append, so the size of inactive segments is cached."""
         changes, size = self._settled
         if changes != self._changes:
             changes = self._changes

@@ -1,4 +1,4 @@
-"""The logs of a broker, found by topic name, by topic id, and by the directory they are in."""
+"""The table of a broker's logs by topic name, topic id and data directory."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from refbroker.log.partition_log import PartitionLog
 
 
 class LogTable:
-    """Current logs, at most one of each partition."""
+    """The current logs, at most one per partition."""
 
     def __init__(self) -> None:
         self._by_id: dict[tuple[uuid.UUID, int], PartitionLog] = {}
@@ -23,21 +23,21 @@ class LogTable:
         return list(self._by_name.values())
 
     def get(self, topic: str | uuid.UUID, partition: int) -> PartitionLog | None:
-        """The log of a partition by its topic's name or id, None when there is none."""
+        """Return the log of a partition by its topic's name or id, or None."""
         if isinstance(topic, str):
             return self._by_name.get((topic, partition))
         return self._by_id.get((topic, partition))
 
     def directory_of(self, key: Key) -> LogDirectory | None:
-        """Where the log of a partition is, None when there is none."""
+        """Return the data directory of a partition's log, None if the partition has no log."""
         return self._directory_of.get(key)
 
     def within(self, directory: LogDirectory) -> list[Key]:
-        """The partitions whose logs are in a directory."""
+        """Return the partitions whose logs are in a directory."""
         return [key for key, found in self._directory_of.items() if found is directory]
 
     def put(self, log: PartitionLog, directory: LogDirectory) -> None:
-        """Take a log in, in place of the one that the partition had."""
+        """Add a log, replacing the previous log of the partition."""
         key = (log.topic, log.partition)
         if key in self._by_name:
             self.remove(key)
@@ -46,12 +46,12 @@ class LogTable:
         self.index_by_id(log)
 
     def index_by_id(self, log: PartitionLog) -> None:
-        """Find a log by its topic's id too, once it has one."""
+        """Add a log to the index of topic ids, if its topic id is known."""
         if log.topic_id.int:
             self._by_id[log.topic_id, log.partition] = log
 
     def remove(self, key: Key) -> PartitionLog:
-        """Take a log out."""
+        """Remove and return the log of a partition."""
         log = self._by_name.pop(key)
         self._by_id.pop((log.topic_id, log.partition), None)
         del self._directory_of[key]

@@ -1,7 +1,7 @@
-"""The marker that ends a transaction in one partition, as the transaction's coordinator has it written.
+"""The marker that ends a transaction in one partition, written for the transaction coordinator.
 
-A marker is a control batch with the producer's id and epoch, and the epoch of the transaction's coordinator. What it
-does to the log's transactions is in `producer_state`; left out is which partitions get one.
+A marker is a control batch with the producer id and epoch, and the epoch of the transaction coordinator. Elsewhere:
+`producer_state` applies markers; the transaction coordinator chooses the partitions that get one.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ class TransactionMarker(NamedTuple):
     """The end of a producer's transaction.
 
     Attributes:
-        producer_epoch: from version 2 of transactions on one more than that of the transaction's records.
+        producer_epoch: with transaction version 2, one higher than the epoch of the transaction's records.
         coordinator_epoch: the leader epoch of the partition of `__transaction_state` that the transaction is in.
         commit: False to abort it.
         transaction_version: 0 or 1 when the marker has the same epoch as the records, else 2.
@@ -30,10 +30,10 @@ class TransactionMarker(NamedTuple):
     transaction_version: int
 
     def append_to(self, log: PartitionLog, *, leader_epoch: int, now_ms: int) -> None:
-        """Write it into a partition.
+        """Append the marker to the log of a partition.
 
         Parameters:
-            leader_epoch: of the partition's leader.
+            leader_epoch: the leader epoch of the partition.
             now_ms: the time, milliseconds since the epoch.
 
         Raises:

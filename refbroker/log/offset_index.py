@@ -1,4 +1,4 @@
-"""The offset index, `<base offset>.index`: where in the segment file a batch with some offset starts.
+"""The offset index, `<base offset>.index`, which maps offsets to positions in the segment file.
 
 Entries of 8 bytes, big-endian, ascending in both fields, one for about every
 `index.interval.bytes` of records:
@@ -7,7 +7,7 @@ Entries of 8 bytes, big-endian, ascending in both fields, one for about every
          0     4  offset of the last record of a batch, minus the segment's base offset
          4     4  position of that batch in the segment file
 
-A look-up finds the last entry at or below the offset; the batch is there or further on.
+A lookup finds the last entry at or below the offset; the batch is at that position or after it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ INT32_MAX = 2**31 - 1
 
 
 class OffsetPosition(NamedTuple):
-    """An offset and where in the file to start looking for it."""
+    """An offset, and the position in the segment file to search for it from."""
 
     offset: int
     position: int
@@ -40,7 +40,7 @@ class OffsetIndex(IndexFile):
 
     @property
     def last(self) -> OffsetPosition:
-        """The last entry; (base offset, 0) when there is none."""
+        """The last entry; (base offset, 0) if the index is empty."""
         return self.entry(self.entries - 1) if self.entries else OffsetPosition(self.base_offset, 0)
 
     def entry(self, number: int) -> OffsetPosition:
@@ -48,7 +48,7 @@ class OffsetIndex(IndexFile):
         return OffsetPosition(self.base_offset + relative, position)
 
     def takes(self, offset: int) -> bool:
-        """Whether the offset can be written relative to the base offset."""
+        """Return whether the offset relative to the base offset fits an entry."""
         return 0 <= offset - self.base_offset <= INT32_MAX
 
     def append(self, offset: int, position: int) -> None:
@@ -56,7 +56,7 @@ class OffsetIndex(IndexFile):
         self.append_entry(self._entry.pack(offset - self.base_offset, position))
 
     def lookup(self, offset: int) -> OffsetPosition:
-        """The last entry at or below `offset`; (base offset, 0) when there is none."""
+        """Return the last entry at or below `offset`; (base offset, 0) if all entries are later."""
         slot = self._slot(offset)
         return OffsetPosition(self.base_offset, 0) if slot < 0 else self.entry(slot)
 
@@ -66,16 +66,16 @@ class OffsetIndex(IndexFile):
         return self.slot_at_or_below(min(offset - self.base_offset, INT32_MAX).to_bytes(4, "big"))
 
     def end_offset_at(self, position: int) -> int | None:
-        """An offset that all batches before `position` of the segment file end before, None for that of its end."""
+        """Return an offset that all batches before `position` end before, None for the end of the segment."""
         slot = bisect_left(range(self.entries), position, key=lambda number: self.entry(number).position)
         return None if slot == self.entries else self.entry(slot).offset
 
     def is_sane(self, segment_bytes: int, end_offset: int | None) -> bool:
-        """Whether the file can be an offset index of this segment: whole entries that begin and end where they may.
+        """Return whether the file can be this segment's index: complete entries with plausible first and last values.
 
         Parameters:
             segment_bytes: the size of the segment file.
-            end_offset: where the next segment begins, None when there is none.
+            end_offset: the base offset of the next segment, None for the last segment.
         """
         if self.misaligned:
             return False

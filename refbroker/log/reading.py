@@ -1,4 +1,4 @@
-"""Finding things in the segments of a log: by offset, by time, by the largest time, and what was aborted there."""
+"""Lookups in the segments of a log: by offset, by timestamp, by the largest timestamp, and of aborted transactions."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from refbroker.log.segment import Segment
 def find_range(
     segments: LogSegments, offset: int, limit: int | None, max_bytes: int, *, min_one_batch: bool
 ) -> tuple[Segment, FileRange] | None:
-    """The batches from the one that holds `offset` on, within one segment, and which; None when there are none.
+    """Return a segment and the range of its batches from the one with `offset` on; None if there are no such batches.
 
     Parameters:
-        limit: the offset to stop at; None for the end.
-        max_bytes: how many bytes at most; the last batch may be cut off.
-        min_one_batch: give the first batch whole even when it is larger than `max_bytes`.
+        limit: the offset to stop at; None for the end of the segment.
+        max_bytes: the most bytes to return; the last batch may be truncated.
+        min_one_batch: return the first batch whole even if it is larger than `max_bytes`.
     """
     for segment in segments.from_offset(offset):
         header = segment.find(offset)
@@ -32,11 +32,11 @@ def find_range(
 def find_aborted(
     segments: LogSegments, offset: int, segment: Segment, records: FileRange, log_end_offset: int
 ) -> tuple[tuple[int, int], ...]:
-    """Producer id and first offset of the aborted transactions that a reader of a range must skip records of.
+    """Return producer id and first offset of each aborted transaction with records in a range.
 
     Parameters:
-        offset: what the reader asked for.
-        segment, records: the range that was found for it.
+        offset: the fetch offset.
+        segment, records: the result of `find_range` for that offset.
     """
     following = segments.from_offset(segment.base_offset)
     end = segment.offset_index.end_offset_at(records.position + records.size)
@@ -52,7 +52,7 @@ def find_aborted(
 
 
 def find_timestamp(segments: LogSegments, log_start_offset: int, timestamp_ms: int) -> OffsetAndTimestamp | None:
-    """The first record from the log start on that is not older than a time, None when all are older."""
+    """Return the first record from the log start on whose timestamp is at least `timestamp_ms`, or None."""
     for segment in segments.from_offset(log_start_offset):
         if segment.max_timestamp.timestamp >= timestamp_ms:
             found = segment.find_timestamp(timestamp_ms, log_start_offset)
@@ -62,6 +62,6 @@ def find_timestamp(segments: LogSegments, log_start_offset: int, timestamp_ms: i
 
 
 def find_max_timestamp(segments: LogSegments, log_start_offset: int) -> OffsetAndTimestamp | None:
-    """The first record with the largest timestamp, None when no record has one."""
+    """Return the first record with the largest timestamp, None if no record has a timestamp."""
     candidates = segments.from_offset(log_start_offset)
     return max(candidates, key=lambda segment: segment.max_timestamp.timestamp).find_max_timestamp()

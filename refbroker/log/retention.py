@@ -1,7 +1,7 @@
-"""Which segments of a log may go: by its start, by size, by time. Decides only; `PartitionLog` deletes.
+"""The choice of segments to delete: before the log start offset, by size, and by time.
 
-Always the oldest ones, up to the first that must stay, and none that reaches beyond the high watermark. Source: the
-`deleteOldSegments` of Kafka's UnifiedLog.
+Segments are deleted from the oldest on, up to the first that must stay or that extends beyond the high watermark.
+Elsewhere: `PartitionLog` deletes them. Source: `deleteOldSegments` of Kafka's UnifiedLog.
 """
 
 from __future__ import annotations
@@ -21,33 +21,33 @@ Condition = Callable[[Segment, Segment | None], bool]
 
 
 def delete_old_segments(log: PartitionLog, now_ms: int, *, at_most: int | None = None) -> int:
-    """Delete what the settings of a log let go, and say how many segments that were.
+    """Delete the segments that retention permits to delete, and return their number.
 
     Parameters:
         now_ms: the time, milliseconds since the epoch.
-        at_most: leave more than so many segments of each kind to the next call.
+        at_most: the most segments to delete for each reason; None for no limit.
 
     Raises:
         KafkaStorageError: the disk fails.
     """
-    deleted = log.delete_segments(before_log_start(log)[:at_most], "they lie before the log start")
+    deleted = log.delete_segments(before_log_start(log)[:at_most], "they are before the log start offset")
     if log.config.deletes:
         reason = f"the log has more than {log.config.retention_bytes} bytes"
         deleted += log.delete_segments(beyond_size(log)[:at_most], reason)
         reason = f"they are older than {log.config.retention_ms} ms"
-        with log.health.guard(f"look at {log.directory}", log.topic, log.partition, can_repeat=True):
+        with log.health.guard(f"read {log.directory}", log.topic, log.partition, can_repeat=True):
             too_old = expired(log, now_ms)
         deleted += log.delete_segments(too_old[:at_most], reason)
     return deleted
 
 
 def before_log_start(log: PartitionLog) -> list[Segment]:
-    """The segments that end before the log start, as DeleteRecords leaves them."""
+    """Return the segments that end before the log start offset, which DeleteRecords advances."""
     return _oldest(log, lambda segment, follower: follower is not None and follower.base_offset <= log.log_start_offset)
 
 
 def beyond_size(log: PartitionLog) -> list[Segment]:
-    """The oldest segments as long as what is over the limit covers a whole one."""
+    """Return the oldest segments whose removal leaves at least `retention.bytes`."""
     limit = log.config.retention_bytes
     if limit < 0:
         return []
@@ -62,7 +62,7 @@ def beyond_size(log: PartitionLog) -> list[Segment]:
 
 
 def expired(log: PartitionLog, now_ms: int) -> list[Segment]:
-    """The oldest segments whose youngest record is too old."""
+    """Return the oldest segments whose largest timestamp is older than `retention.ms`."""
     limit = log.config.retention_ms
     if limit < 0:
         return []
@@ -70,14 +70,14 @@ def expired(log: PartitionLog, now_ms: int) -> list[Segment]:
     def too_old(segment: Segment, follower: Segment | None) -> bool:
         largest = segment.largest_timestamp()
         if largest > now_ms:
-            logger.warning("%s has timestamps in the future, and stays until these are past", segment.path)
+            logger.warning("%s has timestamps in the future and is kept until they have passed", segment.path)
         return now_ms - largest > limit
 
     return _oldest(log, too_old)
 
 
 def _oldest(log: PartitionLog, condition: Condition) -> list[Segment]:
-    """The segments from the first on that fulfil the condition; an active one only if it has records."""
+    """Return the segments from the oldest on that fulfil the condition, including the active one if it has records."""
     found: list[Segment] = []
     segments: Sequence[Segment] = list(log.segments)
     for segment, follower in zip(segments, [*segments[1:], None], strict=True):

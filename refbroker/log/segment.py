@@ -1,14 +1,13 @@
-"""One segment of a log: a file of record batches and its two indexes.
+"""One segment of a log: a file of record batches and its indexes.
 
-`<base offset, 20 digits>.log` holds batches one after the other, exactly as they go over the wire
-(their layout is in `kclient.records.batch`), the first record at or after the base offset. Beside it lie
-`.index` and `.timeindex`, and `.txnindex` once a transaction was aborted in it. Only the last segment of a log, the
-active one, is written to. With `preallocate` the active file is as large as it may become, and zero behind its
-batches. All files of a segment that is on its way in or out have a suffix more: `.cleaned` and `.swap` while
-compaction puts it in another's place, `.deleted` while it waits to be removed.
+`<base offset, 20 digits>.log` holds consecutive batches in the format of the wire (see `kclient.records.batch`); the
+first record is at or after the base offset. The indexes are `.index` and `.timeindex`, and `.txnindex` if the segment
+contains abort markers. Only the last segment of a log, the active one, is written to. With `preallocate`, the active
+file has its full size and is zero after its batches. The files of a segment that replaces others have the additional
+suffix `.cleaned`, then `.swap`; those of a segment to be removed have `.deleted`.
 
-Files of segments that are not active are opened on first use, and closed again where there are too many; so are the
-indexes of active ones (`spare_files`).
+The files of inactive segments, and the indexes of all segments, are opened on first use and closed again if too many
+files are open (`spare_files`).
 """
 
 from __future__ import annotations
@@ -44,24 +43,24 @@ SEGMENT_SUFFIXES = (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFI
 
 
 def segment_path(directory: Path, base_offset: int, suffix: str) -> Path:
-    """Where a file of the segment is."""
+    """Return the path of a file of the segment."""
     return directory / f"{base_offset:020d}{suffix}"
 
 
 class Segment:
-    """One segment.
+    """A segment of a log.
 
     Parameters:
         files: the disk.
-        directory: the partition's.
-        base_offset: the smallest offset it may hold.
-        config: for the sizes of the indexes and how dense they are.
-        created_ms: the clock when it was made, for rolling while it has no timestamps.
-        create: whether it is new; what a file of this name holds is dropped then.
-        suffix: of its files, behind what says which file it is.
+        directory: the directory of the partition.
+        base_offset: the smallest offset that the segment may hold.
+        config: the settings of the log, for the size and interval of the indexes.
+        created_ms: when the segment was created, for rolling segments without timestamps.
+        create: whether to create the segment; the contents of existing files are dropped.
+        suffix: the additional suffix of its files, such as `.deleted`.
 
     Attributes:
-        size: bytes of whole batches in the file.
+        size: the bytes of complete batches in the file.
     """
 
     def __init__(
@@ -97,7 +96,7 @@ class Segment:
             try:
                 self._create(config)
             except OSError:
-                # Where the log goes on without it, a start would take it for the end of the log.
+                # The log continues in the previous segment; the next start would take a leftover file for its end.
                 with suppress(OSError):
                     self.delete()
                 raise
@@ -119,15 +118,15 @@ class Segment:
 
     @property
     def path(self) -> Path:
-        """The file of the batches."""
+        """The path of the file of the batches."""
         return self.file_path(LOG_SUFFIX)
 
     def file_path(self, kind: str) -> Path:
-        """One of its files, by what follows the base offset in the name."""
+        """Return the path of one of its files, such as `.index`."""
         return segment_path(self._directory, self.base_offset, kind + self.suffix)
 
     def change_suffix(self, suffix: str, *, sync: bool = True) -> None:
-        """Rename all its files; ranges that are held stay readable.
+        """Rename all files of the segment; ranges in use stay readable.
 
         Parameters:
             sync: make the new names durable.
@@ -143,7 +142,7 @@ class Segment:
 
     @property
     def file(self) -> OpenFile:
-        # Another thread may close it meanwhile; who has it in hand can go on.
+        # Another thread may clear the attribute meanwhile; a file that was returned stays open.
         file = self._open_file
         if file is None:
             file = self._open_file = self._files.open(self.path)
@@ -178,60 +177,60 @@ class Segment:
         return self._transaction_index
 
     def has_sane_indexes(self, end_offset: int | None) -> bool:
-        """Whether the index files are there and can be those of this segment; else it must be recovered.
+        """Return whether the indexes exist and can be those of this segment; if not, it must be recovered.
 
         Parameters:
-            end_offset: where the next segment begins, None for the last one.
+            end_offset: the base offset of the next segment, None for the last segment.
         """
         if not all(self._files.exists(self.file_path(kind)) for kind in (INDEX_SUFFIX, TIME_INDEX_SUFFIX)):
             return False
         return (
             self.offset_index.is_sane(self.size, end_offset)
             and self.time_index.is_sane(end_offset)
-            # Closed, a segment has at least the entry of its largest timestamp.
+            # A closed segment has at least the entry of its largest timestamp.
             and (self.time_index.entries > 0 or not self.size)
             and self.transaction_index.is_sane(self.base_offset)
         )
 
     def open_files(self) -> list[OpenFile]:
-        """All its files, to flush."""
+        """Return all files of the segment, opened, to flush them."""
         return [self.file, *self.index_files()]
 
     def index_files(self) -> list[OpenFile]:
-        """The files of its indexes."""
+        """Return the files of its indexes, opened."""
         aborted = self.transaction_index.file
         return [self.offset_index.file, self.time_index.file, *([] if aborted is None else [aborted])]
 
     @property
     def is_active(self) -> bool:
-        """Whether it is written to, so that its files are larger than what they hold."""
+        """Whether the segment is written to; its files may be preallocated."""
         return self._active
 
     # What it holds
 
     @property
     def max_timestamp(self) -> TimestampOffset:
-        """The largest timestamp and the last offset of the batch that has it; (-1, base offset) for none."""
+        """The largest timestamp and the last offset of its batch; (-1, base offset) if no record has a timestamp."""
         if self._max_timestamp is None:
             self._max_timestamp = self.time_index.last
         return self._max_timestamp
 
     @property
     def is_full(self) -> bool:
-        """Whether an index has no more room."""
+        """Whether one of the indexes is full."""
         return self.offset_index.is_full or self.time_index.is_full
 
     def takes(self, offset: int) -> bool:
-        """Whether the offset is close enough to the base offset for the index."""
+        """Return whether the offset relative to the base offset fits the offset index."""
         return self.offset_index.takes(offset)
 
     def largest_timestamp(self) -> int:
-        """How young it is, which is what retention goes by: its largest timestamp, else when its file was written."""
+        """Return the time that retention uses: the largest timestamp, or without timestamps the file's write time."""
         timestamp = self.max_timestamp.timestamp
         return timestamp if timestamp >= 0 else self._files.modified_ms(self.path)
 
     def time_waited_ms(self, now_ms: int, timestamp: int) -> int:
-        """How much time its records span up to one with `timestamp`; without timestamps, its age by the clock."""
+        """Return the time from its first record to `timestamp`; without timestamps, its age. Used for `segment.ms`."""
         if self._first_timestamp is None and self.size:
             first = next(self.headers(), None)
             self._first_timestamp = None if first is None else first.max_timestamp
@@ -240,27 +239,27 @@ class Segment:
         return now_ms - self.created_ms
 
     def headers(self, position: int = 0, end: int | None = None) -> Iterator[BatchHeader]:
-        """The headers of its batches from `position`, which is where one starts."""
+        """Yield the headers of its batches from `position` on, where a batch must start."""
         return scan_headers(self._files, self.file, position, self.size if end is None else end)
 
     def batches(self, position: int = 0) -> Iterator[BatchHeader]:
-        """Its batches from `position`, each with all its bytes in `raw`."""
+        """Yield its batches from `position` on, each with all its bytes in `raw`."""
         return scan_batches(self._files, self.file, position, self.size)
 
     def read_batch(self, header: BatchHeader) -> bytes:
         return read_batch(self._files, self.file, header)
 
     def next_offset(self) -> int:
-        """The offset after its last record; its base offset when it is empty."""
+        """Return the offset after its last record; the base offset if the segment is empty."""
         last = self.base_offset - 1
         for header in self._headers_from(self.offset_index.last):
             last = header.last_offset
         return last + 1
 
     def _headers_from(self, entry: OffsetPosition) -> Iterator[BatchHeader]:
-        """The headers of its batches from where an entry of the offset index points to.
+        """Yield the headers of its batches from the position of an entry of the offset index.
 
-        An index that is not that of this segment can look as if it were. What it points to tells.
+        Sanity checks do not detect every index of another segment, so the batch at that position is checked too.
         """
         headers = self.headers(entry.position)
         if not entry.position:
@@ -271,7 +270,7 @@ class Segment:
             first = None
         if first is None or first.base_offset > entry.offset:
             logger.warning(
-                "The index of %s has offset %d at position %d, where it is not; reading the segment from its start",
+                "The index of %s has a wrong position for offset %d (%d); reading the segment from its start",
                 self.path,
                 entry.offset,
                 entry.position,
@@ -282,18 +281,18 @@ class Segment:
     # Reading
 
     def find(self, offset: int) -> BatchHeader | None:
-        """The header of the first batch that ends at or after `offset`, None when all end before it."""
+        """Return the header of the first batch that ends at or after `offset`, None if all end before it."""
         for header in self._headers_from(self.offset_index.lookup(offset)):
             if header.last_offset >= offset:
                 return header
         return None
 
     def range(self, position: int, size: int) -> FileRange:
-        """A part of the file, which is kept open by it."""
+        """Return a range of the file, which stays open while the range is referenced."""
         return FileRange(self._files, self.file, position, size)
 
     def find_timestamp(self, timestamp: int, first_offset: int) -> OffsetAndTimestamp | None:
-        """The first record at or after `first_offset` that is not older than `timestamp`."""
+        """Return the first record at or after `first_offset` whose timestamp is at least `timestamp`, or None."""
         indexed = self.time_index.lookup(timestamp)
         for header in self._headers_from(self.offset_index.lookup(max(indexed.offset, first_offset))):
             if header.max_timestamp < timestamp or header.last_offset < first_offset:
@@ -304,7 +303,7 @@ class Segment:
         return None
 
     def find_max_timestamp(self) -> OffsetAndTimestamp | None:
-        """The first record with the largest timestamp, None when no record has one."""
+        """Return the first record with the largest timestamp, None if no record has a timestamp."""
         largest = self.max_timestamp
         if largest.timestamp < 0:
             return None
@@ -323,13 +322,13 @@ class Segment:
     # Writing
 
     def files_to_append(self, size: int) -> list[OpenFile]:
-        """The files that an append of so many bytes writes to."""
+        """Return the files that an append of `size` bytes writes to, opened."""
         if self._bytes_since_index_entry + size > self.index_interval_bytes:
             return [self.file, self.offset_index.file, self.time_index.file]
         return [self.file]
 
     def append(self, batches: Sequence[StampedBatch]) -> None:
-        """Write batches at the end in one call, then their index entries where they are due."""
+        """Write batches at the end in one call, then the index entries that are due."""
         parts: list[BytesLike] = []
         for batch in batches:
             parts += batch.parts
@@ -350,13 +349,13 @@ class Segment:
         self.size = position
 
     def activate(self) -> None:
-        """Make it the active segment of a log that was just loaded."""
+        """Make this the active segment of a log that was loaded."""
         self._active = True
         for index in self._open_indexes():
             index.preallocate()
 
     def deactivate(self) -> None:
-        """Cut its files to what they hold, for it is not written to any more."""
+        """Cut the files to their contents, because the segment is no longer written to."""
         self._close_indexes_with_largest_timestamp()
         self._files.truncate(self.file, self.size)
         self._active = False
@@ -369,7 +368,7 @@ class Segment:
         self.time_index.trim()
 
     def start_recovery(self) -> None:
-        """Empty the indexes; `recovered_batch` fills them again and `finish_recovery` cuts the file."""
+        """Clear the indexes; `recovered_batch` fills them again and `finish_recovery` truncates the file."""
         self._active = False
         for index in self._open_indexes():
             index.clear()
@@ -379,7 +378,7 @@ class Segment:
         self._bytes_since_index_entry = 0
 
     def recovered_batch(self, header: BatchHeader) -> None:
-        """Take the next valid batch into the indexes."""
+        """Add the next valid batch to the indexes."""
         if header.max_timestamp > self.max_timestamp.timestamp:
             self._max_timestamp = TimestampOffset(header.max_timestamp, header.last_offset)
         if self._bytes_since_index_entry > self.index_interval_bytes and not self.is_full:
@@ -389,7 +388,7 @@ class Segment:
         self._bytes_since_index_entry += header.size_in_bytes
 
     def finish_recovery(self, valid_bytes: int) -> int:
-        """Cut the file after its valid batches; the number of bytes that were cut off."""
+        """Truncate the file after its valid batches, and return the number of bytes removed."""
         truncated = self.size - valid_bytes
         self.size = valid_bytes
         self._files.truncate(self.file, valid_bytes)
@@ -399,13 +398,13 @@ class Segment:
     # The end
 
     def close(self) -> None:
-        """Cut the files to what they hold and let go of them; ranges that are held keep the segment file open."""
+        """Cut the files to their contents and release them; ranges in use keep the segment file open."""
         if self._active:
             self.deactivate()
         self.release()
 
     def release(self) -> None:
-        """Let go of the files as they are."""
+        """Release the files without writing to them."""
         self._open_file = None
         for index in (self._offset_index, self._time_index):
             if index is not None:
@@ -413,12 +412,12 @@ class Segment:
         self._offset_index = self._time_index = self._transaction_index = None
 
     def let_go(self) -> None:
-        """Close the file of the batches, unless it is written to; the next use opens it again."""
+        """Close the file of the batches, unless the segment is active; the next use opens it again."""
         if not self._active:
             self._open_file = None
 
     def delete(self) -> None:
-        """Remove the files; ranges that are held stay readable."""
+        """Remove the files; ranges in use stay readable."""
         self.release()
         for suffix in SEGMENT_SUFFIXES:
             self._files.unlink(self.file_path(suffix))

@@ -1,7 +1,7 @@
-"""Splitting a segment whose offsets lie too far from its first one for an index, as brokers of long ago could write.
+"""The splitting of a segment whose offsets are too far from its base offset for an index, which old brokers wrote.
 
-The parts are written beside it and take its place as a compacted segment does (see `swap_recovery`), so that a crash
-leaves either the one or the others. Source: KAFKA-6264, `splitOverflowedSegment` of Kafka's LocalLog.
+The parts are written as `.cleaned` files and replace the segment as a compacted one does (see `swap_recovery`), so a
+crash leaves either the segment or its parts. Source: KAFKA-6264, `splitOverflowedSegment` of Kafka's LocalLog.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ logger = logging.getLogger(__name__)
 
 
 class OffsetOverflowError(Exception):
-    """A segment holds an offset that its indexes cannot.
+    """A segment contains an offset that is too far from its base offset for an index entry.
 
     Attributes:
-        segment: which one.
+        segment: the segment.
     """
 
     def __init__(self, segment: Segment) -> None:
-        super().__init__(f"{segment.path} holds offsets that are too far from its first one")
+        super().__init__(f"{segment.path} has offsets that are too far from its base offset")
         self.segment = segment
 
 
 def split_segment(files: Files, directory: Path, segment: Segment, config: LogConfig) -> None:
-    """Put several segments in the place of one; all must be opened anew after.
+    """Replace one segment by several; the caller must open them afterwards.
 
     Raises:
         OSError: the disk fails.
@@ -48,7 +48,7 @@ def split_segment(files: Files, directory: Path, segment: Segment, config: LogCo
                 parts.append(part)
             parts[-1].append([keep_offsets(header)])
     except CorruptRecordError as error:
-        # Recovery would have cut it there, too.
+        # Recovery would truncate the segment at the same batch.
         logger.warning("%s: %s", segment.path, error.message)
     for part in parts:
         part.deactivate()

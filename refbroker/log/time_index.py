@@ -1,14 +1,14 @@
-"""The time index, `<base offset>.timeindex`: from which offset on records may be as young as a time.
+"""The time index, `<base offset>.timeindex`, which maps timestamps to offsets.
 
 Entries of 12 bytes, big-endian, the time strictly ascending:
 
     offset  size  field
          0     8  the largest timestamp of the segment so far, milliseconds since the epoch
-         8     4  last offset of the batch that has it, minus the segment's base offset
+         8     4  last offset of the batch with that timestamp, minus the segment's base offset
 
-An entry says: no record up to that offset is younger than the timestamp. It is written together
-with an entry of the offset index if the timestamp grew, and once more for the largest timestamp when
-the segment is rolled or closed, so the last entry of a closed segment tells how young it is.
+An entry means that no record up to its offset has a later timestamp. It is written together with an entry of the
+offset index if the largest timestamp has grown since the last entry. Rolling or closing the segment adds an entry for
+the largest timestamp, so the last entry of a closed segment holds the segment's largest timestamp.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ INT32_MAX = 2**31 - 1
 
 
 class TimestampOffset(NamedTuple):
-    """A timestamp in milliseconds and an offset; the timestamp is -1 for none."""
+    """A timestamp in milliseconds and an offset; the timestamp is -1 if no record has one."""
 
     timestamp: int
     offset: int
@@ -37,12 +37,12 @@ class TimeIndex(IndexFile):
 
     @property
     def is_full(self) -> bool:
-        # One place stays free for the entry that closes the segment.
+        # One entry is reserved for the largest timestamp when the segment is closed.
         return self.entries >= self.max_entries - 1
 
     @property
     def last(self) -> TimestampOffset:
-        """The last entry; (-1, base offset) when there is none."""
+        """The last entry; (-1, base offset) if the index is empty."""
         if self._last is None:
             self._last = self.entry(self.entries - 1) if self.entries else TimestampOffset(-1, self.base_offset)
         return self._last
@@ -58,7 +58,7 @@ class TimeIndex(IndexFile):
             self._last = TimestampOffset(timestamp, offset)
 
     def lookup(self, timestamp: int) -> TimestampOffset:
-        """The last entry at or below `timestamp`; (-1, base offset) when there is none."""
+        """Return the last entry at or below `timestamp`; (-1, base offset) if all entries are later."""
         slot = -1 if timestamp < 0 else self.slot_at_or_below(timestamp.to_bytes(8, "big"))
         return TimestampOffset(-1, self.base_offset) if slot < 0 else self.entry(slot)
 
@@ -67,10 +67,10 @@ class TimeIndex(IndexFile):
         self._last = None
 
     def is_sane(self, end_offset: int | None) -> bool:
-        """Whether the file can be a time index of this segment: whole entries that begin and end where they may.
+        """Return whether the file can be this segment's index: complete entries with plausible first and last values.
 
         Parameters:
-            end_offset: where the next segment begins, None when there is none.
+            end_offset: the base offset of the next segment, None for the last segment.
         """
         if self.misaligned:
             return False

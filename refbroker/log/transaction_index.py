@@ -1,18 +1,18 @@
-"""The index of aborted transactions, `<base offset>.txnindex`: which records a committed reader must skip.
+"""The index of aborted transactions, `<base offset>.txnindex`, whose records a READ_COMMITTED reader must skip.
 
-Entries of 34 bytes, big-endian, one for each transaction whose abort marker lies in the segment, in the order of
+Entries of 34 bytes, big-endian, one for each transaction whose abort marker is in the segment, in the order of
 the markers; the transaction may have begun in an earlier segment:
 
     offset  size  field
          0     2  version, 0
          2     8  producer id
         10     8  first offset of the transaction in this partition
-        18     8  last offset: that of the marker
-        26     8  last stable offset: the first offset of what was undecided still, else the offset after the marker
+        18     8  last offset: the offset of the marker
+        26     8  last stable offset: the first offset of a transaction still open, else the offset after the marker
 
-The file is made with its first entry and is not preallocated. A fetch with READ_COMMITTED is answered with
-the entries that overlap what it reads; the search goes on in later segments until an entry says that
-everything read was decided by then. Source: KIP-98.
+The file is created with its first entry and is not preallocated. The response to a READ_COMMITTED fetch contains the
+entries that overlap the records read; the search continues in later segments until the last stable offset of an entry
+is past those records. Source: KIP-98.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from refbroker.log.files import Files, OpenFile
 
 _ENTRY = struct.Struct(">hqqqq")
 _VERSION = 0
-# Read at once.
+# The bytes that one read returns.
 _BLOCK_BYTES = _ENTRY.size * 240
 
 
 class AbortedTransaction(NamedTuple):
-    """A transaction that was aborted, in one partition.
+    """An aborted transaction in one partition.
 
     Attributes:
-        first_offset: of its first record.
-        last_offset: of its marker.
-        last_stable_offset: before it everything was decided once the marker was written.
+        first_offset: the offset of its first record.
+        last_offset: the offset of its marker.
+        last_stable_offset: the last stable offset of the log after the marker was written.
     """
 
     producer_id: int
@@ -50,7 +50,7 @@ class TransactionIndex:
 
     Parameters:
         files: the disk.
-        path: the file; it need not be there.
+        path: the file; the first entry creates it.
     """
 
     def __init__(self, files: Files, path: Path) -> None:
@@ -61,7 +61,7 @@ class TransactionIndex:
 
     @property
     def file(self) -> OpenFile | None:
-        """The file, None while there is none."""
+        """The file, None until it has an entry."""
         return self._file
 
     @property
@@ -69,14 +69,14 @@ class TransactionIndex:
         return self._size
 
     def append(self, aborted: AbortedTransaction) -> None:
-        """Add a transaction whose marker follows those of all others."""
+        """Add a transaction whose marker is after the markers of all others."""
         if self._file is None:
             self._file = self._files.open(self.path, create=True)
         self._files.pwrite(self._file, [_ENTRY.pack(_VERSION, *aborted)], self._size)
         self._size += _ENTRY.size
 
     def entries(self) -> Iterator[AbortedTransaction]:
-        """All of them, in the order of their markers."""
+        """Yield all transactions, in the order of their markers."""
         for version, *fields in self._rows():
             if version == _VERSION:
                 yield AbortedTransaction(*fields)
@@ -88,7 +88,7 @@ class TransactionIndex:
             yield from _ENTRY.iter_unpack(block[: len(block) // _ENTRY.size * _ENTRY.size])
 
     def overlapping(self, first_offset: int, end_offset: int) -> tuple[list[AbortedTransaction], bool]:
-        """The transactions with records from `first_offset` to before `end_offset`, and whether those are all."""
+        """Return the transactions with records in [`first_offset`, `end_offset`), and whether that is all of them."""
         found = []
         for entry in self.entries():
             if entry.last_offset >= first_offset and entry.first_offset < end_offset:
@@ -98,14 +98,14 @@ class TransactionIndex:
         return found, False
 
     def truncate_to(self, end_offset: int) -> None:
-        """Forget the transactions whose markers are at or after `end_offset`."""
+        """Remove the transactions whose markers are at or after `end_offset`."""
         if self._file is not None:
             kept = sum(1 for entry in self.entries() if entry.last_offset < end_offset)
             self._size = kept * _ENTRY.size
             self._files.truncate(self._file, self._size)
 
     def is_sane(self, base_offset: int) -> bool:
-        """Whether the file can be the index of a segment: whole entries of this version, their markers ascending."""
+        """Return whether the file can be this segment's: complete entries of this version, with ascending markers."""
         if self._size % _ENTRY.size:
             return False
         before = base_offset - 1

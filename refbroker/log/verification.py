@@ -1,11 +1,11 @@
-"""What a log remembers of transactional batches between the question to the coordinator and their append (KIP-890).
+"""The state of the verification of a transaction with its coordinator before a batch is appended (KIP-890).
 
-A transaction's first batch in a partition is appended only after the transaction's coordinator has said that the
-partition is part of the transaction; so no batch stays without an end because its transaction had ended elsewhere.
-Until a batch has been appended, and while the coordinator's answers are such that the producer tries again, batches
-with higher sequences than the lowest one that was asked about are refused: otherwise one of them could get in first,
-and those before it never. Whoever asks and appends does both in one turn of the event loop, so that no marker can come
-between; Kafka, which asks over the network, has a guard for each question instead.
+The first batch of a transaction in a partition is appended only after the transaction coordinator has confirmed that
+the partition is part of the transaction. Otherwise a late batch of a transaction that has ended would begin a
+transaction that never ends. Until a batch has been appended, and while the coordinator returns retriable errors,
+batches with sequences above the lowest one to verify are refused, because appending one of them first would make the
+earlier ones fail. The caller verifies and appends in one turn of the event loop, so no marker can be written in
+between. Kafka verifies over the network and uses a verification guard for this.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from dataclasses import dataclass
 
 @dataclass(slots=True)
 class VerificationState:
-    """The question about one producer.
+    """The pending verification of one producer.
 
     Attributes:
-        begun_ms: when it was asked first, milliseconds since the epoch; what expiry goes by.
-        epoch: of the producer.
-        lowest_sequence: that was asked about in this epoch.
-        supports_epoch_bump: whether the producer has transactions of version 2, each with an epoch of its own.
+        begun_ms: when verification began, in milliseconds since the epoch; used for its expiry.
+        epoch: the epoch of the producer.
+        lowest_sequence: the lowest sequence of a batch to verify in this epoch.
+        supports_epoch_bump: whether the producer uses transactions of version 2, which have an epoch each.
     """
 
     begun_ms: int
@@ -30,7 +30,7 @@ class VerificationState:
     supports_epoch_bump: bool
 
     def ask(self, epoch: int, sequence: int) -> None:
-        """It is about this batch, too."""
+        """Include the batch with this producer epoch and sequence in the verification."""
         if epoch > self.epoch:
             self.epoch = epoch
             self.lowest_sequence = sequence

@@ -182,7 +182,7 @@ def test_a_damaged_file_does_not_hide_the_next_file(tmp_path: Path, capsys: pyte
     assert main(["dump-log", "--files", f"{bad},{good}"]) == 1
     said = capsys.readouterr()
     assert said.out.count("isvalid: true") == 2
-    assert said.err.startswith(f"refbroker: {bad}: there is no record batch at position {len(batch(5))}")
+    assert said.err.startswith(f"refbroker: {bad}: no record batch at position {len(batch(5))}")
 
 
 def test_a_damaged_batch_does_not_hide_the_next_batch(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -98,7 +98,6 @@ PENDING: tuple[str, ...] = (
     "refbroker/coordinators",
     "refbroker/fetch",
     "refbroker/handlers",
-    "refbroker/log/checkpoints.py",
     "refbroker/log/compaction",
     "refbroker/log/files.py",
     "refbroker/log/flush.py",

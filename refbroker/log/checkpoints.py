@@ -1,22 +1,22 @@
-"""The small text files beside the data, each replaced as a whole.
+"""The checkpoint and properties files of data directories; each write replaces the whole file.
 
 Per data directory:
 
-    recovery-point-offset-checkpoint   up to where each log is known to be on the disk
-    log-start-offset-checkpoint        the first offset, where it is beyond the first segment's
+    recovery-point-offset-checkpoint   the offset up to which each log has been flushed to disk
+    log-start-offset-checkpoint        the log start offset, if it is after the first segment's base offset
     replication-offset-checkpoint      the high watermarks
-    cleaner-offset-checkpoint          up to where each log is compacted; logs that never were are not in it
+    cleaner-offset-checkpoint          the offset up to which each log is compacted; omits logs never compacted
 
-each of them a version, a count and a line `<topic> <partition> <offset>` per partition:
+Each of these has a version, a count and a line `<topic> <partition> <offset>` per partition:
 
     0
     2
     orders 0 1500
     orders 1 0
 
-    meta.properties                    whose directory this is, in Java's properties format:
+    meta.properties                    the owner of the directory, in Java's properties format:
                                        version=1, cluster.id, node.id, directory.id
-    .kafka_cleanshutdown               there only after a clean stop: {"version":0,"brokerEpoch":-1}
+    .kafka_cleanshutdown               exists only after a clean shutdown: {"version":0,"brokerEpoch":-1}
 
 Per partition directory, `partition.metadata`:
 
@@ -52,29 +52,29 @@ PARTITION_METADATA = "partition.metadata"
 
 TopicPartitionKey = tuple[str, int]
 
-# Escapes of Java's properties format that values here can carry.
+# The escapes of Java's properties format that occur in these values.
 _PROPERTY_ESCAPES = str.maketrans({"\\": "\\\\", "=": "\\=", ":": "\\:", "#": "\\#", "!": "\\!"})
 
 
 def random_uuid(source: random.Random) -> UUID:
-    """A new id; its text does not begin with a dash, which command lines would take for an option."""
+    """Return a new id; its text does not begin with a dash, which commands would take for an option."""
     while True:
         value = UUID(int=source.getrandbits(128), version=4)
-        # The first character stands for six bits; the 62 of them is the dash.
+        # The first character encodes six bits; the value 62 is a dash.
         if value.bytes[0] >> 2 != 62:
             return value
 
 
 def encode_uuid(value: UUID) -> str:
-    """An id as Kafka writes it, such as `Xx2Fmd1lTXaHMxaBp4Yi8g`."""
+    """Return an id in Kafka's format, such as `Xx2Fmd1lTXaHMxaBp4Yi8g`."""
     return base64.urlsafe_b64encode(value.bytes).rstrip(b"=").decode()
 
 
 def decode_uuid(text: str) -> UUID:
-    """The id that Kafka writes as `text`.
+    """Return the id that `text` represents in Kafka's format.
 
     Raises:
-        ValueError: not an id.
+        ValueError: the text is not an id.
     """
     try:
         return UUID(bytes=base64.urlsafe_b64decode(text + "=="))
@@ -83,13 +83,13 @@ def decode_uuid(text: str) -> UUID:
 
 
 def encode_table(rows: Iterable[Iterable[object]]) -> bytes:
-    """A checkpoint file: version 0, the count of rows, and the rows."""
+    """Return the contents of a checkpoint file: version 0, the count of rows, and the rows."""
     lines = [" ".join(str(cell) for cell in row) for row in rows]
     return "".join(f"{line}\n" for line in ("0", str(len(lines)), *lines)).encode()
 
 
 def decode_table(data: bytes, path: Path) -> list[list[str]]:
-    """The rows of a checkpoint file; Kafka makes it empty before it has any.
+    """Return the rows of a checkpoint file. Kafka creates the file empty, so an empty file has no rows.
 
     Raises:
         KafkaStorageError: the file is not a checkpoint of version 0, or rows are missing.
@@ -103,7 +103,7 @@ def decode_table(data: bytes, path: Path) -> list[list[str]]:
 
 
 def read_offsets(files: Files, path: Path) -> dict[TopicPartitionKey, int]:
-    """The offsets of a checkpoint file by topic and partition; none when there is no such file.
+    """Return the offsets of a checkpoint file by topic and partition; empty if the file does not exist.
 
     Raises:
         KafkaStorageError: the file is damaged.
@@ -124,7 +124,7 @@ def write_offsets(files: Files, path: Path, offsets: Mapping[TopicPartitionKey, 
 
 
 def read_topic_id(files: Files, directory: Path) -> UUID | None:
-    """The topic id in a partition's directory, None when the partition has none yet.
+    """Return the topic id in a partition's directory, None if the partition has no topic id yet.
 
     Raises:
         KafkaStorageError: the file is damaged.
@@ -149,18 +149,18 @@ def write_topic_id(files: Files, directory: Path, topic_id: UUID, *, sync: bool 
 
 
 def write_clean_shutdown(files: Files, directory: Path, broker_epoch: int = -1) -> None:
-    """Mark that everything in the data directory is complete on disk."""
+    """Write the mark of a clean shutdown: all files in the data directory are complete."""
     files.write_bytes(directory / CLEAN_SHUTDOWN, msgspec.json.encode({"version": 0, "brokerEpoch": broker_epoch}))
 
 
 @dataclass(frozen=True)
 class MetaProperties:
-    """Whose data directory it is.
+    """The cluster, the broker and the id of a data directory.
 
     Attributes:
-        cluster_id: of the cluster.
-        node_id: of the broker.
-        directory_id: of this directory; a directory that Kafka formatted long ago may have none.
+        cluster_id: the id of the cluster.
+        node_id: the id of the broker.
+        directory_id: the id of the directory; None if an old version of Kafka formatted the directory.
     """
 
     cluster_id: str
@@ -168,7 +168,7 @@ class MetaProperties:
     directory_id: UUID | None
 
     def encode(self) -> bytes:
-        """The file's content."""
+        """Return the contents of the file."""
         properties = {"cluster.id": self.cluster_id, "node.id": str(self.node_id), "version": "1"}
         if self.directory_id is not None:
             properties["directory.id"] = encode_uuid(self.directory_id)
@@ -180,7 +180,7 @@ class MetaProperties:
         """Read `meta.properties`, version 1.
 
         Raises:
-            KafkaStorageError: a property is missing or wrong.
+            KafkaStorageError: a property is missing or invalid.
         """
         try:
             properties = parse_properties(data.decode(ENCODING))
@@ -200,7 +200,7 @@ class MetaProperties:
 
 
 def read_meta_properties(files: Files, directory: Path) -> MetaProperties | None:
-    """The `meta.properties` of a data directory, None when it is not formatted.
+    """Return the `meta.properties` of a data directory, None if the directory is not formatted.
 
     Raises:
         KafkaStorageError: the file is damaged.
@@ -210,15 +210,15 @@ def read_meta_properties(files: Files, directory: Path) -> MetaProperties | None
 
 
 def write_meta_properties(files: Files, directory: Path, properties: MetaProperties) -> None:
-    """Format a data directory."""
+    """Write the `meta.properties` of a data directory, which marks it as formatted."""
     files.write_bytes(directory / META_PROPERTIES, properties.encode())
 
 
 def check_owner(found: MetaProperties, directory: Path, cluster_id: str, node_id: int) -> None:
-    """See that a data directory belongs to this broker.
+    """Check that a data directory belongs to this broker.
 
     Raises:
-        InconsistentClusterIdError: another cluster's, or another node's.
+        InconsistentClusterIdError: the directory belongs to another cluster or node.
     """
     if found.cluster_id != cluster_id:
         raise InconsistentClusterIdError(

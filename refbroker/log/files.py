@@ -1,9 +1,8 @@
-"""The disk, as the log sees it: the one place that calls the operating system about files.
+"""The disk as the log sees it: the only module that calls the operating system about files.
 
-A test hands in a `Files` of its own to fail with an error, to fill up, or to lose what was not
-flushed. Everything here raises OSError; `storage_errors` is what turns that into Kafka's
-KAFKA_STORAGE_ERROR at the door of the log. There is no buffering: what is written is in the page
-cache when the call returns, and on the disk after `fsync`.
+A test passes its own `Files`, which fails, fills up, or loses unflushed data. Everything here raises OSError;
+`storage_errors` converts it to Kafka's KAFKA_STORAGE_ERROR at the interface of the log. There is no buffering: written
+data is in the page cache when the call returns, and on the disk after `fsync`.
 """
 
 from __future__ import annotations
@@ -22,16 +21,16 @@ from refbroker.log.spare_files import SpareFiles
 
 BytesLike = bytes | bytearray | memoryview
 
-# Linux takes at most this many parts in one call.
+# Linux accepts at most this many parts in one call.
 _MOST_PARTS = 1024
 _TOO_MANY_FILES = (errno.EMFILE, errno.ENFILE)
 
 
 class OpenFile:
-    """A file that is open: its descriptor is closed by `close`, or when nobody holds the object any more.
+    """An open file: its descriptor is closed by `close`, or with the last reference to the object.
 
-    A response that is being sent holds the file its bytes come from; a segment that is rolled away
-    or deleted in the meantime only drops its own reference.
+    A response that is being sent refers to the file of its bytes; a segment that is rolled or deleted in the meantime
+    only drops its own reference.
     """
 
     __slots__ = ("_close", "fd", "path")
@@ -42,7 +41,7 @@ class OpenFile:
         self._close = close
 
     def close(self) -> None:
-        """Close the descriptor now; nobody else may hold the file."""
+        """Close the descriptor now; no other reference may exist."""
         fd, self.fd = self.fd, -1
         if fd >= 0:
             self._close(fd)
@@ -52,7 +51,7 @@ class OpenFile:
 
 
 class DiskSpace(NamedTuple):
-    """How large a disk is, in bytes, and how much of it can still be used."""
+    """The size of a disk in bytes, and its usable space."""
 
     total: int
     usable: int
@@ -62,10 +61,10 @@ class Files:
     """Files of the operating system.
 
     Parameters:
-        durable: False leaves out every fsync, for brokers whose data need not outlive the machine.
+        durable: False skips every fsync, for brokers whose data need not survive the machine.
 
     Attributes:
-        spare_files: those that are closed where there are too many.
+        spare_files: the files that are closed when too many are open.
     """
 
     def __init__(self, *, durable: bool = True) -> None:
@@ -73,7 +72,7 @@ class Files:
         self.spare_files = SpareFiles()
 
     def open(self, path: Path, *, create: bool = False, writable: bool = True) -> OpenFile:
-        """Open for reading and, unless said otherwise, writing; `create` makes the file when it is not there."""
+        """Open for reading and, by default, writing; `create` creates a missing file."""
         flags = (os.O_RDWR if writable else os.O_RDONLY) | (os.O_CREAT if create else 0) | os.O_CLOEXEC
         return OpenFile(self._descriptor(path, flags), path, self.close)
 
@@ -89,7 +88,7 @@ class Files:
         os.close(fd)
 
     def pread(self, file: OpenFile, size: int, position: int) -> bytes:
-        """Up to `size` bytes from `position`; fewer only at the end of the file."""
+        """Return up to `size` bytes from `position`; fewer only at the end of the file."""
         data = os.pread(file.fd, size, position)
         if len(data) == size or not data:
             return data
@@ -104,7 +103,7 @@ class Files:
         return b"".join(parts)
 
     def pwrite(self, file: OpenFile, parts: Sequence[BytesLike], position: int) -> int:
-        """Write all of `parts` one after the other at `position`, and say how many bytes that were."""
+        """Write all of `parts` one after the other at `position`, and return the number of bytes."""
         total = 0
         for first in range(0, len(parts), _MOST_PARTS):
             views = [memoryview(part).cast("B") for part in parts[first : first + _MOST_PARTS]]
@@ -118,18 +117,18 @@ class Files:
         return total
 
     def truncate(self, file: OpenFile, size: int) -> None:
-        """Make the file `size` bytes long; what is added reads as zeros and takes no space."""
+        """Set the size of the file to `size` bytes; added bytes read as zeros and use no space."""
         os.ftruncate(file.fd, size)
 
     def size(self, file: OpenFile) -> int:
         return os.fstat(file.fd).st_size
 
     def modified_ms(self, path: Path) -> int:
-        """When the file was last written, in milliseconds since the epoch."""
+        """Return when the file was last written, in milliseconds since the epoch."""
         return os.stat(path).st_mtime_ns // 1_000_000
 
     def set_modified_ms(self, path: Path, time_ms: int) -> None:
-        """Let the file seem to have been written at a time, in milliseconds since the epoch."""
+        """Set when the file was last written, in milliseconds since the epoch."""
         os.utime(path, ns=(time_ms * 1_000_000, time_ms * 1_000_000))
 
     def fsync(self, file: OpenFile) -> None:
@@ -147,7 +146,7 @@ class Files:
             os.close(fd)
 
     def lock(self, path: Path) -> OpenFile | None:
-        """Lock a file against other processes, Java's included, until it is closed; None when another has it."""
+        """Lock a file against other processes, including Java's, until it is closed; return None if another has it."""
         file = self.open(path, create=True)
         try:
             fcntl.lockf(file.fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -160,14 +159,14 @@ class Files:
         return os.path.exists(path)
 
     def names(self, directory: Path) -> list[str]:
-        """The names in a directory, sorted."""
+        """Return the names in a directory, sorted."""
         return sorted(os.listdir(directory))
 
     def is_directory(self, path: Path) -> bool:
         return os.path.isdir(path)
 
     def make_directory(self, path: Path, *, sync: bool = False) -> None:
-        """Make a directory and those it lies in, as far as they are not there.
+        """Create a directory and its missing parents.
 
         Parameters:
             sync: make the new names durable.
@@ -183,13 +182,13 @@ class Files:
             os.mkdir(path)
 
     def rename(self, old: Path, new: Path, *, sync: bool = True) -> None:
-        """Rename, replacing what is there, and make that durable."""
+        """Rename, replacing an existing file, and make that durable."""
         os.replace(old, new)
         if sync:
             self.fsync_directory(new.parent)
 
     def unlink(self, path: Path) -> None:
-        """Remove a file; one that is not there is no error."""
+        """Remove a file; a missing one is no error."""
         try:
             os.unlink(path)
         except FileNotFoundError:
@@ -199,12 +198,12 @@ class Files:
         shutil.rmtree(path)
 
     def space(self, path: Path) -> DiskSpace:
-        """How large the disk is that a directory lies on."""
+        """Return the size and free space of a directory's disk."""
         found = os.statvfs(path)
         return DiskSpace(found.f_blocks * found.f_frsize, found.f_bavail * found.f_frsize)
 
     def read_bytes(self, path: Path) -> bytes:
-        """The whole of a small file."""
+        """Return the whole content of a small file."""
         file = self.open(path, writable=False)
         try:
             return self.pread(file, self.size(file), 0)
@@ -212,7 +211,7 @@ class Files:
             file.close()
 
     def write_bytes(self, path: Path, data: bytes, *, sync: bool = True) -> None:
-        """Replace a small file with `data`: a reader, or a crash, sees the old or the new one, never a part."""
+        """Replace a small file: a reader, or a crash, sees the old or the new content, never a part."""
         temporary = path.with_name(path.name + ".tmp")
         file = self.open(temporary, create=True)
         try:
@@ -226,17 +225,17 @@ class Files:
 
 
 def too_many_files(error: BaseException | None) -> bool:
-    """Whether an error says that no more files can be open, in this process or at all."""
+    """Return whether an error means that too many files are open, in this process or the system."""
     return isinstance(error, OSError) and error.errno in _TOO_MANY_FILES
 
 
 @contextmanager
 def storage_errors(doing: str, topic: str | None = None, partition: int | None = None) -> Iterator[None]:
-    """Turn an OSError into KafkaStorageError that says what was being done.
+    """Convert an OSError to a KafkaStorageError that names the operation.
 
     Parameters:
-        doing: what, after "could not", with the path.
-        topic, partition: the log it happened to.
+        doing: the operation, to follow "could not", with the path.
+        topic, partition: the log.
 
     Raises:
         KafkaStorageError: in place of the OSError.

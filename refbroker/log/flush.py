@@ -1,4 +1,4 @@
-"""Getting what was written onto the disk, and what happens to a data directory whose disk fails."""
+"""Flushing written data to the disk, and the failure of a data directory's disk."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from refbroker.metrics.histogram import Histogram
 
 
 class DiskHealth:
-    """Whether a data directory can be used; its logs share one, and the first failure is for all of them.
+    """Whether a data directory is usable; its logs share one, and the first failure applies to all of them.
 
-    A directory that has failed stays so until the next start: after an fsync that failed the page cache may hold what
-    the disk never got, so that nothing read from there can be believed.
+    A failed directory stays failed until the next start: after a failed fsync the page cache may contain data that the
+    disk never received, so nothing read from there can be trusted.
 
     Attributes:
-        failure: the first failure, None while there is none.
-        flushes: how long the disk took to flush logs.
+        failure: the first failure, None without one.
+        flushes: the durations of flushes of logs.
         on_failure: called at the first failure, in the thread in which it happened.
     """
 
@@ -43,10 +43,10 @@ class DiskHealth:
         """Raise KafkaStorageError for an OSError, and take the directory offline.
 
         Parameters:
-            doing: what, after "could not", with the path.
-            topic, partition: the log it happened to.
-            can_repeat: a file that cannot be opened, as too many are, leaves everything as it was, or as a later call
-                finds it in order. The disk is not to blame for that, and stays in use.
+            doing: the operation, to follow "could not", with the path.
+            topic, partition: the log.
+            can_repeat: whether a file that cannot be opened, because too many are open, leaves a consistent state; then
+                the directory stays online.
         """
         try:
             with storage_errors(doing, topic, partition):
@@ -57,7 +57,7 @@ class DiskHealth:
             raise
 
     def fail(self, error: KafkaStorageError) -> None:
-        """Take note of a failure."""
+        """Record a failure."""
         if self.failure is None:
             self.failure = error
             if self.on_failure is not None:
@@ -66,12 +66,12 @@ class DiskHealth:
 
 @dataclasses.dataclass(slots=True)
 class Flush:
-    """A flush that can be carried out in another thread.
+    """A flush that another thread can execute.
 
     Attributes:
         offset: everything before it is on the disk once `sync` has returned.
-        names: how many changes of names are on the disk then.
-        rolled, snapshots, topic_id: what is whole on the disk then.
+        names: the number of name changes on the disk then.
+        rolled, snapshots, topic_id: what is completely on the disk then.
         took_ns: how long `sync` took, in nanoseconds.
     """
 
@@ -94,7 +94,7 @@ class Flush:
         started = time.perf_counter_ns()
         for file in self._open_files:
             self._files.fsync(file)
-        # What was deleted in the meantime need not be on the disk.
+        # Deleted files need not be on the disk.
         for path in (*self.snapshots, *([] if self.topic_id is None else [self.topic_id])):
             with suppress(FileNotFoundError):
                 self._files.fsync(self._files.open(path))
@@ -105,18 +105,18 @@ class Flush:
 
 
 class Unsynced:
-    """What a log has to flush beside the records behind its recovery point: rolled segments, snapshots, names, its id.
+    """What a log has to flush besides the records behind its recovery point: rolled segments, snapshots, names, its id.
 
-    A segment that was flushed while it was the active one is cut to its size and gets its last index entries when it is
-    rolled, so that it must be flushed once more. The indexes of the active segment need not be: recovery makes
-    them anew. So it must begin there for as long as they are not on the disk, even though the records are.
+    A segment that was flushed while it was active is trimmed and gets its last index entries when it is rolled, so it
+    must be flushed again. The indexes of the active segment need not be flushed: recovery rebuilds them. So recovery
+    must begin there while they are not on the disk, even if the records are.
 
-    The id of its topic is on the disk before any record of a log can be, or else these could be taken for another
-    topic's of the same name. While a log is empty there is time for that; a worker thread flushes it.
+    The topic id must be on the disk before any record, or the records could be attributed to another topic of the same
+    name. A worker thread flushes it while the log is empty.
 
     Parameters:
         files: the disk.
-        directory: the partition's, whose own name is taken to be new.
+        directory: the partition's directory, whose name counts as new.
     """
 
     def __init__(self, files: Files, directory: Path) -> None:
@@ -129,21 +129,21 @@ class Unsynced:
         self._names_on_disk = 0
 
     def add_rolled(self, segment: Segment) -> None:
-        """A segment is no longer written to, and another one has been made."""
+        """Add a segment that is no longer written to, because another one was created."""
         self._rolled.append(segment)
         self._names += 1
 
     def add_snapshot(self, path: Path) -> None:
-        """A snapshot of the producers has been written."""
+        """Add a producer snapshot that was written."""
         self._snapshots.append(path)
         self._names += 1
 
     def add_topic_id(self, path: Path) -> None:
-        """The `partition.metadata` of a log without records has been written."""
+        """Add the `partition.metadata` of a log without records."""
         self._topic_id = path
 
     def sync_topic_id(self) -> None:
-        """Wait until the topic id is on the disk, if it is not.
+        """Wait until the topic id is on the disk.
 
         Raises:
             OSError: the disk fails.
@@ -154,12 +154,12 @@ class Unsynced:
             self._topic_id = None
 
     def recovery_start(self, segments: LogSegments, recovery_point: int, end_offset: int) -> int:
-        """The recovery point, but within the first segment whose indexes are not on the disk, never at its end.
+        """Return the recovery point, but within the first segment whose indexes are not on the disk, never at its end.
 
         Parameters:
-            end_offset: of the log, whose active segment has been written to.
+            end_offset: the end offset of the log, whose active segment has been written to.
         """
-        # In this order, and without a change: the thread that fills a future log may roll it meanwhile.
+        # In this order, and without a change: the thread that fills a future log may roll it in the meantime.
         active = len(segments) - 1
         rolled = [segments.index_of(each.base_offset) for each in self._rolled if each in segments]
         first = min([active, *rolled])
@@ -167,7 +167,7 @@ class Unsynced:
         return min(recovery_point, max(end - 1, segments[first].base_offset))
 
     def begin(self, segments: LogSegments, recovery_point: int, offset: int) -> Flush | None:
-        """What to sync so that everything before `offset` is on the disk; None when there is nothing to do."""
+        """Return a flush after which everything before `offset` is on the disk; None if there is nothing to do."""
         self._rolled = [each for each in self._rolled if each in segments]
         if offset <= recovery_point and not self._rolled and self._topic_id is None:
             return None
@@ -189,7 +189,7 @@ class Unsynced:
         )
 
     def finish(self, flush: Flush) -> None:
-        """Take note that a flush is done; what has changed since it began is left for the next."""
+        """Record a finished flush; later changes are left for the next one."""
         self._rolled = [each for each in self._rolled if each not in flush.rolled]
         self._snapshots = [each for each in self._snapshots if each not in flush.snapshots]
         self._topic_id = None if flush.topic_id is not None else self._topic_id

@@ -1,4 +1,4 @@
-"""Which leader epoch began at which offset, `leader-epoch-checkpoint` in a partition's directory.
+"""The start offset of each leader epoch, `leader-epoch-checkpoint` in a partition's directory.
 
 The file is a version, a count and a line `<epoch> <start offset>` per epoch, both ascending:
 
@@ -7,8 +7,8 @@ The file is a version, a count and a line `<epoch> <start offset>` per epoch, bo
     0 0
     3 4711
 
-A client that comes back after a leader change asks where its epoch ended (KIP-320), and a
-replica learns where its log departs from the leader's.
+A client that returns after a leader change asks for the end of its epoch (KIP-320), and a replica finds out where its
+log diverges from the leader's.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ UNDEFINED_OFFSET = -1
 
 
 class EpochEntry(NamedTuple):
-    """An epoch and the first offset written in it."""
+    """An epoch and its first offset."""
 
     epoch: int
     start_offset: int
@@ -47,7 +47,7 @@ class LeaderEpochCache:
         self._entries: list[EpochEntry] = []
 
     def read(self) -> None:
-        """Take over what the checkpoint file says, when it is there.
+        """Read the checkpoint file, if it exists.
 
         Raises:
             KafkaStorageError: the file is damaged.
@@ -68,11 +68,11 @@ class LeaderEpochCache:
 
     @property
     def latest_epoch(self) -> int:
-        """The last epoch, -1 when there is none."""
+        """The last epoch, -1 without one."""
         return self._entries[-1].epoch if self._entries else UNDEFINED_EPOCH
 
     def assign(self, epoch: int, start_offset: int, *, save: bool = True) -> None:
-        """Note that records from `start_offset` on are of `epoch`; nothing changes within an epoch.
+        """Record that records from `start_offset` on have `epoch`; nothing changes within an epoch.
 
         Parameters:
             save: False leaves the file to a later `save`, for recovery.
@@ -82,7 +82,7 @@ class LeaderEpochCache:
             try:
                 self.save()
             except OSError:
-                # Or else nobody would write it any more.
+                # Otherwise it would never be written.
                 self._entries = before
                 raise
 
@@ -96,12 +96,12 @@ class LeaderEpochCache:
         return True
 
     def epoch_for_offset(self, offset: int) -> int:
-        """The epoch in which a record with this offset is written, -1 when none is known."""
+        """Return the epoch of a record with this offset, -1 if unknown."""
         index = bisect_right(self._entries, offset, key=lambda entry: entry.start_offset)
         return self._entries[index - 1].epoch if index else UNDEFINED_EPOCH
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> EpochEntry:
-        """The largest epoch at or below `epoch` and the offset after its last record; (-1, -1) when unknown.
+        """Return the largest epoch at or below `epoch` and the offset after its last record; (-1, -1) if unknown.
 
         Source: KIP-101, KIP-279.
         """
@@ -116,14 +116,14 @@ class LeaderEpochCache:
         return EpochEntry(found, self._entries[index].start_offset)
 
     def truncate_from_end(self, end_offset: int) -> None:
-        """Forget the epochs that begin at or after `end_offset`."""
+        """Drop the epochs that begin at or after `end_offset`."""
         kept = [entry for entry in self._entries if entry.start_offset < end_offset]
         if len(kept) != len(self._entries):
             self._entries = kept
             self.save()
 
     def truncate_from_start(self, start_offset: int) -> None:
-        """Forget what lies before `start_offset`: the epoch in force there begins there from now on."""
+        """Drop what is before `start_offset`: the epoch at that offset begins there from now on."""
         index = bisect_right(self._entries, start_offset, key=lambda entry: entry.start_offset)
         if index and self._entries[index - 1].start_offset != start_offset:
             first = EpochEntry(self._entries[index - 1].epoch, start_offset)

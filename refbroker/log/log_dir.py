@@ -1,4 +1,4 @@
-"""A data directory: whose it is, that nobody else uses it, and the checkpoints of the logs in it.
+"""A data directory: its owner, its lock, and the checkpoints of its logs.
 
     DIR/meta.properties, .kafka_cleanshutdown            see `checkpoints`
     DIR/.lock                                            see `directory_lock`
@@ -6,7 +6,7 @@
     DIR/<topic>-<partition>/                             the logs, see `segment`
     DIR/<topic>-<partition>.<id>-future/, ...            logs that come or go, see `log_names`
 
-A directory whose disk fails goes offline as a whole, and stays so until the next start.
+A directory whose disk fails goes offline as a whole until the next start.
 """
 
 from __future__ import annotations
@@ -49,14 +49,14 @@ class LogDirectory:
         clock: milliseconds since the epoch.
         roll_jitter: see `PartitionLog`.
         producer_expiration_ms: see `ProducerStates`.
-        recovery_threads: so many logs are recovered at once.
+        recovery_threads: how many logs are recovered at once.
 
     Attributes:
-        properties: its `meta.properties`, None before it is formatted.
-        clean: whether it was closed cleanly the last time.
-        health: whether it can be used.
+        properties: its `meta.properties`; None before it is formatted.
+        clean: whether it was last closed cleanly.
+        health: whether it is usable.
         logs: its logs by topic and partition.
-        futures: the logs in it that are being filled, to take the place of logs in other directories.
+        futures: its future logs, which are being filled to replace logs in other directories.
         deletions: files and logs that wait to be removed.
     """
 
@@ -95,12 +95,12 @@ class LogDirectory:
 
     @property
     def directory_id(self) -> uuid.UUID:
-        """Its id in the cluster's metadata; all zeros while it is not known."""
+        """Its id in the cluster's metadata; zero while unknown."""
         found = None if self.properties is None else self.properties.directory_id
         return found or uuid.UUID(int=0)
 
     def open(self) -> None:
-        """Make the directory if need be, lock it, and see whose it is.
+        """Create the directory if necessary, lock it, and read its owner.
 
         Raises:
             DirectoryInUseError: another process uses it.
@@ -129,7 +129,7 @@ class LogDirectory:
         self.properties = properties
 
     def log_names(self) -> list[LogName]:
-        """What logs are in it, opened or not.
+        """Return the names of its logs, opened or not.
 
         Raises:
             KafkaStorageError: the disk fails.
@@ -139,16 +139,16 @@ class LogDirectory:
         return [name for name in found if name is not None]
 
     def load(self, config: LogConfig) -> None:
-        """Open every log in the directory, recovering them after an unclean stop.
+        """Open every log in the directory; recover them after an unclean stop.
 
         Parameters:
-            config: for all of them; topics' own settings come with `PartitionLog.update_config`.
+            config: the settings of all logs; topics' own settings follow with `PartitionLog.update_config`.
 
         Raises:
             KafkaStorageError: the disk fails.
         """
         with storage_errors(f"open the logs in {self.path}"):
-            # From here on the files change, so the mark must be gone before.
+            # From here on the files change, so the marker must be removed before.
             self._files.unlink(self.path / checkpoints.CLEAN_SHUTDOWN)
             self._files.fsync_directory(self.path)
             paths = [self.path / name for name in self._files.names(self.path)]
@@ -156,7 +156,7 @@ class LogDirectory:
             if self.clean or self._recovery_threads == 1 or len(found) < 2:
                 logs = [self._reopen(path, config) for path in found.values()]
             else:
-                # One log waits for the disk while another is read.
+                # One log waits for the disk while another one is read.
                 with ThreadPoolExecutor(self._recovery_threads, "refbroker-recovery") as pool:
                     logs = list(pool.map(lambda path: self._reopen(path, config), found.values()))
             for (key, future), log in zip(found, logs, strict=True):
@@ -164,7 +164,7 @@ class LogDirectory:
             self._checkpoints.lower_recovery_points(self._checkpointed())
 
     def _sort_out(self, paths: Iterable[Path], config: LogConfig) -> dict[tuple[Key, bool], Path]:
-        """The logs to open, by topic and partition and whether they are copies on their way in."""
+        """Return the logs to open, by topic and partition and whether they are future logs."""
         logs: dict[tuple[Key, bool], Path] = {}
         for path in paths:
             found = parse_log_name(path.name)
@@ -174,7 +174,7 @@ class LogDirectory:
             if found.kind is LogKind.STRAY:
                 logger.warning("%s belongs to no partition of this broker; remove it when it is not needed", path)
             elif found.kind is LogKind.DELETE or one in logs:
-                # Of two copies the one that was found first is as good, and a copy can be made anew.
+                # Of two future logs either is equally good, and a copy can be made again.
                 self.deletions.schedule([path], config.file_delete_delay_ms)
             else:
                 logs[one] = path
@@ -186,12 +186,12 @@ class LogDirectory:
         key = (found.topic, found.partition)
         state = self._checkpoints.state_of(key, clean=self.clean)
         if found.kind is LogKind.FUTURE:
-            # What it was copied from may have been compacted since.
+            # Its source may have been compacted since.
             state = dataclasses.replace(state, cleaned_up_to=None)
         return self._open_log(path, key, self._read_topic_id(path), config, state)
 
     def _read_topic_id(self, path: Path) -> uuid.UUID:
-        """A log's topic id, zeros when there is none that can be read: the metadata gives it the one of its topic."""
+        """Return a log's topic id, zero if it cannot be read: the metadata provides it later."""
         try:
             return checkpoints.read_topic_id(self._files, path) or uuid.UUID(int=0)
         except KafkaStorageError as error:
@@ -208,7 +208,7 @@ class LogDirectory:
         kind: LogKind = LogKind.CURRENT,
         start_offset: int = 0,
     ) -> PartitionLog:
-        """Make an empty log, without waiting for the disk.
+        """Create an empty log, without waiting for the disk.
 
         Parameters:
             kind: CURRENT or FUTURE.
@@ -258,15 +258,15 @@ class LogDirectory:
     def adopt_future(self, key: Key, config: LogConfig) -> PartitionLog:
         """Make a future log the current one, under its final name.
 
-        It is closed for that, so that all of it is on the disk, and opened again.
+        It is closed, so that all of it is on the disk, and opened again.
 
         Parameters:
             config: its settings from now on.
 
         Raises:
-            KafkaStorageError: the disk fails; after a crash or failure it is still there under one of the names.
+            KafkaStorageError: the disk fails; after a crash or failure it still exists under one of the names.
         """
-        # Under either name the checkpoints are its own.
+        # The checkpoints are its own under either name.
         self.checkpoint()
         future = self.futures.pop(key)
         future.close()
@@ -279,7 +279,7 @@ class LogDirectory:
         return log
 
     def delete(self, keys: Iterable[Key]) -> None:
-        """Remove logs and what the checkpoints say of them.
+        """Remove logs and their checkpoints.
 
         Parameters:
             keys: topics and partitions.
@@ -288,13 +288,13 @@ class LogDirectory:
             KafkaStorageError: the disk fails.
         """
         doomed = [self.logs.pop(key) for key in keys]
-        # Before the logs, or else a new log of the same name could begin where the old one ended after a crash.
+        # Before the logs, or a new log of the same name could begin where the old one ended after a crash.
         self.checkpoint()
         for log in doomed:
             log.delete()
 
     def set_aside(self, log: PartitionLog) -> None:
-        """Rename a log so that it is no partition's any more; its files stay.
+        """Rename a log so that it belongs to no partition; its files stay.
 
         Raises:
             KafkaStorageError: the disk fails.
@@ -310,7 +310,7 @@ class LogDirectory:
         log.directory = path
 
     def space(self) -> DiskSpace:
-        """How large the disk is.
+        """Return the size and free space of the disk.
 
         Raises:
             KafkaStorageError: the disk fails.
@@ -320,7 +320,7 @@ class LogDirectory:
             return self._files.space(self.path)
 
     async def delete_due_files(self) -> None:
-        """Remove the files whose time has come, in a worker thread.
+        """Remove the files that are due, in a worker thread.
 
         Raises:
             KafkaStorageError: the disk fails.
@@ -336,10 +336,10 @@ class LogDirectory:
                 raise
 
     def checkpoint(self, *names: str) -> None:
-        """Write recovery points, log start offsets, high watermarks, and how far logs are compacted, as far as changed.
+        """Write recovery points, log start offsets, high watermarks and cleaner offsets, if they have changed.
 
         Parameters:
-            names: only these of `checkpoints`; none for all.
+            names: only these files; all by default.
 
         Raises:
             KafkaStorageError: the disk fails.
@@ -351,11 +351,11 @@ class LogDirectory:
             self.write_cleaner_offsets()
 
     def _checkpointed(self) -> dict[Key, PartitionLog]:
-        # Kafka keeps its metadata log out of the checkpoints.
+        # Kafka's metadata log is not in the checkpoints.
         return {key: log for key, log in (self.futures | self.logs).items() if key[0] != METADATA_TOPIC}
 
     def write_cleaner_offsets(self) -> None:
-        """Write how far each log is compacted, if that has changed.
+        """Write the cleaner offset of each log, if they have changed.
 
         Raises:
             KafkaStorageError: the disk fails.
@@ -364,13 +364,13 @@ class LogDirectory:
             self._checkpoints.write_cleaner_offsets(self.logs)
 
     def close(self, broker_epoch: int = -1) -> None:
-        """Close the logs, write the checkpoints, leave the mark of a clean stop, and unlock.
+        """Close the logs, write the checkpoints and the marker of a clean stop, and unlock.
 
         Parameters:
-            broker_epoch: what the mark names; a controller takes a broker that knows it for one that lost nothing.
+            broker_epoch: the epoch in the marker; for the controller a broker that knows it has lost nothing.
 
         Raises:
-            KafkaStorageError: the disk fails, or failed before: there is no mark, and the next start recovers.
+            KafkaStorageError: the disk fails, or failed before: there is no marker, and the next start recovers.
         """
         try:
             _close_all([*self.logs.values(), *self.futures.values()])
@@ -381,14 +381,14 @@ class LogDirectory:
             self._lock.release()
 
     def abandon(self) -> None:
-        """Let go of everything as it is, as a crash would; the next start recovers."""
+        """Close everything as it is, as in a crash; the next start recovers."""
         for log in (*self.logs.values(), *self.futures.values()):
             log.abandon()
         self._lock.release()
 
 
 def _close_all(logs: Iterable[PartitionLog]) -> None:
-    """Close every log, and raise the first failure once all have been tried."""
+    """Close every log, and raise the first failure after all were tried."""
     failure: KafkaStorageError | None = None
     for log in logs:
         try:

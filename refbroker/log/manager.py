@@ -1,4 +1,4 @@
-"""All the logs of a broker, over one or several data directories."""
+"""All logs of a broker, in one or several data directories."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ from refbroker.runtime.clock import system_clock_ms
 logger = logging.getLogger(__name__)
 
 SEGMENTS_IN_A_ROW = 100
-"""How many segments retention deletes before other work of the event loop has its turn; they take some 20 ms."""
+"""The number of segments that retention deletes before the event loop does other work; they take some 20 ms."""
 
 
 class LogManager:
-    """The logs of a broker. Made by `open`; everything is called on the broker's event loop.
+    """The logs of a broker. Made by `open`; every method is called on the broker's event loop.
 
     Attributes:
         cluster_id: the cluster the data belong to.
         directories: the data directories, in the order they were given, offline ones too.
         metadata_directory: the one that has the metadata log.
-        defaults: the settings of a log whose topic sets none.
-        segments_deleted: by retention, since the start.
-        cordoned: the directories that get no new logs, `cordoned.log.dirs`.
+        defaults: the settings of logs whose topics have none.
+        segments_deleted: the number deleted by retention since the start.
+        cordoned: the directories without new logs, `cordoned.log.dirs`.
         on_directory_failure: called when the disk of a directory fails, in the thread in which it happened; the logs
             in it raise errors from then on, until `take_offline` takes them away.
     """
@@ -61,9 +61,9 @@ class LogManager:
             directory.health.on_failure = functools.partial(self._failed, directory)
             for key, log in directory.logs.items():
                 if key[0] != METADATA_TOPIC and directory not in self.directories:
-                    # A directory that is for the metadata alone; Kafka does not see it either.
+                    # A directory for the metadata only, which Kafka does not list either.
                     continue
-                # Of two logs of a partition, which a crash can leave, `settle` keeps the right one.
+                # A crash may leave two logs of a partition; `settle` keeps the right one.
                 if key not in self._table:
                     self._table.put(log, directory)
 
@@ -87,11 +87,11 @@ class LogManager:
         metadata_path: Path | None = None,
         recovery_threads: int = 1,
     ) -> LogManager:
-        """Lock the data directories and open every log in them; see `opening` for what can be wrong with them.
+        """Lock the data directories and open every log in them; see `opening` for the errors.
 
         Parameters:
             paths: `log.dirs`.
-            metadata_path: `metadata.log.dir`; left out, the first of `paths` has the metadata log.
+            metadata_path: `metadata.log.dir`; by default the first of `paths` has the metadata log.
             cluster_id: the cluster's id; None takes the one of the data, or a new one.
             node_id: the broker's.
             defaults: the broker's settings for logs.
@@ -135,27 +135,27 @@ class LogManager:
 
     @property
     def online(self) -> list[LogDirectory]:
-        """The data directories that can be used."""
+        """The usable data directories."""
         return [directory for directory in self.directories if directory.is_online]
 
     @property
     def _usable(self) -> list[LogDirectory]:
-        """The same, and the one that is for the metadata alone."""
+        """The same, and the one for the metadata only."""
         return [directory for directory in self._opened if directory.is_online]
 
     def get(self, topic: str | uuid.UUID, partition: int) -> PartitionLog | None:
-        """The log of a partition by its topic's name or id, None when this broker has none."""
+        """Return the log of a partition by its topic's name or id; None if this broker has none."""
         return self._table.get(topic, partition)
 
     def logs(self) -> list[PartitionLog]:
         return self._table.all()
 
     def directory_of(self, topic: str, partition: int) -> LogDirectory | None:
-        """Where the log of a partition is, None when there is none."""
+        """Return the directory of a partition's log; None without one."""
         return self._table.directory_of((topic, partition))
 
     def directory_at(self, path: str) -> LogDirectory | None:
-        """The data directory with an absolute path, None when it is none of `log.dirs`."""
+        """Return the data directory with an absolute path; None if it is not in `log.dirs`."""
         return next((each for each in self.directories if str(each.path.absolute()) == path), None)
 
     def create(
@@ -167,16 +167,15 @@ class LogManager:
         *,
         directory: LogDirectory | None = None,
     ) -> PartitionLog:
-        """Make an empty log.
+        """Create an empty log.
 
         Parameters:
-            config: its settings, the broker's when left out.
-            directory: where; left out, the one somebody has asked for (`prefer`), or the one with the fewest logs of
-                those that are not cordoned.
+            config: its settings; by default the broker's.
+            directory: by default the preferred one (`prefer`), or the one with the fewest logs that is not cordoned.
 
         Raises:
-            TopicExistsError: there is one already.
-            KafkaStorageError: no data directory can be used, or the disk fails.
+            TopicExistsError: the log exists already.
+            KafkaStorageError: no data directory is usable, or the disk fails.
         """
         key = (topic, partition)
         if key in self._table:
@@ -194,7 +193,7 @@ class LogManager:
             except KafkaStorageError as error:
                 if candidate.is_online:
                     raise
-                # Its disk is failing; another one may do.
+                # Its disk is failing; another one may work.
                 failure = error
             else:
                 self._table.put(log, candidate)
@@ -202,13 +201,13 @@ class LogManager:
         raise failure
 
     def _by_number_of_logs(self) -> list[LogDirectory]:
-        """Where a new log may go, the best place first."""
+        """Return the candidates for a new log, the best one first."""
         open_to_new = [directory for directory in self.online if directory not in self.cordoned]
-        # A partition that has been given to this broker must have a place, even when all are cordoned.
+        # A partition that was assigned to this broker needs a directory, even if all are cordoned.
         return sorted(open_to_new, key=lambda each: len(each.logs) + len(each.futures)) or self.online[:1]
 
     def prefer(self, topic: str, partition: int, directory: LogDirectory) -> None:
-        """Have the log of a partition made in a directory, when it will be made."""
+        """Create the log of a partition in this directory when it is created."""
         self._preferred[topic, partition] = directory
 
     def delete(self, *keys: tuple[str, int]) -> None:
@@ -232,19 +231,19 @@ class LogManager:
             if here:
                 directory.delete(here)
 
-    # Logs that move from one directory to another
+    # Logs that move between directories
 
     def future(self, topic: str, partition: int) -> PartitionLog | None:
-        """The log that is being filled to take the place of the partition's current one, None when there is none."""
+        """Return the future log of a partition; None without one."""
         directory = self.future_directory(topic, partition)
         return None if directory is None else directory.futures[topic, partition]
 
     def future_directory(self, topic: str, partition: int) -> LogDirectory | None:
-        """Where the partition's future log is, None when it has none."""
+        """Return the directory of a partition's future log; None without one."""
         return next((each for each in self.directories if (topic, partition) in each.futures), None)
 
     def create_future(self, log: PartitionLog, directory: LogDirectory, start_offset: int) -> PartitionLog:
-        """Make an empty log that is to take the place of another one.
+        """Create an empty log that is to replace another one.
 
         Parameters:
             log: the current one.
@@ -259,14 +258,15 @@ class LogManager:
         )
 
     def detach_future(self, topic: str, partition: int) -> PartitionLog | None:
-        """Give up a future log; whoever fills it deletes it when he has let go of it."""
+        """Remove a future log from the table; the one that fills it deletes it afterwards."""
         directory = self.future_directory(topic, partition)
         return None if directory is None else directory.futures.pop((topic, partition))
 
     def promote(self, topic: str, partition: int) -> PartitionLog:
-        """Put the future log of a partition in the place of its current one, which is deleted.
+        """Replace the current log of a partition by its future log.
 
-        The new name comes first, as with Kafka: a crash between the two leaves two logs, of which `settle` keeps one.
+        The new name is written first, as in Kafka: a crash between the two leaves two logs, of which `settle` keeps
+        one.
 
         Raises:
             UnknownTopicOrPartitionError: it has no future log.
@@ -281,16 +281,16 @@ class LogManager:
         log = target.adopt_future(key, config)
         self._table.put(log, target)
         if current is not None and source is not None:
-            # A copy is as clean as what it was made from, which compaction has left alone meanwhile.
+            # A copy is as clean as its source, which compaction has skipped in the meantime.
             log.cleaned_up_to = current.cleaned_up_to
             target.write_cleaner_offsets()
             source.delete([key])
         return log
 
-    # What the metadata and the disk have to say
+    # The metadata and the disk
 
     def settle(self, home: Home) -> None:
-        """Bring what was found on the disk in line with the metadata, as after a restart; see `settling`.
+        """Make the logs on the disk match the metadata after a restart; see `settling`.
 
         Parameters:
             home: the id of the directory in which the metadata has the partition of a log; None when this broker
@@ -302,9 +302,9 @@ class LogManager:
         settle(self.online, self._table, home, self.promote)
 
     def take_offline(self, directory: LogDirectory) -> list[PartitionLog]:
-        """Let go of a directory that has failed, and of the logs in it, which are returned.
+        """Remove a failed directory and its logs, which are returned.
 
-        Its future logs are only forgotten: whoever fills them closes them.
+        Its future logs are only removed from the table: the one that fills them closes them.
         """
         lost = [self._table.remove(key) for key in self._table.within(directory)]
         directory.futures.clear()
@@ -313,7 +313,7 @@ class LogManager:
         return lost
 
     def set_topic_ids(self, topic_ids: Mapping[str, uuid.UUID]) -> None:
-        """Give logs that were written without a topic id the one of their topic."""
+        """Set the topic ids of logs that were written without one."""
         for log in self.logs():
             topic_id = topic_ids.get(log.topic)
             if topic_id is not None and not log.topic_id.int:
@@ -321,10 +321,10 @@ class LogManager:
                 self._table.index_by_id(log)
 
     def pending_flushes(self, now_ms: int) -> Iterator[tuple[PartitionLog, Flush]]:
-        """What should be synced now: segments that were rolled, and logs whose `flush.ms` has passed.
+        """Yield what must be synced now: rolled segments, and logs whose `flush.ms` has passed.
 
-        Run `sync` of each in a worker thread and pass it to the log's `finish_flush`. Each has its files open, so that
-        they come one by one.
+        Run `sync` of each in a worker thread and pass it to the log's `finish_flush`. Each has its files open, so they
+        are yielded one by one.
         """
         for log in self.logs():
             if log.closed or log.health.failure is not None:
@@ -339,13 +339,13 @@ class LogManager:
                 yield log, flush
 
     def checkpoint(self, *names: str) -> None:
-        """Write the checkpoint files of every directory that can be used.
+        """Write the checkpoint files of every usable directory.
 
         Parameters:
-            names: only these of `checkpoints`; none for all.
+            names: only these files; all by default.
 
         Raises:
-            KafkaStorageError: of the first disk that fails; the others' are written all the same.
+            KafkaStorageError: of the first disk that fails; the others are still written.
         """
         failure: KafkaStorageError | None = None
         for directory in self._usable:
@@ -357,10 +357,10 @@ class LogManager:
             raise failure
 
     async def apply_retention(self) -> None:
-        """Delete what the settings of each log let go; the metadata log goes by its snapshots instead.
+        """Delete what the settings of each log allow; the metadata log is trimmed by its snapshots instead.
 
-        A log that is being compacted has its turn the next time. Files are renamed for many segments, which takes its
-        time: requests are handled in between.
+        A log that is being compacted is skipped. Renaming the files of many segments takes time: requests are handled
+        in between.
         """
         for log in self.logs():
             if log.topic == METADATA_TOPIC:
@@ -370,7 +370,7 @@ class LogManager:
                 try:
                     deleted = delete_old_segments(log, self._clock(), at_most=SEGMENTS_IN_A_ROW)
                 except KafkaStorageError as error:
-                    # At most it has taken its own directory offline; those of others go on.
+                    # Its own directory may have gone offline; the logs of others continue.
                     logger.error("retention: %s", error)
                     break
                 self.segments_deleted += deleted
@@ -378,7 +378,7 @@ class LogManager:
                     await asyncio.sleep(0)
 
     async def delete_due_files(self) -> None:
-        """Remove the deleted files whose time has come, in every directory that can be used."""
+        """Remove the deleted files that are due, in every usable directory."""
         for directory in self._usable:
             try:
                 await directory.delete_due_files()
@@ -386,18 +386,18 @@ class LogManager:
                 logger.error("%s", error)
 
     def remove_expired_producers(self, now_ms: int) -> None:
-        """Forget the producers that have been idle for too long, in every log."""
+        """Drop the producers that have been idle for too long, in every log."""
         for log in self.logs():
             log.remove_expired_producers(now_ms)
 
     def close(self, broker_epoch: int = -1) -> None:
-        """Close every log and mark the clean stop; directories that are offline are left as they are.
+        """Close every log and write the markers of a clean stop; offline directories are left as they are.
 
         Parameters:
-            broker_epoch: of the broker's registration, which the mark names; -1 when it had none.
+            broker_epoch: the epoch of the broker's registration, for the marker; -1 without one.
 
         Raises:
-            KafkaStorageError: of the first directory that could not be closed; the others are closed all the same.
+            KafkaStorageError: of the first directory that could not be closed; the others are still closed.
         """
         failure: KafkaStorageError | None = None
         for directory in self._opened:
@@ -412,6 +412,6 @@ class LogManager:
             raise failure
 
     def abandon(self) -> None:
-        """Let go of everything as it is, as a crash would; for tests of recovery."""
+        """Close everything as it is, as in a crash; for tests of recovery."""
         for directory in self._opened:
             directory.abandon()

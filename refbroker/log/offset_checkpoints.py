@@ -1,4 +1,4 @@
-"""The checkpoints of offsets in a data directory: read when it is opened, written as far as they have changed.
+"""The checkpoints of offsets in a data directory: read when it is opened, written when they have changed.
 
     recovery-point-offset-checkpoint      before this offset everything is on the disk
     log-start-offset-checkpoint           where a log starts, when that is not where its first segment does
@@ -37,10 +37,10 @@ class LogState:
     """What is known of a log before it is opened.
 
     Attributes:
-        clean: whether its files can be taken as they are.
+        clean: whether its files can be used without checks.
         recovery_point: before this offset everything is on the disk.
         log_start_offset: its first offset.
-        cleaned_up_to: where the part that compaction has not seen begins, None before it has seen any.
+        cleaned_up_to: the start of the part that was never compacted, None if none was.
     """
 
     clean: bool
@@ -66,7 +66,7 @@ class OffsetCheckpoints:
         self._written: dict[str, dict[TopicPartitionKey, int]] = {}
 
     def read(self) -> bool:
-        """Read what the last run has left, and say whether all of it could be read.
+        """Read the files of the last run; return whether all of them could be read.
 
         Raises:
             OSError: the disk fails.
@@ -87,7 +87,7 @@ class OffsetCheckpoints:
         return not damaged
 
     def state_of(self, key: TopicPartitionKey, *, clean: bool) -> LogState:
-        """What the last run has left of a log.
+        """Return the state that the last run has left of a log.
 
         Parameters:
             clean: whether that run ended cleanly.
@@ -103,8 +103,8 @@ class OffsetCheckpoints:
         """Write recovery points, log start offsets and high watermarks, each if it has changed.
 
         Parameters:
-            logs: those that are in the checkpoints.
-            names: only these files; none for all three.
+            logs: the logs in the checkpoints.
+            names: only these files; all three by default.
 
         Raises:
             OSError: the disk fails.
@@ -123,10 +123,10 @@ class OffsetCheckpoints:
                 self._written[name] = offsets
 
     def lower_recovery_points(self, logs: Mapping[TopicPartitionKey, PartitionLog]) -> None:
-        """Take back what the checkpoint says of logs that are not on the disk that far, before they are written to.
+        """Lower the checkpoint's recovery points of logs that are not on the disk that far, before they are written to.
 
-        One ends before it when the disk has lost what it had flushed, and the indexes of an active segment that ends
-        just there are not on the disk after they were made anew.
+        A log ends before its recovery point if the disk has lost flushed data; and the rebuilt indexes of an active
+        segment that ends there may be missing on the disk.
 
         Raises:
             OSError: the disk fails.
@@ -135,7 +135,7 @@ class OffsetCheckpoints:
             self.write(logs, [RECOVERY_POINTS])
 
     def write_cleaner_offsets(self, logs: Mapping[TopicPartitionKey, PartitionLog]) -> None:
-        """Write how far each log is compacted, if that has changed.
+        """Write the cleaner offset of each log, if they have changed.
 
         Raises:
             OSError: the disk fails.

@@ -1,10 +1,9 @@
-"""Opening the data directories of a broker together: which can be used, and whether they belong to one broker.
+"""Opens the data directories of a broker together, and checks that they belong to one broker.
 
 A directory whose disk fails is offline from the start and the broker begins with the others, but not without the one
-that has the metadata log. What contradicts itself is an error, whoever's mistake it is: directories of several
-clusters or nodes, the same directory or id twice, one without `meta.properties` beside others that have one (an
-unmounted disk looks just so, and would come to life as an empty one), the metadata log where it is not looked for.
-Directories that are all new are formatted.
+that has the metadata log. Contradictions are errors: directories of several clusters or nodes, the same directory or id
+twice, one without `meta.properties` beside others that have one (an unmounted disk looks just so, and would come to
+life as an empty one), the metadata log where it is not looked for. Directories that are all new are formatted.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from refbroker.log.log_names import LogName
 
 logger = logging.getLogger(__name__)
 
-# Ids below this one have a meaning of their own in the metadata.
+# Ids below this one have a special meaning in the metadata.
 _RESERVED_IDS = 100
 
 
@@ -32,9 +31,9 @@ class OpenDirectories(NamedTuple):
     """The data directories of a broker, locked.
 
     Attributes:
-        directories: those for partitions, in the order they were given; one that failed is offline.
-        metadata: the one that has the metadata log; it may be none of the others.
-        cluster_id: whose they are.
+        directories: those for partitions, in the given order; one that failed is offline.
+        metadata: the one with the metadata log; it may be separate.
+        cluster_id: their cluster.
     """
 
     directories: list[LogDirectory]
@@ -43,7 +42,7 @@ class OpenDirectories(NamedTuple):
 
     @property
     def all(self) -> list[LogDirectory]:
-        """The metadata directory too."""
+        """All of them, including the metadata directory."""
         return list(dict.fromkeys([*self.directories, self.metadata]))
 
 
@@ -54,14 +53,14 @@ def open_directories(
     node_id: int,
     new_uuid: Callable[[], uuid.UUID],
 ) -> OpenDirectories:
-    """Lock the data directories and see whose they are; new ones are formatted.
+    """Lock the data directories and read their owners; new ones are formatted.
 
     Parameters:
         directories: those for partitions.
         metadata: the one with the metadata log; one of those, or one for that alone.
         cluster_id: the cluster's id; None takes the one of the data, or a new one.
         node_id: the broker's.
-        new_uuid: makes ids.
+        new_uuid: returns new ids.
 
     Raises:
         DirectoryInUseError: another broker uses one.
@@ -82,7 +81,7 @@ def open_directories(
             directory.abandon()
             take_offline_at_start(directory, metadata, error)
     usable = [directory for directory in opened.all if directory.is_online]
-    # The metadata directory is formatted last: without it, and without logs, the others have not been used yet.
+    # The metadata directory is formatted last: without it, and without logs, the others were not used yet.
     if metadata.properties is not None or any(names[each] for each in usable if each.properties is not None):
         _check_formatted(usable)
     owner = _identify(usable, metadata, cluster_id, node_id, new_uuid)
@@ -100,7 +99,7 @@ def load_directories(opened: OpenDirectories, config: LogConfig) -> None:
     """Open every log in the directories; those whose disk fails go offline.
 
     Raises:
-        KafkaStorageError: the metadata directory fails, or a file is damaged that cannot be made anew.
+        KafkaStorageError: the metadata directory fails, or a file is damaged that cannot be rebuilt.
     """
     for directory in opened.all:
         if directory.is_online:
@@ -116,7 +115,7 @@ def load_directories(opened: OpenDirectories, config: LogConfig) -> None:
 
 
 def take_offline_at_start(directory: LogDirectory, metadata: LogDirectory, error: KafkaStorageError) -> None:
-    """Begin without a directory.
+    """Start without a directory.
 
     Raises:
         KafkaStorageError: it is the one with the metadata log.
@@ -154,7 +153,7 @@ def _identify(
     node_id: int,
     new_uuid: Callable[[], uuid.UUID],
 ) -> str:
-    """Whose directories they are; formats new ones, and gives ids to those that have none."""
+    """Return the cluster of the directories; format new ones, and assign ids to those without one."""
     formatted = [directory for directory in usable if directory.properties is not None]
     for directory in formatted:
         found = directory.properties

@@ -1,10 +1,10 @@
 """The log of one partition: append, read, roll, and where it starts and ends.
 
-Offsets, ascending: log start (what DeleteRecords and retention left), last stable (before it every
-transaction is decided), high watermark (replicated, what consumers see), log end (the next offset to be
-given). With a single replica the high watermark follows the log end. Everything here runs on the broker's event loop;
-appending writes to the page cache and does not wait for the disk, and a flush can be taken elsewhere
-(`begin_flush`). After a failure of the disk every call raises KafkaStorageError.
+Offsets, ascending: log start (what DeleteRecords and retention left), last stable (before it every transaction is
+decided), high watermark (replicated, what consumers see), log end (the next offset to be given). With a single replica
+the high watermark is the log end. Everything here runs on the broker's event loop; appending writes to the page cache
+and does not wait for the disk, and a flush can run in another thread (`begin_flush`). After a failure of the disk every
+call raises KafkaStorageError.
 
 How batches are checked and stamped is in `appending`, look-ups are in `reading`, what may go in `retention`, how
 segments come and go in `segment_changes`.
@@ -51,14 +51,14 @@ class PartitionLog:
 
     Parameters:
         files: the disk.
-        directory: the partition's.
-        topic, partition, topic_id: whose log it is.
+        directory: the partition's directory.
+        topic, partition, topic_id: the partition.
         config: its settings.
-        loaded: what is on the disk.
+        loaded: the log as found on the disk.
         clock: milliseconds since the epoch.
         roll_jitter: a number from 0 to 1 for each new segment, for `segment.jitter.ms`.
-        health: of the data directory.
-        deletions: where files go that are to be removed.
+        health: the state of the data directory.
+        deletions: takes the files that are to be removed.
 
     Attributes:
         on_append: called with the log after each append, so that waiting fetches wake.
@@ -124,30 +124,30 @@ class PartitionLog:
 
     @property
     def last_stable_offset(self) -> int:
-        """Before this offset every transaction is decided, for good; what READ_COMMITTED readers see."""
+        """The offset before which every transaction is decided; READ_COMMITTED readers see records up to it."""
         unstable = self._producers.first_unstable_offset(self.high_watermark)
-        # The first records of an open transaction may be gone.
+        # The first records of an open transaction may be deleted.
         return (
             self.high_watermark if unstable is None else min(max(unstable, self.log_start_offset), self.high_watermark)
         )
 
     def unstable_for_ms(self, now_ms: int) -> int:
-        """For how long a transaction has held the last stable offset where it is; 0 while none does."""
+        """Return for how long a transaction has held back the last stable offset; 0 without one."""
         return 0 if self._unstable_offset is None else max(now_ms - self._unstable_since_ms, 0)
 
     def has_late_transaction(self, now_ms: int, after_ms: int) -> bool:
-        """Whether the producer of the oldest open transaction has been silent for so long that nobody may end it."""
+        """Return whether the producer of the oldest open transaction has been silent for so long that it may hang."""
         timestamp = self._producers.oldest_transaction_timestamp
         return timestamp is not None and now_ms - timestamp > after_ms
 
     @property
     def closed(self) -> bool:
-        """Whether it is of no more use: closed, or deleted."""
+        """Whether it is closed or deleted."""
         return self._closed
 
     @property
     def leader_epoch(self) -> int:
-        """The epoch of the last records, -1 when there are none."""
+        """The epoch of the last records, -1 without records."""
         return self.epochs.latest_epoch
 
     def size_in_bytes(self) -> int:
@@ -155,11 +155,11 @@ class PartitionLog:
 
     @property
     def number_of_producers(self) -> int:
-        """How many producers' sequences are remembered."""
+        """The number of known producers."""
         return len(self._producers)
 
     def producers(self) -> list[ProducerEntry]:
-        """The producers whose sequences are remembered."""
+        """Return the known producers."""
         return list(self._producers)
 
     def update_config(self, config: LogConfig) -> None:
@@ -169,10 +169,10 @@ class PartitionLog:
         self._changes.use(config)
 
     def set_topic_id(self, topic_id: uuid.UUID, *, sync: bool = True) -> None:
-        """Give a log its topic id, in `partition.metadata` too.
+        """Set the topic id of the log, also in `partition.metadata`.
 
         Parameters:
-            sync: wait for the disk; for a log without records the next flush does it, or else the first append.
+            sync: whether to wait for the disk; for a log without records the next flush does, or the first append.
         """
         with self._guard("write partition.metadata", can_repeat=True):
             write_topic_id(self._files, self.directory, topic_id, sync=sync)
@@ -243,7 +243,7 @@ class PartitionLog:
         return AppendResult(first.base_offset, last.last_offset, append_time, self.log_start_offset)
 
     def _make_ready(self, batches: Sequence[StampedBatch], size: int, now_ms: int) -> None:
-        """Do what comes before the write, and open all files that it needs: they may be too many."""
+        """Do what precedes the write, and open all necessary files: there may be too many."""
         self._unsynced.sync_topic_id()
         for batch in batches:
             if batch.leader_epoch != self.epochs.latest_epoch:
@@ -269,7 +269,7 @@ class PartitionLog:
     def begin_verification(
         self, producer_id: int, producer_epoch: int, sequence: int, *, supports_epoch_bump: bool
     ) -> bool:
-        """Whether a transaction's coordinator must be asked before a batch of it is appended; see `ProducerStates`.
+        """Return whether a transaction's coordinator must be asked before a batch is appended; see `ProducerStates`.
 
         Raises:
             InvalidProducerEpochError: a later epoch of the producer has been seen.
@@ -281,7 +281,7 @@ class PartitionLog:
     # Roll
 
     def roll(self) -> None:
-        """Start a new segment at the log end; nothing happens when the active one is empty and starts there.
+        """Start a new segment at the log end, unless the active one is empty and starts there.
 
         Raises:
             KafkaStorageError: the disk fails.
@@ -304,15 +304,15 @@ class PartitionLog:
         isolation: Isolation = Isolation.READ_UNCOMMITTED,
         min_one_batch: bool = True,
     ) -> FetchSlice:
-        """The batches from the one that holds `offset` on, within one segment.
+        """Return the batches from the one that contains `offset` on, within one segment.
 
         Parameters:
-            max_bytes: how many bytes at most; the last batch may be cut off.
+            max_bytes: the maximum number of bytes; the last batch may be incomplete.
             isolation: whether to stop at the high watermark or at the last stable offset.
-            min_one_batch: give the first batch whole even when it is larger than `max_bytes`.
+            min_one_batch: whether to return the first batch completely even if it is larger than `max_bytes`.
 
         Raises:
-            OffsetOutOfRangeError: before the log start or behind the log end.
+            OffsetOutOfRangeError: the offset is before the log start or beyond the log end.
             KafkaStorageError: the disk fails.
         """
         self._check_usable()
@@ -340,7 +340,7 @@ class PartitionLog:
         return FetchSlice(records, self.high_watermark, stable, self.log_start_offset, aborted if committed else None)
 
     def offset_for_timestamp(self, timestamp_ms: int) -> OffsetAndTimestamp | None:
-        """The first record that is not older than `timestamp_ms`, None when all are older.
+        """Return the first record that is not older than `timestamp_ms`; None if all are older.
 
         Raises:
             KafkaStorageError: the disk fails.
@@ -350,7 +350,7 @@ class PartitionLog:
             return find_timestamp(self.segments, self.log_start_offset, timestamp_ms)
 
     def offset_of_max_timestamp(self) -> OffsetAndTimestamp | None:
-        """The first record with the largest timestamp of the log, None when no record has one.
+        """Return the first record with the largest timestamp of the log; None if no record has one.
 
         Raises:
             KafkaStorageError: the disk fails.
@@ -360,13 +360,15 @@ class PartitionLog:
             return find_max_timestamp(self.segments, self.log_start_offset)
 
     def end_offset_for_epoch(self, leader_epoch: int) -> EpochEntry:
-        """The largest epoch at or below `leader_epoch`, and the offset after its last record; (-1, -1) if unknown."""
+        """Return the largest epoch at or below `leader_epoch`, and the offset after its last record; (-1, -1) if
+        unknown.
+        """
         return self.epochs.end_offset_for(leader_epoch, self.log_end_offset)
 
-    # Where it starts and what is replicated
+    # Log start and high watermark
 
     def begin_leader_epoch(self, leader_epoch: int) -> None:
-        """Note that this broker leads from the log end on, in an epoch that may stay without records.
+        """Record that this broker leads from the log end on, in an epoch that may have no records.
 
         Raises:
             KafkaStorageError: the disk fails.
@@ -376,7 +378,7 @@ class PartitionLog:
             self.epochs.assign(leader_epoch, self.log_end_offset)
 
     def delete_records(self, before_offset: int) -> int:
-        """Move the log start to `before_offset` (-1: the high watermark), and give the new log start.
+        """Move the log start to `before_offset` (-1: the high watermark), and return the new log start.
 
         Raises:
             OffsetOutOfRangeError: beyond the high watermark.
@@ -402,16 +404,16 @@ class PartitionLog:
                 self.epochs.truncate_from_start(offset)
 
     def delete_segments(self, segments: Sequence[Segment], reason: str) -> int:
-        """Take the oldest segments out of the log, with a new one first when it would have none left.
+        """Remove the oldest segments from the log, after adding a new one if none would be left.
 
-        Their files are renamed, and removed after `file.delete.delay.ms`; who reads from one can finish.
+        Their files are renamed, and removed after `file.delete.delay.ms`, so that readers can finish.
 
         Parameters:
             segments: the first ones of the log, in order.
             reason: for the log line.
 
         Returns:
-            How many they were.
+            Their number.
 
         Raises:
             KafkaStorageError: the disk fails.
@@ -429,38 +431,38 @@ class PartitionLog:
         return len(segments)
 
     def replace_segments(self, new: Segment, old: Sequence[Segment]) -> None:
-        """Put a compacted segment in the place of those that it was made of.
+        """Replace segments by the compacted segment that was made of them.
 
         Parameters:
-            new: its files are `.swap`, and durable. Who calls takes that suffix away once the names of the old ones'
-                files are durable.
-            old: neighbours, the first of which has the base offset of `new`.
+            new: the new segment; its files are `.swap`, and durable. The caller removes that suffix once the new names
+                of the old files are durable.
+            old: neighbouring segments, the first of which has the base offset of `new`.
 
         Raises:
-            KafkaStorageError: the disk fails; the next start does the rest.
+            KafkaStorageError: the disk fails; the next start completes the replacement.
         """
         self._check_usable()
         with self._guard("replace segments"):
             self._changes.replace(new, old)
 
     def update_high_watermark(self, offset: int) -> None:
-        """Set what consumers may see, for a log whose high watermark waits for followers; it stays within the log."""
+        """Set the high watermark, for a log that waits for followers; it stays within the log."""
         self.high_watermark = min(max(offset, self.log_start_offset), self.log_end_offset)
 
     def remove_expired_producers(self, now_ms: int) -> int:
-        """Forget producers that have been idle for too long, and say how many."""
+        """Drop producers that have been idle for too long, and return their number."""
         return self._producers.remove_expired(now_ms)
 
-    # Flush and the end
+    # Flush and close
 
     @property
     def unflushed_records(self) -> int:
-        """How many offsets lie behind the recovery point; a power failure may take these."""
+        """The number of offsets beyond the recovery point, which a power failure may lose."""
         return self.log_end_offset - self.recovery_point
 
     @property
     def recovery_start(self) -> int:
-        """What the checkpoint says of the recovery point: after a crash the segments from this offset on are checked.
+        """The recovery point for the checkpoint: after a crash the segments from this offset on are checked.
 
         Those before it must be whole, with their indexes. At a recovery point where the active segment ends the next
         one can begin, while the indexes of the former are not on the disk yet; so that it is one less until they are.
@@ -475,9 +477,9 @@ class PartitionLog:
         return self._last_flush_ms
 
     def begin_flush(self, *, up_to_active: bool = False) -> Flush | None:
-        """What to sync so that everything is on the disk, or everything before the active segment.
+        """Return a flush of everything, or of everything before the active segment; None if there is nothing to do.
 
-        None when there is nothing to do. Run `sync` of it in any thread, then pass it to `finish_flush`.
+        Run its `sync` in any thread, then pass it to `finish_flush`.
 
         Raises:
             KafkaStorageError: the disk fails.
@@ -487,7 +489,7 @@ class PartitionLog:
             return self._unsynced.begin(self.segments, self.recovery_point, offset)
 
     def finish_flush(self, flush: Flush) -> None:
-        """Take note that a flush is done."""
+        """Record a finished flush."""
         self.recovery_point = max(self.recovery_point, flush.offset)
         self._last_flush_ms = self._clock()
         self._unsynced.finish(flush)
@@ -507,10 +509,10 @@ class PartitionLog:
                 self.finish_flush(flush)
 
     def close(self) -> None:
-        """Flush, write the producer snapshot and close the files; ranges that are held stay readable.
+        """Flush, write the producer snapshot and close the files; existing ranges stay readable.
 
         Raises:
-            KafkaStorageError: the disk fails, now or before; the files are closed all the same.
+            KafkaStorageError: the disk fails, now or before; the files are still closed.
         """
         if self._closed:
             return
@@ -526,13 +528,13 @@ class PartitionLog:
             self.abandon()
 
     def abandon(self) -> None:
-        """Close the files as they are, as a crash would leave them."""
+        """Close the files as they are, as in a crash."""
         self._closed = True
         for segment in self.segments:
             segment.release()
 
     def delete(self) -> None:
-        """Take the log away: its directory is renamed at once, and removed after `file.delete.delay.ms`.
+        """Delete the log: its directory is renamed immediately, and removed after `file.delete.delay.ms`.
 
         Raises:
             KafkaStorageError: the disk fails.

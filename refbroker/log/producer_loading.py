@@ -1,4 +1,4 @@
-"""Rebuilding what a log remembers of its producers: from the last good snapshot, and the batches behind it."""
+"""Rebuilds the producers of a log: from the last valid snapshot, and the later batches."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ class ProducerLoader:
 
     Parameters:
         files: the disk.
-        directory: the partition's.
-        segments: of the log; they may grow and shrink between calls.
+        directory: the partition's directory.
+        segments: the segments of the log, which may change between calls.
         empty: a state of this log without producers.
         now_ms: the clock, for producers that have expired.
     """
@@ -48,7 +48,7 @@ class ProducerLoader:
         self._now_ms = now_ms
 
     def states_at(self, start: int, end: int) -> tuple[ProducerStates, int]:
-        """The producers as of `end`, and the offset of the snapshot they began with, `start` for none."""
+        """Return the producers as of `end`, and the offset of the snapshot they began with, `start` without one."""
         states = self._empty.without_producers()
         states.end_offset = start
         for offset in reversed(self.snapshots()):
@@ -60,17 +60,17 @@ class ProducerLoader:
         return states, snapshot
 
     def empty_at(self, end: int) -> ProducerStates:
-        """No producers, as of `end`."""
+        """Return an empty state as of `end`."""
         states = self._empty.without_producers()
         states.end_offset = end
         return states
 
     def snapshots(self) -> list[int]:
-        """The offsets of the snapshots that are there, ascending."""
+        """Return the offsets of the existing snapshots, ascending."""
         return snapshot_offsets(self._files, self._directory)
 
     def save(self, states: ProducerStates) -> None:
-        """Write a snapshot; it is durable then, for no flush to come knows of it."""
+        """Write a durable snapshot, because no later flush knows of it."""
         write_snapshot(self._files, self._directory, states.end_offset, states, sync=True)
 
     def remove_snapshots(self, offsets: list[int]) -> None:
@@ -78,7 +78,7 @@ class ProducerLoader:
             self._files.unlink(snapshot_path(self._directory, offset))
 
     def _read_snapshot(self, states: ProducerStates, offset: int) -> bool:
-        """Take the producers of a snapshot over; False when it is damaged."""
+        """Load the producers of a snapshot; return False if it is damaged."""
         try:
             entries = read_snapshot(self._files, self._directory, offset)
         except CorruptSnapshotError as error:
@@ -93,7 +93,7 @@ class ProducerLoader:
         start = states.end_offset
         for segment in self._segments.from_offset(start) if start < end else ():
             if segment.base_offset >= end:
-                # What comes then may have to be recovered first.
+                # What follows may have to be recovered first.
                 break
             first = segment.find(start)
             for header in segment.headers(first.position) if first is not None else ():
@@ -104,13 +104,13 @@ class ProducerLoader:
 
 
 def replay_batch(states: ProducerStates, segment: Segment, header: BatchHeader) -> AbortedTransaction | None:
-    """Take a batch that is in the log into the producers' state.
+    """Apply a batch of the log to the producers' state.
 
     Returns:
-        The transaction that it aborts, None for anything else.
+        The transaction that it aborts, otherwise None.
 
     Raises:
-        CorruptRecordError: a control batch whose record cannot be read.
+        CorruptRecordError: the record of a control batch is malformed.
     """
     if not header.has_producer_id:
         return None
@@ -122,10 +122,10 @@ def replay_batch(states: ProducerStates, segment: Segment, header: BatchHeader) 
 
 
 def read_marker(batch: BytesLike) -> ControlRecord | None:
-    """What the control record of a batch says; None when compaction has left the batch without it.
+    """Return the control record of a batch; None if compaction has removed it.
 
     Raises:
-        CorruptRecordError: it cannot be read.
+        CorruptRecordError: it is malformed.
     """
     records = [record for one in read_batches(batch) for record in one.records()]
     return parse_control_record(records[0]) if records else None

@@ -1,7 +1,7 @@
-"""Producer snapshots, `<offset>.snapshot`: the producers of a log as they were before some offset.
+"""Producer snapshots, `<offset>.snapshot`: the producers of a log as of an offset.
 
-One is written when a segment is rolled and when the log is closed, so that a start reads only the
-records behind the last one. All integers big-endian:
+One is written when a segment is rolled and when the log is closed, so that a start reads only the records after the
+last one. All integers big-endian:
 
     size  field
        2  version, 1
@@ -39,11 +39,11 @@ _ENTRY = struct.Struct(">qhiqiqiq")
 
 
 class CorruptSnapshotError(ValueError):
-    """A snapshot is damaged; the one before it, or the log itself, is used instead."""
+    """A snapshot is damaged; the previous one, or the log itself, is used instead."""
 
 
 def encode_snapshot(entries: Iterable[ProducerEntry]) -> bytes:
-    """The bytes of a snapshot."""
+    """Return the bytes of a snapshot."""
     packed = [
         _ENTRY.pack(
             entry.producer_id,
@@ -62,7 +62,7 @@ def encode_snapshot(entries: Iterable[ProducerEntry]) -> bytes:
 
 
 def decode_snapshot(data: bytes) -> list[ProducerEntry]:
-    """The producers in a snapshot.
+    """Return the producers in a snapshot.
 
     Raises:
         CorruptSnapshotError: version, length or checksum is wrong.
@@ -93,13 +93,13 @@ def snapshot_path(directory: Path, offset: int) -> Path:
 
 
 def snapshot_offsets(files: Files, directory: Path) -> list[int]:
-    """The offsets of the snapshots in a partition's directory, ascending."""
+    """Return the offsets of the snapshots in a partition's directory, ascending."""
     stems = [name.removesuffix(SUFFIX) for name in files.names(directory) if name.endswith(SUFFIX)]
     return sorted(int(stem) for stem in stems if stem.isdecimal())
 
 
 def read_snapshot(files: Files, directory: Path, offset: int) -> list[ProducerEntry]:
-    """The producers of the snapshot at `offset`.
+    """Return the producers of the snapshot at `offset`.
 
     Raises:
         CorruptSnapshotError: it is damaged.

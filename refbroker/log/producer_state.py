@@ -1,8 +1,7 @@
-"""What a partition remembers of its idempotent producers, so that a retry is stored once and in order.
+"""The state of a partition's idempotent producers, so that retried batches are stored once and in order.
 
-For each producer id: its epoch, the sequences and offsets of its last five batches, and the first
-offset of a transaction that is open. A batch that has been stored already is answered with its
-offsets. Of the others:
+For each producer id: its epoch, the sequences and offsets of its last five batches, and the first offset of a
+transaction that is open. For a batch that was stored before, the response has its offsets. The others:
 
     epoch of the batch   its first sequence                                  what happens
     older                any                                                 INVALID_PRODUCER_EPOCH
@@ -41,12 +40,12 @@ INT32_MAX = 2**31 - 1
 NO_PRODUCER_EPOCH = -1
 NO_SEQUENCE = -1
 FIRST_WITH_EPOCH_OF_ITS_OWN = 2
-"""The version of transactions from which on each has its own epoch (KIP-890)."""
+"""The first version of transactions in which each has its own epoch (KIP-890)."""
 PRODUCER_ID_EXPIRATION_MS = 86_400_000
 
 
 class BatchMetadata(NamedTuple):
-    """A batch that was stored."""
+    """A stored batch."""
 
     last_sequence: int
     last_offset: int
@@ -68,8 +67,8 @@ class ProducerEntry:
     """The state of one producer id in one partition.
 
     Attributes:
-        last_timestamp: of its last batch or transaction marker, milliseconds; what expiry goes by.
-        current_txn_first_offset: first offset of its open transaction, -1 for none.
+        last_timestamp: the timestamp of its last batch or transaction marker in milliseconds; used for expiration.
+        current_txn_first_offset: the first offset of its open transaction, -1 without one.
     """
 
     producer_id: int
@@ -85,7 +84,7 @@ class ProducerEntry:
 
     @property
     def last_offset(self) -> int:
-        """The offset of its last record, -1 when it is not known."""
+        """The offset of its last record, -1 if unknown."""
         return self.batches[-1].last_offset if self.batches else -1
 
     @property
@@ -93,7 +92,7 @@ class ProducerEntry:
         return self.batches[-1].offset_delta if self.batches else 0
 
     def set_epoch(self, epoch: int) -> None:
-        """A new epoch begins with no batches; its sequences start at 0."""
+        """Begin a new epoch, without batches; its sequences start at 0."""
         if epoch != self.producer_epoch:
             self.producer_epoch = epoch
             self.batches.clear()
@@ -103,12 +102,11 @@ class ProducerStates:
     """The producers of one log.
 
     Parameters:
-        topic, partition: for what errors say.
-        expiration_ms: says for how long a producer may store nothing before it is forgotten
-            (`producer.id.expiration.ms`).
+        topic, partition: for error messages.
+        expiration_ms: returns for how long a producer may be idle before it is dropped (`producer.id.expiration.ms`).
 
     Attributes:
-        end_offset: the state is that of the log before this offset.
+        end_offset: the state is as of this offset.
     """
 
     def __init__(
@@ -129,7 +127,7 @@ class ProducerStates:
         self._unreplicated: list[tuple[int, int]] = []
 
     def without_producers(self) -> ProducerStates:
-        """The state of the same log with nothing in it."""
+        """Return an empty state of the same log."""
         return ProducerStates(self.topic, self.partition, expiration_ms=self.expiration_ms)
 
     def __len__(self) -> int:
@@ -142,32 +140,32 @@ class ProducerStates:
         return self._entries.get(producer_id)
 
     def put(self, entry: ProducerEntry) -> None:
-        """Take over an entry of a snapshot."""
+        """Add an entry of a snapshot."""
         self._entries[entry.producer_id] = entry
         if entry.current_txn_first_offset >= 0:
             self._open_transactions[entry.producer_id] = entry.current_txn_first_offset
 
     @property
     def first_undecided_offset(self) -> int | None:
-        """The first offset of the oldest open transaction, None when there is none."""
+        """The first offset of the oldest open transaction; None without one."""
         return min(self._open_transactions.values()) if self._open_transactions else None
 
     def first_unstable_offset(self, high_watermark: int) -> int | None:
-        """The first offset of a transaction that is open, or whose end another leader might not know of."""
+        """Return the first offset of a transaction that is open, or whose end another leader might not know."""
         if self._unreplicated:
             self._unreplicated = [one for one in self._unreplicated if one[1] >= high_watermark]
         return min([*self._open_transactions.values(), *(first for first, _ in self._unreplicated)], default=None)
 
     @property
     def oldest_transaction_timestamp(self) -> int | None:
-        """When the producer of the oldest open transaction wrote last, None when there is none."""
+        """When the producer of the oldest open transaction last wrote; None without one."""
         if not self._open_transactions:
             return None
         oldest = min(self._open_transactions, key=lambda producer_id: self._open_transactions[producer_id])
         return self._entries[oldest].last_timestamp
 
     def find_duplicate(self, header: BatchHeader) -> BatchMetadata | None:
-        """The stored batch that `header` repeats, among the producer's last five."""
+        """Return the stored batch that `header` repeats, among the producer's last five."""
         entry = self._entries.get(header.producer_id)
         if entry is None or entry.producer_epoch != header.producer_epoch:
             return None
@@ -179,15 +177,16 @@ class ProducerStates:
     def begin_verification(
         self, producer_id: int, producer_epoch: int, sequence: int, now_ms: int, *, supports_epoch_bump: bool
     ) -> bool:
-        """Whether the coordinator must be asked before a transactional batch is appended: none of its transaction is.
+        """Return whether the coordinator must be asked before a transactional batch is appended: none of its
+        transaction was.
 
         Parameters:
-            sequence: the batch's first.
+            sequence: the batch's first sequence.
             now_ms: the time, milliseconds since the epoch.
             supports_epoch_bump: whether the producer has transactions of version 2.
 
         Raises:
-            InvalidProducerEpochError: a later epoch of the producer has been seen.
+            InvalidProducerEpochError: the producer has used a later epoch.
         """
         self._check_epoch(producer_id, producer_epoch)
         if self.in_transaction(producer_id, producer_epoch):
@@ -200,23 +199,23 @@ class ProducerStates:
         return True
 
     def in_transaction(self, producer_id: int, producer_epoch: int) -> bool:
-        """Whether a producer has a transaction open here; one of an older epoch may have ended elsewhere."""
+        """Return whether a producer has an open transaction here; one of an older epoch may have ended elsewhere."""
         entry = self._entries.get(producer_id)
         return entry is not None and entry.current_txn_first_offset >= 0 and entry.producer_epoch == producer_epoch
 
     def check(self, header: BatchHeader, offset: int, *, sequences: bool, verified: bool) -> None:
-        """See whether a batch of a producer may be appended.
+        """Check whether a batch of a producer may be appended.
 
         Parameters:
-            offset: where it would be.
-            sequences: whether its sequence must follow; it need not for the coordinators' own batches.
+            offset: its offset in the log.
+            sequences: whether its sequence must follow the last one; not so for the coordinators' own batches.
             verified: whether the coordinator of its transaction has just confirmed that the partition is part of it.
 
         Raises:
-            InvalidProducerEpochError: a later epoch of the producer has been seen.
-            OutOfOrderSequenceError: batches before it are missing.
-            InvalidTxnStateError: it is not transactional, but the producer has a transaction open here; or the other
-                way round.
+            InvalidProducerEpochError: the producer has used a later epoch.
+            OutOfOrderSequenceError: earlier batches are missing.
+            InvalidTxnStateError: it is not transactional, but the producer has an open transaction here; or the
+                reverse.
         """
         self._check_epoch(header.producer_id, header.producer_epoch, offset)
         if (
@@ -251,7 +250,7 @@ class ProducerStates:
         elif question is not None and sequence > question.lowest_sequence:
             expected, text = question.lowest_sequence, "the lowest that has been sent"
         elif entry is None or entry.producer_epoch == NO_PRODUCER_EPOCH:
-            # Expired, deleted or never seen: whatever sequence comes is where it goes on from.
+            # Expired, deleted or never seen: any sequence is accepted as the first one.
             return
         elif epoch != entry.producer_epoch:
             expected, text = 0, f"expected in the new epoch {epoch}"
@@ -265,17 +264,17 @@ class ProducerStates:
             )
 
     def check_marker(self, header: BatchHeader, marker: ControlRecord, offset: int, transaction_version: int) -> None:
-        """See whether the marker of a transaction may be appended.
+        """Check whether the marker of a transaction may be appended.
 
-        From version 2 of transactions on the coordinator counts the producer's epoch up before it ends a transaction,
-        so that a marker which comes late or twice cannot end the next one. The same marker once more, after the
-        transaction it was for has ended, changes nothing and is taken, and so is one at the last epoch there is.
+        Since transaction version 2 the coordinator increments the producer's epoch before it ends a transaction, so
+        that a late or repeated marker cannot end the next one. A repeated marker after its transaction has ended is
+        accepted without effect, and so is one at the last possible epoch.
 
         Parameters:
-            header: of the marker's batch.
-            marker: what it says.
-            offset: where it would be.
-            transaction_version: of the transaction, as its coordinator says.
+            header: the header of the marker's batch.
+            marker: its record.
+            offset: its offset in the log.
+            transaction_version: the version of the transaction, according to its coordinator.
 
         Raises:
             InvalidProducerEpochError: it is for an earlier transaction.
@@ -302,11 +301,11 @@ class ProducerStates:
             )
 
     def update(self, header: BatchHeader, base_offset: int, last_offset: int, timestamp: int) -> None:
-        """Take note of a batch of records that is in the log.
+        """Update the state after a batch of records was appended.
 
         Parameters:
-            base_offset, last_offset: where it is.
-            timestamp: its largest, milliseconds.
+            base_offset, last_offset: its offsets.
+            timestamp: its largest timestamp in milliseconds.
         """
         if header.is_transactional:
             self._verifications.pop(header.producer_id, None)
@@ -318,13 +317,13 @@ class ProducerStates:
         entry.last_timestamp = timestamp
 
     def end_transaction(self, header: BatchHeader, marker: ControlRecord) -> AbortedTransaction | None:
-        """Take note of a marker that is in the log; what the index of aborted transactions must have of it.
+        """Update the state after a marker was appended; return the entry for the index of aborted transactions.
 
-        None when it commits, or when the producer had no records in this partition.
+        None if it commits, or if the producer had no records in this partition.
 
         Parameters:
-            header: of the marker's batch, as it is in the log.
-            marker: what it says.
+            header: the header of the marker's batch, as in the log.
+            marker: its record.
         """
         entry = self._entry(header)
         first_offset = entry.current_txn_first_offset
@@ -333,7 +332,7 @@ class ProducerStates:
         entry.last_timestamp = header.max_timestamp
         self._open_transactions.pop(header.producer_id, None)
         question = self._verifications.get(header.producer_id)
-        # In version 2 the marker has the epoch of the transaction that comes next, which may have been asked about.
+        # In version 2 the marker has the epoch of the next transaction, for which a verification may have begun.
         if question is not None and not (question.supports_epoch_bump and question.epoch == header.producer_epoch):
             del self._verifications[header.producer_id]
         if first_offset >= 0:
@@ -352,7 +351,7 @@ class ProducerStates:
         return entry
 
     def remove_expired(self, now_ms: int) -> int:
-        """Forget the producers that have been idle for too long, and say how many; open transactions stay."""
+        """Drop the producers that have been idle for too long, and return their number; open transactions stay."""
         expired = [entry.producer_id for entry in self if self.is_expired(entry, now_ms)]
         for producer_id in expired:
             del self._entries[producer_id]

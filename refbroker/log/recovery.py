@@ -1,14 +1,14 @@
-"""Opening a log that is already on disk: what is trusted, what is checked, what is cut off.
+"""Opens a log that is already on disk: what is trusted, checked and truncated.
 
-After a clean stop the files are taken as they are: of the data only what lies behind the last index entry of the
-last segment is read, to find the end. After anything else the segments from the one that holds the recovery point on
-are read: every batch must be whole, in order and have the right checksum. At the first that is not, the segment is
-cut and those after it are removed, and that is made durable, lest what was cut off comes back behind newer
-batches. The indexes of what was read are made anew, with snapshots of the producers at each segment's end.
+After a clean stop the files are trusted: only the data after the last index entry of the last segment is read, to find
+the end. Otherwise the segments from the one with the recovery point on are read: every batch must be complete, in order
+and have the right checksum. At the first other one the segment is truncated and the later ones removed; this is made
+durable, so that truncated batches cannot reappear behind newer ones. The indexes of these segments are rebuilt, with
+snapshots of the producers at each segment's end.
 
-An index that is missing, or cannot be that of its segment, is made anew whatever the stop, and so are damaged leader
-epochs. A segment with offsets too far from its first one, which brokers of long ago could write, is split (see
-`splitting`); what compaction left behind is dealt with first (see `swap_recovery`).
+Missing or invalid indexes and damaged leader epochs are rebuilt after a clean stop, too. A segment with offsets too far
+from its first one, which old brokers could write, is split (see `splitting`); unfinished compactions come first
+(see `swap_recovery`).
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ _TEMPORARY_SUFFIX = ".tmp"
 
 @dataclass
 class LoadedLog:
-    """A log as it was found, and mended.
+    """A log as found on the disk, after repairs.
 
     Attributes:
-        log_start_offset, log_end_offset: its first offset and the one after its last.
+        log_start_offset, log_end_offset: its first offset and the one after its last record.
         recovery_point: before this offset everything is known to be on the disk.
-        snapshot_offset: where the last producer snapshot is, the log start for none.
-        recovered: whether files were made anew that may not be on the disk.
+        snapshot_offset: the offset of the last producer snapshot, the log start without one.
+        recovered: whether files were rebuilt that may not be on the disk yet.
     """
 
     segments: LogSegments
@@ -61,11 +61,11 @@ class LogLoader:
 
     Parameters:
         files: the disk.
-        directory: the partition's.
+        directory: the partition's directory.
         config: the log's settings.
-        producers: without any, of this log.
+        producers: an empty state of this log.
         clean: whether the data directory was closed cleanly.
-        log_start_offset, recovery_point: from the checkpoints, 0 when they say nothing.
+        log_start_offset, recovery_point: from the checkpoints, 0 if missing.
         now_ms: the clock.
     """
 
@@ -94,7 +94,7 @@ class LogLoader:
         self._epochs = LeaderEpochCache(files, directory / LEADER_EPOCHS)
 
     def load(self) -> LoadedLog:
-        """Open, recover what must be, and leave the last segment ready to be written to.
+        """Open the log, recover it if necessary, and leave the last segment ready for writes.
 
         Raises:
             OSError: the disk fails.
@@ -158,7 +158,7 @@ class LogLoader:
             self._segments.add(segment)
         first_unflushed = self._segments.index_of(self._recovery_point)
         for index, segment in enumerate(list(self._segments)):
-            # The indexes of what was not flushed are made anew in any case.
+            # The indexes of unflushed segments are rebuilt in any case.
             if self._clean or index < first_unflushed:
                 self._check_indexes(segment, index)
 
@@ -166,7 +166,7 @@ class LogLoader:
         last = index == len(self._segments) - 1
         end = None if last else self._segments[index + 1].base_offset
         if not segment.has_sane_indexes(end):
-            logger.warning("An index of %s is missing or damaged; making its indexes anew", segment.path)
+            logger.warning("An index of %s is missing or damaged; rebuilding its indexes", segment.path)
             truncated = self._recover(segment, self._states_before(segment))
             for file in segment.open_files():
                 self._files.fsync(file)
@@ -185,7 +185,7 @@ class LogLoader:
             return
         began = time.monotonic()
         first = unflushed[0].base_offset
-        # They were made of what may not have reached the disk.
+        # They were made from data that may not have reached the disk.
         outdated = [offset for offset in self._producers.snapshots() if offset > first]
         self._producers.remove_snapshots(outdated)
         states = self._states_before(unflushed[0])
@@ -204,18 +204,18 @@ class LogLoader:
                 break
         self._recovered_producers = states
         if outdated or truncated or states.end_offset:
-            # Not for a log in which nothing was ever written: most of many are, and each costs milliseconds.
+            # Not for a log without any records: most logs are, and each line costs milliseconds.
             self._files.fsync_directory(self._directory)
         seconds = time.monotonic() - began
         logger.info("Recovered %s from %d to %d in %.1f s", self._directory, first, states.end_offset, seconds)
 
     def _states_before(self, segment: Segment) -> ProducerStates:
-        """The producers as a segment found them, which its index of aborted transactions needs."""
+        """Return the producers as of a segment's start, which its index of aborted transactions needs."""
         start = max(self._log_start_offset, self._segments[0].base_offset)
         return self._producers.states_at(min(start, segment.base_offset), segment.base_offset)[0]
 
     def _recover(self, segment: Segment, states: ProducerStates) -> int:
-        """Check a segment's batches and make its indexes anew; the number of bytes that were cut off.
+        """Check a segment's batches and rebuild its indexes; return the number of truncated bytes.
 
         Parameters:
             states: the producers before the segment, afterwards those at its end.
@@ -247,7 +247,7 @@ class LogLoader:
         states.end_offset = next_offset
         truncated = segment.finish_recovery(valid_bytes)
         if truncated:
-            # Before anything is written behind it: whole batches may lie in what is cut off.
+            # Before anything is written behind it: the truncated part may contain whole batches.
             self._files.fsync(segment.file)
         if states.end_offset:
             self._producers.save(states)
@@ -260,14 +260,14 @@ class LogLoader:
             segment.delete()
             self._files.unlink(snapshot_path(self._directory, segment.base_offset))
 
-    # What goes with the segments
+    # Leader epochs and producers
 
     def _read_epochs(self) -> bool:
-        """Read the leader epochs; whether they are damaged, and must be gathered from the batches."""
+        """Read the leader epochs; return whether they are damaged, and must be collected from the batches."""
         try:
             self._epochs.read()
         except KafkaStorageError as error:
-            logger.warning("%s; making it anew", error.message)
+            logger.warning("%s; rebuilding it", error.message)
             return True
         return False
 
@@ -278,10 +278,10 @@ class LogLoader:
         self._epochs.save()
 
     def _load_producers(self, start: int, end: int) -> tuple[ProducerStates, int]:
-        """The producers at `end`; the offset of the last snapshot, `start` for none."""
+        """Return the producers at `end`, and the offset of the last snapshot, `start` without one."""
         snapshots = self._producers.snapshots()
         if not snapshots and self._clean:
-            # A log that was closed cleanly has one at its end, unless no record was ever written to it.
+            # A log that was closed cleanly has one at its end, unless no record was ever written.
             return self._producers.empty_at(end), start
         producers, used = self._producers.states_at(start, end)
         kept = {used, *self._segments.base_offsets}
@@ -289,7 +289,7 @@ class LogLoader:
         self._producers.remove_snapshots(strays)
         recovered = self._recovered_producers
         if recovered is not None and recovered.end_offset == end:
-            # A snapshot has but the last batch of each, and those are passed over whose records are old. After a crash
-            # nobody knows which answers have arrived: who has batches on the way sends all of them again.
+            # A snapshot has only the last batch of each, and producers with old records are skipped. After a crash it
+            # is unknown which responses have arrived: a producer with batches in flight sends all of them again.
             producers = recovered
         return producers, used

@@ -1,11 +1,11 @@
-"""How the segments of a log change: a new one begins, the oldest go, a compacted one takes the place of others.
+"""The changes of a log's segments: rolling, deleting the oldest ones, and replacing them by compacted ones.
 
-A new segment begins with a snapshot of the producers, so that a start need not read those before it. The files of a
-segment that goes are renamed at once, and removed after `file.delete.delay.ms`, so that who reads from one can finish;
-the snapshot at its first offset goes with it, unless another segment begins there.
+A new segment begins with a snapshot of the producers, so that a start need not read the earlier ones. The files of a
+deleted segment are renamed immediately, and removed after `file.delete.delay.ms`, so that readers can finish; the
+snapshot at its first offset is deleted with it, unless another segment begins there.
 
-When that happens is decided in `PartitionLog`, `retention` and `compaction`. What cannot be done is an OSError here,
-and the log's business.
+Elsewhere: when that happens (`PartitionLog`, `retention`, `compaction`). Failures are OSErrors here, which the log
+handles.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ class SegmentChanges:
 
     Parameters:
         files: the disk.
-        directory: the partition's.
-        loaded: what is on the disk.
+        directory: the partition's directory.
+        loaded: the log as found on the disk.
         config: the log's settings.
-        unsynced: told of what a flush has to write.
-        deletions: where files go that are to be removed.
+        unsynced: receives what a flush has to write.
+        deletions: takes the files that are to be removed.
         clock: milliseconds since the epoch.
         roll_jitter: a number from 0 to 1 for each new segment, for `segment.jitter.ms`.
     """
@@ -61,30 +61,30 @@ class SegmentChanges:
         self.use(config)
 
     def use(self, config: LogConfig) -> None:
-        """Go by other settings from now on; index sizes and preallocation apply from the next segment."""
+        """Use other settings from now on; index sizes and preallocation apply from the next segment."""
         self._config = config
         self._jitter_ms = int(self._roll_jitter() * min(config.segment_jitter_ms, config.segment_ms))
 
     def is_due(self, batches: Sequence[StampedBatch], size: int, now_ms: int) -> bool:
-        """Whether batches have to go into a new segment, since the active one is full or old.
+        """Return whether batches need a new segment, because the active one is full or old.
 
         Parameters:
-            size: of the batches, in bytes.
+            size: the bytes of the batches.
             now_ms: the time, milliseconds since the epoch.
         """
         active, config = self._segments.active, self._config
         timestamp = max(batch.max_timestamp for batch in batches)
         waited = active.size > 0 and active.time_waited_ms(now_ms, timestamp) > config.segment_ms - self._jitter_ms
-        # Replicated batches can lie further behind the log end than a segment reaches.
+        # Replicated batches may be further beyond the log end than a segment can reach.
         too_far = not active.takes(batches[-1].last_offset)
         return waited or active.size > config.segment_bytes - size or active.is_full or too_far
 
     def roll(self, offset: int) -> None:
-        """Begin a new segment at an offset; the log ends there, or before when what comes is replicated."""
+        """Begin a new segment at an offset; the log ends there or, before replicated batches, earlier."""
         self._producers.end_offset = offset
         self.take_snapshot(sync=False)
         active = self._segments.active
-        # All its files are open before anything changes: where these are too many, the log goes on as it was.
+        # All its files are opened before anything changes: if too many are open, the log continues unchanged.
         new = Segment(self._files, self._directory, offset, self._config, created_ms=self._clock(), create=True)
         try:
             active.deactivate()
@@ -96,7 +96,7 @@ class SegmentChanges:
         self.use(self._config)
 
     def take_snapshot(self, *, sync: bool) -> None:
-        """Write a snapshot of the producers, unless there is one of this offset."""
+        """Write a snapshot of the producers, unless one of this offset exists."""
         offset = self._producers.end_offset
         if offset > self._snapshot_offset:
             write_snapshot(self._files, self._directory, offset, self._producers, sync=sync)
@@ -104,14 +104,14 @@ class SegmentChanges:
             self._snapshot_offset = offset
 
     def remove(self, segments: Sequence[Segment]) -> None:
-        """Take segments out of the log, for good: they do not come back after a crash."""
+        """Remove segments from the log permanently: they do not return after a crash."""
         for segment in segments:
             self._segments.remove(segment)
         self._retire(segments)
         self._files.fsync_directory(self._directory)
 
     def replace(self, new: Segment, old: Sequence[Segment]) -> None:
-        """Put a segment in the place of those that it was made of, as far as these are still there."""
+        """Replace segments by the one that was made of them, as far as they still exist."""
         replaced = [segment for segment in old if segment in self._segments]
         for segment in replaced:
             self._segments.remove(segment)
@@ -119,7 +119,7 @@ class SegmentChanges:
         self._retire(replaced)
 
     def _retire(self, segments: Iterable[Segment]) -> None:
-        """Rename the files of segments that are in the log no more, and have them removed."""
+        """Rename the files of removed segments, and schedule their deletion."""
         doomed: list[Path] = []
         bases = set(self._segments.base_offsets)
         for segment in segments:

@@ -1,11 +1,11 @@
-"""After a restart: which of the logs on the disk are the partitions' own, as the metadata has it.
+"""The choice, after a restart, of the logs on the disk that belong to partitions, according to the metadata.
 
-What belongs to no partition of this broker is renamed and stays (`-stray`): a topic can have been deleted, and made
-anew elsewhere, while the disk was away. A crash or a failing disk in the middle of a move leaves two logs of a
-partition, or a future log in the directory that the metadata names already. When the move came to that point both had
-the same records, and from then on only one of them was written, whatever the metadata says; so the longer one is right,
-and of equals the one the metadata names. Source: `isStray` and `recoverAbandonedFutureLogs` of Kafka's LogManager,
-which does not compare the lengths, and refuses to start with two logs of a partition.
+Logs of no partition of this broker are renamed and stay (`-stray`): the topic may have been deleted, and created again
+elsewhere, while the disk was missing. A crash or a failing disk in the middle of a move leaves two logs of a partition,
+or a future log in the directory that the metadata names already. When the move came to that point both had the same
+records, and from then on only one of them was written, whatever the metadata says; so the longer one is right, and of
+equals the one the metadata names. Source: `isStray` and `recoverAbandonedFutureLogs` of Kafka's LogManager, which does
+not compare the lengths, and refuses to start with two logs of a partition.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ from refbroker.log.partition_log import PartitionLog
 logger = logging.getLogger(__name__)
 
 Home = Callable[[PartitionLog], uuid.UUID | None]
-"""The id of the directory in which the metadata has the partition of a log, None when the broker does not have it."""
+"""The id of the directory in which the metadata has the partition of a log; None if the broker does not have it."""
 
 
 def settle(
     directories: Sequence[LogDirectory], table: LogTable, home: Home, promote: Callable[[str, int], PartitionLog]
 ) -> None:
-    """Bring what was found on the disk in line with the metadata.
+    """Make the logs on the disk match the metadata.
 
     Parameters:
-        directories: those that can be used.
+        directories: the usable ones.
         table: the current logs.
-        home: what the metadata says.
-        promote: puts the future log of a partition in the place of its current one.
+        home: returns the directory according to the metadata.
+        promote: replaces the current log of a partition by its future log.
 
     Raises:
-        KafkaStorageError: there are two logs of a partition, and the metadata names neither.
+        KafkaStorageError: a partition has two logs, and the metadata names neither.
     """
     for directory in directories:
         for log in [*directory.logs.values(), *directory.futures.values()]:
@@ -74,10 +74,10 @@ def _keep_one(key: Key, holders: Sequence[LogDirectory], table: LogTable, home: 
 def _settle_future(
     key: Key, holders: Sequence[LogDirectory], table: LogTable, home: Home, promote: Callable[[str, int], PartitionLog]
 ) -> None:
-    """Keep one future log, and let it take over if the metadata says that it has.
+    """Keep one future log, and promote it if the metadata says so.
 
-    A power failure undoes the removal of one whose move was given up, so that it may lie in another directory than the
-    one that is filled now, or beside the current log.
+    A power failure may undo the removal of an aborted move's log, so it may be in another directory than the current
+    move's, or beside the current log.
     """
     wanted = [directory for directory in holders if key not in directory.logs]
     kept = max(
@@ -101,7 +101,7 @@ def _settle_future(
 
 @contextmanager
 def unless_offline(*directories: LogDirectory) -> Iterator[None]:
-    """Go on when a disk fails that has taken its directory offline with that."""
+    """Ignore the failure of a disk that has taken its directory offline."""
     try:
         yield
     except KafkaStorageError as error:

@@ -1,4 +1,4 @@
-"""What a start does with segments that were on their way in or out when the broker stopped.
+"""The handling, at a start, of segments that were being added or removed when the broker stopped.
 
     .deleted   on the way out: removed
     .cleaned   not finished by who wrote it: removed
@@ -25,12 +25,12 @@ from refbroker.log.segment import CLEANED_SUFFIX, DELETED_SUFFIX, LOG_SUFFIX, SW
 
 logger = logging.getLogger(__name__)
 
-# A snapshot of the metadata log on its way out, which is none of the log's business.
+# A snapshot of the metadata log that is being deleted, which does not concern the log.
 _DELETED_METADATA_SNAPSHOT = ".checkpoint.deleted"
 
 
 def finish_swaps(files: Files, directory: Path) -> None:
-    """Put into place, or remove, what is neither in a log nor out of it. The first step of opening a log.
+    """Complete or remove unfinished changes of segments, as the first step of opening a log.
 
     Raises:
         OSError: the disk fails.
@@ -62,7 +62,7 @@ def finish_swaps(files: Files, directory: Path) -> None:
 
 
 def _base_offset(name: str) -> int | None:
-    """The offset that a file's name begins with, None for a file that belongs to no segment."""
+    """Return the offset at the start of a file's name; None for a file that belongs to no segment."""
     stem = name.partition(".")[0]
     return int(stem) if stem.isdecimal() else None
 
@@ -73,7 +73,7 @@ def _is_finished(swap: str, lowest_cleaned: int | None) -> bool:
 
 
 def _offset_range(files: Files, path: Path) -> tuple[int, int]:
-    """The base offset of a segment file, and the offset after its last record."""
+    """Return the base offset of a segment file, and the offset after its last record."""
     start = end = int(path.name.partition(".")[0])
     file = files.open(path, writable=False)
     try:
@@ -88,7 +88,7 @@ def _offset_range(files: Files, path: Path) -> tuple[int, int]:
 
 
 def _remove(files: Files, directory: Path, names: Iterable[str]) -> None:
-    """Remove files for good."""
+    """Remove files permanently."""
     removed = False
     for name in names:
         logger.info("Removing %s", directory / name)

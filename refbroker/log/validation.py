@@ -1,9 +1,9 @@
-"""What the leader of a partition checks of the records it is asked to append, and how it stamps them.
+"""The leader's checks of appended records, and the offsets and timestamps it gives them.
 
-Headers and checksums are checked, records are not looked at, with three exceptions: the topic wants
-another compression than the batch has, it is compacted (each record needs a key), or a timestamp
-is out of bounds and the answer must name the records. Offsets and leader epoch go into the first
-16 bytes of each batch, which lie outside the checksum, so that the rest is written as it came.
+Headers and checksums are checked; records are decoded only if the topic has another compression than the batch, if it
+is compacted (each record needs a key), or if a timestamp is out of range and the response must name the records.
+Offsets and leader epoch are in the first 16 bytes of each batch, outside of the checksum, so that the rest is written
+unchanged.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from refbroker.log.files import BytesLike
 
 _OFFSET_AND_EPOCH = struct.Struct(">q4si")
 _STAMPED = 16
-# A small batch can unpack to millions of bad records; an answer names the first of them.
+# A small batch may contain millions of invalid records; a response names the first ones.
 _MOST_RECORD_ERRORS = 1000
 CREATE_TIME, LOG_APPEND_TIME = 0, 1
 
 
 class Origin(enum.Enum):
-    """Who appends, which decides what is checked."""
+    """The origin of an append, which decides what is checked."""
 
     CLIENT = "client"
     COORDINATOR = "coordinator"
@@ -40,22 +40,22 @@ class Origin(enum.Enum):
     REPLICATION = "replication"
 
 
-# What the leader has taken in must not be refused afterwards, and the metadata log is not subject to topic settings.
+# The leader's batches must not be refused afterwards, and the metadata log is not subject to topic settings.
 _SIZE_CHECKED = (Origin.CLIENT, Origin.COORDINATOR)
 
 
 class RecordError(NamedTuple):
-    """A record that was refused: its index in the batch, and why."""
+    """A refused record: its index in the batch, and the reason."""
 
     batch_index: int
     message: str
 
 
 class RejectedRecordsError(InvalidRecordError):
-    """Records of a batch were refused; none of the batch was stored.
+    """Records of a batch were refused; none of it was stored.
 
     Attributes:
-        record_errors: which and why, for the produce response.
+        record_errors: the records and reasons, for the produce response.
     """
 
     def __init__(self, message: str, record_errors: list[RecordError], **context: Any) -> None:
@@ -64,10 +64,10 @@ class RejectedRecordsError(InvalidRecordError):
 
 
 class RejectedTimestampsError(InvalidTimestampError):
-    """Records of a batch have timestamps out of bounds; none of the batch was stored.
+    """Records of a batch have timestamps out of range; none of it was stored.
 
     Attributes:
-        record_errors: which and why, for the produce response.
+        record_errors: the records and reasons, for the produce response.
     """
 
     def __init__(self, message: str, record_errors: list[RecordError], **context: Any) -> None:
@@ -77,15 +77,15 @@ class RejectedTimestampsError(InvalidTimestampError):
 
 @dataclass(slots=True)
 class StampedBatch:
-    """A batch as it goes into the log.
+    """A batch as it is written to the log.
 
     Attributes:
-        header: as it came; its offsets, epoch and timestamps are not those of the log.
+        header: the received header, whose offsets, epoch and timestamps are not those in the log.
         parts: its bytes, stamped, to be written one after the other.
         size: of all parts, in bytes.
-        base_offset, last_offset: in the log.
-        max_timestamp: in the log, milliseconds.
-        leader_epoch: in the log.
+        base_offset, last_offset: its offsets in the log.
+        max_timestamp: its largest timestamp in the log, in milliseconds.
+        leader_epoch: its leader epoch in the log.
     """
 
     header: BatchHeader
@@ -100,13 +100,13 @@ class StampedBatch:
 def check_records(
     records: BytesLike, config: LogConfig, origin: Origin, topic: str, partition: int
 ) -> list[BatchHeader]:
-    """Check what can be told from headers and checksums, and give the headers.
+    """Check headers and checksums, and return the headers.
 
     Parameters:
-        records: what is to be appended to `topic` `partition`.
+        records: the batches to append.
 
     Raises:
-        CorruptRecordError: a checksum does not match, or the bytes are no batches.
+        CorruptRecordError: a checksum does not match, or the bytes are malformed.
         RecordTooLargeError: a batch is larger than `max.message.bytes`.
         InvalidRecordError: a client sent no batch, several, or one that a client may not send.
     """
@@ -136,7 +136,7 @@ def check_records(
 
 
 def _check_client_batch(header: BatchHeader, where: dict[str, Any]) -> None:
-    """Raise InvalidRecordError for what only the broker writes, and for headers that contradict themselves."""
+    """Raise InvalidRecordError for batches that only the broker writes, and for inconsistent headers."""
     if header.magic != 2:
         raise InvalidRecordError(f"Record batches must be in format 2, not {header.magic}", **where)
     if header.base_offset != 0:
@@ -165,10 +165,10 @@ class Stamper:
 
     Parameters:
         config: the log's settings.
-        topic, partition: for what errors say.
-        leader_epoch: of the leader, which is this broker.
+        topic, partition: for error messages.
+        leader_epoch: the epoch of this broker as leader.
         now_ms: the broker's clock.
-        origin: who appends; the metadata log is not subject to topic settings.
+        origin: the origin of the append; the metadata log is not subject to topic settings.
     """
 
     def __init__(
@@ -183,12 +183,12 @@ class Stamper:
         self._where: dict[str, Any] = {"topic": topic, "partition": partition}
 
     def stamp(self, header: BatchHeader, base_offset: int) -> StampedBatch:
-        """The batch as it goes into the log at `base_offset`.
+        """Return the batch as it is written at `base_offset`.
 
         Raises:
-            RejectedRecordsError, RejectedTimestampsError: records that the topic does not take.
-            RecordTooLargeError: compressed anew, it is larger than `max.message.bytes`.
-            CorruptRecordError: its records had to be read, and cannot be.
+            RejectedRecordsError, RejectedTimestampsError: the topic does not accept some records.
+            RecordTooLargeError: after recompression it is larger than `max.message.bytes`.
+            CorruptRecordError: its records are malformed.
         """
         config = self.config
         raw: BytesLike = header.raw
@@ -234,12 +234,12 @@ class Stamper:
             return True
         if config.log_append_time:
             return False
-        # Only the first and the largest timestamp are in the header: a lower bound means looking at each record.
+        # The header has only the first and the largest timestamp: a lower bound requires reading each record.
         too_young = header.max_timestamp - self.now_ms > config.message_timestamp_after_max_ms
         return too_young or config.message_timestamp_before_max_ms != INT64_MAX
 
     def _checked_records(self, header: BatchHeader) -> Iterator[Any]:
-        """The records one by one, however many there are; at the end the batch is refused for those not taken."""
+        """Yield the records one by one, however many there are; refuse the batch at the end if some are invalid."""
         errors: list[RecordError] = []
         bad_timestamps = False
         place = f"topic partition {self._where['topic']}-{self._where['partition']}"
@@ -267,7 +267,7 @@ class Stamper:
             raise RejectedRecordsError(text, errors, **self._where)
 
     def _records(self, header: BatchHeader) -> Iterator[Any]:
-        """The records as a consumer would get them, which must be all of them."""
+        """Yield the records as a consumer would receive them."""
         cursor = RecordCursor(header.raw, **self._where, fetch_offset=header.base_offset, check_checksums=False)
         chunk = cursor.take()
         if len(chunk) != header.record_count:
@@ -275,7 +275,7 @@ class Stamper:
         return iter(chunk)
 
     def _timestamp_fault(self, record: Any) -> str | None:
-        """Why a record's timestamp is not taken, None if it is."""
+        """Return why a record's timestamp is refused; None if it is not."""
         config = self.config
         if config.log_append_time or record.timestamp == -1:
             return None
@@ -291,7 +291,7 @@ class Stamper:
         )
 
     def _recompressed(self, header: BatchHeader) -> BytesLike:
-        """The batch with the topic's compression."""
+        """Return the batch with the topic's compression."""
         builder = BatchBuilder(self._target_compression(header), self.config.compression_level, max_bytes=2**31 - 1)
         for record in self._checked_records(header):
             timestamp = self.now_ms if self.config.log_append_time else record.timestamp
@@ -312,7 +312,7 @@ class Stamper:
 
 
 def keep_offsets(header: BatchHeader) -> StampedBatch:
-    """A batch from another replica's log: it goes in as it is."""
+    """Return a batch of another replica's log, unchanged."""
     return StampedBatch(
         header,
         (header.raw,),

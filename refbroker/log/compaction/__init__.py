@@ -1,8 +1,7 @@
-"""Compaction: a log keeps the last record of each key, and forgets the others (`cleanup.policy=compact`).
+"""Compaction: a log keeps the last record of each key (`cleanup.policy=compact`).
 
-`manager` chooses logs (`selection`, `states`) and runs passes over them (`cleaner`): a pass notes the latest offset
-of each key (`offset_map`), decides for each batch what stays (`filtering`, `transactions`), writes it anew
-(`rewriting`), and puts segments, together with their neighbours (`grouping`), in the place of others, at a pace that
-leaves something over for others (`throttle`). How the parts fit, and what differs from Kafka:
-docs/internals/compaction.md.
+`manager` chooses logs (`selection`, `states`) and runs passes over them (`cleaner`): a pass records the latest offset
+of each key (`offset_map`), decides which records of a batch stay (`filtering`, `transactions`), rewrites it
+(`rewriting`), and replaces segments, combined with their neighbours (`grouping`), at a limited rate (`throttle`). How
+the parts fit, and what differs from Kafka: docs/internals/compaction.md.
 """

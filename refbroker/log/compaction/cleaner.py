@@ -1,21 +1,20 @@
 """One pass of compaction over one log.
 
-First the dirty part is read and the latest offset of each key noted, as far as the map's memory goes; the pass
-covers the log up to there, and a later one goes on. Then all segments up to there, clean ones too, are rewritten
-in groups of neighbours, and each group is replaced by what came of it.
+First the dirty part is read into the offset map until its memory is full; the pass covers the log up to there, and a
+later one continues. Then all segments up to there, clean ones included, are rewritten in groups of neighbours, and each
+group is replaced by its result.
 
-A pass is a row of steps, each of which says where the next is to run: reading and rewriting in a worker thread,
-which opens files of its own and touches nothing but segments that do not change any more; looking at the log
-and putting segments in their place on the event loop, which owns them. Between two steps (one I/O buffer) a pass
-can be told to wait, or be given up without a trace.
+A pass is a sequence of steps, each of which decides where the next one runs: reading and rewriting in a worker thread,
+which opens its own files and uses only segments that no longer change; reading and changing the log on the event loop,
+which owns it. Between two steps (one I/O buffer) a pass can be delayed, or aborted without effect.
 
 How a group is replaced, so that a crash at any point loses nothing (`swap_recovery` is the other half):
 
     1. worker   <base>.log.cleaned and its indexes are written and flushed
-    2. worker   they are renamed to .swap, and the directory is flushed: from now on a start finishes the job
+    2. worker   they are renamed to .swap, and the directory is flushed: from now on a start completes the replacement
     3. loop     the log has the new segment, and the old ones' files are renamed to .deleted
-    4. worker   the directory is flushed: no old segment can come back beside the new one
-    5. loop     .swap is taken away; and the directory is flushed once more
+    4. worker   the directory is flushed: no old segment can reappear beside the new one
+    5. loop     .swap is removed, and the directory is flushed again
 
 Not implemented: splitting a segment whose offsets do not fit its index, as very old versions of Kafka could write them.
 """
@@ -37,7 +36,7 @@ from refbroker.log.compaction.grouping import group_segments
 from refbroker.log.compaction.offset_map import OffsetMap
 from refbroker.log.compaction.selection import LogToClean
 from refbroker.log.compaction.stats import PassStats
-from refbroker.log.compaction.throttle import GiveWay, Throttle
+from refbroker.log.compaction.throttle import GilYielder, Throttle
 from refbroker.log.compaction.transactions import CleanedTransactions
 from refbroker.log.files import Files
 from refbroker.log.segment import (
@@ -55,11 +54,11 @@ logger = logging.getLogger(__name__)
 
 
 class CleaningAbortedError(Exception):
-    """A pass was given up, since its log is being deleted, truncated or closed."""
+    """A pass was aborted, because its log is being deleted, truncated or closed."""
 
 
 class Place(enum.Enum):
-    """Where a step of a pass runs."""
+    """The place where a step of a pass runs."""
 
     WORKER = "a worker thread"
     LOOP = "the event loop"
@@ -67,11 +66,11 @@ class Place(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What a pass asks for before it goes on.
+    """What a pass needs for its next step.
 
     Attributes:
-        place: where to go on.
-        wait_ms: how long to wait first, for the sake of the disk.
+        place: where the step runs.
+        wait_ms: how long to wait first, to limit the load of the disk.
     """
 
     place: Place
@@ -84,12 +83,12 @@ _LOOP = Step(Place.LOOP)
 
 @dataclass(frozen=True, slots=True)
 class CleanerSettings:
-    """Of one cleaner.
+    """The settings of one cleaner.
 
     Attributes:
         dedupe_buffer_size: memory for the offset map, in bytes.
-        load_factor: the part of it that may be used.
-        io_buffer_size: how much is read and written at once, in bytes.
+        load_factor: the fraction of it that may be used.
+        io_buffer_size: the bytes read and written at once.
     """
 
     dedupe_buffer_size: int = 128 << 20
@@ -99,7 +98,7 @@ class CleanerSettings:
 
 @dataclass(frozen=True, slots=True)
 class _Source:
-    """A segment as a worker thread may know it: what does not change as long as the segment is in the log."""
+    """What a worker thread may know of a segment: the parts that do not change while the segment is in the log."""
 
     segment: Segment
     base_offset: int
@@ -112,18 +111,18 @@ class _Source:
 
 
 class CleaningPass:
-    """A pass over a log, begun on the event loop.
+    """A pass over a log, started on the event loop.
 
     Parameters:
         files: the disk.
         target: the log and the part of it that can be cleaned.
-        settings: see there.
-        throttle: of all cleaners.
+        settings: the cleaner's settings.
+        throttle: shared by all cleaners.
         clock: milliseconds since the epoch.
 
     Attributes:
         log: the log.
-        stats: what it did so far; complete, with `end_offset`, once `step` gives None.
+        stats: its statistics so far; complete, with `end_offset`, once `step` returns None.
     """
 
     def __init__(
@@ -141,20 +140,20 @@ class CleaningPass:
         self._settings = settings
         self._throttle = throttle
         self._clock = clock
-        self._give_way = GiveWay()
+        self._yield_gil = GilYielder()
         self._map = OffsetMap(settings.dedupe_buffer_size, settings.load_factor)
         self._aborted = False
         self._steps = self._run()
 
     def abort(self) -> None:
-        """Have the next step raise CleaningAbortedError."""
+        """Make the next step raise CleaningAbortedError."""
         self._aborted = True
 
     def step(self) -> Step | None:
-        """Do one step, and say what is needed for the next; None when the pass is over. The first is the loop's.
+        """Do one step, and return what the next one needs; None at the end. The first step runs on the event loop.
 
         Raises:
-            CleaningAbortedError: it was told to stop, or the log was closed.
+            CleaningAbortedError: the pass was aborted, or the log was closed.
             CorruptRecordError: a segment is damaged.
             KafkaStorageError: the disk fails; the data directory is offline then.
         """
@@ -164,14 +163,14 @@ class CleaningPass:
         try:
             return next(self._steps, None)
         except OSError as error:
-            # Who deletes a log closes it first; only then do files vanish under a worker thread.
+            # A log is closed before it is deleted; only then do files disappear under a worker thread.
             if self.log.closed:
                 raise CleaningAbortedError(f"the log {self.log} was closed") from error
             with self.log.health.guard(f"compact {self.log.directory}", self.log.topic, self.log.partition):
                 raise
 
     def close(self) -> None:
-        """Give up, and remove what is not in its place yet."""
+        """Stop, and remove files that are not in place yet."""
         self._steps.close()
 
     def _run(self) -> Generator[Step]:
@@ -185,7 +184,7 @@ class CleaningPass:
             for segment, end in zip(segments, ends, strict=False)
             if segment.base_offset < upper_bound
         ]
-        # A transaction's marker may lie behind everything that is cleaned.
+        # A transaction's marker may be behind everything that is cleaned.
         aborted = [transaction for segment in segments for transaction in self._aborted_transactions(segment)]
         yield from self._build_map(sources, aborted)
         end_offset = max(self._map.latest_offset + 1, self.stats.first_dirty_offset)
@@ -228,10 +227,10 @@ class CleaningPass:
         return TransactionIndex(self._files, segment.file_path(TXN_INDEX_SUFFIX)).entries()
 
     def _batches(self, source: _Source) -> Iterator[BatchHeader]:
-        """The batches of a segment, whole.
+        """Yield the complete batches of a segment.
 
         Raises:
-            CorruptRecordError: they do not fill it, or their offsets, which no checksum covers, are not a segment's.
+            CorruptRecordError: they do not fill it, or their offsets, which no checksum covers, are invalid.
         """
         file = self._files.open(source.path, writable=False)
         position, offset = 0, source.base_offset
@@ -250,11 +249,11 @@ class CleaningPass:
             )
 
     def _observed(self, size: int) -> Step:
-        """Go on in a worker thread once `size` bytes may have been read or written."""
+        """Return a step in a worker thread once `size` bytes may have been read or written."""
         return Step(Place.WORKER, self._throttle.observe(size))
 
     def _build_map(self, sources: Sequence[_Source], aborted: Sequence[AbortedTransaction]) -> Iterator[Step]:
-        """Note the latest offset of each key in the dirty part, until the map is full."""
+        """Record the latest offset of each key in the dirty part, until the map is full."""
         transactions = CleanedTransactions()
         transactions.add_aborted(aborted)
         for source in sources:
@@ -270,12 +269,12 @@ class CleaningPass:
                 if header.next_offset > self.stats.first_dirty_offset and not self._map_batch(header, transactions):
                     logger.info("The offset map for %s is full at offset %d", self.log, self._map.latest_offset + 1)
                     return
-            # What is missing at the end of a segment was compacted away or never there.
+            # Missing records at the end of a segment were compacted away or never existed.
             self._map.latest_offset = max(self._map.latest_offset, source.end_offset - 1)
             yield self._observed(pending)
 
     def _map_batch(self, header: BatchHeader, transactions: CleanedTransactions) -> bool:
-        """Take a batch into the map; False when the map was full before its end."""
+        """Add a batch to the map; return False if the map was full before its end."""
         header.verify()
         if header.is_control:
             transactions.ends_without_data(header)
@@ -286,10 +285,10 @@ class CleaningPass:
             put, first = self._map.put, self.stats.first_dirty_offset
             for index, record in enumerate(records_of(header)):
                 if not index % RECORDS_PER_TURN:
-                    self._give_way()
+                    self._yield_gil()
                 self.stats.map_records += 1
                 if record.key is not None and record.offset >= first and not put(record.key, record.offset):
-                    # A batch may have more keys than the map takes: the next pass goes on in the middle of it.
+                    # A batch may have more keys than the map accepts: the next pass continues in the middle of it.
                     self._map.latest_offset = max(self._map.latest_offset, record.offset - 1)
                     return False
         self._map.latest_offset = max(self._map.latest_offset, header.last_offset)
@@ -312,7 +311,7 @@ class CleaningPass:
             self._target.first_uncleanable_offset,
             self.stats.started_ms,
             self.log.config.delete_retention_ms,
-            self._give_way,
+            self._yield_gil,
         )
         cleaned = Segment(
             self._files,
@@ -340,7 +339,7 @@ class CleaningPass:
             if not in_place:
                 self._discard(cleaned)
             elif cleaned.suffix:
-                # Given up in between, or the disk failed; then the next start does it.
+                # The pass was aborted in between, or the disk failed; the next start finishes it.
                 with suppress(OSError):
                     self._files.fsync_directory(self.log.directory)
                     cleaned.change_suffix("")
@@ -383,19 +382,19 @@ class CleaningPass:
         return self._observed(read + written)
 
     def _finish(self, cleaned: Segment, modified_ms: int) -> None:
-        """Make it durable, and the files `.swap`: whoever starts now takes it for the old ones."""
+        """Flush it and rename the files to `.swap`: a start from now on uses it instead of the old ones."""
         cleaned.deactivate()
-        # Retention goes by it where records have no timestamps.
+        # Retention uses it for records without timestamps.
         self._files.set_modified_ms(cleaned.path, modified_ms)
         for file in (cleaned.file, *cleaned.index_files()):
             self._files.fsync(file)
         cleaned.change_suffix(SWAP_SUFFIX)
 
     def _discard(self, cleaned: Segment) -> None:
-        """Remove a segment that is not to be; a start would do it, but may be far off."""
-        # The disk may be what failed, or the directory may be gone.
+        """Remove a segment that will not be used; a start would do it too, but may be far off."""
+        # The disk may have failed, or the directory may be gone.
         with suppress(OSError):
             if cleaned.suffix == SWAP_SUFFIX:
-                # Not a `.swap` file may be left alone with its segment gone: it would replace one of the log's.
+                # No `.swap` file may remain without its segment: it would replace one of the log's.
                 cleaned.change_suffix(CLEANED_SUFFIX)
             cleaned.delete()

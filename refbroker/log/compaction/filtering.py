@@ -1,14 +1,14 @@
-"""What compaction keeps of a batch: the rules.
+"""The rules of what compaction keeps of a batch.
 
-A record stays when it is behind what the offset map covers, or when no later record has its key; a tombstone
-(null value) goes once the delete horizon of its batch has passed, a record without key at once. The delete
-horizon is set by the first pass that finds a tombstone to be the latest of its key, to `delete.retention.ms`
-after that pass: who reads the log from its start has that long to see the key deleted.
+A record stays if it is beyond the offset map, or if no later record has its key; a tombstone (null value) is removed
+once the delete horizon of its batch has passed, a record without key immediately. The delete horizon is set by the
+first pass that finds a tombstone to be the latest of its key, to `delete.retention.ms` after that pass: a reader
+of the log from its start has that long to see the deletion.
 
-Records of aborted transactions go at once, and markers as `transactions` says. A batch that lost every record goes,
-except for two, of which the header stays: the batch with the last record of a producer that is still
-remembered, since the log must tell its last sequence or epoch when it is read anew; and the last batch of the part
-that is cleaned, so that the log's end stays where it is. A batch that loses nothing is copied byte for byte.
+Records of aborted transactions are removed immediately, and markers by the rules of `transactions`. An empty batch is
+removed, with two exceptions, of which the header stays: the batch with the last record of a known producer, because the
+log must contain its last sequence or epoch; and the last batch of the cleaned part, so that the log's end does not
+change. A batch that loses nothing is copied unchanged.
 
 Source: `cleanInto` of Kafka's Cleaner and `filterTo` of its MemoryRecords.
 """
@@ -24,16 +24,16 @@ from refbroker.log.compaction.offset_map import OffsetMap, map_key
 from refbroker.log.compaction.rewriting import with_records, without_records
 from refbroker.log.compaction.transactions import CleanedTransactions
 
-# How many records are looked at between two chances for other threads.
+# The number of records between two chances for other threads to run.
 RECORDS_PER_TURN = 256
 
 
 @dataclass(frozen=True, slots=True)
 class LastRecord:
-    """The last that a producer wrote, as the broker remembers it.
+    """The last record of a producer, as the broker remembers it.
 
     Attributes:
-        data_offset: of its last record of data, -1 when that is not known.
+        data_offset: the offset of its last data record, -1 if unknown.
         producer_epoch: its epoch.
     """
 
@@ -43,11 +43,11 @@ class LastRecord:
 
 @dataclass(slots=True)
 class RecordCounts:
-    """What went through the filter.
+    """The records that passed the filter.
 
     Attributes:
-        read, kept: records, control records too.
-        invalid: records without key, which a compacted log should not have.
+        read, kept: the numbers of records, including control records.
+        invalid: the number of records without key, which a compacted log should not have.
     """
 
     read: int = 0
@@ -56,19 +56,19 @@ class RecordCounts:
 
 
 class BatchFilter:
-    """Takes out of batches what need not stay. For one pass over a log; batches come in order.
+    """Removes records from the batches of one pass over a log, in order.
 
     Parameters:
         offsets: the latest offset of each key of the dirty part.
-        transactions: of the log.
-        producers: the last record of each producer that is remembered, by its id.
-        upper_bound: where the part that is cleaned ends.
+        transactions: the log's transactions.
+        producers: the last record of each known producer, by its id.
+        upper_bound: the end of the part that is cleaned.
         now_ms: the time, milliseconds since the epoch.
-        delete_retention_ms: `delete.retention.ms` of the log.
-        give_way: called now and then, to let other threads run.
+        delete_retention_ms: the log's `delete.retention.ms`.
+        yield_gil: called at intervals, to let other threads run.
 
     Attributes:
-        counts: what went through.
+        counts: the records so far.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class BatchFilter:
         upper_bound: int,
         now_ms: int,
         delete_retention_ms: int,
-        give_way: Callable[[], None],
+        yield_gil: Callable[[], None],
     ) -> None:
         self.counts = RecordCounts()
         self._offsets = offsets
@@ -88,15 +88,15 @@ class BatchFilter:
         self._upper_bound = upper_bound
         self._now_ms = now_ms
         self._delete_retention_ms = delete_retention_ms
-        self._give_way = give_way
+        self._yield_gil = yield_gil
 
     def filter(self, header: BatchHeader, *, keep_legacy_tombstones: bool) -> BatchHeader | None:
-        """What stays of a batch, None when nothing does.
+        """Return what stays of a batch, None if nothing does.
 
         Parameters:
-            header: with all the batch's bytes.
-            keep_legacy_tombstones: whether the tombstones of batches in format 0 and 1, which know no delete
-                horizon, are to stay.
+            header: the header with all bytes of the batch.
+            keep_legacy_tombstones: whether the tombstones of batches in format 0 and 1, which have no delete
+                horizon, stay.
 
         Raises:
             CorruptRecordError: the batch is damaged.
@@ -124,7 +124,7 @@ class BatchFilter:
         return BatchHeader(memoryview(with_records(header, kept, timestamps, horizon_ms)))
 
     def _look_at_marker(self, header: BatchHeader) -> tuple[bool, bool]:
-        """Whether a transaction's marker goes now, and whether it need stay only until its delete horizon."""
+        """Return whether to remove a transaction's marker now, and whether it has a delete horizon."""
         without_data = self._transactions.ends_without_data(header)
         return without_data and self._horizon_passed(header), without_data
 
@@ -144,8 +144,9 @@ class BatchFilter:
     def _kept_records(
         self, header: BatchHeader, keep_legacy_tombstones: bool
     ) -> tuple[list[int], list[int], bool, int]:
-        """The indexes and timestamps of the records that stay, whether tombstones are among them, and how many
-        records there are."""
+        """Return the indexes and timestamps of the records that stay, whether they include tombstones, and the number
+        of records.
+        """
         tombstones_stay = keep_legacy_tombstones if header.magic < 2 else not self._horizon_passed(header)
         covered = self._offsets.latest_offset
         latest = self._offsets.offsets.get
@@ -156,7 +157,7 @@ class BatchFilter:
         index = -1
         for index, record in enumerate(records_of(header)):
             if not index % RECORDS_PER_TURN:
-                self._give_way()
+                self._yield_gil()
             offset, is_tombstone = record.offset, record.value is None
             if not control and offset <= covered:
                 if record.key is None:
@@ -171,13 +172,13 @@ class BatchFilter:
 
 
 def records_of(header: BatchHeader) -> Iterator[Any]:
-    """The records of a batch, which are made one by one: its bytes may be few and its records many.
+    """Yield the records of a batch one by one: a few bytes may contain many records.
 
     Raises:
-        CorruptRecordError: they are not what the header says.
+        CorruptRecordError: they do not match the header.
     """
     if header.is_control:
-        # Never more than one, and what reads data leaves them out.
+        # Never more than one, and readers of data skip them.
         return iter([record for batch in read_batches(header.raw) for record in batch.records()])
     chunk = RecordCursor(header.raw, "", -1, fetch_offset=0, check_checksums=False).take()
     if header.magic == 2 and len(chunk) != header.record_count:

@@ -1,8 +1,7 @@
-"""Which segments are rewritten into one: neighbours that together stay within the size of a segment.
+"""Groups of segments to rewrite into one: neighbours that together fit the size of a segment.
 
-Without grouping a log that is compacted again and again would end as a long row of tiny segments.
-The limits hold for what goes in, not for what comes out: segments of 0.5, 0.4, 0.7 and 0.2 GB with
-`segment.bytes` of 1 GB become two.
+Without groups a log that is often compacted would become a long sequence of tiny segments. The limits apply to the
+input, not to the result: segments of 0.5, 0.4, 0.7 and 0.2 GB with `segment.bytes` of 1 GB become two.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ INT32_MAX = 2**31 - 1
 
 
 class Measured(Protocol):
-    """What grouping looks at of a segment; sizes are in bytes."""
+    """A segment as grouping sees it; sizes are in bytes."""
 
     @property
     def base_offset(self) -> int: ...
@@ -35,12 +34,12 @@ def group_segments(
     """Divide segments, ascending by offset, into groups of neighbours.
 
     Parameters:
-        max_size: the most bytes of records in a group of several.
-        max_index_size: the most bytes of either index.
-        first_uncleanable_offset: where the last of the segments ends at the latest.
+        max_size: the maximum bytes of records in a group of several segments.
+        max_index_size: the maximum bytes of each index.
+        first_uncleanable_offset: an upper bound of the last segment's end.
 
     Returns:
-        The groups in order; a segment that is too large for any company is alone.
+        The groups in order; a segment that is too large for a group is alone.
     """
     groups: list[list[Segments]] = []
     ends = [*(segment.base_offset for segment in segments), first_uncleanable_offset][1:]
@@ -49,8 +48,8 @@ def group_segments(
         size += segment.size
         offset_index += segment.offset_index_bytes
         time_index += segment.time_index_bytes
-        # Offsets in an index are relative to the group's first and have 31 bits. Only what holds records counts,
-        # or else an empty segment would be left behind for every 2**31 offsets that were compacted away.
+        # Offsets in an index are relative to the group's first and have 31 bits. Only segments with records count, or
+        # an empty segment would remain for every 2**31 offsets that were compacted away.
         reachable = bool(groups) and (not segment.size or end - 1 - groups[-1][0].base_offset <= INT32_MAX)
         if reachable and size <= max_size and max(offset_index, time_index) <= max_index_size:
             groups[-1].append(segment)

@@ -1,11 +1,11 @@
-"""The log cleaner: chooses logs, runs passes over them, and remembers how far each log is clean.
+"""The log cleaner: it chooses logs, runs passes over them, and stores the clean part of each log.
 
-Every `log.cleaner.backoff.ms` it looks for logs that are due, and cleans the dirtiest, up to
-`log.cleaner.threads` at once, until none is due. A log whose cleaning fails for any reason but its disk is marked
-uncleanable and passed over until the next start; when the disk fails its data directory is offline anyway.
+Every `log.cleaner.backoff.ms` it looks for logs that are due, and cleans the dirtiest, up to `log.cleaner.threads` at
+once, until none is due. A log whose cleaning fails for any other reason than its disk is uncleanable until the next
+start; if the disk fails, its data directory is offline anyway.
 
-Everything here belongs to the event loop; `cleaner` says what runs in worker threads. Retention, of logs with
-`compact,delete` too, is the log manager's, and leaves alone what is being cleaned.
+Everything here runs on the event loop; `cleaner` documents what runs in worker threads. Elsewhere: retention, also of
+logs with `compact,delete` (the log manager, which skips logs that are being cleaned).
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ logger = logging.getLogger(__name__)
 
 Key = tuple[str, int]
 
-# Less would not hold the header of a batch.
+# Less could not contain the header of a batch.
 _SMALLEST_BUFFER = 1024
 
 
 class CleanerConfig:
-    """The settings of the log cleaner, which may change while it works.
+    """The settings of the log cleaner, which may change while it runs.
 
     Parameters:
-        value: gives the value of a setting of the broker by its name.
+        value: returns the value of a broker setting by its name.
     """
 
     def __init__(self, value: Callable[[str], str | None]) -> None:
@@ -63,11 +63,11 @@ class CleanerConfig:
 
     @property
     def max_bytes_per_second(self) -> float:
-        # Kafka takes any number here, and stops for good at one that is not positive.
+        # Kafka accepts any number here, and stops at one that is not positive.
         return max(self._number("io.max.bytes.per.second"), 1.0)
 
     def of_one_cleaner(self) -> CleanerSettings:
-        """What each has of the memory that they share."""
+        """Return the settings of each cleaner, which share the memory."""
         threads = max(self.threads, 1)
         return CleanerSettings(
             dedupe_buffer_size=int(self._number("dedupe.buffer.size")) // threads,
@@ -82,12 +82,12 @@ class LogCleaner:
 
     Parameters:
         logs: the broker's logs.
-        config: its settings.
+        config: the settings.
         clock: its clock.
         files: the disk.
 
     Attributes:
-        stats: what it has done.
+        stats: its statistics.
     """
 
     def __init__(self, logs: LogManager, config: CleanerConfig, clock: Clock, files: Files) -> None:
@@ -104,13 +104,13 @@ class LogCleaner:
     # Who may clean
 
     def state(self, topic: str, partition: int) -> CleaningState | None:
-        """What is being done with a log; None when it is left in peace."""
+        """Return the cleaning state of a log; None without one."""
         return self._states[topic, partition]
 
     async def pause(self, topic: str, partition: int) -> None:
-        """Give up a pass over a log, and begin none until `resume`; returns once nothing touches its segments.
+        """Abort a pass over a log, and start none until `resume`; return once its segments are no longer used.
 
-        For whoever truncates it or moves it elsewhere. Pauses add up.
+        For truncation and for moving the log. Pauses are counted.
         """
         key = (topic, partition)
         self._states.change(key, Event.PAUSE)
@@ -130,7 +130,7 @@ class LogCleaner:
     # Choosing
 
     def look(self) -> list[LogToClean]:
-        """Every compacted log that may be cleaned now, with what is dirty of it; takes note of the dirtiest."""
+        """Return every compacted log that may be cleaned now, with its dirty part; record the dirtiest."""
         now = self._clock()
         self.stats.last_run_ms = now
         self._forget_deleted()
@@ -162,7 +162,7 @@ class LogCleaner:
             self._mark_uncleanable(log)
             return None
         if log.cleaned_up_to is not None:
-            # A checkpoint that is not believed is not asked again.
+            # A checkpoint that is ignored is not read again.
             log.cleaned_up_to = measured.first_dirty_offset
         return measured
 
@@ -173,13 +173,13 @@ class LogCleaner:
                 del self.stats.uncleanable[directory]
 
     def _mark_uncleanable(self, log: PartitionLog) -> None:
-        logger.error("%s is not compacted any more before the next start", log)
+        logger.error("%s is uncleanable until the next start", log)
         self.stats.uncleanable.setdefault(str(log.directory.parent), set()).add((log.topic, log.partition))
 
     # Cleaning
 
     async def clean_due(self) -> None:
-        """Clean all logs that are due, as many at once as there are threads."""
+        """Clean all due logs, as many at a time as there are threads."""
         async with anyio.create_task_group() as group:
             for _ in range(self._config.threads):
                 group.start_soon(self._clean_while_any_is_due)
@@ -195,7 +195,7 @@ class LogCleaner:
                 return
 
     async def _wait_for_a_pass_to_end(self) -> None:
-        """But not longer than the time after which logs are looked at again."""
+        """Wait for the end of a pass, at most until the logs are checked again."""
         waits: list[asyncio.Task[Any]] = [
             asyncio.create_task(self._pass_ended.wait()),
             asyncio.create_task(self._clock.sleep(self._config.backoff_ms)),
@@ -207,7 +207,7 @@ class LogCleaner:
                 wait.cancel()
 
     async def clean(self, target: LogToClean) -> PassStats | None:
-        """Run a pass over a log that nobody cleans; what it did, None when it was given up or failed."""
+        """Run a pass over a log; return its statistics, None if it was aborted or failed."""
         log = target.log
         key = (log.topic, log.partition)
         self._states.change(key, Event.BEGIN)
@@ -231,7 +231,7 @@ class LogCleaner:
             self._mark_uncleanable(log)
             return None
         except Exception:
-            # Whatever it was, it would come again at each round, and the other logs must have their turn.
+            # Whatever the error was, it would return in each round, and the other logs must be cleaned.
             logger.exception("cleaning %s went wrong", log)
             self._mark_uncleanable(log)
             return None
@@ -258,7 +258,7 @@ class LogCleaner:
 
 
 def uncleanable_bytes(log: PartitionLog) -> int:
-    """How much of a log that is passed over waits to be cleaned, in bytes."""
+    """Return the bytes of an uncleanable log that wait to be cleaned."""
     first = first_dirty_offset(log)
     return sum(segment.size for segment in log.segments.from_offset(first) if segment is not log.segments.active)
 

@@ -1,4 +1,4 @@
-"""The offset map: for each key of the dirty part of a log the offset of its last record, in bounded memory.
+"""The offset map: the last offset of each key in the dirty part of a log, in bounded memory.
 
 A record of the log stays only if no later one in the map has its key. Keys are held by themselves
 when they are shorter than 16 bytes, else by a hash of 16 bytes (BLAKE2b, which nobody can make collide
@@ -17,8 +17,8 @@ _HASH_SIZE = 16
 
 
 def map_key(key: bytes) -> bytes:
-    """What stands for a record's key in the map."""
-    # Shorter than any hash, so that no key can be taken for another one's hash.
+    """Return the key of the map for a record's key."""
+    # Shorter than any hash, so that no key can be mistaken for the hash of another.
     return key if len(key) < _HASH_SIZE else blake2b(key, digest_size=_HASH_SIZE).digest()
 
 
@@ -26,12 +26,12 @@ class OffsetMap:
     """The latest offset of each key.
 
     Parameters:
-        memory: how many bytes it may take.
-        load_factor: the part of them that may be used, from 0 to 1.
+        memory: the maximum bytes.
+        load_factor: the fraction of them that may be used, from 0 to 1.
 
     Attributes:
-        offsets: the latest offset by `map_key` of the key; for who looks up many.
-        capacity: how many keys it takes, at least one.
+        offsets: the latest offset by `map_key` of the key, for callers with many lookups.
+        capacity: the maximum number of keys, at least one.
         latest_offset: everything from the first dirty offset to here is in the map; -1 before there is anything.
     """
 
@@ -45,7 +45,7 @@ class OffsetMap:
         return len(self.offsets)
 
     def put(self, key: bytes, offset: int) -> bool:
-        """Take note that the key's latest record is at `offset`; False, and nothing happens, when the map is full."""
+        """Record the latest offset of a key; return False, without effect, if the map is full."""
         entry = map_key(key)
         if len(self.offsets) >= self.capacity and entry not in self.offsets:
             return False
@@ -53,10 +53,10 @@ class OffsetMap:
         return True
 
     def get(self, key: bytes) -> int:
-        """The offset of the key's latest record, -1 when the key is not in the map."""
+        """Return the latest offset of a key, -1 if the key is not in the map."""
         return self.offsets.get(map_key(key), -1)
 
     @property
     def utilization(self) -> float:
-        """The part of the memory that is in use, from 0 to 1."""
+        """The fraction of the memory that is in use, from 0 to 1."""
         return len(self.offsets) / max(self.slots, self.capacity)

@@ -1,10 +1,10 @@
-"""The bytes of a batch that compaction took records out of.
+"""The bytes of a batch after compaction has removed records.
 
 Offsets, sequences, producer, leader epoch, compression and the kind of timestamps stay; so do the batch's first
-and last offset, whichever records are gone, for the last sequence of the producer follows from them. The
-records that stay are copied as they are, with their headers unread. Only their timestamps may have to be written
-anew, for these are relative to the batch's base timestamp, which is that of the first record that stays, or, with
-the attribute bit 6, the delete horizon: when tombstones and markers in the batch may go (KIP-534).
+and last offset, whichever records are removed, because the last sequence of the producer follows from them. The
+remaining records are copied unchanged, with their headers unread. Only their timestamps may have to be rewritten,
+because they are relative to the batch's base timestamp, which is that of the first remaining record or, with the
+attribute bit 6, the delete horizon: when tombstones and markers in the batch may be removed (KIP-534).
 
 The result is, byte for byte, what Kafka's own cleaner makes of the same batch if it is not compressed. A batch in
 format 0 or 1 becomes one in format 2, as there.
@@ -33,12 +33,12 @@ from kclient.records.pure.record import Malformed, read_varint, read_varlong, re
 
 NO_TIMESTAMP = -1
 
-# By format: compression; the timestamp type; whether transactional and whether control.
+# By format: compression; the timestamp type; transactional and control flags.
 _KEPT_ATTRIBUTES = (0x07, 0x0F, 0x3F)
 
 
 class _Section(NamedTuple):
-    """The records of a batch, unpacked, and what their offsets and timestamps are relative to."""
+    """The decompressed records of a batch, and the base of their offsets and timestamps."""
 
     data: bytes | memoryview
     base_offset: int
@@ -46,16 +46,16 @@ class _Section(NamedTuple):
 
 
 def with_records(header: BatchHeader, kept: Sequence[int], timestamps: Sequence[int], horizon_ms: int | None) -> bytes:
-    """The batch with some of its records only.
+    """Return the batch with only some of its records.
 
     Parameters:
-        header: of a batch in any format, with all its bytes.
+        header: the header of a batch in any format, with all its bytes.
         kept: the indexes of the records that stay, ascending, at least one.
-        timestamps: theirs, milliseconds.
-        horizon_ms: when its tombstones or its marker may go, None when it has none or this is not known yet.
+        timestamps: their timestamps in milliseconds.
+        horizon_ms: when its tombstones or its marker may be removed, None without any or if unknown.
 
     Raises:
-        CorruptRecordError: its records are not what the header says.
+        CorruptRecordError: its records do not match the header.
     """
     section = _section(header)
     base_timestamp = timestamps[0] if horizon_ms is None else horizon_ms
@@ -82,7 +82,7 @@ def with_records(header: BatchHeader, kept: Sequence[int], timestamps: Sequence[
 
 
 def without_records(header: BatchHeader) -> bytes:
-    """The header of a batch alone, for the sequence and the offset that it carries."""
+    """Return only the header of a batch, for its sequence and offset."""
     attributes = header.attributes & _KEPT_ATTRIBUTES[header.magic] & ~COMPRESSION_MASK
     return _batch(header, header.base_offset, attributes, NO_TIMESTAMP, header.max_timestamp, 0, b"")
 
@@ -127,7 +127,7 @@ def _section(header: BatchHeader) -> _Section:
 
 
 def _places(header: BatchHeader, data: bytes | memoryview, kept: Sequence[int]) -> Iterator[tuple[int, int, int]]:
-    """Where each kept record starts, where its body does, and where it ends."""
+    """Yield the start, the start of the body and the end of each kept record."""
     position, limit = 0, len(data)
     following = 0
     for index in kept:
@@ -146,7 +146,7 @@ def _places(header: BatchHeader, data: bytes | memoryview, kept: Sequence[int]) 
 
 
 def _append_with_timestamp(out: bytearray, data: bytes | memoryview, body: int, stop: int, delta: int) -> None:
-    """Add a record with another timestamp delta, which comes behind its one byte of attributes."""
+    """Append a record with another timestamp delta, which follows its byte of attributes."""
     record = bytearray(data[body : body + 1])
     _, rest = read_varlong(data, body + 1, stop)
     write_varint(record, delta)

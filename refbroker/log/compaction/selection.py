@@ -1,4 +1,4 @@
-"""Which log is compacted next, and up to where.
+"""The choice of the next log to compact, and of the end of the pass.
 
 A compacted log has two parts, divided by its first dirty offset (the `cleaner-offset-checkpoint`): clean below,
 where a key has one record at most, and dirty above. The dirty part can be cleaned up to the first segment that is
@@ -24,11 +24,11 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class LogToClean:
-    """A log, and what of it can be cleaned.
+    """A log, and its part that can be cleaned.
 
     Attributes:
-        first_dirty_offset: where the dirty part begins.
-        first_uncleanable_offset: where the part that can be cleaned ends.
+        first_dirty_offset: the start of the dirty part.
+        first_uncleanable_offset: the end of the part that can be cleaned.
         clean_bytes, cleanable_bytes: the sizes of both parts.
         overdue_ms: for how long a dirty segment has been older than `max.compaction.lag.ms`, 0 for none.
     """
@@ -46,26 +46,26 @@ class LogToClean:
 
     @property
     def dirty_ratio(self) -> float:
-        """The part of it that is dirty, from 0 to 1."""
+        """Its dirty fraction, from 0 to 1."""
         return self.cleanable_bytes / self.total_bytes if self.total_bytes else 0.0
 
     @property
     def is_due(self) -> bool:
-        """Whether it is to be cleaned now."""
+        """Whether it must be cleaned now."""
         overdue = self.overdue_ms > 0 and self.cleanable_bytes > 0
         return overdue or self.dirty_ratio > self.log.config.min_cleanable_dirty_ratio
 
 
 def measure(log: PartitionLog, now_ms: int) -> LogToClean:
-    """What of a log can be cleaned now.
+    """Return what can be cleaned of a log now.
 
     Raises:
         OSError: the disk fails.
-        CorruptRecordError: a dirty segment begins with something that is no batch.
+        CorruptRecordError: a dirty segment does not begin with a batch.
     """
     segments = log.segments
     first_dirty = first_dirty_offset(log)
-    # Only whole segments are cleaned, so that the part ends where a segment does.
+    # Only whole segments are cleaned, so the part ends at the end of a segment.
     end = segments.index_of(max(first_dirty, _first_uncleanable_offset(log, first_dirty, now_ms)))
     dirty = segments.index_of(first_dirty)
     return LogToClean(
@@ -79,7 +79,7 @@ def measure(log: PartitionLog, now_ms: int) -> LogToClean:
 
 
 def first_dirty_offset(log: PartitionLog) -> int:
-    """Where the dirty part of a log begins; a checkpoint that points outside the log is not believed."""
+    """Return the start of the dirty part of a log; a checkpoint outside of the log is ignored."""
     start, checkpoint = log.log_start_offset, log.cleaned_up_to
     if checkpoint is None:
         return start
@@ -100,7 +100,7 @@ def first_dirty_offset(log: PartitionLog) -> int:
 
 
 def _dirty_segments(log: PartitionLog, first_dirty: int) -> list[Segment]:
-    """The segments of the dirty part without the active one."""
+    """Return the segments of the dirty part without the active one."""
     return [segment for segment in log.segments.from_offset(first_dirty) if segment is not log.segments.active]
 
 
@@ -115,7 +115,7 @@ def _first_uncleanable_offset(log: PartitionLog, first_dirty: int, now_ms: int) 
 
 
 def _overdue_ms(log: PartitionLog, first_dirty: int, now_ms: int) -> int:
-    """For how long the oldest dirty segment, by the first batch of each, has been due whatever the ratio."""
+    """Return for how long the oldest dirty segment, by the first batch of each, has been due whatever the ratio."""
     lag_ms = log.config.max_compaction_lag_ms
     if lag_ms == INT64_MAX:
         return 0
@@ -125,5 +125,5 @@ def _overdue_ms(log: PartitionLog, first_dirty: int, now_ms: int) -> int:
 
 
 def choose(candidates: Iterable[LogToClean]) -> LogToClean | None:
-    """The dirtiest of the logs that are due, None when none is."""
+    """Return the dirtiest of the due logs; None without one."""
     return max((log for log in candidates if log.is_due), key=lambda log: log.dirty_ratio, default=None)

@@ -1,10 +1,10 @@
-"""What compaction does with each log just now, as a table.
+"""The cleaning states of logs, as a table.
 
-None, the state of a log that is left in peace, is not kept; the others are:
+A log that is not being cleaned has no state (None); the others are:
 
-    IN_PROGRESS   a pass runs; retention leaves the log's segments alone
-    ABORTED       the pass was told to stop and has not done so yet
-    PAUSED        nothing may begin, until it is resumed as many times as it was paused
+    IN_PROGRESS   a pass is running; retention skips the log
+    ABORTED       the pass was aborted and has not ended yet
+    PAUSED        no pass may start until it is resumed as many times as it was paused
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from kclient.state_machine import StateTable
 
 
 class CleaningState(enum.Enum):
-    """Of one log; a log that is in none of these can be cleaned."""
+    """The cleaning state of one log; a log without one can be cleaned."""
 
     IN_PROGRESS = "in progress"
     ABORTED = "aborted"
@@ -24,7 +24,9 @@ class CleaningState(enum.Enum):
 
 
 class Event(enum.Enum):
-    """What changes a state. Pauses are counted; the resume that undoes the last one is an event of its own."""
+    """The events that change a state. Pauses are counted; the resume that undoes the last one is an event of its
+    own.
+    """
 
     BEGIN = "begin"
     FINISH = "finish"
@@ -59,7 +61,7 @@ class CleaningStates:
         return self._states.get(log)
 
     def change(self, log: Hashable, event: Event) -> CleaningState | None:
-        """Let something happen to a log, and give the state that it is in then.
+        """Apply an event to a log, and return its new state.
 
         Raises:
             IllegalStateError: the event is not possible in its state.

@@ -1,4 +1,4 @@
-"""What is known of the work of compaction: of one pass, and of all of them since the broker started."""
+"""The statistics of compaction: of one pass, and of all passes since the start of the broker."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ class PassStats:
     """One pass over one log.
 
     Attributes:
-        topic, partition: whose log.
-        first_dirty_offset, end_offset: the dirty part that it took into the map; it goes on from the end the next time.
-        map_bytes_read, map_records: what was read for the offset map.
+        topic, partition: the log's partition.
+        first_dirty_offset, end_offset: the dirty part in the map; the next pass continues at the end.
+        map_bytes_read, map_records: the bytes and records read for the offset map.
         map_keys: the keys in the map.
         map_utilization: how full the map was at the end, from 0 to 1.
-        bytes_read, bytes_written: of the segments that were rewritten, and of those that took their place.
-        records_read, records_kept: likewise, control records included.
+        bytes_read, bytes_written: the bytes of the rewritten segments, and of the new ones.
+        records_read, records_kept: the same in records, including control records.
         records_invalid: records without key, which were dropped.
         started_ms, duration_ms: by the broker's clock.
     """
@@ -47,12 +47,12 @@ class CleanerStats:
     """All passes since the start.
 
     Attributes:
-        passes: how many were finished.
+        passes: the number of finished passes.
         bytes_read, bytes_written, records_read, records_kept: sums over them, as in `PassStats`; the offset map's
             reads are in `bytes_read`.
-        last_pass: the last one that was finished.
-        max_dirty_percent: of the dirtiest log when the last was chosen, 0 to 100.
-        max_map_utilization_percent: of the last pass's map, 0 to 100.
+        last_pass: the last finished pass.
+        max_dirty_percent: the dirty ratio of the dirtiest log at the last choice, 0 to 100.
+        max_map_utilization_percent: the utilization of the last pass's map, 0 to 100.
         max_compaction_delay_ms: for how long a log had been due by `max.compaction.lag.ms` when one was last chosen.
         last_run_ms: when logs were last looked at, milliseconds since the epoch; -1 before that.
         uncleanable: the logs that could not be cleaned and are passed over, by data directory.
@@ -75,7 +75,7 @@ class CleanerStats:
         return self.records_read - self.records_kept
 
     def add(self, finished: PassStats) -> None:
-        """Count a pass that was finished."""
+        """Add a finished pass."""
         self.passes += 1
         self.bytes_read += finished.bytes_read + finished.map_bytes_read
         self.bytes_written += finished.bytes_written

@@ -1,12 +1,12 @@
-"""Two ways to leave something over for others: of the disk's bandwidth, and of the interpreter.
+"""Limits for the load of compaction: on the disk, and on the interpreter.
 
-`Throttle` bounds what all cleaners together read and write per second
-(`log.cleaner.io.max.bytes.per.second`). As in Kafka it has no tokens: it looks at the rate since it last
-looked, at most every 300 ms, and says how long to stand still so that the average comes out right.
+`Throttle` limits what all cleaners together read and write per second (`log.cleaner.io.max.bytes.per.second`). As in
+Kafka it has no tokens: it measures the rate since the last check, at most every 300 ms, and returns how long to wait to
+reach the average.
 
-`GiveWay` is for the interpreter lock. A thread that computes keeps the lock for 5 ms each time, and the
-event loop, which answers every request, would wait that long for each of its turns. So who
-computes for long in a worker thread passes by here often, and sleeps for a moment after each millisecond.
+`GilYielder` is for the interpreter lock. A computing thread holds it for 5 ms at a time, and the event loop, which
+handles every request, would wait that long for each of its turns. So long computations in worker threads call it often,
+and sleep briefly after each millisecond.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ _PAUSE_SECONDS = 0.000_05
 
 
 class Throttle:
-    """How long to wait so that no more than a rate is read and written. One for all cleaners, in any thread.
+    """Limits the rate of reads and writes; one for all cleaners, in any thread.
 
     Parameters:
-        bytes_per_second: the rate; asked each time, for it may be changed.
+        bytes_per_second: returns the rate, which may change.
         clock: milliseconds.
     """
 
@@ -36,7 +36,7 @@ class Throttle:
         self._lock = threading.Lock()
 
     def observe(self, size: int) -> int:
-        """Take note of `size` bytes read or written, and give the milliseconds to wait before going on."""
+        """Record `size` bytes read or written, and return the milliseconds to wait."""
         with self._lock:
             self._observed += size
             now = self._clock()
@@ -49,10 +49,10 @@ class Throttle:
             return wait_ms
 
 
-class GiveWay:
-    """Lets the event loop run, at most a millisecond after it could have; for one worker thread.
+class GilYielder:
+    """Lets the event loop run at least every millisecond; for one worker thread.
 
-    It is made in the event loop's thread, where calls do nothing: a pause there would keep the loop itself waiting.
+    It is created in the event loop's thread, where calls do nothing: a pause there would delay the loop itself.
     """
 
     def __init__(self) -> None:

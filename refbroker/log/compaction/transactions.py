@@ -1,9 +1,9 @@
-"""Transactions as compaction walks over them: which data go, and when a marker may.
+"""Transactions during compaction: which records and markers are removed.
 
-The records of an aborted transaction go at once, whatever their keys. A marker stays as long as a batch of its
-transaction was met before it (a header kept for its sequence counts), and after that until its delete
-horizon has passed, so that a consumer that reads these data just now still finds out how it ended. The
-entries of the transaction index whose marker is still needed go into the new segment's index.
+The records of an aborted transaction are removed immediately, whatever their keys. A marker stays as long as a batch of
+its transaction was met before it (a header kept for its sequence counts), and after that until its delete horizon has
+passed, so that a consumer that reads these data just now still finds out how it ended. The entries of the transaction
+index whose marker is still needed go into the new segment's index.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ class _Aborted:
 
 
 class CleanedTransactions:
-    """The transactions that are open where the walk is. For one pass over a log, ascending.
+    """The open transactions at the current position of one pass over a log, in ascending order.
 
     Attributes:
-        retained: entries for the transaction index of the segment that is being written, in the order of their
-            markers; who writes it takes them out.
+        retained: entries for the transaction index of the segment that is being written, in the order of their markers;
+            the writer removes them.
     """
 
     def __init__(self) -> None:
@@ -44,7 +44,7 @@ class CleanedTransactions:
         self._committed: set[int] = set()
 
     def add_aborted(self, transactions: Iterable[AbortedTransaction]) -> None:
-        """Take over what the transaction index says; what is known already is left out."""
+        """Add transactions of the transaction index; known ones are ignored."""
         for transaction in transactions:
             key = (transaction.producer_id, transaction.first_offset)
             if key not in self._known:
@@ -54,12 +54,12 @@ class CleanedTransactions:
     def _begin_up_to(self, header: BatchHeader) -> None:
         while self._pending and self._pending[0].first_offset <= header.last_offset:
             transaction = heapq.heappop(self._pending).transaction
-            # A walk may begin behind the marker of one that is long over, and its producer goes on with others.
+            # The pass may begin behind the marker of an ended transaction, and its producer continues with others.
             if transaction.last_offset >= header.base_offset:
                 self._aborted[transaction.producer_id] = _Aborted(transaction)
 
     def is_aborted(self, header: BatchHeader) -> bool:
-        """Walk over a batch of data; whether it belongs to an aborted transaction."""
+        """Process a data batch; return whether it belongs to an aborted transaction."""
         self._begin_up_to(header)
         if not header.is_transactional:
             return False
@@ -71,15 +71,15 @@ class CleanedTransactions:
         return True
 
     def ends_without_data(self, header: BatchHeader) -> bool:
-        """Walk over a control batch; whether nothing of the transaction that it ends is left.
+        """Process a control batch; return whether nothing of the transaction that it ends is left.
 
         Parameters:
-            header: with all its bytes.
+            header: the header with all bytes of the batch.
 
         Raises:
-            CorruptRecordError: it is no control batch.
+            CorruptRecordError: it is not a control batch.
         """
-        # No need to begin aborted transactions here: one that no batch of data has begun has no data left.
+        # Aborted transactions need not begin here: one without a data batch has no data left.
         records = [record for batch in read_batches(header.raw) for record in batch.records()]
         if not records:
             # A header that was kept for its producer's epoch.

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from refbroker.log.compaction.throttle import GiveWay, Throttle
+from refbroker.log.compaction.throttle import GilYielder, Throttle
 from refbroker.runtime.clock import Clock
 from tests.support.patience import ANSWER
 
@@ -62,13 +62,13 @@ def test_who_computes_for_long_sleeps_after_each_millisecond(monkeypatch: pytest
     now, sleeps = 0.0, []
     monkeypatch.setattr(time, "perf_counter", lambda: now)
     monkeypatch.setattr(time, "sleep", lambda seconds: sleeps.append((round(now, 4), seconds > 0)))
-    give_way = GiveWay()
+    yield_gil = GilYielder()
 
     def compute() -> None:
         nonlocal now
         for _ in range(50):
             now += 0.0003
-            give_way()
+            yield_gil()
 
     compute()
     assert not sleeps, "the event loop's own thread has nobody to give way to"

@@ -125,7 +125,7 @@ class BrokerError(KafkaError):
             cls.by_code[code] = cls
 
     @classmethod
-    def told(cls, message: str | None, **context: Any) -> Self:
+    def from_broker(cls, message: str | None, **context: Any) -> Self:
         """Make an error from the broker's message; the class adds what can be done about it."""
         advice = cls.documented().partition("; ")[2]
         if message and advice and advice.rstrip(".") not in message:

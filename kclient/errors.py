@@ -322,7 +322,7 @@ def error_from_code(code: int, message: str | None = None, **context: Any) -> Br
     """
     kind = BrokerError.by_code.get(code)
     if kind is not None:
-        return kind.told(message, **context)
+        return kind.from_broker(message, **context)
     error = UnknownServerError(message or f"the broker answered with the unknown error code {code}", **context)
     error.code = code
     return error

@@ -47,7 +47,7 @@ _LAST_EPOCH = 32766
 """The highest epoch of a producer; ending its transaction brings a new producer id with epoch 0."""
 
 
-class Fate(Enum):
+class TransactionOutcome(Enum):
     """The outcome of a transaction that cannot be ended as requested."""
 
     UNKNOWN = 0
@@ -66,30 +66,33 @@ _AGAIN = (
     "a consumer with isolation_level='read_committed' never sees its records; the application has to "
     "write them again, in another transaction"
 )
-_TEXTS: dict[Fate, tuple[type[BrokerError] | None, str]] = {
-    Fate.UNKNOWN: (
+_TEXTS: dict[TransactionOutcome, tuple[type[BrokerError] | None, str]] = {
+    TransactionOutcome.UNKNOWN: (
         None,
         (
             "the transaction is no longer open: it was ended with the other answer, or its timeout passed, or a "
             "producer called init_transactions with its transactional id, either of which aborts it"
         ),
     ),
-    Fate.COMMITTED: (InvalidTxnStateError, "the transaction is already committed, and can no longer be aborted"),
-    Fate.ABORTED: (
+    TransactionOutcome.COMMITTED: (
+        InvalidTxnStateError,
+        "the transaction is already committed, and can no longer be aborted",
+    ),
+    TransactionOutcome.ABORTED: (
         InvalidTxnStateError,
         (
             "the transaction is already aborted, and can no longer be committed: that was requested, or its timeout "
             f"passed while it was open, or a producer called init_transactions with its transactional id; {_AGAIN}"
         ),
     ),
-    Fate.NOTHING_OR_ABORTED: (
+    TransactionOutcome.NOTHING_OR_ABORTED: (
         InvalidTxnStateError,
         (
             "there is nothing to commit: either nothing was written in the transaction, and nothing is lost, or it was "
             f"aborted already; then {_AGAIN}"
         ),
     ),
-    Fate.TIMED_OUT_OR_REPLACED: (
+    TransactionOutcome.TIMED_OUT_OR_REPLACED: (
         ProducerFencedError,
         (
             "the transaction is no longer open: most likely its timeout passed, and the coordinator aborted it; or "
@@ -97,7 +100,7 @@ _TEXTS: dict[Fate, tuple[type[BrokerError] | None, str]] = {
             f"aborted, {_AGAIN}"
         ),
     ),
-    Fate.REPLACED: (
+    TransactionOutcome.REPLACED: (
         ProducerFencedError,
         (
             "the transactional id was used again after this transaction was prepared: by init_transactions, which "
@@ -105,7 +108,7 @@ _TEXTS: dict[Fate, tuple[type[BrokerError] | None, str]] = {
             "more"
         ),
     ),
-    Fate.FORGOTTEN: (
+    TransactionOutcome.FORGOTTEN: (
         InvalidPidMappingError,
         (
             "the coordinator does not know the transactional id: it wrote nothing for longer than the broker's "
@@ -156,7 +159,9 @@ def complete_transaction(
             raise explained from error
 
 
-def fate(prepared: PreparedTransaction, found: TransactionDescription, commit: bool, raises_epoch: bool) -> Fate:
+def outcome_of(
+    prepared: PreparedTransaction, found: TransactionDescription, commit: bool, raises_epoch: bool
+) -> TransactionOutcome:
     """Return the meaning of a refusal, from the coordinator's current state of the transactional id.
 
     Parameters:
@@ -169,20 +174,24 @@ def fate(prepared: PreparedTransaction, found: TransactionDescription, commit: b
         not same_id and prepared.epoch == _LAST_EPOCH and found.producer_epoch == 0
     )
     if same_epoch and found.state is TransactionState.EMPTY:
-        return Fate.NOTHING_WRITTEN
+        return TransactionOutcome.NOTHING_WRITTEN
     if raises_epoch:
         if next_epoch and found.state in _COMMITS | _ABORTS:
-            return Fate.COMMITTED if found.state in _COMMITS else Fate.ABORTED
+            return TransactionOutcome.COMMITTED if found.state in _COMMITS else TransactionOutcome.ABORTED
         if same_epoch and found.state in _COMMITS | _ABORTS:
             # The end of the previous transaction assigned the epoch of this one, unless a client ended it with a
             # version that raises none.
-            return Fate.NOTHING_WRITTEN if commit == (found.state in _COMMITS) else Fate.NOTHING_OR_ABORTED
+            return (
+                TransactionOutcome.NOTHING_WRITTEN
+                if commit == (found.state in _COMMITS)
+                else TransactionOutcome.NOTHING_OR_ABORTED
+            )
     else:
         if same_epoch and found.state in _COMMITS | _ABORTS:
-            return Fate.COMMITTED if found.state in _COMMITS else Fate.ABORTED
+            return TransactionOutcome.COMMITTED if found.state in _COMMITS else TransactionOutcome.ABORTED
         if next_epoch and found.state in _ABORTS:
-            return Fate.TIMED_OUT_OR_REPLACED
-    return Fate.UNKNOWN if same_epoch else Fate.REPLACED
+            return TransactionOutcome.TIMED_OUT_OR_REPLACED
+    return TransactionOutcome.UNKNOWN if same_epoch else TransactionOutcome.REPLACED
 
 
 def _explained(
@@ -197,16 +206,16 @@ def _explained(
     effect.
     """
     found: TransactionDescription | None = None
-    became = Fate.UNKNOWN
+    became = TransactionOutcome.UNKNOWN
     try:
         found = (yield from describe_transactions(core, prepared.transactional_id, deadline))[prepared.transactional_id]
-        became = fate(prepared, found, commit, raises_epoch)
+        became = outcome_of(prepared, found, commit, raises_epoch)
     except AdminError as error:
         if isinstance(error.errors.get(prepared.transactional_id), TransactionalIdNotFoundError):
-            became = Fate.FORGOTTEN
+            became = TransactionOutcome.FORGOTTEN
     except KafkaError:
-        became = Fate.UNKNOWN  # for example a broker before 3.0, which does not describe transactions
-    if became is Fate.NOTHING_WRITTEN:
+        became = TransactionOutcome.UNKNOWN  # for example a broker before 3.0, which does not describe transactions
+    if became is TransactionOutcome.NOTHING_WRITTEN:
         return None
     kind, text = _TEXTS[became]
     if kind is None:

@@ -145,58 +145,58 @@ class AsyncConsumer:
 
     def pause(self, *partitions: tuple[str, int]) -> None:
         """Return no records of these partitions until `resume`; see `Consumer.pause`."""
-        self._share_call(self._core.places.pause, partitions)
+        self._share_call(self._core.positions.pause, partitions)
 
     def resume(self, *partitions: tuple[str, int]) -> None:
         """Return records of these partitions again."""
-        self._share_call(self._core.places.resume, partitions)
+        self._share_call(self._core.positions.resume, partitions)
 
     def paused(self) -> set[TopicPartition]:
         """Return the paused partitions."""
-        return self._core.places.paused()
+        return self._core.positions.paused()
 
     # -- positions
 
     def seek(self, partition: tuple[str, int], offset: int | OffsetAndMetadata) -> None:
         """Set the position of a partition; see `Consumer.seek`."""
-        self._share_call(self._core.places.seek, partition, offset)
+        self._share_call(self._core.positions.seek, partition, offset)
 
     def seek_to_beginning(self, *partitions: tuple[str, int]) -> None:
         """Set the positions to the first offsets; of all assigned partitions if none is named."""
-        self._share_call(self._core.places.seek_to_beginning, partitions)
+        self._share_call(self._core.positions.seek_to_beginning, partitions)
 
     def seek_to_end(self, *partitions: tuple[str, int]) -> None:
         """Set the positions to the end offsets; of all assigned partitions if none is named."""
-        self._share_call(self._core.places.seek_to_end, partitions)
+        self._share_call(self._core.positions.seek_to_end, partitions)
 
     async def position(self, partition: tuple[str, int], timeout: float | None = None) -> int:
         """Return the offset of the next record that will be returned; see `Consumer.position`."""
         if self._is_busy():
-            return await self._share(self._core.places.position(partition, self._seconds(timeout), shared=True))
-        return await self._run(self._core.places.position(partition, self._seconds(timeout)))
+            return await self._share(self._core.positions.position(partition, self._seconds(timeout), shared=True))
+        return await self._run(self._core.positions.position(partition, self._seconds(timeout)))
 
     async def beginning_offsets(
         self, partitions: Iterable[tuple[str, int]], timeout: float | None = None
     ) -> dict[TopicPartition, int]:
         """Return the first offset of each partition; see `Consumer.beginning_offsets`."""
-        return await self._share(self._core.places.special_offsets(partitions, EARLIEST, self._seconds(timeout)))
+        return await self._share(self._core.positions.special_offsets(partitions, EARLIEST, self._seconds(timeout)))
 
     async def end_offsets(
         self, partitions: Iterable[tuple[str, int]], timeout: float | None = None
     ) -> dict[TopicPartition, int]:
         """Return the end offset of each partition; see `Consumer.end_offsets`."""
-        return await self._share(self._core.places.special_offsets(partitions, LATEST, self._seconds(timeout)))
+        return await self._share(self._core.positions.special_offsets(partitions, LATEST, self._seconds(timeout)))
 
     async def offsets_for_times(
         self, times: GivenTimes, timeout: float | None = None
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
         """Return the first record of each partition at or after a time; see `Consumer.offsets_for_times`."""
         targets = checked_times(times)
-        return await self._share(self._core.places.lookup(targets, self._seconds(timeout)))
+        return await self._share(self._core.positions.lookup(targets, self._seconds(timeout)))
 
     def current_lag(self, partition: tuple[str, int]) -> int | None:
         """Return the number of offsets between position and end offset; see `Consumer.current_lag`."""
-        return self._core.places.current_lag(TopicPartition(*partition))
+        return self._core.positions.current_lag(TopicPartition(*partition))
 
     # -- committed offsets
 

@@ -188,15 +188,15 @@ class Consumer:
 
     def pause(self, *partitions: tuple[str, int]) -> None:
         """Return no records of these partitions until `resume`; records that were fetched are kept."""
-        self._call(self._core.places.pause, partitions)
+        self._call(self._core.positions.pause, partitions)
 
     def resume(self, *partitions: tuple[str, int]) -> None:
         """Return records of these partitions again."""
-        self._call(self._core.places.resume, partitions)
+        self._call(self._core.positions.resume, partitions)
 
     def paused(self) -> set[TopicPartition]:
         """Return the paused partitions."""
-        return self._core.places.paused()
+        return self._core.positions.paused()
 
     # -- positions
 
@@ -211,15 +211,15 @@ class Consumer:
         Raises:
             IllegalStateError: the partition is not assigned.
         """
-        self._call(self._core.places.seek, partition, offset)
+        self._call(self._core.positions.seek, partition, offset)
 
     def seek_to_beginning(self, *partitions: tuple[str, int]) -> None:
         """Set the positions to the first offsets; of all assigned partitions if none is named."""
-        self._call(self._core.places.seek_to_beginning, partitions)
+        self._call(self._core.positions.seek_to_beginning, partitions)
 
     def seek_to_end(self, *partitions: tuple[str, int]) -> None:
         """Set the positions to the end offsets; of all assigned partitions if none is named."""
-        self._call(self._core.places.seek_to_end, partitions)
+        self._call(self._core.positions.seek_to_end, partitions)
 
     def position(self, partition: tuple[str, int], timeout: float | None = None) -> int:
         """Return the offset of the next record that will be returned; wait for it if it is not known yet.
@@ -232,7 +232,7 @@ class Consumer:
             UnknownTopicOrPartitionError: the position was not known in time, and the cluster has no such partition.
             IllegalStateError: the partition is not assigned.
         """
-        return self._run(self._core.places.position(partition, self._seconds(timeout)))
+        return self._run(self._core.positions.position(partition, self._seconds(timeout)))
 
     def beginning_offsets(
         self, partitions: Iterable[tuple[str, int]], timeout: float | None = None
@@ -246,7 +246,7 @@ class Consumer:
             KafkaTimeoutError: the leaders did not answer in time.
             UnknownTopicOrPartitionError: a partition does not exist.
         """
-        return self._run(self._core.places.special_offsets(partitions, EARLIEST, self._seconds(timeout)))
+        return self._run(self._core.positions.special_offsets(partitions, EARLIEST, self._seconds(timeout)))
 
     def end_offsets(
         self, partitions: Iterable[tuple[str, int]], timeout: float | None = None
@@ -256,7 +256,7 @@ class Consumer:
         It is the high watermark; with isolation_level="read_committed" it is the last stable offset. Parameters and
         errors are those of `beginning_offsets`.
         """
-        return self._run(self._core.places.special_offsets(partitions, LATEST, self._seconds(timeout)))
+        return self._run(self._core.positions.special_offsets(partitions, LATEST, self._seconds(timeout)))
 
     def offsets_for_times(
         self, times: GivenTimes, timeout: float | None = None
@@ -272,7 +272,7 @@ class Consumer:
             `beginning_offsets`.
         """
         targets = checked_times(times)
-        return self._run(self._core.places.lookup(targets, self._seconds(timeout)))
+        return self._run(self._core.positions.lookup(targets, self._seconds(timeout)))
 
     def current_lag(self, partition: tuple[str, int]) -> int | None:
         """Return the number of offsets between the position and the end offset of the last fetch response.
@@ -280,7 +280,7 @@ class Consumer:
         Returns:
             None before the first response, and while no broker is reachable.
         """
-        return self._core.places.current_lag(TopicPartition(*partition))
+        return self._core.positions.current_lag(TopicPartition(*partition))
 
     # -- committed offsets
 

@@ -46,7 +46,7 @@ class ConsumerCore:
 
     Attributes:
         app_thread: the application's side of a call.
-        places: the calls about positions.
+        positions: the calls about positions.
     """
 
     def __init__(self, parts: ConsumerParts) -> None:
@@ -56,8 +56,8 @@ class ConsumerCore:
         self.iteration = parts.iteration
         self.group = parts.group
         self.group_offsets = parts.group_offsets
-        self.places = parts.places
-        self.asking = parts.asking
+        self.positions = parts.positions
+        self.poll_tracker = parts.poll_tracker
         self._clock = parts.engine.clock
         self._notifier = parts.notifier
         self._collector = parts.collector
@@ -135,7 +135,7 @@ class ConsumerCore:
 
     def poll(self, timeout: float, max_records: int | None) -> Operation[Records]:
         """See `Consumer.poll`."""
-        with self.asking:
+        with self.poll_tracker:
             return (yield from self._poll(timeout, max_records))
 
     def _poll(self, timeout: float, max_records: int | None) -> Operation[Records]:
@@ -168,7 +168,7 @@ class ConsumerCore:
 
     def next_chunk(self) -> Operation[Iterator[ConsumerRecord]]:
         """Return an iterator over the next chunk of an iteration; the previous chunk counts as processed."""
-        with self.asking:
+        with self.poll_tracker:
             return (yield from self._next_chunk())
 
     def _next_chunk(self) -> Operation[Iterator[ConsumerRecord]]:

@@ -17,15 +17,15 @@ from kclient.consumer.fetching.collector import Collector
 from kclient.consumer.fetching.fetcher import Fetcher
 from kclient.consumer.group.membership import Membership, wire_member, wire_membership
 from kclient.consumer.group.poll_interval import PollInterval
-from kclient.consumer.health.asking import Asking
 from kclient.consumer.health.gauges import HealthGauges
 from kclient.consumer.health.monitor import HealthMonitor
+from kclient.consumer.health.poll_tracker import PollTracker
 from kclient.consumer.health.snapshot import GroupView, HealthView
 from kclient.consumer.interceptors import Interceptors
 from kclient.consumer.iteration.current_chunk import Iteration
 from kclient.consumer.metrics import ConsumerMetrics
+from kclient.consumer.positions.calls import PositionCalls
 from kclient.consumer.positions.list_offsets import OffsetsManager
-from kclient.consumer.positions.positions import Places
 from kclient.consumer.positions.validation import ValidationManager
 from kclient.consumer.topic_watch import TopicWatch
 from kclient.net.backoff import retry_backoff
@@ -54,9 +54,9 @@ class ConsumerParts(NamedTuple):
         fetcher, offsets: managers that are notified when the consumer closes.
         group, group_offsets: None without a group.
         app_thread: the application's side of a call.
-        places: the calls about positions.
+        positions: the calls about positions.
         requester: sends and retries the requests of calls.
-        asking: the calls for records.
+        poll_tracker: the calls for records.
         health, gauges: the health of the consumer, and the same as metrics.
         metrics: the metrics of records.
     """
@@ -73,9 +73,9 @@ class ConsumerParts(NamedTuple):
     group: Membership | None
     group_offsets: GroupOffsets | None
     app_thread: AppThread
-    places: Places
+    positions: PositionCalls
     requester: Requester
-    asking: Asking
+    poll_tracker: PollTracker
     health: HealthView
     gauges: HealthGauges
     metrics: ConsumerMetrics
@@ -109,7 +109,7 @@ def wire_consumer(config: ConsumerConfig, notifier: Notifier, run_soon: RunSoon 
     for manager in (fetcher, offsets, validation, watch):
         engine.add(manager)
     group, group_offsets, app_thread = _wire_group(config, notifier, engine, subscription, iteration, random, run_soon)
-    asking = Asking(engine.clock)
+    poll_tracker = PollTracker(engine.clock)
     view = GroupView()
     if group is not None and group_offsets is not None:
         view = GroupView(group.member, group.coordinator, lambda: group.rebalancing, lambda: group_offsets.commit_error)
@@ -117,7 +117,7 @@ def wire_consumer(config: ConsumerConfig, notifier: Notifier, run_soon: RunSoon 
         subscription,
         engine.metadata,
         iteration.place,
-        asking,
+        poll_tracker,
         view,
         engine.connectivity,
         reads_committed=config.reads_committed,
@@ -137,7 +137,7 @@ def wire_consumer(config: ConsumerConfig, notifier: Notifier, run_soon: RunSoon 
         group=group,
         group_offsets=group_offsets,
         app_thread=app_thread,
-        places=Places(
+        positions=PositionCalls(
             config,
             engine,
             subscription,
@@ -147,7 +147,7 @@ def wire_consumer(config: ConsumerConfig, notifier: Notifier, run_soon: RunSoon 
             begin_call=app_thread.begin_call,
         ),
         requester=Requester(engine, retry_backoff(config, random), config.request_timeout_ms / 1000),
-        asking=asking,
+        poll_tracker=poll_tracker,
         health=health,
         gauges=gauges,
         metrics=metrics,

@@ -105,7 +105,7 @@ class ConnectionMetrics(NamedTuple):
     latency: Histogram
 
 
-class Owner(Protocol):
+class ConnectionListener(Protocol):
     """The maker of a connection, notified of its changes before the requests on it are."""
 
     def connection_ready(self, connection: Connection, now: float) -> None: ...
@@ -131,7 +131,7 @@ class Connection:
     def __init__(
         self,
         peer: Peer,
-        owner: Owner,
+        owner: ConnectionListener,
         *,
         steps: Sequence[Step],
         client_id: str,

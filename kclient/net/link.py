@@ -306,7 +306,7 @@ class Link:
         self._connect_next(None, now)
 
     def connection_ready(self, connection: Connection, now: float) -> None:
-        """Handle a connection that is set up; see Owner."""
+        """Handle a connection that is set up; see ConnectionListener."""
         self._change(LinkEvent.CONNECTED)
         self.failures = 0
         self.error = None
@@ -322,7 +322,7 @@ class Link:
         self._write_waiting(now)
 
     def connection_closed(self, connection: Connection, error: KafkaError, now: float) -> None:
-        """Handle a closed connection; see Owner."""
+        """Handle a closed connection; see ConnectionListener."""
         self.connection = None
         self._settings.metrics.counter("connection_close_total").add()
         if self.state is LinkState.CONNECTING:
@@ -331,7 +331,7 @@ class Link:
             self._attempt_failed(error, now)
 
     def connection_has_room(self, connection: Connection, now: float) -> None:
-        """Write the next request; see Owner."""
+        """Write the next request; see ConnectionListener."""
         if self.waiting and self.state is LinkState.READY:
             self._write_waiting(now)
 

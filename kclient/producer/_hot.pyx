@@ -187,7 +187,7 @@ cdef class PartitionQueue:
     cdef readonly bint active
     cdef public object entry
     cdef public int64_t drained
-    cdef public int muted
+    cdef public int in_flight
     cdef public Py_ssize_t batch_limit
     cdef public Py_ssize_t target
     # Where the last row of Arrow data went: whose ticket, in which run of its, and the index of the record after it.

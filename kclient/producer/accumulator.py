@@ -16,9 +16,9 @@ from typing import Any
 
 from kclient._misuse import is_plain_callback
 from kclient.producer.batch import ProducerBatch
+from kclient.producer.batch_sizer import REQUEST
 from kclient.producer.future import RecordFuture
 from kclient.producer.rows_future import Placement
-from kclient.producer.sizing import REQUEST
 from kclient.records import ArrowRows, murmur2
 from kclient.records.batch import BATCH_OVERHEAD, HEADER_OVERHEAD, RECORD_OVERHEAD
 from kclient.types import GivenHeaders
@@ -50,7 +50,7 @@ def plain_headers_size(headers: Any) -> int:
 class PartitionQueue:
     """The batches of one partition: one open for records, and those that are full or due again, in order.
 
-    `entry`, `drained`, `muted`, `batch_limit` and `target` belong to the sender: the sequence state, the number of
+    `entry`, `drained`, `in_flight`, `batch_limit` and `target` belong to the sender: the sequence state, the number of
     batches taken and of those in flight, the maximum size of a batch, and its target size.
     """
 
@@ -61,8 +61,8 @@ class PartitionQueue:
         "builder",
         "drained",
         "entry",
+        "in_flight",
         "lock",
-        "muted",
         "partition",
         "ready",
         "target",
@@ -79,7 +79,7 @@ class PartitionQueue:
         self.active = False
         self.entry: Any = None
         self.drained = 0
-        self.muted = 0
+        self.in_flight = 0
         self.batch_limit = batch_limit
         self.target = min(batch_limit, REQUEST)
 

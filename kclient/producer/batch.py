@@ -66,7 +66,7 @@ class Queue(Protocol):
 
     entry: Any
     drained: int
-    muted: int
+    in_flight: int
     batch_limit: int
     target: int
 

@@ -73,7 +73,7 @@ class Collator:
             self.compression = min(1.0, (1 - SMOOTHING) * self.compression + SMOOTHING * ratio)
 
     def _may_send(self, queue: Queue, now: float) -> bool:
-        if self._one_at_a_time and queue.muted:
+        if self._one_at_a_time and queue.in_flight:
             return False
         if queue.ready:
             head = queue.ready[0]

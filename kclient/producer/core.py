@@ -36,9 +36,9 @@ from kclient.producer.batch import ProducerBatch, Queue
 from kclient.producer.callbacks import Deliveries, Dispatcher
 from kclient.producer.future import RecordFuture
 from kclient.producer.implementation import Accumulator
-from kclient.producer.measures import Measures
+from kclient.producer.metrics import ProducerMetrics
 from kclient.producer.partitioners import make_partitioner
-from kclient.producer.preparing import Preparation, Prepared
+from kclient.producer.record_serializer import RecordSerializer, SerializedRecord
 from kclient.producer.result import BatchResult, last_unsettled
 from kclient.producer.transactions import TransactionState
 from kclient.producer.transactions.calls import TransactionCalls
@@ -86,7 +86,7 @@ class ProducerCore:
         self._clock = engine.clock
         runtime = engine.runtime
         self.deliveries = Deliveries(dispatcher, engine.check_usable, self._on_settled)
-        self.preparation = Preparation(config, self.deliveries)
+        self.preparation = RecordSerializer(config, self.deliveries)
         self.accumulator = Accumulator(
             self._open_batch,
             engine.wakeup,
@@ -101,7 +101,7 @@ class ProducerCore:
         )
         # The fast path of send checks this flag only; the slow one then determines that no transaction is open.
         self.accumulator.usable = config.transactional_id is None
-        self.measures = Measures(engine.metrics)
+        self.batch_metrics = ProducerMetrics(engine.metrics)
         engine.metrics.gauge("buffer_total_bytes").set(config.buffer_memory)
         engine.metrics.gauge("buffer_available_bytes", lambda: config.buffer_memory - self.accumulator.used)
         engine.metrics.gauge("waiting_threads", lambda: len(self.accumulator.blocked))
@@ -114,7 +114,7 @@ class ProducerCore:
             on_fatal=self._on_fatal,
             on_change=self.waiters.notify,
             on_open=self._on_open,
-            measures=self.measures,
+            metrics=self.batch_metrics,
             random=runtime.random(),
         )
         self.transactions = parts.transactions
@@ -178,7 +178,7 @@ class ProducerCore:
         partition: int | None,
         timestamp: int | None,
         on_delivery: OnDelivery | None,
-    ) -> Prepared:
+    ) -> SerializedRecord:
         """Check, intercept and serialize a record."""
         self.check_send()
         record = self.preparation.prepare(topic, value, key, headers, partition, timestamp, on_delivery)
@@ -189,7 +189,7 @@ class ProducerCore:
             raise
         return record
 
-    def append_in_time(self, record: Prepared) -> Operation[RecordFuture]:
+    def append_in_time(self, record: SerializedRecord) -> Operation[RecordFuture]:
         """Append a record once there is memory and the topic is known, and return its future; see Producer.send."""
         deadline = self._clock() + self._max_block
         version = self.engine.metadata.cluster.version
@@ -217,7 +217,7 @@ class ProducerCore:
         """Whether the accumulator chooses partitions."""
         return self._partitioner is None
 
-    def try_append(self, record: Prepared) -> RecordFuture | None:
+    def try_append(self, record: SerializedRecord) -> RecordFuture | None:
         """Append a record if nothing is missing."""
         try:
             return self._try_append(record)
@@ -225,7 +225,7 @@ class ProducerCore:
             self.preparation.failed(record, error)
             raise
 
-    def _try_append(self, record: Prepared) -> RecordFuture | None:
+    def _try_append(self, record: SerializedRecord) -> RecordFuture | None:
         partition = record.partition
         if partition is None and self._partitioner is not None:
             infos = self.engine.metadata.cluster.partitions(record.topic)
@@ -251,7 +251,7 @@ class ProducerCore:
                     partition=partition,
                 )
 
-    def _what_is_missing(self, record: Prepared, version: int) -> KafkaError:
+    def _what_is_missing(self, record: SerializedRecord, version: int) -> KafkaError:
         """Return the error to raise if a record still cannot be appended at the deadline.
 
         Raises:
@@ -318,7 +318,7 @@ class ProducerCore:
         for name, queue in list(self.accumulator.topics.items()):
             if 0.0 < queue.used_at < now - idle and self.accumulator.remove_topic(name):
                 self.engine.metadata.remove_topics([name])
-                self.measures.forget(name)
+                self.batch_metrics.forget(name)
                 self._parts.load.forget(queue)
         self.waiters.notify()
 

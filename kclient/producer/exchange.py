@@ -13,12 +13,12 @@ from kclient.config import ProducerConfig
 from kclient.errors import KafkaError
 from kclient.net.manager import NEVER, Request
 from kclient.producer.batch import BatchEvent, ProducerBatch
+from kclient.producer.batch_sizer import BatchSizer
 from kclient.producer.collator import Collator
 from kclient.producer.idempotence import Identity
-from kclient.producer.measures import Measures
+from kclient.producer.metrics import ProducerMetrics
 from kclient.producer.produce_request import InFlightProduce
 from kclient.producer.settlement import Metadata, Settlement
-from kclient.producer.sizing import Sizing
 from kclient.producer.transactions import TransactionManager
 from kclient.producer.unsettled import UnsettledBatches
 from kclient.protocol.messages.produce import ProduceRequest, ProduceResponse
@@ -39,7 +39,7 @@ class ProduceExchange:
         unsettled: UnsettledBatches,
         identity: Identity,
         metadata: Metadata,
-        measures: Measures,
+        metrics: ProducerMetrics,
         collator: Collator,
         settlement: Settlement,
         transactions: TransactionManager | None,
@@ -47,13 +47,13 @@ class ProduceExchange:
         self._in_flight = unsettled.in_flight
         self._identity = identity
         self._metadata = metadata
-        self._measures = measures
+        self._metrics = metrics
         self._collator = collator
         self._settlement = settlement
         self._transactions = transactions
         self._acks = config.required_acks
         self._request_timeout_ms = config.request_timeout_ms
-        self._sizing = Sizing(config.batch_size)
+        self._batch_sizer = BatchSizer(config.batch_size)
         self._throttled_until: dict[int, float] = {}
 
     def throttled_until(self, node: int) -> float:
@@ -71,7 +71,7 @@ class ProduceExchange:
         batches = [batch for batch in taken if self._build(batch, now)]
         if not batches:
             return None
-        size = self._sizing.size(node, partitions, self._collator.compression)
+        size = self._batch_sizer.size(node, partitions, self._collator.compression)
         for batch in batches:
             batch.queue.target = size
         transactions = self._transactions
@@ -90,7 +90,7 @@ class ProduceExchange:
         first, last = produce.versions
         produce.depth += sum(other.node == node for other in self._in_flight)
         self._in_flight[produce] = None
-        self._measures.request(sum(batch.count for batch in batches))
+        self._metrics.request(sum(batch.count for batch in batches))
         return Request(
             node,
             ProduceRequest,
@@ -131,8 +131,8 @@ class ProduceExchange:
         self._collator.built(batch, len(wire))
         batch.change(BatchEvent.SEND)
         batch.attempts.sent()
-        batch.queue.muted += 1
-        self._measures.sent(batch, len(wire), now)
+        batch.queue.in_flight += 1
+        self._metrics.sent(batch, len(wire), now)
         return True
 
     def _answered(self, produce: InFlightProduce, response: ProduceResponse | None, now: float) -> None:
@@ -162,8 +162,8 @@ class ProduceExchange:
         if leaders:
             nodes = [Node(end.node_id, end.host, end.port, end.rack) for end in response.node_endpoints]
             self._metadata.update_leaders(leaders, nodes)
-        self._sizing.answered(produce.node, now - produce.sent_at, produce.depth)
-        self._measures.latency(now - produce.sent_at, response.throttle_time_ms)
+        self._batch_sizer.answered(produce.node, now - produce.sent_at, produce.depth)
+        self._metrics.latency(now - produce.sent_at, response.throttle_time_ms)
 
     def _failed(self, produce: InFlightProduce, error: KafkaError, now: float) -> None:
         """Settle the batches of a request that has no response and will have none."""

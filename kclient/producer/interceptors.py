@@ -1,6 +1,6 @@
 """The interceptors of a producer: they see each record before it is serialized, and its result.
 
-An exception of an interceptor is logged. Elsewhere: serialization (`preparing`), and the threads of callbacks
+An exception of an interceptor is logged. Elsewhere: serialization (`record_serializer`), and the threads of callbacks
 (`callbacks`).
 """
 

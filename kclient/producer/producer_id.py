@@ -16,7 +16,7 @@ from kclient.protocol.messages.init_producer_id import InitProducerIdRequest, In
 NO_TRANSACTION_TIMEOUT = 0x7FFFFFFF
 
 
-class IdQuestion:
+class ProducerIdRequester:
     """The request for an id, sent whenever the identity needs one.
 
     Parameters:

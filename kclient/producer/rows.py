@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from kclient.errors import IllegalStateError, KafkaError
 from kclient.net.operation import Operation
-from kclient.producer.preparing import Prepared
+from kclient.producer.record_serializer import SerializedRecord
 from kclient.producer.rows_future import Placement, RowsFuture
 from kclient.records import ArrowRows, RowColumns, arrow_pieces, row_arguments
 
@@ -66,7 +66,7 @@ class RowsCall:
                 if row == stop:
                     return
             topic, value, key, headers, partition, timestamp = rows.record(row)
-            record = Prepared(topic, value, key, headers, partition, timestamp)
+            record = SerializedRecord(topic, value, key, headers, partition, timestamp)
             try:
                 future = yield from core.append_in_time(record)
             except KafkaError as error:

@@ -20,7 +20,7 @@ from kclient.producer.exchange import ProduceExchange
 from kclient.producer.failure import ProducerFailure
 from kclient.producer.idempotence import Identity
 from kclient.producer.load import PartitionLoad
-from kclient.producer.producer_id import IdQuestion
+from kclient.producer.producer_id import ProducerIdRequester
 from kclient.producer.settlement import Metadata, Settlement
 from kclient.producer.transactions import TransactionManager
 from kclient.producer.unsettled import UnsettledBatches
@@ -43,7 +43,7 @@ class Sender(Manager):
         metadata: Metadata,
         *,
         identity: Identity,
-        id_question: IdQuestion,
+        id_question: ProducerIdRequester,
         unsettled: UnsettledBatches,
         collator: Collator,
         exchange: ProduceExchange,

@@ -25,7 +25,7 @@ from kclient.producer.accumulator import Accumulator
 from kclient.producer.batch import BatchEvent, ProducerBatch, Queue
 from kclient.producer.collator import Clusters
 from kclient.producer.idempotence import Identity
-from kclient.producer.measures import Measures
+from kclient.producer.metrics import ProducerMetrics
 from kclient.producer.outcomes import Outcome, outcome, record_error
 from kclient.producer.replacing import split, without
 from kclient.producer.transactions import TransactionManager
@@ -64,7 +64,7 @@ class Settlement:
         identity: Identity,
         metadata: Metadata,
         nodes: Nodes,
-        measures: Measures,
+        metrics: ProducerMetrics,
         backoff: Backoff,
         transactions: TransactionManager | None,
         *,
@@ -76,7 +76,7 @@ class Settlement:
         self._unsettled = unsettled
         self._metadata = metadata
         self._nodes = nodes
-        self._measures = measures
+        self._metrics = metrics
         self._backoff = backoff
         self._transactions = transactions
         self._retries = config.retries
@@ -149,7 +149,7 @@ class Settlement:
     def over(self, batch: ProducerBatch) -> None:
         """Record that the request no longer has the batch."""
         batch.attempts.answered()
-        batch.queue.muted -= 1
+        batch.queue.in_flight -= 1
         self._identity.answered(batch)
 
     def give_up(
@@ -161,7 +161,7 @@ class Settlement:
             batch.account()
         certain = not attempts.maybe_written and not attempts.on_wire
         self._identity.failed(batch, certain=certain)
-        self._measures.failed(batch.topic, batch.count)
+        self._metrics.failed(batch.topic, batch.count)
         self._release(batch)
         if self._transactions is not None:
             self._transactions.batch_failed(error)
@@ -214,7 +214,7 @@ class Settlement:
         batch.attempts.retry(now + seconds, leader, info)
         batch.change(BatchEvent.RETRY)
         self._unsettled.put_back(batch.queue, [batch])
-        self._measures.retried(batch)
+        self._metrics.retried(batch)
 
     def _split(self, batch: ProducerBatch) -> None:
         assert batch.builder is not None
@@ -222,7 +222,7 @@ class Settlement:
         queue.batch_limit = min(queue.batch_limit, max(SMALLEST_SPLIT, batch.builder.size_in_bytes // 2))
         parts, pieces = split(batch, self._new_batch)
         self._replace(batch, parts, lambda: batch.replace(pieces, {}))
-        self._measures.split()
+        self._metrics.split()
 
     def _reject(
         self, batch: ProducerBatch, answer: ProduceResponse.PartitionProduceResponse, error: BrokerError
@@ -233,12 +233,12 @@ class Settlement:
         for index, message in named.items():
             kind = type(error) if len(named) == 1 else InvalidRecordError
             text = message or answer.error_message
-            errors[index] = kind.told(text, topic=batch.topic, partition=batch.partition, broker=error.broker)
+            errors[index] = kind.from_broker(text, topic=batch.topic, partition=batch.partition, broker=error.broker)
         if not errors or len(errors) >= batch.count or self._identity.transactional:
             self.give_up(batch, error, errors)
             return
         parts, pieces = without(batch, errors, self._new_batch)
-        self._measures.failed(batch.topic, len(errors))
+        self._metrics.failed(batch.topic, len(errors))
         self._replace(batch, parts, lambda: batch.replace(pieces, errors))
 
     def _replace(self, batch: ProducerBatch, parts: list[ProducerBatch], replace: Callable[[], None]) -> None:

@@ -16,12 +16,12 @@ from kclient.producer.exchange import ProduceExchange
 from kclient.producer.failure import ProducerFailure
 from kclient.producer.idempotence import Identity
 from kclient.producer.load import PartitionLoad
-from kclient.producer.measures import Measures
-from kclient.producer.producer_id import IdQuestion
+from kclient.producer.metrics import ProducerMetrics
+from kclient.producer.producer_id import ProducerIdRequester
 from kclient.producer.sender import Sender
 from kclient.producer.settlement import Metadata, Settlement
 from kclient.producer.transactions import TransactionManager
-from kclient.producer.transactions.seams import Cluster
+from kclient.producer.transactions.interfaces import Cluster
 from kclient.producer.unsettled import UnsettledBatches
 
 
@@ -55,7 +55,7 @@ def wire_sender(
     on_fatal: Callable[[KafkaError], None],
     on_change: Callable[[], None],
     on_open: Callable[[bool], None],
-    measures: Measures,
+    metrics: ProducerMetrics,
     random: random_numbers.Random,
 ) -> SenderParts:
     """Return the parts that send the batches of a producer.
@@ -90,7 +90,7 @@ def wire_sender(
         identity,
         metadata,
         nodes,
-        measures,
+        metrics,
         backoff,
         transactions,
         new_batch=new_batch,
@@ -104,10 +104,10 @@ def wire_sender(
         nodes,
         metadata,
         identity=identity,
-        id_question=IdQuestion(identity, backoff, failure.stop),
+        id_question=ProducerIdRequester(identity, backoff, failure.stop),
         unsettled=unsettled,
         collator=collator,
-        exchange=ProduceExchange(config, unsettled, identity, metadata, measures, collator, settlement, transactions),
+        exchange=ProduceExchange(config, unsettled, identity, metadata, metrics, collator, settlement, transactions),
         settlement=settlement,
         load=load,
         failure=failure,

@@ -103,7 +103,7 @@ class Transform:
 
     def metrics(self) -> MetricValues:
         """Return its metrics, such as `transform_records_in_total` or `transform_batch_latency_avg`."""
-        return self._loop.measures.metrics.snapshot()
+        return self._loop.metrics.metrics.snapshot()
 
 
 class AsyncTransform:
@@ -150,7 +150,7 @@ class AsyncTransform:
 
     def metrics(self) -> MetricValues:
         """Return its metrics; see `Transform.metrics`."""
-        return self._loop.measures.metrics.snapshot()
+        return self._loop.metrics.metrics.snapshot()
 
 
 def transform(

@@ -54,7 +54,7 @@ from kclient.state_machine import StateTable
 from kclient.transform.batch import Batch
 from kclient.transform.functions import AsyncFunction, AsyncOnError, results
 from kclient.transform.guard import Drive, Guard
-from kclient.transform.measures import Measures
+from kclient.transform.metrics import TransformMetrics
 from kclient.types import ConsumerRecord, TopicPartition
 
 LOOK = 0.1
@@ -135,7 +135,7 @@ class Loop:
         clock: seconds.
 
     Attributes:
-        measures: the metrics.
+        metrics: the metrics.
     """
 
     def __init__(
@@ -151,7 +151,7 @@ class Loop:
         drive: Drive,
         clock: Callable[[], float],
     ) -> None:
-        self.measures = Measures()
+        self.metrics = TransformMetrics()
         # Both kinds of client have the same calls; the driver awaits them if necessary.
         self._consumer: Any = consumer
         self._producer: Any = producer
@@ -267,7 +267,7 @@ class Loop:
             try:
                 return (yield from results(self._function(record), awaits=self._awaits))
             except Exception as error:
-                self.measures.failed.add()
+                self.metrics.failed.add()
                 if self._on_error is None:
                     raise
                 return (yield from results(self._on_error(record, error), awaits=self._awaits))
@@ -305,7 +305,7 @@ class Loop:
 
     def _committed(self, batch: Batch, began: float) -> None:
         self._change(Event.END)
-        self.measures.committed(batch, began, self._clock())
+        self.metrics.committed(batch, began, self._clock())
         self._places.update((tp, committed.offset) for tp, committed in batch.offsets.items())
         self._batch = self._new_batch()
         self._failures = 0
@@ -315,7 +315,7 @@ class Loop:
             self._change(Event.ABORT)
             yield from self._patiently(self._producer.abort_transaction)
             self._change(Event.END)
-            self.measures.aborted(self._batch)
+            self.metrics.aborted(self._batch)
         self._batch = self._new_batch()
 
     def _start_over(self, error: KafkaError) -> Operation[None]:

@@ -152,7 +152,7 @@ class LogDirectory:
             self._files.unlink(self.path / checkpoints.CLEAN_SHUTDOWN)
             self._files.fsync_directory(self.path)
             paths = [self.path / name for name in self._files.names(self.path)]
-            found = self._sort_out([path for path in paths if self._files.is_directory(path)], config)
+            found = self._logs_to_open([path for path in paths if self._files.is_directory(path)], config)
             if self.clean or self._recovery_threads == 1 or len(found) < 2:
                 logs = [self._reopen(path, config) for path in found.values()]
             else:
@@ -163,7 +163,7 @@ class LogDirectory:
                 (self.futures if future else self.logs)[key] = log
             self._checkpoints.lower_recovery_points(self._checkpointed())
 
-    def _sort_out(self, paths: Iterable[Path], config: LogConfig) -> dict[tuple[Key, bool], Path]:
+    def _logs_to_open(self, paths: Iterable[Path], config: LogConfig) -> dict[tuple[Key, bool], Path]:
         """Return the logs to open, by topic and partition and whether they are future logs."""
         logs: dict[tuple[Key, bool], Path] = {}
         for path in paths:

@@ -20,7 +20,7 @@ from refbroker.log.files import OpenFile
 SECTOR = 512
 
 
-class Fate(enum.Enum):
+class WriteOutcome(enum.Enum):
     """What becomes of a change that was not flushed."""
 
     KEPT = "kept"
@@ -49,8 +49,8 @@ class Losses:
 class Chance:
     """Decides what becomes of each change.
 
-    Either everything after some moment is lost, as on a disk that writes in order, or each change meets a fate of its
-    own, with odds that differ from one power failure to the next.
+    Either everything after some moment is lost, as on a disk that writes in order, or each change has an outcome of its
+    own, with odds that differ between power failures.
     """
 
     def __init__(self, rng: random.Random, serials: range) -> None:
@@ -59,13 +59,13 @@ class Chance:
         self._keep = rng.choice((0.0, 0.2, 0.5, 0.8, 1.0, rng.random()))
         self.losses = Losses()
 
-    def of_write(self, serial: int) -> Fate:
-        fate = self._fate(serial)
-        setattr(self.losses, fate.value, getattr(self.losses, fate.value) + 1)
-        return fate
+    def of_write(self, serial: int) -> WriteOutcome:
+        outcome = self._outcome_of(serial)
+        setattr(self.losses, outcome.value, getattr(self.losses, outcome.value) + 1)
+        return outcome
 
     def keeps_size(self, serial: int) -> bool:
-        kept = self._fate(serial) is Fate.KEPT
+        kept = self._outcome_of(serial) is WriteOutcome.KEPT
         if kept:
             self.losses.kept += 1
         else:
@@ -73,7 +73,7 @@ class Chance:
         return kept
 
     def keeps_name(self, serial: int) -> bool:
-        kept = self._fate(serial) is Fate.KEPT
+        kept = self._outcome_of(serial) is WriteOutcome.KEPT
         if kept:
             self.losses.names_kept += 1
         else:
@@ -85,12 +85,12 @@ class Chance:
         first, last = start // SECTOR + 1, (end - 1) // SECTOR
         return self._rng.randint(first, last) * SECTOR if first <= last else start
 
-    def _fate(self, serial: int) -> Fate:
+    def _outcome_of(self, serial: int) -> WriteOutcome:
         if self._moment is not None and serial != self._moment:
-            return Fate.KEPT if serial < self._moment else Fate.LOST
+            return WriteOutcome.KEPT if serial < self._moment else WriteOutcome.LOST
         if self._moment is None and self._rng.random() < self._keep:
-            return Fate.KEPT
-        return self._rng.choice((Fate.LOST, Fate.TORN, Fate.ZEROS))
+            return WriteOutcome.KEPT
+        return self._rng.choice((WriteOutcome.LOST, WriteOutcome.TORN, WriteOutcome.ZEROS))
 
 
 # Contents
@@ -113,13 +113,13 @@ class Write:
         return data
 
     def redo(self, fd: int, data: bytes, chance: Chance) -> None:
-        fate = chance.of_write(self.serial)
+        outcome = chance.of_write(self.serial)
         end = self.position + len(data)
-        if fate is Fate.TORN:
+        if outcome is WriteOutcome.TORN:
             data = data[: chance.sector(self.position, end) - self.position]
-        if fate in (Fate.KEPT, Fate.TORN):
+        if outcome in (WriteOutcome.KEPT, WriteOutcome.TORN):
             os.pwrite(fd, data, self.position)
-        elif fate is Fate.ZEROS and os.fstat(fd).st_size < end:
+        elif outcome is WriteOutcome.ZEROS and os.fstat(fd).st_size < end:
             os.ftruncate(fd, end)
 
 

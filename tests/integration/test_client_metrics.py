@@ -8,7 +8,7 @@ from typing import Literal
 
 from kclient import Consumer, Producer
 from kclient.metrics import MetricValues
-from kclient.transform.measures import Measures
+from kclient.transform.metrics import TransformMetrics
 from tests.support.patience import ANSWER
 from tests.support.waiting import wait_until
 
@@ -68,7 +68,7 @@ def test_every_metric_is_documented(bootstrap_servers: str, topic: str) -> None:
     values = produce(bootstrap_servers, topic)
     values.update(consume(bootstrap_servers, topic, "classic"))
     values.update(consume(bootstrap_servers, topic, "consumer"))
-    values.update(Measures().metrics.snapshot())
+    values.update(TransformMetrics().metrics.snapshot())
     names = {key.name for key in values}
     expected: set[str] = set()
     for name, kind in documented().items():

@@ -383,7 +383,7 @@ def test_ctrl_c_interrupts_a_waiting_poll_and_loses_nothing(open_consumer: Opene
 
     def interrupt() -> None:
         # Before the poll it would interrupt the test, and all tests with it.
-        wait_until(lambda: consumer._core.asking.within)
+        wait_until(lambda: consumer._core.poll_tracker.within)
         clock.sleep(0.1)
         os.kill(os.getpid(), signal.SIGINT)
 
@@ -410,7 +410,7 @@ def test_second_thread_is_told_that_the_consumer_is_in_use(open_consumer: Opener
     thread = threading.Thread(target=wait_in_poll)
     thread.start()
     # Trying it out would take the consumer away from the thread, if that comes late.
-    wait_until(lambda: consumer._core.asking.within)
+    wait_until(lambda: consumer._core.poll_tracker.within)
     with pytest.raises(ConcurrentUseError):
         consumer.poll(0.0)
     with pytest.raises(ConcurrentUseError):

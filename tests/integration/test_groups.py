@@ -428,7 +428,7 @@ def test_close_is_refused_while_another_thread_polls(group: Group, seed: Seeder,
     polling = threading.Thread(target=poll)
     polling.start()
     # Trying it out would take the consumer away from the thread, if that comes late.
-    wait_until(lambda: member.consumer._core.asking.within)
+    wait_until(lambda: member.consumer._core.poll_tracker.within)
     with pytest.raises(ConcurrentUseError):
         member.consumer.close()
     member.consumer.wakeup()

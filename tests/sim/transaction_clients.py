@@ -23,9 +23,9 @@ from kclient.net.operation import Pause, Result
 from kclient.net.requesting import Requester
 from kclient.producer.batch import ProducerBatch
 from kclient.producer.implementation import Accumulator
-from kclient.producer.measures import Measures
+from kclient.producer.metrics import ProducerMetrics
 from kclient.producer.result import BatchResult
-from kclient.producer.transactions.seams import PendingCall
+from kclient.producer.transactions.interfaces import PendingCall
 from kclient.producer.wiring import wire_sender
 from kclient.protocol.messages.offset_fetch import OffsetFetchRequest
 from kclient.records import BatchBuilder
@@ -117,7 +117,7 @@ class SimulatedProducer:
             on_fatal=self._failed,
             on_change=wake,
             on_open=self._opened,
-            measures=Measures(self.engine.metrics),
+            metrics=ProducerMetrics(self.engine.metrics),
             random=numbers,
         )
         self.engine.add(self.parts.sender)

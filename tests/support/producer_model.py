@@ -18,7 +18,7 @@ from kclient.net.manager import Request
 from kclient.net.runtime import system_time_ms
 from kclient.producer import accumulator as pure
 from kclient.producer.batch import ProducerBatch
-from kclient.producer.measures import Measures
+from kclient.producer.metrics import ProducerMetrics
 from kclient.producer.result import BatchResult
 from kclient.producer.wiring import wire_sender
 from kclient.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
@@ -156,7 +156,7 @@ class Model:
             on_fatal=self.on_fatal,
             on_change=self.on_change,
             on_open=self.on_open,
-            measures=Measures(self.metrics),
+            metrics=ProducerMetrics(self.metrics),
             random=random.Random(1),
         )
         partitions = self.metadata.cluster.partitions("t")

@@ -307,15 +307,15 @@ class CommitManager(Manager):
             self._coordinator.confirm()
         if any(error.refreshes_metadata for error in errors.values()):
             self._metadata.request_update()
-        self._sort_out(errors, now)
+        self._handle_errors(errors, now)
 
     def _not_answered(self, node: int, error: KafkaError, now: float) -> None:
         self._asking = False
         if error.retriable:
             self._coordinator.forget(node, error, now)
-        self._sort_out({tp: error for commit in self._under_way for tp in commit.left}, now)
+        self._handle_errors({tp: error for commit in self._under_way for tp in commit.left}, now)
 
-    def _sort_out(self, errors: Mapping[TopicPartition, KafkaError], now: float) -> None:
+    def _handle_errors(self, errors: Mapping[TopicPartition, KafkaError], now: float) -> None:
         """Decide about each commit of the request."""
         commits, self._under_way = self._under_way, []
         if errors:

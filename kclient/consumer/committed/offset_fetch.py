@@ -220,7 +220,7 @@ class CommittedFetcher(Manager):
             refusal = error_from_code(code, broker=broker, api="OffsetFetch")
             if generation is not None:
                 self._member.on_refused(generation, refusal, now)
-            self._sort_out(dict.fromkeys(wanted, refusal), states, now)
+            self._handle_errors(dict.fromkeys(wanted, refusal), states, now)
             return
         self._coordinator.confirm()
         errors: dict[TopicPartition, KafkaError] = {}
@@ -235,7 +235,7 @@ class CommittedFetcher(Manager):
                 )
             else:
                 self._found(tp, answer.offset, states)
-        self._sort_out(errors, states, now)
+        self._handle_errors(errors, states, now)
 
     def _not_answered(
         self,
@@ -245,7 +245,7 @@ class CommittedFetcher(Manager):
         now: float,
     ) -> None:
         self._asking = False
-        self._sort_out(dict.fromkeys(wanted, error), states, now, lost=error.retriable)
+        self._handle_errors(dict.fromkeys(wanted, error), states, now, lost=error.retriable)
 
     def _found(
         self,
@@ -261,7 +261,7 @@ class CommittedFetcher(Manager):
             _log.debug("%s: committed: %s", tp, offset)
             self._subscription.committed(state, generation, offset)
 
-    def _sort_out(
+    def _handle_errors(
         self,
         errors: Mapping[TopicPartition, KafkaError],
         states: Mapping[TopicPartition, tuple[PartitionState, int]],

@@ -13,7 +13,6 @@ from typing import NamedTuple
 from kclient.config import ConsumerConfig
 from kclient.consumer.assignment.subscription import Subscription
 from kclient.consumer.group.abstract_member import MemberContext
-from kclient.consumer.group.agenda import Commits, Owner, Wait
 from kclient.consumer.group.classic.member import GroupMember
 from kclient.consumer.group.classic.rebalance import Coordination
 from kclient.consumer.group.consumer_protocol.member import ConsumerMember
@@ -21,6 +20,7 @@ from kclient.consumer.group.consumer_protocol.reconciliation import Reconciliati
 from kclient.consumer.group.consumer_protocol.topic_names import TopicNames
 from kclient.consumer.group.events import Mailbox
 from kclient.consumer.group.poll_interval import PollInterval
+from kclient.consumer.group.rebalance_steps import Commits, OwnerThreads, Wait
 from kclient.net.coordinator import GROUP, Coordinator
 from kclient.net.engine import Engine
 from kclient.net.manager import Manager, Request
@@ -65,7 +65,7 @@ def wire_member(
         engine: the consumer's engine.
         random: for jitter.
         poll_interval: whether the application makes progress.
-        wake: see `Owner`.
+        wake: see `OwnerThreads`.
     """
     assert config.group_id is not None
     coordinator = Coordinator(config.group_id, GROUP, engine.nodes, config, random=random)
@@ -93,10 +93,10 @@ def wire_membership(
         engine, subscription: those of the consumer.
         parts: the parts on the network thread.
         commits: the committed offsets; None without automatic commits.
-        wait, wake: see `Owner`.
+        wait, wake: see `OwnerThreads`.
     """
     coordinator, member, names, mailbox, _ = parts
-    owner = Owner(engine.submit, engine.send, engine.clock, wait, wake)
+    owner = OwnerThreads(engine.submit, engine.send, engine.clock, wait, wake)
     coordination: Coordination | Reconciliation
     if isinstance(member, GroupMember):
         coordination = Coordination(config, subscription, engine.metadata, coordinator, member, mailbox, owner, commits)
@@ -144,12 +144,12 @@ class Membership:
         return self.member.rebalancing or self.coordination.busy
 
     def step(self, deadline: float) -> Operation[bool]:
-        """Do the rebalance steps of a call for records; see `Agenda.step`."""
+        """Do the rebalance steps of a call for records; see `RebalanceSteps.step`."""
         self.poll_interval.polled(self._clock())
         return self.coordination.step(deadline)
 
     def leave(self, deadline: float, *, leave_group: bool | None, reason: str) -> Operation[None]:
-        """Give everything up; see `Agenda.leave`.
+        """Give everything up; see `RebalanceSteps.leave`.
 
         Parameters:
             leave_group: None: a static member does not tell the coordinator, because it may return.

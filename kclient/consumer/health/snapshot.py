@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kclient.consumer.assignment.partition_state import FetchState, PartitionState
 from kclient.consumer.assignment.subscription import Subscription
-from kclient.consumer.group.agenda import Member
-from kclient.consumer.health.asking import Asking
+from kclient.consumer.group.rebalance_steps import Member
+from kclient.consumer.health.poll_tracker import PollTracker
 from kclient.consumer.health.progress import GroupProgress, Progress
 from kclient.consumer.health.report import ConsumerHealth, PartitionHealth, StallReason
 from kclient.consumer.iteration.current_chunk import Place
@@ -62,7 +62,7 @@ class HealthView:
         subscription: the assigned partitions.
         metadata: the leaders.
         place: returns the application's place within a chunk; None outside of one. Any thread.
-        asking: the application's calls for records.
+        poll_tracker: the application's calls for records.
         group: the group.
         connectivity: returns whether any broker is reachable. Any thread.
         reads_committed: whether the last stable offset is the end of a partition.
@@ -77,7 +77,7 @@ class HealthView:
         subscription: Subscription,
         metadata: MetadataManager,
         place: Callable[[], Place | None],
-        asking: Asking,
+        poll_tracker: PollTracker,
         group: GroupView,
         connectivity: Callable[[], Connectivity],
         *,
@@ -88,7 +88,7 @@ class HealthView:
         self._subscription = subscription
         self._metadata = metadata
         self._place = place
-        self._asking = asking
+        self._poll_tracker = poll_tracker
         self._group = group
         self._connectivity = connectivity
         self._reads_committed = reads_committed
@@ -187,7 +187,7 @@ class HealthView:
             state.paused,
             max(0.0, now - progress.moved),
             reason,
-            (failure or self._asking.error) if reason is StallReason.FAILING else None,
+            (failure or self._poll_tracker.error) if reason is StallReason.FAILING else None,
         )
 
     def _stall_reason(
@@ -199,7 +199,7 @@ class HealthView:
         unreachable: bool,
         now: float,
     ) -> StallReason:
-        state, asking, group = progress.state, self._asking, self._group
+        state, poll_tracker, group = progress.state, self._poll_tracker, self._group
         coordinator = group.coordinator
         info = self._metadata.cluster.partition(state.tp.topic, state.tp.partition)
         idle = progress.idle(now)
@@ -208,8 +208,8 @@ class HealthView:
         # The first call starts a partition. An application that polls now and then pauses for less than half of the
         # time.
         wanted = slow or (state.state is FetchState.INITIALIZING and idle >= _SLOW)
-        asleep = min(asking.idle(now), now - self._read_at) >= max(_SLOW, idle / 2)
-        fails = failure is not None or (wanted and asking.error is not None)
+        asleep = min(poll_tracker.idle(now), now - self._read_at) >= max(_SLOW, idle / 2)
+        fails = failure is not None or (wanted and poll_tracker.error is not None)
         awaits_committed = state.state is FetchState.AWAITING_COMMITTED
         reasons = {
             StallReason.PAUSED: state.paused,
@@ -220,7 +220,7 @@ class HealthView:
             StallReason.COORDINATOR_UNKNOWN: awaits_committed and coordinator is not None and coordinator.node is None,
             StallReason.NO_LEADER: info is None or info.leader is None,
             StallReason.POSITION_UNKNOWN: state.state is not FetchState.FETCHING and not slow,
-            StallReason.READING: slow and asking.within,
+            StallReason.READING: slow and poll_tracker.within,
             StallReason.OTHERS_FIRST: slow,
             StallReason.BUFFER_FULL: not ready and self._subscription.buffer.starved,
             StallReason.COMMIT_FAILING: group.commit_error() is not None,

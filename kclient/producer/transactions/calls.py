@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Protocol
 from kclient._offsets import GivenOffsets, checked_offsets
 from kclient.errors import IllegalStateError, KafkaError, KafkaTimeoutError
 from kclient.net.operation import Operation, Pause
+from kclient.producer.transactions.interfaces import PendingCall
 from kclient.producer.transactions.manager import TransactionManager
-from kclient.producer.transactions.measures import TransactionMeasures
+from kclient.producer.transactions.metrics import TransactionMetrics
 from kclient.producer.transactions.outcomes import copied
-from kclient.producer.transactions.seams import PendingCall
 from kclient.producer.transactions.states import TransactionCall
 from kclient.types import ConsumerGroupMetadata, PreparedTransaction
 
@@ -28,7 +28,7 @@ LONGEST_PAUSE = 1.0
 _log = logging.getLogger(__name__)
 
 
-class Owner(Protocol):
+class ProducerContext(Protocol):
     """The producer that the calls belong to."""
 
     @property
@@ -50,12 +50,12 @@ class TransactionCalls:
         max_block: seconds that calls without a timeout wait.
     """
 
-    def __init__(self, owner: Owner, manager: TransactionManager | None, max_block: float) -> None:
+    def __init__(self, owner: ProducerContext, manager: TransactionManager | None, max_block: float) -> None:
         self._owner = owner
         self._manager = manager
         self._max_block = max_block
         self._clock = owner.engine.clock
-        self._measures = TransactionMeasures(owner.engine.metrics)
+        self._metrics = TransactionMetrics(owner.engine.metrics)
 
     def init_transactions(self, timeout: float | None) -> Operation[None]:
         """See Producer.init_transactions."""
@@ -66,7 +66,7 @@ class TransactionCalls:
         started = self._clock()
         self._check(TransactionCall.BEGIN).begin()
         self._owner.forget_failures()
-        self._measures.record(TransactionCall.BEGIN, self._clock() - started)
+        self._metrics.record(TransactionCall.BEGIN, self._clock() - started)
 
     def send_offsets(
         self, offsets: GivenOffsets, group_metadata: ConsumerGroupMetadata, timeout: float | None
@@ -121,7 +121,7 @@ class TransactionCalls:
         pending = make()
         self._owner.engine.wakeup()
         yield from self._wait(pending, timeout)
-        self._measures.record(pending.call, self._clock() - started)
+        self._metrics.record(pending.call, self._clock() - started)
         return pending
 
     def _wait(self, pending: PendingCall, timeout: float | None) -> Operation[None]:

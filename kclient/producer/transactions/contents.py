@@ -9,8 +9,14 @@ from __future__ import annotations
 from collections import deque
 
 from kclient.errors import KafkaError, UnknownTopicOrPartitionError
-from kclient.producer.transactions.requests import AddOffsetsStep, AddPartitionsStep, CommitOffsetsStep, Owner, Step
-from kclient.producer.transactions.seams import PendingCall
+from kclient.producer.transactions.interfaces import PendingCall
+from kclient.producer.transactions.requests import (
+    AddOffsetsStep,
+    AddPartitionsStep,
+    CommitOffsetsStep,
+    ProducerIdentity,
+    Step,
+)
 from kclient.types import TopicPartition
 
 
@@ -45,7 +51,7 @@ class Contents:
         self._calls[step] = call
         self._offsets.append(step)
 
-    def next_step(self, owner: Owner, *, is_v2: bool) -> Step | None:
+    def next_step(self, owner: ProducerIdentity, *, is_v2: bool) -> Step | None:
         """Return the next partitions or offsets to add."""
         if self._new:
             partitions, self._new = self._new, {}

@@ -34,15 +34,15 @@ from kclient.net.manager import Request
 from kclient.producer.idempotence import Identity
 from kclient.producer.transactions.contents import Contents
 from kclient.producer.transactions.exchange import Exchange
+from kclient.producer.transactions.interfaces import Cluster, PendingCall
 from kclient.producer.transactions.outcomes import Api, Kind, abortable, copied, fatal, kind_of, marked
 from kclient.producer.transactions.requests import (
     CommitOffsetsStep,
     EndStep,
     InitStep,
-    Owner,
+    ProducerIdentity,
     Step,
 )
-from kclient.producer.transactions.seams import Cluster, PendingCall
 from kclient.producer.transactions.states import (
     STATES,
     TransactionCall,
@@ -275,7 +275,7 @@ class TransactionManager:
             # The call takes the transactional id from its current owner; between transactions only that owner
             # continues.
             is_call = self._pending is not None and self._pending.call is TransactionCall.INIT
-            owner = Owner(self.transactional_id, -1, -1) if is_call else self._owner()
+            owner = ProducerIdentity(self.transactional_id, -1, -1) if is_call else self._owner()
             return InitStep(owner, self._config.transaction_timeout_ms)
         if self.state in _SENDING:
             step = self._contents.next_step(self._owner(), is_v2=self.is_v2)
@@ -379,8 +379,8 @@ class TransactionManager:
 
     # -- small parts
 
-    def _owner(self) -> Owner:
-        return Owner(self.transactional_id, self._identity.producer_id, self._identity.epoch)
+    def _owner(self) -> ProducerIdentity:
+        return ProducerIdentity(self.transactional_id, self._identity.producer_id, self._identity.epoch)
 
     def _look_at_version(self) -> None:
         is_v2 = self._nodes.feature_level(FEATURE) >= 2

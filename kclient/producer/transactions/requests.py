@@ -28,7 +28,7 @@ _INIT_WITH_EPOCH = 3
 _COMMIT_OFFSETS_WITH_MEMBER = 3
 
 
-class Owner(NamedTuple):
+class ProducerIdentity(NamedTuple):
     """The owner of the transaction, as in every request."""
 
     transactional_id: str
@@ -57,7 +57,7 @@ class Step:
     maximum_version: int | None = None
     waits_without_limit: ClassVar[bool] = True
 
-    def __init__(self, owner: Owner) -> None:
+    def __init__(self, owner: ProducerIdentity) -> None:
         self.owner = owner
         self.attempts = 0
         self.retry_at = 0.0
@@ -82,7 +82,7 @@ class InitStep(Step):
     api = Api.INIT
     request_type = InitProducerIdRequest
 
-    def __init__(self, owner: Owner, timeout_ms: int) -> None:
+    def __init__(self, owner: ProducerIdentity, timeout_ms: int) -> None:
         super().__init__(owner)
         self._timeout_ms = timeout_ms
         if owner.producer_id >= 0:
@@ -105,7 +105,7 @@ class AddPartitionsStep(Step):
     request_type = AddPartitionsToTxnRequest
     maximum_version = _LAST_ADD_PARTITIONS_OF_CLIENTS
 
-    def __init__(self, owner: Owner, partitions: Iterable[TopicPartition]) -> None:
+    def __init__(self, owner: ProducerIdentity, partitions: Iterable[TopicPartition]) -> None:
         super().__init__(owner)
         self.partitions = tuple(partitions)
 
@@ -138,7 +138,7 @@ class AddOffsetsStep(Step):
     request_type = AddOffsetsToTxnRequest
     waits_without_limit = False
 
-    def __init__(self, owner: Owner, added_group: str) -> None:
+    def __init__(self, owner: ProducerIdentity, added_group: str) -> None:
         super().__init__(owner)
         self.added_group = added_group
 
@@ -163,7 +163,7 @@ class CommitOffsetsStep(Step):
 
     def __init__(
         self,
-        owner: Owner,
+        owner: ProducerIdentity,
         offsets: Mapping[TopicPartition, OffsetAndMetadata],
         group: ConsumerGroupMetadata,
         *,
@@ -216,7 +216,7 @@ class EndStep(Step):
 
     request_type = EndTxnRequest
 
-    def __init__(self, owner: Owner, *, commit: bool, is_v2: bool) -> None:
+    def __init__(self, owner: ProducerIdentity, *, commit: bool, is_v2: bool) -> None:
         super().__init__(owner)
         self.commit = commit
         self.api = Api.END_V2 if is_v2 else Api.END

@@ -199,7 +199,7 @@ class Exchange:
             case _:
                 return await self._interrupt(fault)
 
-    def _strike(self, fault: ActiveFault) -> bool:
+    def _inject(self, fault: ActiveFault) -> bool:
         if not fault.strike():
             return False
         logger.info("%s %s of %s", fault.rule.action, self._request.message_name, self._context.connection.peer)
@@ -208,7 +208,7 @@ class Exchange:
     # Delays, drops, cuts
 
     async def _interrupt(self, fault: ActiveFault) -> bool:
-        if not self._strike(fault):
+        if not self._inject(fault):
             return False
         if fault.rule.action is Action.DELAY:
             await fault.delay()
@@ -249,7 +249,7 @@ class Exchange:
 
     def _fail_part(self, fault: ActiveFault) -> bool:
         rule = fault.rule
-        if not self._strike(fault):
+        if not self._inject(fault):
             return False
         errors = outline(self._request, self._version)
         select(errors, rule.covers, self._resolve)
@@ -284,7 +284,7 @@ class Exchange:
             answer = outline(self._request, version)
             if not put_code(answer, version, rule.error, rule.message):
                 return False
-        if not self._strike(fault):
+        if not self._inject(fault):
             return False
         self._version = version
         self._answer = None
@@ -304,7 +304,7 @@ class Exchange:
             return
         if answer is None:
             means_it = any(rule.touches(*subject) for subject in named(self._request, self._resolve))
-            if not self._wants_answer and means_it and self._strike(fault):
+            if not self._wants_answer and means_it and self._inject(fault):
                 self._context.connection.close()
             return
         if isinstance(self._request, FetchRequest) and isinstance(answer, FetchResponse):
@@ -312,7 +312,7 @@ class Exchange:
         covers = rule.covers if rule.is_for_part else _any_topic
         places = list(places_of(answer, self._version, covers, self._resolve))
         says_it_itself = not rule.is_for_part and has_own_code(type(answer), self._version)
-        if not (places or says_it_itself) or not self._strike(fault):
+        if not (places or says_it_itself) or not self._inject(fault):
             return
         for items, index in places:
             items[index] = failed(items[index], self._version, rule.error, rule.message)
@@ -324,10 +324,10 @@ class Exchange:
     def _corrupt(self, fault: ActiveFault, message: Message | None) -> None:
         covers = fault.rule.covers if fault.rule.is_for_part else _any_topic
         if message is not None:
-            flip_bit(message, covers, self._resolve, lambda: self._strike(fault))
+            flip_bit(message, covers, self._resolve, lambda: self._inject(fault))
 
     def _truncate(self, fault: ActiveFault) -> bool:
-        if self._answer is None or not self._strike(fault):
+        if self._answer is None or not self._inject(fault):
             return False
         parts = encode_response(self._answer, self._version, self._correlation_id)
         self._context.connection.transport.write(truncated(parts))

@@ -160,7 +160,7 @@ def silent(connection: socket.socket) -> None:
         (garbage, NotKafkaError, "not Kafka's protocol"),
         (half, NotKafkaError, "closed the connection"),
         (hang_up, KafkaTimeoutError, "TLS or SASL"),
-        (silent, KafkaTimeoutError, "got no answer"),
+        (silent, KafkaTimeoutError, "received no response"),
     ],
 )
 def test_a_peer_that_is_no_broker_is_a_typed_error_that_says_what_and_where(
@@ -197,7 +197,7 @@ def test_a_broker_that_stops_in_the_middle_of_an_answer(make_engine: EngineMaker
         broker._answer = stop  # type: ignore[method-assign]
         error = ask(engine, 1).exception(ANSWER)
         assert isinstance(error, DisconnectedError)
-        assert "in the middle of an answer" in str(error)
+        assert "in the middle of a response" in str(error)
         del broker._answer
         assert wait_future(ask(engine), ANSWER).cluster_id == "tiny"
 

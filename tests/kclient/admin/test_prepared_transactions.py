@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kclient.admin.prepared_transactions import Fate, complete_transaction, fate
+from kclient.admin.prepared_transactions import TransactionOutcome, complete_transaction, outcome_of
 from kclient.admin.transactions import TransactionDescription, TransactionState
 from kclient.errors import (
     AdminError,
@@ -140,50 +140,50 @@ def test_an_end_whose_answer_was_lost_is_done_when_the_repeated_call_finds_it_so
 @pytest.mark.parametrize(
     ("level", "commit", "state", "epoch", "expected"),
     [
-        (2, False, State.COMPLETE_COMMIT, 8, Fate.COMMITTED),
-        (2, False, State.PREPARE_COMMIT, 8, Fate.COMMITTED),
-        (2, True, State.COMPLETE_ABORT, 8, Fate.ABORTED),
-        (2, True, State.PREPARE_ABORT, 8, Fate.ABORTED),
-        (2, True, State.EMPTY, 7, Fate.NOTHING_WRITTEN),
-        (2, True, State.COMPLETE_COMMIT, 7, Fate.NOTHING_WRITTEN),
-        (2, True, State.COMPLETE_ABORT, 7, Fate.NOTHING_OR_ABORTED),
-        (2, True, State.EMPTY, 9, Fate.REPLACED),
-        (2, True, State.ONGOING, 8, Fate.REPLACED),
-        (2, False, State.COMPLETE_ABORT, 9, Fate.REPLACED),
-        (2, True, State.ONGOING, 7, Fate.UNKNOWN),
-        (1, False, State.COMPLETE_COMMIT, 7, Fate.COMMITTED),
-        (1, False, State.PREPARE_COMMIT, 7, Fate.COMMITTED),
-        (1, True, State.COMPLETE_ABORT, 7, Fate.ABORTED),
-        (1, True, State.EMPTY, 7, Fate.NOTHING_WRITTEN),
-        (1, False, State.EMPTY, 7, Fate.NOTHING_WRITTEN),
-        (1, True, State.COMPLETE_ABORT, 8, Fate.TIMED_OUT_OR_REPLACED),
-        (1, False, State.PREPARE_ABORT, 8, Fate.TIMED_OUT_OR_REPLACED),
-        (1, True, State.EMPTY, 8, Fate.REPLACED),
-        (1, True, State.COMPLETE_COMMIT, 8, Fate.REPLACED),
-        (1, True, State.ONGOING, 9, Fate.REPLACED),
+        (2, False, State.COMPLETE_COMMIT, 8, TransactionOutcome.COMMITTED),
+        (2, False, State.PREPARE_COMMIT, 8, TransactionOutcome.COMMITTED),
+        (2, True, State.COMPLETE_ABORT, 8, TransactionOutcome.ABORTED),
+        (2, True, State.PREPARE_ABORT, 8, TransactionOutcome.ABORTED),
+        (2, True, State.EMPTY, 7, TransactionOutcome.NOTHING_WRITTEN),
+        (2, True, State.COMPLETE_COMMIT, 7, TransactionOutcome.NOTHING_WRITTEN),
+        (2, True, State.COMPLETE_ABORT, 7, TransactionOutcome.NOTHING_OR_ABORTED),
+        (2, True, State.EMPTY, 9, TransactionOutcome.REPLACED),
+        (2, True, State.ONGOING, 8, TransactionOutcome.REPLACED),
+        (2, False, State.COMPLETE_ABORT, 9, TransactionOutcome.REPLACED),
+        (2, True, State.ONGOING, 7, TransactionOutcome.UNKNOWN),
+        (1, False, State.COMPLETE_COMMIT, 7, TransactionOutcome.COMMITTED),
+        (1, False, State.PREPARE_COMMIT, 7, TransactionOutcome.COMMITTED),
+        (1, True, State.COMPLETE_ABORT, 7, TransactionOutcome.ABORTED),
+        (1, True, State.EMPTY, 7, TransactionOutcome.NOTHING_WRITTEN),
+        (1, False, State.EMPTY, 7, TransactionOutcome.NOTHING_WRITTEN),
+        (1, True, State.COMPLETE_ABORT, 8, TransactionOutcome.TIMED_OUT_OR_REPLACED),
+        (1, False, State.PREPARE_ABORT, 8, TransactionOutcome.TIMED_OUT_OR_REPLACED),
+        (1, True, State.EMPTY, 8, TransactionOutcome.REPLACED),
+        (1, True, State.COMPLETE_COMMIT, 8, TransactionOutcome.REPLACED),
+        (1, True, State.ONGOING, 9, TransactionOutcome.REPLACED),
     ],
 )
 def test_a_refusal_means_what_the_coordinator_has_of_the_id_now(
-    level: int, commit: bool, state: TransactionState, epoch: int, expected: Fate
+    level: int, commit: bool, state: TransactionState, epoch: int, expected: TransactionOutcome
 ) -> None:
     found = TransactionDescription("etl-1", state, 40, epoch, 60_000, None, (), Node(1, "h", 1))
-    assert fate(PREPARED, found, commit, level == 2) is expected
+    assert outcome_of(PREPARED, found, commit, level == 2) is expected
 
 
 @pytest.mark.parametrize(
     ("state", "producer_id", "commit", "expected"),
     [
-        (State.COMPLETE_COMMIT, 41, False, Fate.COMMITTED),
-        (State.COMPLETE_ABORT, 41, True, Fate.ABORTED),
-        (State.EMPTY, 41, True, Fate.REPLACED),
+        (State.COMPLETE_COMMIT, 41, False, TransactionOutcome.COMMITTED),
+        (State.COMPLETE_ABORT, 41, True, TransactionOutcome.ABORTED),
+        (State.EMPTY, 41, True, TransactionOutcome.REPLACED),
     ],
 )
 def test_the_end_of_the_last_epoch_gives_a_new_producer_id(
-    state: TransactionState, producer_id: int, commit: bool, expected: Fate
+    state: TransactionState, producer_id: int, commit: bool, expected: TransactionOutcome
 ) -> None:
     found = TransactionDescription("etl-1", state, producer_id, 0, 60_000, None, (), Node(1, "h", 1))
-    assert fate(PreparedTransaction("etl-1", 40, LAST_EPOCH), found, commit, raises_epoch=True) is expected
-    assert fate(PREPARED, found, commit, raises_epoch=True) is Fate.REPLACED
+    assert outcome_of(PreparedTransaction("etl-1", 40, LAST_EPOCH), found, commit, raises_epoch=True) is expected
+    assert outcome_of(PREPARED, found, commit, raises_epoch=True) is TransactionOutcome.REPLACED
 
 
 @pytest.mark.parametrize(

@@ -307,7 +307,7 @@ def test_it_counts_what_it_does() -> None:
     model = TransformModel(3, faults={"commit_transaction": [None, abortable(CommitFailedError("it rebalanced"))]})
     loop = loop_of(model, same)
     run(loop)
-    found = loop.measures.metrics.snapshot()
+    found = loop.metrics.metrics.snapshot()
     assert found["transform_records_in_total"] == found["transform_records_out_total"] == 6
     assert (found["transform_commit_total"], found["transform_abort_total"]) == (2, 1)
     assert found["transform_records_aborted_total"] == 3

@@ -1,6 +1,6 @@
 """The owner's part of a rebalance of the classic protocol.
 
-The steps (see `agenda`) of
+The steps (see `rebalance_steps`) of
 
     a rebalance     commit; give up (eager: everything, cooperative: what is no longer subscribed to); join
     leading         wait for metadata of all the group's topics; assign
@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING
 
 from kclient.config import ConsumerConfig
 from kclient.consumer.assignment.subscription import Subscription
-from kclient.consumer.group.agenda import Agenda, Commits, Owner
 from kclient.consumer.group.classic.leader import Counts, Division, partition_counts
 from kclient.consumer.group.classic.member import GroupMember
 from kclient.consumer.group.classic.phases import (
@@ -36,6 +35,7 @@ from kclient.consumer.group.classic.states import MemberState
 from kclient.consumer.group.classic.strategy import Strategy
 from kclient.consumer.group.events import Assigned, Event, Failed, JoinData, Lead, Mailbox, Rejoin
 from kclient.consumer.group.generation import NO_GENERATION
+from kclient.consumer.group.rebalance_steps import Commits, OwnerThreads, RebalanceSteps
 from kclient.errors import IllegalStateError, KafkaError
 from kclient.net.coordinator import Coordinator
 from kclient.net.operation import Operation
@@ -47,11 +47,11 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 
-class Coordination(Agenda):
+class Coordination(RebalanceSteps):
     """The owner's side of one membership.
 
     Parameters:
-        config, subscription, metadata, coordinator, mailbox, owner, commits: see `Agenda`.
+        config, subscription, metadata, coordinator, mailbox, owner, commits: see `RebalanceSteps`.
         member: the member on the network thread.
 
     Attributes:
@@ -69,7 +69,7 @@ class Coordination(Agenda):
         coordinator: Coordinator,
         member: GroupMember,
         mailbox: Mailbox,
-        owner: Owner,
+        owner: OwnerThreads,
         commits: Commits | None,
     ) -> None:
         super().__init__(config, subscription, metadata, coordinator, member, mailbox, owner, commits)
@@ -99,21 +99,21 @@ class Coordination(Agenda):
 
     def _plan_event(self, event: Event) -> None:
         if isinstance(event, Lead):
-            self._agenda.append(partial(self._lead, event, -1))
+            self._steps.append(partial(self._lead, event, -1))
         elif isinstance(event, Assigned):
             self._plan_assignment(event)
         elif isinstance(event, Failed):
             self._change(PhaseEvent.FAILED)
-            self._agenda.append(partial(self._raise, event.error))
+            self._steps.append(partial(self._raise, event.error))
         elif isinstance(event, Rejoin) and event.lost:
             if self._member.state is MemberState.FENCED:
                 self._change(PhaseEvent.FENCED)
                 self._fenced = event.error
             else:
                 self._change(PhaseEvent.LOST, event.reason)
-            self._agenda.append(partial(self._give_up, None))
+            self._steps.append(partial(self._give_up, None))
             if event.error is not None and self._fenced is None:
-                self._agenda.append(partial(self._raise, event.error))
+                self._steps.append(partial(self._raise, event.error))
         elif isinstance(event, Rejoin):
             self._call_for(event.reason)
 
@@ -152,10 +152,10 @@ class Coordination(Agenda):
         going = [tp for tp in owned if not self.strategy.cooperative or tp.topic not in topics]
         # The partitions that a cooperative member keeps need not be committed if that was not possible at once.
         if going or (owned and self._coordinator.node is not None):
-            self._agenda.append(partial(self._commit, self._clock() + self._patience, True))
+            self._steps.append(partial(self._commit, self._clock() + self._patience, True))
         if going:
-            self._agenda.append(partial(self._give_up, going))
-        self._agenda.append(partial(self._join, reason))
+            self._steps.append(partial(self._give_up, going))
+        self._steps.append(partial(self._join, reason))
 
     def _plan_assignment(self, event: Assigned) -> None:
         self._looked_at = None
@@ -188,13 +188,13 @@ class Coordination(Agenda):
         added = [tp for tp in assigned if tp not in owned]
         if going:
             until = self._clock() + self._patience
-            self._agenda += [partial(self._commit, until, True), partial(self._give_up, going)]
-        self._agenda += [partial(self._take, event, assigned), partial(self._tell_assigned, added)]
+            self._steps += [partial(self._commit, until, True), partial(self._give_up, going)]
+        self._steps += [partial(self._take, event, assigned), partial(self._tell_assigned, added)]
 
     # -- the steps
 
     def _join(self, reason: str, deadline: float) -> bool:
-        self._agenda.popleft()
+        self._steps.popleft()
         subscription = self._subscription
         topics = subscription.topics
         if topics is None:
@@ -225,7 +225,7 @@ class Coordination(Agenda):
         while missing and self._member.leads(event.generation):
             if seen_version < 0:
                 seen_version = self._metadata.cluster.version
-                self._agenda[0] = partial(self._lead, event, seen_version)
+                self._steps[0] = partial(self._lead, event, seen_version)
                 for topic in missing:
                     self._metadata.add_topic(topic)
                 self._metadata.request_update()
@@ -238,12 +238,12 @@ class Coordination(Agenda):
         except Exception:
             self._begin_again(event)
             raise
-        self._agenda.popleft()
+        self._steps.popleft()
         return True
 
     def _begin_again(self, event: Lead) -> None:
         """Rejoin with the next call, because the group will not receive an assignment from this member."""
-        self._agenda.popleft()
+        self._steps.popleft()
         self._change(PhaseEvent.NOT_DIVIDED)
         self._submit(lambda: self._member.give_up(event.generation))
 
@@ -263,7 +263,7 @@ class Coordination(Agenda):
         self._submit(lambda: self._member.sync(event.generation, assignments))
 
     def _take(self, event: Assigned, assigned: list[TopicPartition], deadline: float) -> bool:
-        self._agenda.popleft()
+        self._steps.popleft()
         self._membership = event.membership
         self._generation = event.generation.id
         if self._watched is None and self._subscription.topics is not None:

@@ -24,7 +24,7 @@ Partitions = Mapping[UUID, tuple[int, ...]]
 """Partition numbers in order, by topic id."""
 
 
-class Interest(NamedTuple):
+class SubscriptionSpec(NamedTuple):
     """The subscription of a member.
 
     Attributes:
@@ -36,7 +36,7 @@ class Interest(NamedTuple):
     regex: str | None = None
 
 
-class Held(NamedTuple):
+class OwnedPartitions(NamedTuple):
     """The partitions that a member owns.
 
     Attributes:
@@ -48,7 +48,7 @@ class Held(NamedTuple):
     partitions: Partitions
 
 
-NOTHING = Held(0, {})
+NOTHING = OwnedPartitions(0, {})
 
 
 class HeartbeatFields:
@@ -65,38 +65,43 @@ class HeartbeatFields:
         self._rack = config.client_rack or None
         self._rebalance_ms = config.max_poll_interval_ms
         self._assignor = config.group_remote_assignor
-        self._interest: Interest | None = None
-        self._held: Held | None = None
+        self._spec: SubscriptionSpec | None = None
+        self._held: OwnedPartitions | None = None
         # Whether the coordinator may have a pattern of this member; only brokers with support for patterns receive it.
         self._pattern_told = False
 
     def message(
-        self, member_id: str, epoch: int, interest: Interest, held: Held, coming: Iterable[Held]
+        self,
+        member_id: str,
+        epoch: int,
+        spec: SubscriptionSpec,
+        held: OwnedPartitions,
+        coming: Iterable[OwnedPartitions],
     ) -> ConsumerGroupHeartbeatRequest:
         """Return the next heartbeat.
 
         Parameters:
             member_id, epoch: the member's.
-            interest: its subscription.
+            spec: its subscription.
             held: the partitions that its owner last had.
             coming: the partitions that its owner may have added since. They are included, because the coordinator gives
                 partitions that it wants back and that are missing to others.
         """
         message = self._bare(member_id, epoch)
-        before = self._interest
+        before = self._spec
         if epoch == JOIN_EPOCH or before is None:
             message.rebalance_timeout_ms = self._rebalance_ms
             message.server_assignor = self._assignor
         if epoch == JOIN_EPOCH:
             message.rack_id = self._rack
-        if epoch == JOIN_EPOCH or before is None or before.topics != interest.topics:
-            message.subscribed_topic_names = list(interest.topics)
-        if interest.regex is not None:
+        if epoch == JOIN_EPOCH or before is None or before.topics != spec.topics:
+            message.subscribed_topic_names = list(spec.topics)
+        if spec.regex is not None:
             self._pattern_told = True
         if self._pattern_told:
-            if epoch == JOIN_EPOCH or before is None or before.regex != interest.regex:
-                message.subscribed_topic_regex = interest.regex or ""
-            elif interest.regex is None:
+            if epoch == JOIN_EPOCH or before is None or before.regex != spec.regex:
+                message.subscribed_topic_regex = spec.regex or ""
+            elif spec.regex is None:
                 # It was revoked with the previous heartbeat, which has been answered.
                 self._pattern_told = False
         if epoch == JOIN_EPOCH or held != self._held:
@@ -108,7 +113,7 @@ class HeartbeatFields:
             message.topic_partitions = [
                 kind(topic_id=topic_id, partitions=sorted(those)) for topic_id, those in numbers.items()
             ]
-        self._interest, self._held = interest, held
+        self._spec, self._held = spec, held
         return message
 
     def leave(self, member_id: str, epoch: int) -> ConsumerGroupHeartbeatRequest:
@@ -117,7 +122,7 @@ class HeartbeatFields:
 
     def forget(self) -> None:
         """Make the next heartbeat complete, because the coordinator's state is unknown."""
-        self._interest = self._held = None
+        self._spec = self._held = None
 
     def _bare(self, member_id: str, epoch: int) -> ConsumerGroupHeartbeatRequest:
         return ConsumerGroupHeartbeatRequest(

@@ -27,9 +27,9 @@ from kclient.consumer.group.consumer_protocol.heartbeat import (
     REGEX_FROM,
     STATIC_LEAVE_EPOCH,
     HeartbeatFields,
-    Held,
-    Interest,
+    OwnedPartitions,
     Partitions,
+    SubscriptionSpec,
 )
 from kclient.consumer.group.consumer_protocol.states import HEARTBEATS, IN_GROUP, STATES, ConsumerEvent, ConsumerState
 from kclient.consumer.group.events import Failed, Rejoin, Target
@@ -80,11 +80,11 @@ class ConsumerMember(AbstractMember[ConsumerState, ConsumerEvent]):
         self._member_id = str(UUID(int=context.random.getrandbits(128), version=4))
         self._fields = HeartbeatFields(context.config)
         self._generation = self._at(JOIN_EPOCH)
-        self._interest: Interest | None = None
-        self._target: Held | None = None
+        self._spec: SubscriptionSpec | None = None
+        self._target: OwnedPartitions | None = None
         self._held = NOTHING
         # Targets that the owner knows and may have begun to apply.
-        self._coming: list[Held] = []
+        self._coming: list[OwnedPartitions] = []
         # Whether the coordinator may know this membership.
         self._asked = False
         self._interval = _FIRST_INTERVAL
@@ -105,12 +105,12 @@ class ConsumerMember(AbstractMember[ConsumerState, ConsumerEvent]):
 
     # -- what the owner says (network thread)
 
-    def subscribe(self, number: int, interest: Interest, holding: int | None) -> None:
+    def subscribe(self, number: int, spec: SubscriptionSpec, holding: int | None) -> None:
         """Join with this subscription, or change it.
 
         Parameters:
             number: the number of the owner's subscription, which every event repeats.
-            interest: the subscription.
+            spec: the subscription.
             holding: the membership of the owner's partitions; None if it has none. If that has ended, the owner learns
                 so first, and subscribes again.
         """
@@ -118,13 +118,13 @@ class ConsumerMember(AbstractMember[ConsumerState, ConsumerEvent]):
         self._coordinator.want()
         if holding is not None and holding != self.membership:
             return
-        if interest != self._interest:
-            self._interest = interest
+        if spec != self._spec:
+            self._spec = spec
             self._next_heartbeat = 0.0
         if self.state in (ConsumerState.FENCED, ConsumerState.STALE):
             self._begin_joining()
 
-    def reconciled(self, membership: int, held: Held, now: float) -> None:
+    def reconciled(self, membership: int, held: OwnedPartitions, now: float) -> None:
         """Report to the coordinator that the owner has applied this target."""
         if membership != self.membership or self.state is not ConsumerState.RECONCILING:
             return
@@ -155,7 +155,7 @@ class ConsumerMember(AbstractMember[ConsumerState, ConsumerEvent]):
         Returns:
             The request to send.
         """
-        self._interest = None
+        self._spec = None
         self._leaving.append(future)
         if self.state is ConsumerState.LEAVING:
             return []
@@ -179,7 +179,7 @@ class ConsumerMember(AbstractMember[ConsumerState, ConsumerEvent]):
 
     def poll(self, now: float) -> Poll:
         """Return a heartbeat when one is due, or leave if the application makes no progress."""
-        if self.state is ConsumerState.UNSUBSCRIBED and self._interest is not None:
+        if self.state is ConsumerState.UNSUBSCRIBED and self._spec is not None:
             self._begin_joining()
         if self.state not in HEARTBEATS:
             return IDLE
@@ -205,11 +205,11 @@ class ConsumerMember(AbstractMember[ConsumerState, ConsumerEvent]):
         return NEVER if leaving else self._poll_interval.deadline()
 
     def _heartbeat(self, now: float) -> Request:
-        assert self._interest is not None
+        assert self._spec is not None
         self._beating = self._asked = True
         self._next_heartbeat = now + self._interval
         self._heartbeats.add()
-        message = self._fields.message(self._member_id, self._generation.id, self._interest, self._held, self._coming)
+        message = self._fields.message(self._member_id, self._generation.id, self._spec, self._held, self._coming)
         if self.state is ConsumerState.ACKNOWLEDGING:
             whole = self._held == self._target
             self._change(ConsumerEvent.ACKNOWLEDGED if whole else ConsumerEvent.PARTLY_ACKNOWLEDGED)
@@ -268,7 +268,7 @@ class ConsumerMember(AbstractMember[ConsumerState, ConsumerEvent]):
     def _assigned(self, partitions: Partitions, now: float) -> None:
         if self._target is not None and self._target.partitions == partitions:
             return
-        self._target = Held(1 if self._target is None else self._target.number + 1, partitions)
+        self._target = OwnedPartitions(1 if self._target is None else self._target.number + 1, partitions)
         self._coming.append(self._target)
         _log.info("%s: epoch %d: target of %d topics", self._group, self._generation.id, len(partitions))
         if self.state is not ConsumerState.RECONCILING:
@@ -278,9 +278,9 @@ class ConsumerMember(AbstractMember[ConsumerState, ConsumerEvent]):
 
     def _not_answered(self, error: KafkaError, now: float) -> None:
         self._beating = False
-        if isinstance(error, UnsupportedVersionError) and self._interest is not None:
+        if isinstance(error, UnsupportedVersionError) and self._spec is not None:
             explained = UnsupportedVersionError(
-                _TOO_OLD if self._interest.regex is None else _NO_PATTERNS, api=_API, broker=error.broker
+                _TOO_OLD if self._spec.regex is None else _NO_PATTERNS, api=_API, broker=error.broker
             )
             explained.__cause__ = error
             error = explained
@@ -310,7 +310,7 @@ class ConsumerMember(AbstractMember[ConsumerState, ConsumerEvent]):
             self._failed_rebalances.add()
             self._end_life()
             self._change(ConsumerEvent.FAILED)
-            self._interest = None
+            self._spec = None
             self._on_event(Rejoin(self._number, "it cannot be a member", lost=True, error=error))
 
     def _fenced(self, error: KafkaError) -> None:

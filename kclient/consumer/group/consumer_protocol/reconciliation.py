@@ -1,6 +1,6 @@
 """The owner's part of the consumer protocol (KIP-848): from its current partitions to its target.
 
-The coordinator sends targets, and the latest one counts. The steps towards it (see `agenda`):
+The coordinator sends targets, and the latest one counts. The steps towards it (see `rebalance_steps`):
 
     revoked partitions   are committed, passed to the listener and dropped
     new partitions       are added and passed to the listener; they start at their committed offsets
@@ -24,12 +24,12 @@ from uuid import UUID
 
 from kclient.config import ConsumerConfig
 from kclient.consumer.assignment.subscription import Subscription
-from kclient.consumer.group.agenda import Agenda, Commits, Owner
-from kclient.consumer.group.consumer_protocol.heartbeat import Held, Interest
+from kclient.consumer.group.consumer_protocol.heartbeat import OwnedPartitions, SubscriptionSpec
 from kclient.consumer.group.consumer_protocol.member import ConsumerMember
 from kclient.consumer.group.consumer_protocol.states import ConsumerState
 from kclient.consumer.group.consumer_protocol.topic_names import TopicNames
 from kclient.consumer.group.events import Event, Failed, Mailbox, Rejoin, Target
+from kclient.consumer.group.rebalance_steps import Commits, OwnerThreads, RebalanceSteps
 from kclient.errors import IllegalStateError, KafkaError
 from kclient.net.coordinator import Coordinator
 from kclient.types import TopicPartition
@@ -40,11 +40,11 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 
-class Reconciliation(Agenda):
+class Reconciliation(RebalanceSteps):
     """The owner's side of one membership.
 
     Parameters:
-        config, subscription, metadata, coordinator, mailbox, owner, commits: see `Agenda`.
+        config, subscription, metadata, coordinator, mailbox, owner, commits: see `RebalanceSteps`.
         member: the member on the network thread.
         names: looks up topics by id.
     """
@@ -60,12 +60,12 @@ class Reconciliation(Agenda):
         member: ConsumerMember,
         names: TopicNames,
         mailbox: Mailbox,
-        owner: Owner,
+        owner: OwnerThreads,
         commits: Commits | None,
     ) -> None:
         super().__init__(config, subscription, metadata, coordinator, member, mailbox, owner, commits)
         self._names = names
-        self._told: Interest | None = None
+        self._sent_spec: SubscriptionSpec | None = None
         self._target: Target | None = None
         # Topics of the target whose names are unknown.
         self._nameless: frozenset[UUID] = frozenset()
@@ -92,23 +92,23 @@ class Reconciliation(Agenda):
                 self._target = event
                 self._plan_target(event)
         elif isinstance(event, Failed):
-            self._agenda.append(partial(self._raise_and_retry, event.error))
+            self._steps.append(partial(self._raise_and_retry, event.error))
         elif isinstance(event, Rejoin) and event.lost:
-            self._target = self._told = None
+            self._target = self._sent_spec = None
             self._look_up(frozenset())
-            self._agenda.append(partial(self._give_up, None))
+            self._steps.append(partial(self._give_up, None))
             if self._member.state is ConsumerState.FATAL:
                 self._fenced = event.error
             elif event.error is not None:
-                self._agenda.append(partial(self._raise, event.error))
+                self._steps.append(partial(self._raise, event.error))
 
     def _plan_more(self) -> None:
         topics, choice = self._subscription.topics, self._subscription.choice
         if topics is None or self._fenced is not None:
             return
-        interest = Interest(topics, None if choice is None else choice.regex)
-        if interest != self._told:
-            self._agenda.append(partial(self._subscribe, interest))
+        spec = SubscriptionSpec(topics, None if choice is None else choice.regex)
+        if spec != self._sent_spec:
+            self._steps.append(partial(self._subscribe, spec))
         elif self._target is not None and self._nameless and self._nameless & self._known():
             self._plan_target(self._target)
 
@@ -117,7 +117,9 @@ class Reconciliation(Agenda):
         nameless = frozenset(target.partitions.keys() - names.keys())
         self._used = {one: names[one] for one in target.partitions if one in names}
         self._look_up(nameless)
-        held = Held(target.target, {one: numbers for one, numbers in target.partitions.items() if one in names})
+        held = OwnedPartitions(
+            target.target, {one: numbers for one, numbers in target.partitions.items() if one in names}
+        )
         assigned = {
             TopicPartition(names[one], number): None for one, numbers in held.partitions.items() for number in numbers
         }
@@ -126,10 +128,10 @@ class Reconciliation(Agenda):
         added = [tp for tp in assigned if tp not in owned]
         if going:
             until = self._clock() + self._patience
-            self._agenda += [partial(self._commit, until, True), partial(self._give_up, going)]
+            self._steps += [partial(self._commit, until, True), partial(self._give_up, going)]
         if going or added or not nameless:
-            self._agenda += [partial(self._take, list(assigned)), partial(self._tell_assigned, added)]
-        self._agenda.append(partial(self._acknowledge, target.membership, held))
+            self._steps += [partial(self._take, list(assigned)), partial(self._tell_assigned, added)]
+        self._steps.append(partial(self._acknowledge, target.membership, held))
 
     def _look_up(self, nameless: frozenset[UUID]) -> None:
         """Look up the names of these topics, and no others."""
@@ -141,18 +143,18 @@ class Reconciliation(Agenda):
 
     # -- the steps
 
-    def _subscribe(self, interest: Interest, deadline: float) -> bool:
-        self._agenda.popleft()
-        self._told = interest
+    def _subscribe(self, spec: SubscriptionSpec, deadline: float) -> bool:
+        self._steps.popleft()
+        self._sent_spec = spec
         number, holding = self._number, self._membership if self._subscription.partitions else None
-        self._submit(lambda: self._member.subscribe(number, interest, holding))
+        self._submit(lambda: self._member.subscribe(number, spec, holding))
         return True
 
     def _take(self, assigned: list[TopicPartition], deadline: float) -> bool:
-        self._agenda.popleft()
+        self._steps.popleft()
         if self._is_lost():
             # The loss is the next event, and makes the rest of this step obsolete.
-            self._agenda.clear()
+            self._steps.clear()
             return True
         topics = self._subscription.topics
         self._metadata.set_topics({*(topics or ()), *(tp.topic for tp in assigned)})
@@ -160,8 +162,8 @@ class Reconciliation(Agenda):
         self._subscription.assign_from_group(assigned)
         return True
 
-    def _acknowledge(self, membership: int, held: Held, deadline: float) -> bool:
-        self._agenda.popleft()
+    def _acknowledge(self, membership: int, held: OwnedPartitions, deadline: float) -> bool:
+        self._steps.popleft()
         now = self._clock()
         self._submit(lambda: self._member.reconciled(membership, held, now))
         return True
@@ -176,5 +178,5 @@ class Reconciliation(Agenda):
     def _forget(self) -> None:
         self._number += 1
         self._mailbox.clear()
-        self._told = self._target = self._fenced = None
+        self._sent_spec = self._target = self._fenced = None
         self._look_up(frozenset())

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from kclient.consumer.assignment.partition_state import FetchState, PartitionState, Position
-from kclient.consumer.health.asking import Asking
 from kclient.consumer.health.gauges import HealthGauges
 from kclient.consumer.health.monitor import HealthMonitor
+from kclient.consumer.health.poll_tracker import PollTracker
 from kclient.consumer.health.report import ConsumerHealth, PartitionHealth, StallReason
 from kclient.consumer.health.snapshot import GroupView, HealthView
 from kclient.consumer.iteration.current_chunk import Place
@@ -39,7 +39,7 @@ class Watched:
         model: Any = self.model
         member: Any = self.member
         coordinator: Any = self.coordinator
-        self.asking = Asking(lambda: self.model.now)
+        self.poll_tracker = PollTracker(lambda: self.model.now)
         self.rebalancing = False
         group = GroupView(
             member if in_group else None, coordinator, lambda: self.rebalancing, lambda: self.commit_error
@@ -49,7 +49,7 @@ class Watched:
             model.subscription,
             model.metadata,
             lambda: self.place,
-            self.asking,
+            self.poll_tracker,
             group,
             lambda: self.connectivity,
             reads_committed=config.reads_committed,
@@ -150,7 +150,7 @@ def test_records_that_lie_ready_wait_for_no_broker() -> None:
     watched.pass_time(5)
     watched.connectivity = Connectivity(ConnectivityState.UNREACHABLE)
     assert watched.health.reason is StallReason.NOT_POLLING
-    with watched.asking:
+    with watched.poll_tracker:
         assert reread(watched.health.reason) is not StallReason.NO_BROKER
 
 
@@ -164,38 +164,38 @@ def nothing(watched: Watched) -> None:
 def read_other(watched: Watched) -> None:
     watched.other.append(b"x")
     watched.model.run(rounds=2)
-    with watched.asking:
+    with watched.poll_tracker:
         # A large piece of another partition is in its turn, and stays there.
         watched.model.subscription.buffer._turns.rotate(1)
         assert [partition for _, partition, *_ in watched.model.read(1)] == [OTHER.partition]
 
 
 def poll_in_vain(watched: Watched) -> None:
-    with contextlib.suppress(DeserializationError), watched.asking:
+    with contextlib.suppress(DeserializationError), watched.poll_tracker:
         watched.model.read()
 
 
 def fail_at_once(watched: Watched) -> None:
-    with pytest.raises(TopicAuthorizationError), watched.asking:
+    with pytest.raises(TopicAuthorizationError), watched.poll_tracker:
         raise TopicAuthorizationError(topic="other")
 
 
 def poll_refused(watched: Watched) -> None:
-    with contextlib.suppress(TopicAuthorizationError), watched.asking:
+    with contextlib.suppress(TopicAuthorizationError), watched.poll_tracker:
         watched.model.read()
 
 
 def ask(watched: Watched) -> None:
-    with watched.asking:
+    with watched.poll_tracker:
         pass
 
 
 def stay_within(watched: Watched) -> None:
-    watched.asking.__enter__()
+    watched.poll_tracker.__enter__()
 
 
 def rebalance(watched: Watched) -> None:
-    watched.asking.__enter__()
+    watched.poll_tracker.__enter__()
     watched.rebalancing = True
 
 
@@ -264,14 +264,14 @@ def test_records_end_what_failed_before() -> None:
     watched = Watched()
     state = watched.model.subscription.partitions[TP]
     watched.model.subscription.fail(state, TopicAuthorizationError(topic="t", partition=0))
-    with pytest.raises(TopicAuthorizationError) as raised, watched.asking:
+    with pytest.raises(TopicAuthorizationError) as raised, watched.poll_tracker:
         watched.model.read()
     assert watched.health.reason is StallReason.FAILING
     assert watched.health.error is not raised.value
     assert str(watched.health.error) == str(raised.value)
     watched.log.append(b"a")
     watched.model.run()
-    with watched.asking:
+    with watched.poll_tracker:
         assert watched.model.read()
     assert reread(watched.health.reason) is StallReason.NO_DATA
 
@@ -281,7 +281,7 @@ def refused_once() -> Watched:
     watched = Watched()
     watched.log.error = TopicAuthorizationError.code
     watched.model.run(rounds=2)
-    with pytest.raises(TopicAuthorizationError), watched.asking:
+    with pytest.raises(TopicAuthorizationError), watched.poll_tracker:
         watched.model.read()
     assert watched.health.reason is StallReason.FAILING
     watched.log.error = 0
@@ -292,7 +292,7 @@ def test_calls_that_bring_nothing_end_what_failed_before() -> None:
     watched = refused_once()
     for _ in range(5):
         watched.pass_time(1)
-        with watched.asking:
+        with watched.poll_tracker:
             assert watched.model.read() == []
     assert (watched.health.lag, watched.health.reason, watched.health.error) == (0, StallReason.NO_DATA, None)
 
@@ -303,7 +303,7 @@ def test_what_failed_before_does_not_hide_what_a_stall_is_due_to() -> None:
     watched.log.leader = None
     watched.model.refresh()
     for _ in range(70):
-        with watched.asking:
+        with watched.poll_tracker:
             assert watched.model.read() == []
         watched.pass_time(1)
     (stall,) = watched.stalls
@@ -340,39 +340,39 @@ def test_calls_fail_as_long_as_the_next_one_does_however_seldom_they_are() -> No
 
 def test_a_call_is_under_way_until_the_outermost_one_ends() -> None:
     now = 0.0
-    asking = Asking(lambda: now)
-    with asking:
-        with pytest.raises(IllegalStateError), asking:
+    poll_tracker = PollTracker(lambda: now)
+    with poll_tracker:
+        with pytest.raises(IllegalStateError), poll_tracker:
             raise IllegalStateError("a rebalance listener cannot ask for records")
         now = 5.0
-        assert asking.within
-        assert asking.error is None
-        assert asking.idle(now) == 0.0
-    assert not reread(asking.within)
-    assert asking.error is None
-    assert asking.idle(7.0) == 2.0
-    with pytest.raises(IllegalStateError), asking, asking:
+        assert poll_tracker.within
+        assert poll_tracker.error is None
+        assert poll_tracker.idle(now) == 0.0
+    assert not reread(poll_tracker.within)
+    assert poll_tracker.error is None
+    assert poll_tracker.idle(7.0) == 2.0
+    with pytest.raises(IllegalStateError), poll_tracker, poll_tracker:
         raise IllegalStateError("the listener passes it on")
-    assert not reread(asking.within)
-    assert isinstance(asking.error, IllegalStateError)
+    assert not reread(poll_tracker.within)
+    assert isinstance(poll_tracker.error, IllegalStateError)
 
 
 def test_a_call_within_another_does_not_hide_what_the_one_before_raised() -> None:
-    asking = Asking(lambda: 0.0)
-    with pytest.raises(TopicAuthorizationError), asking:
+    poll_tracker = PollTracker(lambda: 0.0)
+    with pytest.raises(TopicAuthorizationError), poll_tracker:
         raise TopicAuthorizationError(topic="t")
-    with asking:
-        with asking:
+    with poll_tracker:
+        with poll_tracker:
             pass
-        assert isinstance(asking.error, TopicAuthorizationError)
-    assert asking.error is None
+        assert isinstance(poll_tracker.error, TopicAuthorizationError)
+    assert poll_tracker.error is None
 
 
 def test_a_wakeup_is_no_failure() -> None:
-    asking = Asking(lambda: 0.0)
-    with pytest.raises(WakeupError), asking:
+    poll_tracker = PollTracker(lambda: 0.0)
+    with pytest.raises(WakeupError), poll_tracker:
         raise WakeupError
-    assert asking.error is None
+    assert poll_tracker.error is None
 
 
 def test_a_stall_is_told_once_and_again_after_progress() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 from kclient.errors import KafkaError
 from kclient.net.manager import Request
-from kclient.producer.transactions.seams import PendingCall
+from kclient.producer.transactions.interfaces import PendingCall
 from kclient.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 from kclient.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnResponse
 from kclient.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse

@@ -8,8 +8,8 @@ from types import SimpleNamespace
 import pytest
 
 from kclient.errors import IllegalStateError, KafkaError, ProducerFencedError, TransactionAbortableError
+from kclient.producer.transactions.interfaces import PendingCall
 from kclient.producer.transactions.manager import TransactionManager
-from kclient.producer.transactions.seams import PendingCall
 from kclient.producer.transactions.states import STATES, TransactionCall, TransactionEvent, TransactionState
 from tests.kclient.producer.transactions.model import GROUP, TransactionModel
 from tests.support.typed import reread

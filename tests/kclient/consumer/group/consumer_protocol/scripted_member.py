@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
-from kclient.consumer.group.consumer_protocol.heartbeat import Held, Interest
+from kclient.consumer.group.consumer_protocol.heartbeat import OwnedPartitions, SubscriptionSpec
 from kclient.consumer.group.consumer_protocol.member import ConsumerMember
 from kclient.consumer.group.consumer_protocol.states import ConsumerState
 from kclient.consumer.group.events import Target
@@ -31,7 +31,7 @@ class ConsumerProtocolMember(ScriptedMember[ConsumerMember]):
         return self.member.state
 
     def subscribe(self, *topics: str, regex: str | None = None, holding: int | None = None) -> None:
-        self.member.subscribe(1, Interest(topics, regex), holding)
+        self.member.subscribe(1, SubscriptionSpec(topics, regex), holding)
 
     def next_heartbeat(self) -> tuple[Request, Any]:
         return self.next(ConsumerGroupHeartbeatRequest)
@@ -69,7 +69,7 @@ class ConsumerProtocolMember(ScriptedMember[ConsumerMember]):
         event = self.events[-1]
         assert isinstance(event, Target)
         assert event.target == target
-        self.member.reconciled(event.membership, Held(event.target, event.partitions), self.now)
+        self.member.reconciled(event.membership, OwnedPartitions(event.target, event.partitions), self.now)
 
     def stable(self) -> ConsumerProtocolMember:
         self.subscribe("t")

@@ -7,7 +7,7 @@ from concurrent.futures import Future
 import pytest
 
 from kclient import errors
-from kclient.consumer.group.consumer_protocol.heartbeat import Held
+from kclient.consumer.group.consumer_protocol.heartbeat import OwnedPartitions
 from kclient.consumer.group.consumer_protocol.states import HEARTBEATS, IN_GROUP, STATES, ConsumerEvent
 from kclient.consumer.group.events import Failed, Rejoin, Target
 from kclient.errors import (
@@ -100,7 +100,7 @@ def test_target_that_changes_while_the_owner_works_is_reconciled_after_the_ackno
     assert isinstance(first, Target)
     scripted.answer(epoch=2, assigned={T: [0]})
     assert scripted.state is State.RECONCILING
-    scripted.member.reconciled(0, Held(first.target, first.partitions), scripted.now)
+    scripted.member.reconciled(0, OwnedPartitions(first.target, first.partitions), scripted.now)
     message = scripted.answer(epoch=2)
     assert message.topic_partitions[0].partitions == [0, 1]
     assert scripted.state is State.RECONCILING
@@ -125,7 +125,7 @@ def test_part_of_a_target_may_be_acknowledged_and_the_rest_later() -> None:
     scripted = ConsumerProtocolMember()
     scripted.subscribe("t")
     scripted.answer(assigned={T: [0], U: [0]})
-    scripted.member.reconciled(0, Held(1, {T: (0,)}), scripted.now)
+    scripted.member.reconciled(0, OwnedPartitions(1, {T: (0,)}), scripted.now)
     assert len(scripted.answer().topic_partitions) == 2, "the rest may be taken at any moment"
     assert scripted.state is State.RECONCILING
     scripted.reconcile()
@@ -390,7 +390,7 @@ def test_owner_that_is_late_acknowledges_nothing() -> None:
     scripted.answer(errors.UnknownMemberIdError.code)
     scripted.subscribe("t")
     scripted.answer(assigned={T: [1]})
-    scripted.member.reconciled(event.membership, Held(event.target, event.partitions), scripted.now)
+    scripted.member.reconciled(event.membership, OwnedPartitions(event.target, event.partitions), scripted.now)
     assert scripted.state is State.RECONCILING
 
 

@@ -7,7 +7,7 @@ from kclient.net.runtime import current
 from kclient.transform.batch import Batch
 
 
-class Measures:
+class TransformMetrics:
     """The metrics of one loop.
 
     Attributes:

@@ -22,7 +22,7 @@ from kclient.net.operation import Operation, Pause, Result
 from kclient.types import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 
 
-class Places:
+class PositionCalls:
     """The positions of one consumer.
 
     Parameters:

@@ -20,7 +20,7 @@ COLD = 2
 """The number of first responses that do not count, while connection and broker are warming up."""
 
 
-class Sizing:
+class BatchSizer:
     """The round trip to each broker, and the batch size that goes with it.
 
     Parameters:

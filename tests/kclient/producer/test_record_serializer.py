@@ -10,8 +10,8 @@ import pytest
 from kclient.config import ProducerConfig
 from kclient.errors import SerializationError
 from kclient.producer.callbacks import Deliveries
-from kclient.producer.preparing import Preparation
 from kclient.producer.record import ProducerRecord
+from kclient.producer.record_serializer import RecordSerializer
 from kclient.serialization import SerializationContext
 from kclient.types import RecordMetadata
 
@@ -32,9 +32,9 @@ class Immediate:
         return None
 
 
-def preparation(**options: Any) -> Preparation:
+def preparation(**options: Any) -> RecordSerializer:
     config = ProducerConfig.from_options(options)
-    return Preparation(config, Deliveries(Immediate(), lambda: None, lambda: None))
+    return RecordSerializer(config, Deliveries(Immediate(), lambda: None, lambda: None))
 
 
 def test_bytes_like_values_become_bytes() -> None:

@@ -20,7 +20,7 @@ from kclient.records.batch import HEADER_OVERHEAD
 from kclient.types import GivenHeaders, Headers
 
 
-class Prepared:
+class SerializedRecord:
     """A record ready to be appended; `size` is that of key, value and headers."""
 
     __slots__ = ("headers", "key", "on_delivery", "partition", "size", "timestamp", "topic", "value")
@@ -47,7 +47,7 @@ class Prepared:
             self.size += HEADER_OVERHEAD + len(name.encode()) + len(data or b"")
 
 
-class Preparation:
+class RecordSerializer:
     """The preparation of records according to the options."""
 
     def __init__(self, config: ProducerConfig, deliveries: Deliveries) -> None:
@@ -71,7 +71,7 @@ class Preparation:
         partition: int | None,
         timestamp: int | None,
         on_delivery: OnDelivery | None = None,
-    ) -> Prepared:
+    ) -> SerializedRecord:
         """Run interceptors and serializers, and check the result.
 
         Raises:
@@ -105,7 +105,7 @@ class Preparation:
         partition: int | None,
         timestamp: int | None,
         on_delivery: OnDelivery | None,
-    ) -> Prepared:
+    ) -> SerializedRecord:
         if not isinstance(topic, str):
             raise TypeError(f"a topic is a str, not {type(topic).__name__}")
         headers = list(given)
@@ -115,9 +115,9 @@ class Preparation:
         if self._interceptors.see_results:
             on_delivery = Acknowledgement(self._interceptors, sent, on_delivery)
         partition, timestamp = _number("partition", partition), _number("timestamp", timestamp)
-        return Prepared(str(topic), value_bytes, key_bytes, sent, partition, timestamp, on_delivery)
+        return SerializedRecord(str(topic), value_bytes, key_bytes, sent, partition, timestamp, on_delivery)
 
-    def failed(self, record: Prepared, error: BaseException) -> None:
+    def failed(self, record: SerializedRecord, error: BaseException) -> None:
         """Report to the interceptors that a prepared record was not accepted; `send` raises the error."""
         if isinstance(record.on_delivery, Acknowledgement):
             self._report(record.topic, record.partition, record.headers, error)

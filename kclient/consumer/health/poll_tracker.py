@@ -11,7 +11,7 @@ from types import TracebackType
 from kclient.errors import KafkaError, WakeupError
 
 
-class Asking:
+class PollTracker:
     """The calls for records of one consumer, each a `with` block. The owner writes, any thread reads.
 
     A rebalance listener that asks for records within the owner's call is refused: only the outermost block counts.

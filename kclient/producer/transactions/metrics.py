@@ -20,7 +20,7 @@ NAMES = {
 }
 
 
-class TransactionMeasures:
+class TransactionMetrics:
     """The metrics of a producer's transactional calls."""
 
     def __init__(self, metrics: Metrics) -> None:

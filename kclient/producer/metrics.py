@@ -9,7 +9,7 @@ from kclient.metrics import Counter, Metrics
 from kclient.producer.batch import ProducerBatch
 
 
-class Measures:
+class ProducerMetrics:
     """The producer's metrics."""
 
     def __init__(self, metrics: Metrics) -> None:

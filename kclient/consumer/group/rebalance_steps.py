@@ -77,7 +77,7 @@ class Member(Protocol):
     def leave(self, future: Future[None], *, tell: bool, reason: str) -> list[Request]: ...
 
 
-class Owner(NamedTuple):
+class OwnerThreads(NamedTuple):
     """The two threads as the owner's part uses them.
 
     Attributes:
@@ -95,7 +95,7 @@ class Owner(NamedTuple):
     wake: Callable[[], None]
 
 
-class Agenda(ABC):
+class RebalanceSteps(ABC):
     """The owner's side of one membership.
 
     Parameters:
@@ -120,7 +120,7 @@ class Agenda(ABC):
         coordinator: Coordinator,
         member: Member,
         mailbox: Mailbox,
-        owner: Owner,
+        owner: OwnerThreads,
         commits: Commits | None,
     ) -> None:
         self.listener = RebalanceListener()
@@ -132,7 +132,7 @@ class Agenda(ABC):
         self._member = member
         self._submit, self._send, self._clock, self._wait, self._wake = owner
         self._mailbox = mailbox
-        self._agenda: deque[Step] = deque()
+        self._steps: deque[Step] = deque()
         self.busy = False
         self._number = 0
         # The membership of the last assignment.
@@ -163,12 +163,12 @@ class Agenda(ABC):
         """
         if self.busy:
             raise IllegalStateError("a rebalance listener cannot ask for records; it may commit, seek and pause")
-        if self._subscription.topics is None and not self._agenda:
+        if self._subscription.topics is None and not self._steps:
             return True
         try:
-            while self._agenda or self._plan():
+            while self._steps or self._plan():
                 self.busy = True
-                done = self._agenda[0](deadline)
+                done = self._steps[0](deadline)
                 if not isinstance(done, bool):
                     done = yield from done
                 if not done:
@@ -193,18 +193,18 @@ class Agenda(ABC):
         """
         if self.busy:
             raise IllegalStateError("a rebalance listener can neither unsubscribe nor close the consumer")
-        self._agenda = deque([partial(self._commit, deadline, False)])
+        self._steps = deque([partial(self._commit, deadline, False)])
         if self._subscription.topics is not None:
             self._prepare_leaving()
-            self._agenda += [partial(self._give_up, None), partial(self._leave_group, tell, reason)]
+            self._steps += [partial(self._give_up, None), partial(self._leave_group, tell, reason)]
         self.busy = True
         try:
-            while self._agenda:
-                done = self._agenda[0](deadline)
+            while self._steps:
+                done = self._steps[0](deadline)
                 if not isinstance(done, bool):
                     done = yield from done
                 if not done:
-                    self._agenda.popleft()
+                    self._steps.popleft()
         finally:
             self.busy = False
         self._raise_listener_error()
@@ -222,12 +222,12 @@ class Agenda(ABC):
 
     def _plan(self) -> bool:
         """Queue the steps that are due next; return False if nothing is due."""
-        while not self._agenda and (event := self._mailbox.take()) is not None:
+        while not self._steps and (event := self._mailbox.take()) is not None:
             if event.number == self._number:
                 self._plan_event(event)
-        if not self._agenda:
+        if not self._steps:
             self._plan_more()
-        return bool(self._agenda)
+        return bool(self._steps)
 
     @abstractmethod
     def _plan_event(self, event: Event) -> None:
@@ -265,12 +265,12 @@ class Agenda(ABC):
                 return False
             if may_interrupt:
                 yield from self._wait(0.0)
-        self._agenda.popleft()
+        self._steps.popleft()
         return True
 
     def _give_up(self, going: Collection[TopicPartition] | None, deadline: float) -> Operation[bool]:
         """Call the listener and drop the partitions, whatever the listener raises; None: all partitions."""
-        self._agenda.popleft()
+        self._steps.popleft()
         owned = tuple(self._subscription.partitions)
         gone = set(owned if going is None else going)
         partitions = [tp for tp in owned if tp in gone]
@@ -284,12 +284,12 @@ class Agenda(ABC):
         return True
 
     def _tell_assigned(self, added: list[TopicPartition], deadline: float) -> Operation[bool]:
-        self._agenda.popleft()
+        self._steps.popleft()
         yield from self._tell(self.listener.on_assigned, added)
         return True
 
     def _leave_group(self, tell: bool, reason: str, deadline: float) -> Operation[bool]:
-        self._agenda.popleft()
+        self._steps.popleft()
         self._forget()
         done: Future[None] = Future()
 
@@ -305,7 +305,7 @@ class Agenda(ABC):
         return True
 
     def _raise(self, error: KafkaError, deadline: float) -> bool:
-        self._agenda.popleft()
+        self._steps.popleft()
         raise error.with_traceback(None)
 
     # -- shared

@@ -96,7 +96,6 @@ PENDING: tuple[str, ...] = (
     "refbroker/commands",
     "refbroker/config.py",
     "refbroker/coordinators",
-    "refbroker/fetch",
     "refbroker/handlers",
     "refbroker/metadata",
     "refbroker/metrics",

@@ -1,8 +1,8 @@
-"""Makes the internal topics of coordinators when they are asked for the first time.
+"""The internal topics of coordinators, which are created at the first request for a coordinator.
 
-Apache Kafka answers COORDINATOR_NOT_AVAILABLE until the topic is there; here it is there at once. Where its
-replication factor asks for more brokers than there are, it gets as many as there are, so that one node needs no
-setting of its own; Apache Kafka does not make the topic then.
+Apache Kafka responds with COORDINATOR_NOT_AVAILABLE until the topic exists; here the topic exists at once. A
+replication factor that exceeds the number of brokers is reduced to that number, so that one node needs no setting of
+its own; Apache Kafka does not create the topic then.
 """
 
 from __future__ import annotations
@@ -24,25 +24,25 @@ TRANSACTION_TOPIC = "__transaction_state"
 
 
 class AutoTopicCreationManager(Protocol):
-    """What creates the topic."""
+    """The component that creates internal topics."""
 
     def create_topic(self, topic: NewTopic) -> None:
         """Create a topic, which exists on return.
 
         Raises:
-            KafkaError: it could not be created.
+            KafkaError: the topic could not be created.
         """
 
 
 class InternalTopic:
-    """The topic of a coordinator.
+    """The internal topic of a coordinator.
 
     Parameters:
-        image: the state of the cluster.
+        image: the cluster's metadata.
         creation: creates the topic.
-        name: of the topic.
-        partitions, replication: what the settings ask for.
-        configs: the topic's own settings.
+        name: the topic's name.
+        partitions, replication: the number of partitions and the replication factor from the broker's settings.
+        configs: the topic's settings.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class InternalTopic:
         self._counted: tuple[UUID, int] | None = None
 
     def ensure(self) -> bool:
-        """Make the topic unless it exists, and say whether it does then."""
+        """Create the topic unless it exists; return whether it exists now."""
         if self.name in self._image.topics:
             return True
         replicas = min(self._replication, len(self._image.brokers))
@@ -76,11 +76,11 @@ class InternalTopic:
         return True
 
     def partition_for(self, key: str) -> int:
-        """The partition a key is in."""
+        """Return the partition that coordinates a key."""
         topic = self._image.topics.get(self.name)
         if topic is None:
             return partition_for(key, self._partitions)
         if self._counted is None or self._counted[0] != topic.topic_id:
-            # More partitions would move the keys away from their state; Kafka counts them at its start as well.
+            # Partitions that are added later would move keys away from their state; Kafka, too, counts only once.
             self._counted = topic.topic_id, len(topic.partitions)
         return partition_for(key, self._counted[1])

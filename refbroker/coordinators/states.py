@@ -1,11 +1,11 @@
-"""The states of a shard, which is the state machine of one partition, and what leads from one to the next.
+"""The states of a shard, which is the state machine of one coordinator partition, and the transitions between them.
 
-LOADING     its log is being replayed
-ACTIVE      answers requests
-FAILED      its log could not be replayed
-CLOSED      this broker does not lead the partition any more, or leads it in a newer epoch
+LOADING     the log is being replayed
+ACTIVE      the shard serves requests
+FAILED      the log could not be replayed
+CLOSED      this broker no longer leads the partition, or leads it in a newer leader epoch
 
-Elsewhere: the states of what a shard holds, as groups and transactions.
+Elsewhere: the packages `groups` and `transactions` have the states of groups and transactions.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from kclient.state_machine import StateTable
 
 
 class ShardState(enum.Enum):
-    """Where a partition's state machine stands."""
+    """The state of a shard."""
 
     LOADING = "loading"
     ACTIVE = "active"
@@ -25,7 +25,7 @@ class ShardState(enum.Enum):
 
 
 class ShardEvent(enum.Enum):
-    """What changes the state of a shard."""
+    """An event that changes the state of a shard."""
 
     LOADED = "loaded"
     LOAD_FAILED = "load failed"
@@ -40,7 +40,7 @@ STATES = StateTable(
         _S.LOADING: {_E.LOADED: _S.ACTIVE, _E.LOAD_FAILED: _S.FAILED, _E.UNLOAD: _S.CLOSED},
         _S.ACTIVE: {_E.UNLOAD: _S.CLOSED},
         _S.FAILED: {_E.UNLOAD: _S.CLOSED},
-        # A load may end after its partition was given up: that changes nothing any more.
+        # A load that ends after its partition was unloaded has no effect.
         _S.CLOSED: {},
     },
 )

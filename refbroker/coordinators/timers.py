@@ -1,7 +1,7 @@
-"""Timers of a coordinator, by name, on the broker's clock.
+"""Named timers of a coordinator, on the broker's clock.
 
-Most are set anew long before they end (a session at each heartbeat), so that only the latest deadline is kept, and
-the clock is asked to wake at one that has been put off only when the earlier moment has come.
+Most timers are rescheduled long before they expire (a session timeout at each heartbeat). Rescheduling to a later
+time therefore only stores the new deadline; the wake-up is rescheduled when the earlier one fires.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from refbroker.runtime.clock import Clock
 
 
 class Timers(Protocol):
-    """What a state machine asks for to be told that time has passed."""
+    """The timers that a state machine schedules."""
 
     def schedule(self, name: str, delay_ms: int, action: Callable[[], None]) -> None:
-        """Do something once so many milliseconds have passed, in the place of what has the same name."""
+        """Run an action after a delay, in milliseconds, and replace the timer that has the same name."""
 
     def cancel(self, name: str) -> None:
-        """Do not do what has this name."""
+        """Cancel the timer of this name, if it is scheduled."""
 
 
 @dataclass(slots=True)
@@ -33,7 +33,7 @@ class _Timer:
 
 
 class ClockTimers:
-    """Timers that go by a broker's clock.
+    """Timers on a broker's clock.
 
     Parameters:
         clock: the broker's.
@@ -47,7 +47,7 @@ class ClockTimers:
         return len(self._timers)
 
     def schedule(self, name: str, delay_ms: int, action: Callable[[], None]) -> None:
-        """Do something once so many milliseconds have passed, in the place of what has the same name."""
+        """Run an action after a delay, in milliseconds, and replace the timer that has the same name."""
         due = self._clock() + max(delay_ms, 0)
         timer = self._timers.get(name)
         if timer is not None:
@@ -58,13 +58,13 @@ class ClockTimers:
         self._timers[name] = _Timer(due, action, due, self._wake_after(name, max(delay_ms, 0)))
 
     def cancel(self, name: str) -> None:
-        """Do not do what has this name."""
+        """Cancel the timer of this name, if it is scheduled."""
         timer = self._timers.pop(name, None)
         if timer is not None:
             timer.wake.cancel()
 
     def cancel_all(self) -> None:
-        """Do nothing any more."""
+        """Cancel all timers."""
         for name in list(self._timers):
             self.cancel(name)
 
@@ -80,7 +80,7 @@ class ClockTimers:
         now = self._clock()
         put_off_ms = timer.due_ms - timer.wakes_at_ms
         if put_off_ms > 0 and timer.due_ms > now:
-            # A clock that was moved back does not make the rest longer: who waits, waits for time to pass.
+            # The remaining delay does not grow when the clock was set back: timers measure elapsed time.
             timer.wakes_at_ms = timer.due_ms
             timer.wake = self._wake_after(name, min(put_off_ms, timer.due_ms - now))
             return

@@ -1,1 +1,1 @@
-"""What Fetch requests leave behind: incremental fetch sessions, and requests that wait for more bytes."""
+"""State that Fetch requests leave on the broker: incremental fetch sessions and delayed fetches."""

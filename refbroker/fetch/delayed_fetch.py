@@ -1,7 +1,8 @@
-"""Fetch requests that wait: until enough bytes are there, their time is over, or a log they read is deleted.
+"""Delayed fetches: Fetch requests that wait for enough bytes, for their time limit, or for a change of a log.
 
-To readers of committed records what is appended is not there before its transaction has ended, and then all of it is at
-once: their missing bytes are measured anew when a last stable offset moves, not counted as they come.
+A reader of committed records sees the records of a transaction only when it has ended, and then all of them at once.
+For such a reader the missing bytes are measured again whenever a last stable offset moves, instead of being counted at
+each append.
 """
 
 from __future__ import annotations
@@ -17,18 +18,18 @@ T = TypeVar("T")
 
 
 class DelayedFetch(Generic[T]):
-    """One request that waits.
+    """A Fetch request that waits.
 
     Parameters:
         loop: the event loop.
-        logs: what it reads.
-        missing: how many bytes it waits for.
-        max_wait_ms: how long at most, in milliseconds.
-        answer: makes the answer from what is there then.
-        measure: of a reader of committed records: how many bytes are missing now.
+        logs: the logs that the request reads.
+        missing: the number of bytes to wait for.
+        max_wait_ms: the longest wait, in milliseconds.
+        answer: builds the response from the logs when the wait ends.
+        measure: returns how many bytes are missing now; given for readers of committed records only.
 
     Attributes:
-        future: of the answer; cancelling it ends the wait.
+        future: the future of the response; cancelling it ends the wait.
     """
 
     def __init__(
@@ -46,7 +47,7 @@ class DelayedFetch(Generic[T]):
         self._missing = missing
         self._measure = measure
         self._stable = {log: log.last_stable_offset for log in logs} if measure is not None else {}
-        # Sizes only grow while a log is waited for, except when a segment goes, which must not count.
+        # A log shrinks only when a segment is deleted, which must not count as negative progress.
         self._sizes = {log: log.size_in_bytes() for log in logs}
         self._due = False
         for log in self._sizes:
@@ -68,11 +69,11 @@ class DelayedFetch(Generic[T]):
             self.wake()
 
     def reads(self, log: PartitionLog) -> bool:
-        """Whether it waits for a log."""
+        """Return whether the request waits for a log."""
         return log in self._sizes
 
     def wake(self) -> None:
-        """Answer soon; not at once, since who appends has an answer of its own to send first."""
+        """Respond in the next turn of the event loop, after the response to the request that appended."""
         if not self._due:
             self._due = True
             self._loop.call_soon(self._complete)
@@ -85,7 +86,7 @@ class DelayedFetch(Generic[T]):
         except KafkaError as error:
             self.future.set_exception(error)
         finally:
-            # An error that nobody has foreseen must not leave the client waiting.
+            # An unexpected error must not leave the client waiting.
             self.future.cancel()
 
     def _forget(self, future: asyncio.Future[T]) -> None:
@@ -95,7 +96,7 @@ class DelayedFetch(Generic[T]):
 
 
 class DelayedFetches:
-    """All fetch requests that wait.
+    """All Fetch requests that wait.
 
     Parameters:
         loop: the event loop.
@@ -103,7 +104,7 @@ class DelayedFetches:
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
-        # In the order of their arrival: a set's would differ from run to run.
+        # A dict keeps the order of arrival; the order of a set would differ from run to run.
         self._waiting: dict[DelayedFetch[Any], None] = {}
 
     def __len__(self) -> int:
@@ -117,19 +118,19 @@ class DelayedFetches:
         answer: Callable[[], T],
         measure: Callable[[], int] | None = None,
     ) -> asyncio.Future[T]:
-        """Wait; parameters as for `DelayedFetch`."""
+        """Return the future of a new `DelayedFetch`, which has the same parameters."""
         fetch = DelayedFetch(self._loop, logs, missing, max_wait_ms, answer, measure)
         self._waiting[fetch] = None
         fetch.future.add_done_callback(lambda _: self._waiting.pop(fetch, None))
         return fetch.future
 
     def wake(self, log: PartitionLog) -> None:
-        """Answer the requests that wait for a log: it is gone, or has a new leader."""
+        """Complete the requests that wait for a log, which was deleted or has a new leader."""
         for fetch in self._waiting:
             if fetch.reads(log):
                 fetch.wake()
 
     def close(self) -> None:
-        """Give up waiting, without answers."""
+        """Cancel all waiting requests without responses."""
         for fetch in list(self._waiting):
             fetch.future.cancel()

@@ -1,13 +1,13 @@
-"""Incremental fetch sessions: the broker remembers what a client fetches, and answers with what changed (KIP-227).
+"""Incremental fetch sessions: the broker remembers what a client fetches and responds with what changed (KIP-227).
 
-A session has an id, and an epoch that each request raises by one; a request with the wrong one is
-refused, so that client and broker never disagree on what is in the session. When there are too many, one
-that was idle for two minutes makes room, or a smaller one that is not new. Sessions live in memory only: after a
-restart clients are told that theirs is not there, and begin anew.
+A session has an id and an epoch that each request increments by one. A request with another epoch is refused, so that
+client and broker never disagree on the partitions of the session. When all slots are taken, a new session evicts one
+that was idle for two minutes, or a smaller one that is at least two minutes old. Sessions live in memory only: after a
+restart clients receive FETCH_SESSION_ID_NOT_FOUND and create new sessions.
 
-A session keeps the name that a topic's id had when it was first seen: a partition of a deleted topic is then one that
-is not there, and with another topic of that name in its place, one whose id has changed. Without a session the id alone
-counts.
+A session keeps the name that a topic id resolved to when it was first seen. A partition of a deleted topic is then
+reported as unknown, or as having an inconsistent topic id if another topic has taken the name. Without a session only
+the id is used.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ Key = tuple[str | UUID, int]
 
 @dataclass(slots=True)
 class FetchedPartition:
-    """What a client wants of a partition, and what it was told last.
+    """The fetch parameters of a partition in a session, and the offsets that the client last received.
 
     Attributes:
-        topic: as the client names it.
-        name: the topic's name; None as long as no topic has had the id.
+        topic: the topic's name or id, as in the request.
+        name: the topic's name; None until a topic has the id.
     """
 
     topic: str | UUID
@@ -51,7 +51,7 @@ class FetchedPartition:
     told_log_start_offset: int = -1
 
     def update(self, newer: FetchedPartition) -> None:
-        """Take over what the client wants now."""
+        """Take over the fetch parameters of a newer request."""
         self.fetch_offset = newer.fetch_offset
         self.max_bytes = newer.max_bytes
         self.current_leader_epoch = newer.current_leader_epoch
@@ -60,13 +60,13 @@ class FetchedPartition:
 
 @dataclass(slots=True)
 class FetchSession:
-    """One session.
+    """A fetch session.
 
     Attributes:
-        created_ms: when it began.
-        last_used_ms: when its last request came.
-        epoch: what the next request must have.
-        partitions: in the order they are read; one that gave records goes to the end.
+        created_ms: the time of creation, in milliseconds.
+        last_used_ms: the time of the last request, in milliseconds.
+        epoch: the epoch that the next request must have.
+        partitions: the partitions in the order they are read; one that returned records moves to the end.
     """
 
     session_id: int
@@ -77,11 +77,11 @@ class FetchSession:
     epoch: int = field(default=1)
 
     def advance(self) -> None:
-        """A request was accepted."""
+        """Increment the epoch after an accepted request; it wraps around to 1."""
         self.epoch = 1 if self.epoch == INT32_MAX else self.epoch + 1
 
     def move_to_end(self, key: Key) -> None:
-        """Read this partition after the others the next time."""
+        """Move a partition to the end, so that the next request reads it after the others."""
         self.partitions[key] = self.partitions.pop(key)
 
 
@@ -89,8 +89,8 @@ class FetchSessions:
     """The sessions of all clients.
 
     Parameters:
-        slots: how many are kept.
-        rng: for their ids.
+        slots: the greatest number of sessions.
+        rng: generates session ids.
     """
 
     def __init__(self, slots: int, rng: random.Random) -> None:
@@ -102,12 +102,12 @@ class FetchSessions:
         return len(self._sessions)
 
     def create(self, partitions: dict[Key, FetchedPartition], uses_topic_ids: bool, now_ms: int) -> FetchSession | None:
-        """A new session; None when there is no room for it.
+        """Return a new session; None if all slots are taken and no session can be evicted.
 
         Parameters:
-            partitions: what it begins with.
-            uses_topic_ids: whether its requests name topics by id.
-            now_ms: the time.
+            partitions: the partitions of the full fetch request.
+            uses_topic_ids: whether the session's requests name topics by id.
+            now_ms: the time, in milliseconds.
         """
         if len(self._sessions) >= self._slots and not self._evict(len(partitions), now_ms):
             return None
@@ -118,15 +118,15 @@ class FetchSessions:
         return session
 
     def _evict(self, size: int, now_ms: int) -> bool:
-        """Make room for a session of `size` partitions, if one that is idle or smaller can go."""
+        """Evict an idle or a smaller session for one of `size` partitions; return whether one was evicted."""
         if not self._sessions:
             return False
-        # The least recently used one is the first: use moves a session to the end.
+        # The first session is the least recently used one, because each request moves its session to the end.
         oldest = next(iter(self._sessions.values()))
         if now_ms - oldest.last_used_ms > EVICTABLE_AFTER_MS:
             del self._sessions[oldest.session_id]
             return True
-        # A session has some time to be of use before a larger one may take its place.
+        # A larger session may not evict one that is newer than this.
         settled = [one for one in self._sessions.values() if one.last_used_ms - one.created_ms > EVICTABLE_AFTER_MS]
         smallest = min(settled, key=lambda session: len(session.partitions), default=None)
         if smallest is not None and len(smallest.partitions) < size:
@@ -135,12 +135,12 @@ class FetchSessions:
         return False
 
     def resume(self, session_id: int, epoch: int, uses_topic_ids: bool, now_ms: int) -> FetchSession:
-        """The session of a request, which counts as its next one.
+        """Return the session of an incremental request and advance its epoch.
 
         Raises:
-            FetchSessionIdNotFoundError: there is no such session (any more).
-            InvalidFetchSessionEpochError: the request is not the next one.
-            FetchSessionTopicIdError: the session names topics the other way.
+            FetchSessionIdNotFoundError: the session does not exist, or was evicted.
+            InvalidFetchSessionEpochError: the epoch is not the one that the session expects.
+            FetchSessionTopicIdError: the session uses topic ids and the request names, or the reverse.
         """
         session = self._sessions.get(session_id)
         if session is None:
@@ -155,9 +155,9 @@ class FetchSessions:
         return session
 
     def find(self, session_id: int) -> FetchSession | None:
-        """A session as it is; None when it is not there."""
+        """Return a session without advancing it; None if it does not exist."""
         return self._sessions.get(session_id)
 
     def remove(self, session_id: int) -> None:
-        """End a session; one that is not there is no error."""
+        """Remove a session if it exists."""
         self._sessions.pop(session_id, None)

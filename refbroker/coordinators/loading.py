@@ -1,7 +1,7 @@
-"""Replays the log of a partition into a coordinator's state.
+"""The replay of a partition's log into a coordinator's state.
 
-Files are read in a worker thread, and between pieces of the replay the event loop does other work. Records of kinds
-that are not known here, which a newer broker may have written, are skipped, as Kafka does; damaged ones are an error.
+Files are read in a worker thread, and the event loop does other work between pieces of the replay. Records of unknown
+types, which a newer broker may have written, are skipped, as in Kafka; damaged records are an error.
 """
 
 from __future__ import annotations
@@ -25,39 +25,39 @@ RECORDS_IN_A_PIECE = 500
 
 
 class ReplayedState(Protocol):
-    """State that the records of a log make up."""
+    """The state that a log is replayed into."""
 
     def replay(self, key: Message, value: Message | None, producer_id: int, offset: int) -> None:
-        """Take over what a record says; None as value: what the key names is gone."""
+        """Apply a record; a value of None is a tombstone, which deletes the key."""
 
     def end_transaction(self, producer_id: int, *, committed: bool) -> None:
-        """Take over, or forget, what a producer wrote in its transaction."""
+        """Apply the records of a producer's transaction if it was committed; discard them if it was aborted."""
 
 
 @dataclass(slots=True)
 class LoadSummary:
-    """What has been replayed."""
+    """The number and size of the replayed records."""
 
     records: int = 0
     size_in_bytes: int = 0
 
 
 async def load(log: PartitionLog, state: ReplayedState, buffer_bytes: int) -> LoadSummary:
-    """Replay a log from its start to its end, which may move meanwhile.
+    """Replay a log from its start to its end, which may move in the meantime.
 
     Parameters:
-        buffer_bytes: how much is read at once; a batch that is larger is read whole.
+        buffer_bytes: the number of bytes to read at once; a larger batch is read whole.
 
     Raises:
-        CorruptRecordError, ProtocolError: a record cannot be read.
-        KafkaStorageError: the disk fails.
+        CorruptRecordError, ProtocolError: a record cannot be decoded.
+        KafkaStorageError: the log cannot be read from disk.
     """
     summary = LoadSummary()
     offset, in_piece = log.log_start_offset, 0
     while offset < log.log_end_offset:
         records = log.read(offset, buffer_bytes).records
         if not len(records):
-            # Compaction can leave nothing at the end of a log.
+            # Compaction may have removed all records up to the log end offset.
             break
         data = await in_thread(records.read)
         for batch in read_batches(data):

@@ -1,4 +1,4 @@
-"""Regular expressions that clients send: of topics to subscribe to, and of transactional ids to list."""
+"""Regular expressions from clients: for topics to subscribe to, and for transactional ids to list."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from refbroker.coordinators.regex import Automaton, RegexError, compile_regex
 
 
 def compile_pattern(what: str, pattern: str) -> Automaton:
-    """Return what matches a pattern.
+    """Return the automaton of a pattern.
 
     Parameters:
-        what: it is, for the error.
+        what: the kind of pattern, for the error message.
 
     Raises:
         InvalidRegularExpressionError: the pattern is not valid.

@@ -1,4 +1,4 @@
-"""The records of a coordinator's log: from messages to bytes and back, and the partition that a key belongs to."""
+"""Encoding and decoding of the records of a coordinator's log, and the partition that a key belongs to."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ class CoordinatorRecord(NamedTuple):
     """A record to be written.
 
     Attributes:
-        key: what it is about.
-        value: what is so from now on, None when it is gone.
-        version: of the value's form.
+        key: the record's key.
+        value: the new state of the key; None for a tombstone.
+        version: the version of the value's schema.
     """
 
     key: Message
@@ -24,29 +24,29 @@ class CoordinatorRecord(NamedTuple):
     version: int = 0
 
     def encode(self) -> tuple[bytes, bytes | None]:
-        """Key and value as they are in the log."""
+        """Return the key and the value as bytes."""
         value = None if self.value is None else encode_versioned(self.value, self.version)
         return encode_key(self.key), value
 
 
 def decode_record(key: Data, value: Data | None, topic: str) -> tuple[Message, Message | None]:
-    """Key and value of a record of a topic.
+    """Return the decoded key and value of a record of a topic.
 
     Raises:
-        UnknownRecordTypeError: a newer broker may have written it.
-        ProtocolError: it is damaged.
+        UnknownRecordTypeError: the type is unknown; a newer broker may have written the record.
+        ProtocolError: the record is damaged.
     """
     decoded = decode_key(key, topic)
     return decoded, None if value is None else decode_versioned(value_type(decoded), value)
 
 
 def partition_for(key: str, partitions: int) -> int:
-    """The partition whose leader coordinates a key: Java's `Utils.abs(key.hashCode()) % partitions`."""
+    """Return the partition whose leader coordinates a key: Java's `Utils.abs(key.hashCode()) % partitions`."""
     code = 0
     units = key.encode("utf-16-be", "surrogatepass")
     for position in range(0, len(units), 2):
         code = (code * 31 + (units[position] << 8 | units[position + 1])) & _UINT32
     if code >= 1 << 31:
         code -= 1 << 32
-    # The smallest number has no positive one of its size in Java, whose abs makes it 0.
+    # Integer.MIN_VALUE has no positive counterpart; Utils.abs of Kafka returns 0 for it.
     return 0 if code == -(1 << 31) else abs(code) % partitions

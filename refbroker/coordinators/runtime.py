@@ -1,14 +1,14 @@
-"""Keeps one state machine for each partition of an internal topic that this broker leads.
+"""The coordinator runtime: one state machine, or shard, for each partition of an internal topic that this broker leads.
 
-The state is in the partition's log and nowhere else. When the broker begins to lead a partition, its log is replayed
-into a new state machine, in pieces between which the loop does other work; until it is done the partition's keys get
-COORDINATOR_LOAD_IN_PROGRESS. A write is an operation on the state machine that changes nothing yet and gives a
-`CoordinatorResult`: its records are appended, then replayed, and only then is the answer given, so that it is stored on
-all that acks=all means (on one node: in the log, flushed as the topic's settings say). A failed append leaves
-everything as it was. When the broker does not lead the partition any more, or a new epoch of its leader begins, the
-state machine is told, which answers those who wait with NOT_COORDINATOR, and is forgotten.
+The partition's log is the only store of the state. When the broker becomes the leader of a partition, the log is
+replayed into a new shard, in pieces between which the event loop does other work; until then requests for the
+partition's keys fail with COORDINATOR_LOAD_IN_PROGRESS. A write is an operation that reads the shard and returns a
+`CoordinatorResult` without changing the state. Its records are appended, then replayed, and only then is the response
+returned, so that the records are stored as acks=all requires (on one node: in the log, flushed as the topic's settings
+say). A failed append leaves the state unchanged. When the broker no longer leads the partition, or leads it in a new
+leader epoch, the shard is unloaded: it completes waiting requests with NOT_COORDINATOR and is discarded.
 
-Everything runs on the broker's event loop, so that an operation never sees half of another one.
+Everything runs on the broker's event loop, so that an operation never sees another one half done.
 
 Not implemented: several writes in one batch (`group.coordinator.append.linger.ms`).
 """
@@ -55,13 +55,13 @@ T = TypeVar("T")
 
 
 class StateMachine(ReplayedState, Protocol):
-    """What the runtime asks of the state that it keeps."""
+    """The interface of a shard's state towards the runtime."""
 
     def loaded(self) -> None:
-        """Begin: everything in the log has been replayed."""
+        """Start to serve: the whole log has been replayed."""
 
     def unloaded(self) -> None:
-        """End: another broker has taken over. Those who wait for an answer get NOT_COORDINATOR."""
+        """Stop: this broker no longer coordinates the partition. Complete waiting requests with NOT_COORDINATOR."""
 
 
 S = TypeVar("S", bound=StateMachine)
@@ -69,15 +69,15 @@ S = TypeVar("S", bound=StateMachine)
 
 @dataclass(slots=True)
 class CoordinatorResult(Generic[T]):
-    """What an operation comes to.
+    """The result of an operation.
 
     Attributes:
-        records: to be written, all or none of them.
-        response: the answer once they are.
-        written: called when they are, or with the error when they could not be.
-        replayed: whether they change the state; not so when the state has changed already, and `written` takes that
-            back after an error.
-        atomic: whether they have to be in one batch; a long list of independent records does not.
+        records: the records to write.
+        response: the response to return once the records are stored.
+        written: called with None when the records are stored, or with the error when they could not be.
+        replayed: whether to replay the records; False if the operation has changed the state already and `written`
+            reverts the change after an error.
+        atomic: whether the records must be in one batch; a long list of independent records need not be.
     """
 
     records: Sequence[CoordinatorRecord]
@@ -92,10 +92,10 @@ class OwnedPartition(Generic[S]):
     """A partition of the topic that this broker leads, with its state.
 
     Attributes:
-        log: of the partition.
-        leader_epoch: in which this broker leads.
-        shard: its state; to be read once it is active.
-        timers: of the shard; their actions run while it is active.
+        log: the partition's log.
+        leader_epoch: the leader epoch in which this broker leads the partition.
+        shard: the partition's state, readable once it is active.
+        timers: the shard's timers; their actions run while it is active.
     """
 
     partition: int
@@ -107,22 +107,22 @@ class OwnedPartition(Generic[S]):
     loading: asyncio.Task[None] | None = field(default=None, repr=False)
 
     def apply(self, event: ShardEvent) -> None:
-        """Go into the state that an event leads to.
+        """Enter the state that an event leads to.
 
         Raises:
-            IllegalStateError: the event is not possible in this state.
+            IllegalStateError: the event is not possible in the current state.
         """
         self.state = STATES.next_state(self.state, event, f"{self.log.topic}-{self.partition}")
 
 
 class ShardContext(Generic[S]):
-    """What a state machine knows of its partition, its clock and its timers.
+    """A shard's access to its partition, the clock and its timers.
 
     Parameters:
-        runtime: what keeps it.
-        partition: of the topic.
-        leader_epoch: in which this broker leads the partition.
-        timers: for it.
+        runtime: the runtime that keeps the shard.
+        partition: the partition of the internal topic.
+        leader_epoch: the leader epoch in which this broker leads the partition.
+        timers: the shard's timers.
     """
 
     def __init__(self, runtime: CoordinatorRuntime[S], partition: int, leader_epoch: int, timers: ClockTimers) -> None:
@@ -132,7 +132,7 @@ class ShardContext(Generic[S]):
         self._timers = timers
 
     def now(self) -> int:
-        """The time, milliseconds since the epoch."""
+        """Return the time, in milliseconds since the Unix epoch."""
         return self._runtime.now()
 
     def schedule(
@@ -142,22 +142,22 @@ class ShardContext(Generic[S]):
         operation: Callable[[], CoordinatorResult[None]],
         retry_after_ms: int | None = None,
     ) -> None:
-        """Carry out an operation once so many milliseconds have passed.
+        """Run an operation after a delay, in milliseconds.
 
         Parameters:
-            name: of the timer; one that has it already is put off.
-            retry_after_ms: when to try again what could not be written; None for not at all.
+            name: the timer's name; a scheduled timer of the same name is replaced.
+            retry_after_ms: the delay before a failed write is retried; None for no retry.
         """
         self._timers.schedule(name, delay_ms, lambda: self.carry_out(name, operation, retry_after_ms))
 
     def carry_out(
         self, name: str, operation: Callable[[], CoordinatorResult[None]], retry_after_ms: int | None = None
     ) -> None:
-        """Carry out an operation of the state machine's own now.
+        """Run an operation that the shard itself starts, without a request.
 
         Parameters:
-            name: what it is about; of its timer, when it is tried again.
-            retry_after_ms: when to try again what could not be written; None for not at all.
+            name: the operation's name for the log, and for its timer if it is retried.
+            retry_after_ms: the delay before a failed write is retried; None for no retry.
         """
         try:
             self._runtime.write(self.partition, lambda shard: operation())
@@ -169,21 +169,22 @@ class ShardContext(Generic[S]):
                 self.schedule(name, retry_after_ms, operation, retry_after_ms)
 
     def cancel(self, name: str) -> None:
-        """Forget a timer."""
+        """Cancel a timer."""
         self._timers.cancel(name)
 
 
 class CoordinatorRuntime(Generic[S]):
-    """The state machines of an internal topic's partitions. Belongs to the broker's event loop.
+    """The shards of an internal topic's partitions. Used on the broker's event loop only.
 
     Parameters:
-        partitions: of the broker; it coordinates those of the topic that it leads.
-        clock: the broker's.
-        topic: its name.
-        make: makes the state machine of a partition.
-        load_buffer_bytes: how much of a log is read at once.
-        compression_type: of what is written.
-        base_sequence: of the batches that are written; nothing reads it, but each of Kafka's coordinators has its own.
+        partitions: the broker's partitions; it coordinates those of the topic that it leads.
+        clock: the broker's clock.
+        topic: the internal topic's name.
+        make: creates the state machine of a partition.
+        load_buffer_bytes: the number of bytes of a log to read at once.
+        compression_type: the compression type of written batches.
+        base_sequence: the base sequence of written batches; it is never read, but each coordinator of Kafka has its
+            own value.
     """
 
     def __init__(
@@ -205,18 +206,18 @@ class CoordinatorRuntime(Generic[S]):
         self._compression_type = compression_type
         self._base_sequence = base_sequence
         self._owned: dict[int, OwnedPartition[S]] = {}
-        # Logs are loaded one after the other: together they would take the buffer's size each.
+        # Logs are loaded one at a time, so that only one load buffer is in memory.
         self._loading = asyncio.Semaphore(1)
 
     # Who leads
 
     def follow(self, records: Sequence[Message]) -> None:
-        """Take note of a change of the metadata; a listener of the metadata log."""
+        """Load and unload partitions after a metadata change; a listener of the metadata log."""
         if any(isinstance(record, PartitionRecord | PartitionChangeRecord | RemoveTopicRecord) for record in records):
             self.catch_up()
 
     def catch_up(self) -> None:
-        """Load what this broker has begun to lead, and let go of what it leads no more."""
+        """Load the partitions that this broker now leads, and unload those that it no longer leads."""
         led = {found.state.partition_id: found for found in self._partitions.led(self.topic)}
         for number, owned in list(self._owned.items()):
             found = led.get(number)
@@ -227,7 +228,7 @@ class CoordinatorRuntime(Generic[S]):
                 self._load(number, found.log, found.state.leader_epoch)
 
     def close(self) -> None:
-        """Let go of everything."""
+        """Unload all partitions."""
         for owned in list(self._owned.values()):
             self._unload(owned)
 
@@ -248,7 +249,7 @@ class CoordinatorRuntime(Generic[S]):
             async with self._loading:
                 summary = await load(owned.log, owned.shard, self._load_buffer_bytes)
         except Exception as error:
-            # Whatever is wrong with one partition's state, the others' keys are served.
+            # A partition that cannot be loaded must not affect the others.
             owned.apply(ShardEvent.LOAD_FAILED)
             expected = isinstance(error, KafkaError)
             logger.error("could not load %s: %s", name, error, exc_info=None if expected else error)
@@ -273,24 +274,24 @@ class CoordinatorRuntime(Generic[S]):
     # Use
 
     def partitions(self) -> list[int]:
-        """The partitions this broker coordinates, whether they are loaded yet or not."""
+        """Return the partitions that this broker coordinates, loaded or not."""
         return sorted(self._owned)
 
     def shards(self, *, complete: bool = True) -> list[S]:
-        """The state of every partition that this broker coordinates, to be read.
+        """Return the shard of every partition that this broker coordinates, for reading.
 
         Parameters:
-            complete: False to leave out what is being loaded.
+            complete: False to skip partitions that are being loaded.
 
         Raises:
-            CoordinatorLoadInProgressError: one of them is being loaded.
+            CoordinatorLoadInProgressError: a partition is being loaded and `complete` is true.
         """
         found = []
         for partition in self.partitions():
             try:
                 found.append(self.shard(partition))
             except NotCoordinatorError:
-                # Its log could not be read; what it has nobody knows.
+                # The partition's log could not be loaded, so its state is unknown.
                 continue
             except CoordinatorLoadInProgressError:
                 if complete:
@@ -298,10 +299,10 @@ class CoordinatorRuntime(Generic[S]):
         return found
 
     def shard(self, partition: int) -> S:
-        """The state of a partition, to be read.
+        """Return the shard of a partition, for reading.
 
         Raises:
-            CoordinatorLoadInProgressError: it is being loaded.
+            CoordinatorLoadInProgressError: the partition is being loaded.
             NotCoordinatorError: this broker does not lead the partition, or could not load it.
         """
         return self._active(partition).shard
@@ -322,16 +323,16 @@ class CoordinatorRuntime(Generic[S]):
         producer_id: int = NO_PRODUCER,
         producer_epoch: int = NO_PRODUCER,
     ) -> T:
-        """Carry out an operation, and give its answer once its records are stored.
+        """Run an operation, and return its response once its records are stored.
 
         Parameters:
-            operation: must not change the state, except as `CoordinatorResult.replayed` says.
-            producer_id, producer_epoch: whose transaction the records are part of; that the partition is, too, the
-                transaction's coordinator has confirmed.
+            operation: must not change the state, except as described at `CoordinatorResult.replayed`.
+            producer_id, producer_epoch: the producer whose transaction the records belong to. The transaction
+                coordinator has confirmed that the partition is part of that transaction.
 
         Raises:
             CoordinatorLoadInProgressError, NotCoordinatorError: as `shard` does.
-            KafkaError: the operation's own, or that the records could not be stored, as coordinators put it.
+            KafkaError: the operation failed, or its records could not be stored (see `coordinator_error`).
         """
         owned = self._active(partition)
         result = operation(owned.shard)
@@ -381,7 +382,7 @@ class CoordinatorRuntime(Generic[S]):
             del rest[:taken]
 
     def end_transaction(self, partition: int, marker: TransactionMarker) -> None:
-        """Write the marker of a transaction, and let what the transaction wrote count or be forgotten.
+        """Write the marker of a transaction, then apply or discard the transaction's records.
 
         Raises:
             CoordinatorLoadInProgressError, NotCoordinatorError: as `shard` does.
@@ -393,7 +394,7 @@ class CoordinatorRuntime(Generic[S]):
 
 
 def coordinator_error(error: KafkaError) -> KafkaError:
-    """What a coordinator answers when the log gives an error."""
+    """Return the error that a coordinator responds with for an error of the log."""
     if isinstance(error, UnknownTopicOrPartitionError | NotEnoughReplicasError | RequestTimedOutError):
         return CoordinatorNotAvailableError(error.message)
     if isinstance(error, NotLeaderOrFollowerError | KafkaStorageError):

@@ -1,16 +1,16 @@
-"""What of a group goes by itself: offsets that were kept long enough, and groups that have nothing left.
+"""Expiry of committed offsets, and of groups that have neither members nor offsets.
 
-An offset for which its client gave a time goes when that has come. The others go `offsets.retention.minutes` after
-this moment:
+An offset whose client gave a retention time expires at that time. Other offsets expire `offsets.retention.minutes`
+after this moment:
 
-    a group that had members and has none   when the last one left; of records that do not say it, its own commit
-    a group of consumers that is stable     its commit, if nobody is subscribed to the topic
-    any other group that has members        never
-    offsets of a group without members ever its commit
-    a consumer group                        its commit, if nobody is subscribed to the topic
+    empty classic group that had members    the last member left; the commit, if the group's record lacks that time
+    stable classic group of consumers       the commit, if no member is subscribed to the topic
+    any other classic group with members    never
+    group that never had members            the commit
+    consumer group                          the commit, if no member is subscribed to the topic
 
-An offset that an open transaction is to change stays. A group without members goes with its last offset, and one
-that has none at once. The offsets of topics that are gone go when the topics do.
+An offset that is pending in an open transaction does not expire. An empty group is deleted with its last offset, or
+at once if it has none. The offsets of a topic are deleted with the topic.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ BaseTimestamp = Callable[[CommittedOffset], int]
 def expired_records(
     groups: Iterable[ClassicGroup | ConsumerGroup], offsets: CommittedOffsets, now_ms: int, retention_ms: int
 ) -> list[CoordinatorRecord]:
-    """The tombstones of what goes now: offsets, and groups after the last of theirs."""
+    """Return the tombstones of expired offsets, and of empty groups without further offsets."""
     records: list[CoordinatorRecord] = []
     for group in groups:
         expired = expired_offsets(group, offsets, now_ms, retention_ms)
@@ -49,14 +49,14 @@ def expired_records(
 
 
 def tombstones_of(group: ClassicGroup | ConsumerGroup) -> list[CoordinatorRecord]:
-    """The records that say that a group is gone."""
+    """Return the records that delete a group."""
     return group_tombstones(group) if isinstance(group, ConsumerGroup) else [tombstone(group.group_id)]
 
 
 def expired_offsets(
     group: ClassicGroup | ConsumerGroup, offsets: CommittedOffsets, now_ms: int, retention_ms: int
 ) -> list[GroupPartition]:
-    """The offsets of a group that go now."""
+    """Return the partitions whose committed offsets have expired."""
     base = _base_timestamp(group)
     if base is None:
         return []
@@ -78,7 +78,7 @@ def _is_expired(committed: CommittedOffset, base: BaseTimestamp, now_ms: int, re
 
 
 def _base_timestamp(group: ClassicGroup | ConsumerGroup) -> BaseTimestamp | None:
-    """From when on the time counts that an offset is kept; None while it is kept anyway."""
+    """Return the start of an offset's retention time as a function; None while the group's offsets do not expire."""
     if isinstance(group, ConsumerGroup) or group.protocol_type is None:
         return _commit_timestamp
     if group.is_empty:
@@ -95,15 +95,15 @@ def _commit_timestamp(committed: CommittedOffset) -> int:
 def records_of_deleted_topics(
     offsets: CommittedOffsets, topic_id: Callable[[str], UUID | None]
 ) -> list[CoordinatorRecord]:
-    """The tombstones of offsets whose topics there are no more, or there are others of the same name.
+    """Return the tombstones of offsets whose topics were deleted, or deleted and created again.
 
     Parameters:
-        topic_id: of a topic by its name, None when there is none.
+        topic_id: returns the id of a topic by name; None if the topic does not exist.
     """
     gone: dict[GroupPartition, None] = {}
     for place, committed_to in offsets.with_topic_ids():
         now = topic_id(place.topic)
-        # Older brokers did not write which topic it was.
+        # Records of older brokers have no topic id.
         if now is None or (committed_to.int and committed_to != now):
             gone[place] = None
     return [offset_tombstone(place) for place in gone]

@@ -1,12 +1,13 @@
-"""The committed offsets of groups, as the records of `__consumer_offsets` say, and changed by replaying them alone.
+"""The committed offsets of groups, which change only when records of `__consumer_offsets` are replayed.
 
-A commit is a record with group, topic and partition as its key, so that compaction keeps the latest; a tombstone says
-that it is gone. Values are written in version 4, which has the topic's id, or in version 1 when the client gave a time
-to keep it, as clients before 2.1 may. Records of all versions are read, those of ancient brokers (key 0) as well.
+A commit is a record whose key is group, topic and partition, so that compaction keeps the latest; a tombstone deletes
+it. Values are written in version 4, which has the topic id, or in version 1 if the client gave a retention time, as
+clients before 2.1 may. Records of all versions are read, including those of very old brokers (key version 0).
 
-Offsets that a producer commits in its transaction are kept apart by producer until the transaction's marker comes: then
-they count, except where a later record of the log, which need not be of a transaction, has said something else already.
-What writes them is left out.
+Offsets that a producer commits in a transaction are pending, by producer, until the transaction's marker is replayed.
+A commit then applies them, except where a later record in the log, transactional or not, has replaced them already.
+
+Elsewhere: `offset_requests` writes commits.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ OffsetValue = OffsetCommitValue | LegacyOffsetCommitValue
 
 
 class GroupPartition(NamedTuple):
-    """What an offset is committed for."""
+    """The group and partition that an offset is committed for."""
 
     group: str
     topic: str
@@ -46,13 +47,13 @@ class CommittedOffset(NamedTuple):
     """An offset that a group has committed.
 
     Attributes:
-        offset: of the next record to consume.
-        leader_epoch: of the record before it, -1 when the client did not say.
-        metadata: whatever the client wants to have kept with it.
-        commit_timestamp_ms: when.
-        expire_timestamp_ms: when it goes, -1 when the broker's settings say it.
-        topic_id: of the topic, zero in records of older brokers.
-        record_offset: of its record in the log.
+        offset: the offset of the next record to consume.
+        leader_epoch: the leader epoch of the last consumed record; -1 if unknown.
+        metadata: the client's text.
+        commit_timestamp_ms: the time of the commit.
+        expire_timestamp_ms: the time of expiry; -1 if the broker's retention setting applies.
+        topic_id: the topic id; zero in records of older brokers.
+        record_offset: the offset of the commit's record in the log.
     """
 
     offset: int
@@ -65,7 +66,7 @@ class CommittedOffset(NamedTuple):
 
     @classmethod
     def from_record(cls, value: OffsetValue, record_offset: int) -> CommittedOffset:
-        """What a record says."""
+        """Return the committed offset in a record."""
         if isinstance(value, LegacyOffsetCommitValue):
             return cls(
                 value.offset, NO_LEADER_EPOCH, value.metadata, value.commit_timestamp, record_offset=record_offset
@@ -81,7 +82,7 @@ class CommittedOffset(NamedTuple):
         )
 
     def record(self, key: GroupPartition) -> CoordinatorRecord:
-        """The record that says it."""
+        """Return the record of this commit."""
         has_expiry = self.expire_timestamp_ms != NO_TIMESTAMP
         return CoordinatorRecord(
             OffsetCommitKey(*key),
@@ -98,7 +99,7 @@ class CommittedOffset(NamedTuple):
 
 
 def offset_tombstone(key: GroupPartition) -> CoordinatorRecord:
-    """The record that says that a committed offset is gone."""
+    """Return the record that deletes a committed offset."""
     return CoordinatorRecord(OffsetCommitKey(*key))
 
 
@@ -112,7 +113,7 @@ class CommittedOffsets:
         self._groups: dict[str, dict[str, dict[int, CommittedOffset]]] = {}
         self._count = 0
         self._pending: dict[int, dict[GroupPartition, CommittedOffset]] = {}
-        # The producers that have a pending offset, by what it is for; and how many such there are of each group.
+        # The producers with a pending offset for a partition, and the partitions with pending offsets of each group.
         self._open: dict[GroupPartition, set[int]] = {}
         self._open_of_group: dict[str, set[GroupPartition]] = {}
 
@@ -122,23 +123,23 @@ class CommittedOffsets:
     # Reading
 
     def of_group(self, group: str) -> Mapping[str, Mapping[int, CommittedOffset]]:
-        """What a group has committed, by topic and partition."""
+        """Return the committed offsets of a group, by topic and partition."""
         return self._groups.get(group, _NO_TOPICS)
 
     def get(self, key: GroupPartition) -> CommittedOffset | None:
-        """A committed offset, None when there is none."""
+        """Return a committed offset; None if the group has not committed one."""
         return self.of_group(key.group).get(key.topic, {}).get(key.partition)
 
     def is_unstable(self, key: GroupPartition) -> bool:
-        """Whether a transaction that has not ended is to change an offset."""
+        """Return whether an open transaction has a pending offset for a partition."""
         return key in self._open
 
     def has_open_transactions(self, group: str) -> bool:
-        """Whether transactions that have not ended are to change offsets of a group."""
+        """Return whether open transactions have pending offsets of a group."""
         return group in self._open_of_group
 
     def keys(self, group: str) -> list[GroupPartition]:
-        """All that a group has offsets for, those of open transactions included, each once."""
+        """Return each partition for which a group has a committed or pending offset, once."""
         found = {
             GroupPartition(group, topic, partition): None
             for topic, partitions in self.of_group(group).items()
@@ -148,7 +149,7 @@ class CommittedOffsets:
         return list(found)
 
     def with_topic_ids(self) -> Iterator[tuple[GroupPartition, UUID]]:
-        """Every offset there is, those of open transactions included, with the id of its topic."""
+        """Yield the partition and topic id of every committed and pending offset."""
         for group, topics in self._groups.items():
             for topic, partitions in topics.items():
                 for partition, committed in partitions.items():
@@ -160,7 +161,7 @@ class CommittedOffsets:
     # Replaying
 
     def replay(self, key: OffsetKey, value: OffsetValue | None, producer_id: int, record_offset: int) -> None:
-        """Take over what a record says; -1 as producer when it is part of no transaction."""
+        """Apply a record; the producer id is -1 if the record is not part of a transaction."""
         place = GroupPartition(key.group, key.topic, key.partition)
         if value is None:
             self._remove(place)
@@ -174,7 +175,7 @@ class CommittedOffsets:
         self._open_of_group.setdefault(place.group, set()).add(place)
 
     def end_transaction(self, producer_id: int, *, committed: bool) -> None:
-        """Take over, or forget, what a producer wrote in its transaction."""
+        """Apply the pending offsets of a producer if its transaction was committed; discard them if it was aborted."""
         for place, pending in self._pending.pop(producer_id, {}).items():
             producers = self._open[place]
             producers.discard(producer_id)

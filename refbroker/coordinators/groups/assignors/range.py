@@ -1,9 +1,10 @@
-"""The assignor `range`: of each topic, consecutive partitions to the members that are subscribed to it.
+"""The assignor `range`, which gives each subscriber of a topic a range of consecutive partitions.
 
-Members stand in the order of their instance ids, after them those without one in the order of their ids. Each gets
-the number of partitions divided by the number of members, the first ones one more until the rest is given out. Topics
-with as many partitions and the same members are so co-partitioned: a member has the same numbers of each. What
-members have now does not matter, but with instance ids a rolling restart leaves everything where it is.
+Static members come first, in the order of their instance ids, then dynamic members in the order of their member ids.
+Each member gets the number of partitions divided by the number of members; the first members get one more each until
+the remainder is used up. Topics with the same number of partitions and the same members are therefore co-partitioned:
+a member gets the same partition numbers of each. Present assignments are ignored, but with instance ids a rolling
+restart does not change the assignment.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from refbroker.coordinators.groups.assignors.spec import Assignment, GroupSpec, 
 
 
 def assign_range(group: GroupSpec) -> dict[str, Assignment]:
-    """The assignment of each member."""
+    """Return the assignment of each member."""
     subscribers = Counter(topic for member in group.members.values() for topic in member.topics)
     begun: Counter[UUID] = Counter()
     assignments: dict[str, Assignment] = {}

@@ -1,4 +1,4 @@
-"""What an assignor is told of a group."""
+"""The input of an assignor: the specification of a group and of its members."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from typing import NamedTuple
 from uuid import UUID
 
 Assignment = Mapping[UUID, frozenset[int]]
-"""The partitions of a member, by topic; topics without any are left out."""
+"""The partitions of a member by topic id; topics without partitions do not appear."""
 
 NOTHING_ASSIGNED: Assignment = MappingProxyType({})
 
 
 class MemberSpec(NamedTuple):
-    """What an assignor is told of a member.
+    """The input of an assignor for a member.
 
     Attributes:
-        topics: it is subscribed to, those that exist.
-        assigned: what it was to have until now.
-        instance_id: of a static member.
+        topics: the existing topics that the member is subscribed to.
+        assigned: the member's present target assignment.
+        instance_id: the group instance id; None for a dynamic member.
     """
 
     topics: Set[UUID]
@@ -28,11 +28,11 @@ class MemberSpec(NamedTuple):
 
 
 class GroupSpec(NamedTuple):
-    """What an assignor is told of a group.
+    """The input of an assignor for a group.
 
     Attributes:
-        members: by id.
-        partitions: how many each of the topics has that a member is subscribed to.
+        members: the members by id.
+        partitions: the number of partitions of each subscribed topic.
     """
 
     members: Mapping[str, MemberSpec]

@@ -1,4 +1,4 @@
-"""A consumer group, as its records say, and what follows from them. It changes by replaying records alone."""
+"""A consumer group, built from its records. It changes only when records are replayed."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ class ResolvedPattern(NamedTuple):
     """The topics that a regular expression matches.
 
     Attributes:
-        version: of the metadata that they were found in.
-        timestamp_ms: when.
+        version: the version of the metadata that the expression was resolved with.
+        timestamp_ms: the time of the resolution.
     """
 
     topics: frozenset[str] = frozenset()
@@ -37,20 +37,21 @@ class ConsumerGroup:
     """A consumer group.
 
     Attributes:
-        epoch: counts what makes a new target assignment necessary.
-        metadata_hash: of the topics the group is subscribed to, as they were then.
-        assignment_epoch: for which the target assignment was made, and `assignment_timestamp_ms`: when.
-        members: by id.
+        epoch: the group epoch; each change that requires a new target assignment increments it.
+        metadata_hash: the hash of the subscribed topics at the group epoch.
+        assignment_epoch: the group epoch that the target assignment was computed for.
+        assignment_timestamp_ms: the time when the target assignment was computed.
+        members: member id -> member.
         static_members: instance id -> member id.
-        targets: member id -> what it is to have.
-        patterns: what the members' regular expressions match, as far as this is known.
-        has_partition_metadata: whether the log has a record of topics, as brokers before 4.1 wrote it.
+        targets: member id -> target assignment.
+        patterns: regular expression -> matching topics, for the expressions that are resolved.
+        has_partition_metadata: whether the log has a record of topics, which brokers before 4.1 wrote.
     """
 
     def __init__(self, group_id: str) -> None:
         self.group_id = group_id
-        # Nobody may be told epoch 0, which is how members join: not even one whose regular expression is not resolved
-        # yet, so that it counts for nothing. The first epoch that means something is 2.
+        # No response may contain epoch 0, which a member sends to join: not even the response to a member whose regular
+        # expression is not resolved yet. The first epoch with a target assignment is 2.
         self.epoch = self.assignment_epoch = 1
         self.metadata_hash = 0
         self.assignment_timestamp_ms = 0
@@ -60,8 +61,8 @@ class ConsumerGroup:
         self.patterns: dict[str, ResolvedPattern] = {}
         self.has_partition_metadata = False
         self._owners: dict[UUID, dict[int, str]] = {}
-        # Topics are compared with `metadata_hash` once after each change of them; this is the epoch that the last
-        # comparison came to, which is not reached when its record could not be written.
+        # Topics are compared with `metadata_hash` once after each change of them. This is the group epoch that followed
+        # from the last comparison; the group does not reach it if the record could not be written.
         self._checked_epoch: int | None = None
 
     def __repr__(self) -> str:
@@ -75,7 +76,7 @@ class ConsumerGroup:
 
     @property
     def state(self) -> ConsumerGroupState:
-        """How far its members are with the target assignment."""
+        """The group's state, derived from its epochs and members."""
         if not self.members:
             return ConsumerGroupState.EMPTY
         if self.epoch > self.assignment_epoch:
@@ -85,25 +86,25 @@ class ConsumerGroup:
         return ConsumerGroupState.RECONCILING
 
     def topics_of(self, member: ConsumerMember) -> frozenset[str]:
-        """The topics a member is subscribed to, by name or by a regular expression that is resolved."""
+        """Return the topics that a member is subscribed to, by name or by a resolved regular expression."""
         resolved = self.patterns.get(member.pattern)
         return member.topics if resolved is None else member.topics | resolved.topics
 
     def subscribed_topics(self, members: Iterable[ConsumerMember] | None = None) -> frozenset[str]:
-        """The topics of all members, or of those who will be members."""
+        """Return the topics that the present or the given members are subscribed to."""
         return frozenset().union(*map(self.topics_of, self.members.values() if members is None else members))
 
     def is_subscribed_to(self, topic: str) -> bool:
-        """Whether a member is subscribed to a topic."""
+        """Return whether a member is subscribed to a topic."""
         return any(topic in self.topics_of(member) for member in self.members.values())
 
     def pattern_counts(self, members: Iterable[ConsumerMember] | None = None) -> Counter[str]:
-        """How many members have each regular expression."""
+        """Return the number of members that use each regular expression."""
         every = self.members.values() if members is None else members
         return Counter(member.pattern for member in every if member.pattern)
 
     def members_with(self, updated: ConsumerMember) -> dict[str, ConsumerMember]:
-        """The members once one of them has changed, or joined; it takes the place of one with its instance id."""
+        """Return the members after one has changed or joined; it replaces the member with the same instance id."""
         members = dict(self.members)
         if updated.instance_id is not None:
             former = self.static_members.get(updated.instance_id)
@@ -113,29 +114,29 @@ class ConsumerGroup:
         return members
 
     def target_of(self, member: ConsumerMember) -> Assignment:
-        """What a member is to have; a static one that comes back under a new id, what its former self was to."""
+        """Return the target assignment of a member; a returning static member has that of its former member id."""
         member_id: str | None = member.member_id
         if member.instance_id is not None:
             member_id = self.static_members.get(member.instance_id)
         return self.targets.get(member_id or "", {})
 
     def preferred_assignor(self, members: Iterable[ConsumerMember] | None = None) -> str | None:
-        """The assignor that most members want, None when nobody says; of `uniform` and `range` the former, as Kafka."""
+        """Return the assignor that most members prefer, or None; on a tie `uniform` wins over `range`, as in Kafka."""
         every = self.members.values() if members is None else members
         votes = Counter(member.assignor for member in every if member.assignor is not None)
         return max(votes, key=lambda name: (votes[name], name)) if votes else None
 
     def is_free(self, topic: UUID, partition: int) -> bool:
-        """Whether nobody has a partition, or has to give it up first."""
+        """Return whether no member owns a partition or still has to revoke it."""
         return partition not in self._owners.get(topic, ())
 
     # Checks
 
     def member(self, member_id: str) -> ConsumerMember:
-        """A member.
+        """Return the member with an id.
 
         Raises:
-            UnknownMemberIdError: there is no such member.
+            UnknownMemberIdError: the group has no such member.
         """
         member = self.members.get(member_id)
         if member is None:
@@ -143,17 +144,17 @@ class ConsumerGroup:
         return member
 
     def static_member(self, instance_id: str | None) -> ConsumerMember | None:
-        """The member with an instance id."""
+        """Return the member with an instance id, or None."""
         return None if instance_id is None else self.members.get(self.static_members.get(instance_id, ""))
 
     def check_commit(self, member_id: str, epoch: int, version: int) -> ConsumerMember | None:
-        """See that somebody may commit offsets.
+        """Check that the sender of a request may commit offsets.
 
         Returns:
-            The member, when each partition has to be checked as well, since the request is of an older epoch.
+            The member if the request has an older epoch, so that each partition must be checked as well; else None.
 
         Raises:
-            UnknownMemberIdError: the sender is no member, and the group is not empty.
+            UnknownMemberIdError: the sender is not a member, and the group is not empty.
             StaleMemberEpochError, IllegalGenerationError: the epoch is later than the member's.
             UnsupportedVersionError: the version of OffsetCommit cannot carry member epochs.
         """
@@ -175,11 +176,11 @@ class ConsumerGroup:
         raise StaleMemberEpochError(f"Received member epoch {epoch} is newer than current member epoch {member.epoch}.")
 
     def check_fetch(self, member_id: str | None, epoch: int) -> None:
-        """See that somebody may read committed offsets.
+        """Check that the sender of a request may read committed offsets; a request without a member id always may.
 
         Raises:
-            UnknownMemberIdError, StaleMemberEpochError, IllegalGenerationError: a member that says who it is is none,
-                or has another epoch.
+            UnknownMemberIdError: the sender is not a member.
+            StaleMemberEpochError, IllegalGenerationError: the member has another epoch.
         """
         if member_id is None and epoch < 0:
             return
@@ -193,17 +194,17 @@ class ConsumerGroup:
         return self._checked_epoch is None or self.epoch < self._checked_epoch
 
     def topics_changed(self) -> None:
-        """Have the topics compared with what they were at the next heartbeat of a member."""
+        """Compare the topics with `metadata_hash` again at the next heartbeat of a member."""
         self._checked_epoch = None
 
     def topics_checked(self, epoch: int) -> None:
-        """Take note that the topics were compared, and that this leads to an epoch."""
+        """Store the group epoch that followed from comparing the topics."""
         self._checked_epoch = epoch
 
     # Replaying
 
     def put_member(self, member: ConsumerMember) -> None:
-        """Take over what a record says of a member."""
+        """Add or replace a member."""
         former = self.members.get(member.member_id)
         if former is not None:
             self._release(former)
@@ -214,7 +215,7 @@ class ConsumerGroup:
             self._owners.setdefault(topic, {})[partition] = member.member_id
 
     def remove_member(self, member_id: str) -> None:
-        """Forget a member, if there is one."""
+        """Remove a member if it exists."""
         member = self.members.pop(member_id, None)
         if member is None:
             return
@@ -232,7 +233,7 @@ class ConsumerGroup:
 
 
 def partitions_of(*held: PartitionEpochs | Mapping[UUID, Iterable[int]]) -> Iterator[tuple[UUID, int]]:
-    """Each topic and partition."""
+    """Yield each topic id and partition."""
     for topics in held:
         for topic, partitions in topics.items():
             for partition in partitions:

@@ -1,4 +1,4 @@
-"""A member of a consumer group, as its records say. It does not change: what changes is a new one."""
+"""An immutable member of a consumer group, built from its records. A change creates a new object."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from refbroker.coordinators.groups.classic.member import GroupProtocol
 from refbroker.coordinators.groups.consumer.states import MemberState
 
 PartitionEpochs = Mapping[UUID, Mapping[int, int]]
-"""Partitions by topic, each with the epoch in which its member got it. Not to be changed."""
+"""Partitions by topic id, each with the member epoch in which it was assigned. Must not be modified."""
 
 JOIN_EPOCH = 0
 LEAVE_EPOCH = -1
@@ -21,11 +21,11 @@ STATIC_LEAVE_EPOCH = -2
 
 @dataclass(frozen=True, slots=True)
 class ClassicMetadata:
-    """What is kept of a member that uses the classic protocol.
+    """The additional state of a member that uses the classic protocol.
 
     Attributes:
-        session_timeout_ms: how long it may be silent, in milliseconds.
-        protocols: in the order in which it prefers them.
+        session_timeout_ms: the session timeout, in milliseconds.
+        protocols: the member's protocols in order of preference.
     """
 
     session_timeout_ms: int
@@ -37,17 +37,17 @@ class ConsumerMember:
     """A member of a consumer group.
 
     Attributes:
-        epoch: of the target assignment that it has reached; -2 while a static member is away.
-        previous_epoch: the one before, in case the answer that told it of the present one got lost.
-        instance_id: of a static member.
-        rebalance_timeout_ms: how long it may take to give up partitions, in milliseconds.
-        topics: it is subscribed to by name.
-        pattern: a regular expression of further topics, "" for none.
-        assignor: which it wants the group to have, None for no matter which.
-        state: how far it is.
-        assigned: the partitions it has, or may take now.
-        revoking: the partitions it has to give up first.
-        classic: of a member that uses the classic protocol; None for the others.
+        epoch: the epoch of the target assignment that the member has reached; -2 while a static member is away.
+        previous_epoch: the epoch before that, accepted in case the response with the current epoch was lost.
+        instance_id: the group instance id; None for a dynamic member.
+        rebalance_timeout_ms: how long the member may take to revoke partitions, in milliseconds.
+        topics: the names of the topics in the member's subscription.
+        pattern: the regular expression of further topics; "" for none.
+        assignor: the server-side assignor that the member prefers; None for no preference.
+        state: the member's state.
+        assigned: the partitions that the member owns or may start to consume.
+        revoking: the partitions that the member must revoke first.
+        classic: the state of a member that uses the classic protocol; None for other members.
     """
 
     member_id: str
@@ -67,18 +67,19 @@ class ConsumerMember:
     classic: ClassicMetadata | None = None
 
     def with_(self, **changes: Any) -> ConsumerMember:
-        """The member with some attributes changed."""
+        """Return a copy of the member with changed attributes."""
         return replace(self, **changes)
 
     def is_reconciled_to(self, epoch: int) -> bool:
-        """Whether it has all that it is to have at an epoch."""
+        """Return whether the member owns its whole target assignment of an epoch."""
         return self.state is MemberState.STABLE and self.epoch == epoch
 
     def check_epoch(self, epoch: int) -> None:
-        """See that a request was made at the member's epoch.
+        """Check that a request has the member's epoch.
 
         Raises:
-            StaleMemberEpochError, IllegalGenerationError: it was not; the latter for the classic protocol.
+            StaleMemberEpochError: the request has another epoch.
+            IllegalGenerationError: the same, for a member that uses the classic protocol.
         """
         if epoch == self.epoch:
             return
@@ -91,10 +92,11 @@ class ConsumerMember:
         )
 
     def check_commit(self, epoch: int, topic: UUID, name: str, partition: int) -> None:
-        """See that the member had a partition at an epoch, which is not later than its own (KIP-1251).
+        """Check that the member owned a partition at an epoch, which is not later than its own (KIP-1251).
 
         Raises:
-            StaleMemberEpochError, IllegalGenerationError: it had not; the latter for the classic protocol.
+            StaleMemberEpochError: the member did not own the partition.
+            IllegalGenerationError: the same, for a member that uses the classic protocol.
         """
         error = StaleMemberEpochError if self.classic is None else IllegalGenerationError
         since = self.assigned.get(topic, {}).get(partition, self.revoking.get(topic, {}).get(partition))

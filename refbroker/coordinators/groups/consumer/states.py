@@ -1,19 +1,19 @@
 """The states of consumer groups and of their members.
 
-A group's state follows from what it has, and is not stored:
+A group's state is derived from its members and epochs, and is not stored:
 
-EMPTY        no members; there may be offsets
-ASSIGNING    its epoch is ahead of its target assignment
-RECONCILING  some member does not have yet what it is to have
-STABLE       everybody has it
+EMPTY        the group has no members; it may have committed offsets
+ASSIGNING    the group epoch is ahead of the epoch of the target assignment
+RECONCILING  at least one member does not own its whole target assignment
+STABLE       all members own their target assignments
 
-A member's state is stored with what it has. In every state it may be told of a newer target assignment; the table
-says where it goes from there.
+A member's state is stored with its current assignment. A member may receive a newer target assignment in every state;
+the table gives the next state.
 
-STABLE                has all it is to have at its epoch
-UNREVOKED_PARTITIONS  has to give up partitions before it may come to the next epoch
-UNRELEASED_PARTITIONS is at the target's epoch, and waits for partitions that others still have
-UNKNOWN               in a state that a newer broker has written; has to join anew
+STABLE                owns its whole target assignment of its epoch
+UNREVOKED_PARTITIONS  must revoke partitions before it advances to the next epoch
+UNRELEASED_PARTITIONS is at the target epoch, and waits for partitions that other members still own
+UNKNOWN               a newer broker wrote a state that is unknown here; the member must rejoin
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from kclient.state_machine import StateTable
 
 
 class ConsumerGroupState(enum.Enum):
-    """The state of a consumer group; the value is the name that clients see."""
+    """The state of a consumer group; the value is its name in the protocol."""
 
     EMPTY = "Empty"
     ASSIGNING = "Assigning"
@@ -33,7 +33,7 @@ class ConsumerGroupState(enum.Enum):
 
 
 class MemberState(enum.IntEnum):
-    """The state of a member; the value is the one in its record."""
+    """The state of a member; the value is the number in its record."""
 
     STABLE = 0
     UNREVOKED_PARTITIONS = 1
@@ -46,7 +46,7 @@ class MemberState(enum.IntEnum):
 
 
 class MemberEvent(enum.Enum):
-    """What a member's heartbeat brings it to, on its way to the target assignment."""
+    """The outcome of reconciling a member with its target assignment at a heartbeat."""
 
     MUST_REVOKE = "must revoke"
     MUST_WAIT = "must wait"
@@ -62,7 +62,7 @@ STATES = StateTable(
         _S.STABLE: {**_AT_TARGET, _E.MUST_REVOKE: _S.UNREVOKED_PARTITIONS},
         _S.UNREVOKED_PARTITIONS: {**_AT_TARGET, _E.MUST_REVOKE: _S.UNREVOKED_PARTITIONS},
         _S.UNRELEASED_PARTITIONS: {**_AT_TARGET, _E.MUST_REVOKE: _S.UNREVOKED_PARTITIONS},
-        # Nobody knows what such a member has, so that it cannot be asked for a part of it: it goes on with nothing.
+        # The partitions of such a member are unknown, so it cannot be asked to revoke some: it continues with none.
         _S.UNKNOWN: _AT_TARGET,
     },
 )

@@ -236,6 +236,10 @@ class DeserializationError(KafkaError, ValueError, name="DESERIALIZATION_FAILED"
         reason: the deserializer's exception.
     """
 
+    topic: str
+    partition: int
+    offset: int
+
     def __init__(
         self,
         topic: str,

@@ -1,4 +1,4 @@
-"""The Python snippets of the how-to guides run in the order in which they stand, against a broker."""
+"""The Python snippets of the tutorial and the how-to guides run in the order of their page, against a broker."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from tests.support.patience import PROCESS
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
-PAGES = [*sorted(DOCS.glob("howto/*.md")), DOCS / "client-metrics.md"]
+PAGES = [DOCS / "getting-started.md", *sorted(DOCS.glob("howto/*.md")), DOCS / "client-metrics.md"]
 SNIPPET = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 

@@ -74,10 +74,10 @@ class TransactionMetadata:
 
     @classmethod
     def from_record(cls, transactional_id: str, value: TransactionLogValue) -> Self:
-        """What a record says.
+        """Return the metadata in a record.
 
         Raises:
-            CorruptRecordError: its state is none.
+            CorruptRecordError: the record's state is unknown.
         """
         try:
             state = TransactionState(value.transaction_status)
@@ -101,11 +101,11 @@ class TransactionMetadata:
         )
 
     def to_record(self, transaction_version: int) -> CoordinatorRecord:
-        """The record of it.
+        """Return the record of the metadata.
 
         Parameters:
-            transaction_version: the finalized level of the feature, from 1 on with fields that may be left out. A
-                transaction that was begun at level 2 has them in any case: its end cannot be written without.
+            transaction_version: the finalized level of `transaction.version`. From level 1 the record has tagged
+                fields. A transaction that began at level 2 has them at every level, because its end needs them.
         """
         value = TransactionLogValue(
             producer_id=self.producer_id,
@@ -124,7 +124,7 @@ class TransactionMetadata:
         return CoordinatorRecord(TransactionLogKey(transactional_id=self.transactional_id), value, version)
 
     def tombstone(self) -> CoordinatorRecord:
-        """The record that says that the id is gone."""
+        """Return the record that deletes the transactional id."""
         STATES.next_state(self.state, TransactionEvent.EXPIRE, self.transactional_id)
         return CoordinatorRecord(TransactionLogKey(transactional_id=self.transactional_id))
 
@@ -135,7 +135,7 @@ class TransactionMetadata:
         ]
 
     def with_unrecorded(self, source: TransactionMetadata) -> Self:
-        """With what its record cannot say."""
+        """Return a copy with the fields that a record does not contain, taken from `source`."""
         return dataclasses.replace(
             self,
             last_producer_epoch=source.last_producer_epoch,
@@ -149,20 +149,22 @@ class TransactionMetadata:
         return dataclasses.replace(self, state=state, previous_producer_id=self.producer_id, **changes)
 
     def with_next_epoch(self, timeout_ms: int, expected_epoch: int | None, now_ms: int) -> Self:
-        """For the producer that asks for its identity; not when its epoch is exhausted.
+        """Return the metadata after InitProducerId with the next epoch, which must not be exhausted.
 
         Parameters:
-            expected_epoch: the one that the producer says it has, None for a new producer.
+            timeout_ms: the transaction timeout, in milliseconds.
+            expected_epoch: the epoch in the producer's request; None for a new producer.
+            now_ms: the time, in milliseconds.
 
         Raises:
-            ProducerFencedError: another producer has the id.
+            ProducerFencedError: another producer uses the transactional id.
         """
         if expected_epoch is None:
             epoch, last_epoch = self.producer_epoch + 1, NO_PRODUCER_EPOCH
         elif self.producer_epoch in (NO_PRODUCER_EPOCH, expected_epoch):
             epoch, last_epoch = self.producer_epoch + 1, self.producer_epoch
         elif expected_epoch == self.last_producer_epoch:
-            # The request again, whose answer was lost. A new producer would have taken the last epoch away.
+            # A retry after a lost response. A new producer would have reset the last epoch.
             epoch, last_epoch = self.producer_epoch, self.last_producer_epoch
         else:
             raise ProducerFencedError(
@@ -172,7 +174,7 @@ class TransactionMetadata:
         return self._initialized(self.producer_id, epoch, last_epoch, timeout_ms, now_ms)
 
     def with_new_producer_id(self, producer_id: int, timeout_ms: int, now_ms: int, *, keep_last_epoch: bool) -> Self:
-        """For a producer whose id has no epoch left."""
+        """Return the metadata after InitProducerId with a new producer id, for one whose epochs are exhausted."""
         last_epoch = self.producer_epoch if keep_last_epoch else NO_PRODUCER_EPOCH
         return self._initialized(producer_id, 0, last_epoch, timeout_ms, now_ms)
 
@@ -189,7 +191,7 @@ class TransactionMetadata:
         )
 
     def with_partitions(self, added: Iterable[TopicPartitionKey], now_ms: int, client_version: int) -> Self:
-        """With partitions in its transaction, which begins with the first of them."""
+        """Return the metadata with partitions added; the first ones begin the transaction."""
         is_open = self.state is TransactionState.ONGOING
         return self._after(
             TransactionEvent.ADD_PARTITIONS,
@@ -200,9 +202,9 @@ class TransactionMetadata:
         )
 
     def fenced(self, transaction_version: int) -> Self:
-        """With its producer shut out; what follows is the transaction's abort.
+        """Return the metadata with the producer fenced; the abort of the transaction follows.
 
-        Transactions version 2 give the next epoch with each end, and so with this one.
+        Transactions version 2 increment the epoch at each end of a transaction, and therefore at this abort.
         """
         bump = transaction_version < FIRST_WITH_EPOCH_BUMP
         return self._after(
@@ -214,11 +216,11 @@ class TransactionMetadata:
     def prepared(
         self, outcome: TransactionEvent, now_ms: int, client_version: int, next_producer_id: int = NO_PRODUCER_ID
     ) -> Self:
-        """With the outcome of its transaction decided.
+        """Return the metadata with the outcome of the transaction decided.
 
         Parameters:
             outcome: COMMIT or ABORT.
-            next_producer_id: for the time after, when the epoch is exhausted.
+            next_producer_id: the producer id after completion, if the epoch is exhausted.
         """
         epoch, last_epoch = self.producer_epoch, self.last_producer_epoch
         if client_version >= FIRST_WITH_EPOCH_BUMP:
@@ -229,14 +231,14 @@ class TransactionMetadata:
             producer_epoch=epoch,
             last_producer_epoch=last_epoch,
             next_producer_id=next_producer_id,
-            # What is aborted without having begun needs a beginning all the same.
+            # A transaction that is aborted without having begun still needs a start time.
             start_timestamp_ms=self.start_timestamp_ms if is_open else now_ms,
             last_update_timestamp_ms=now_ms,
             client_version=client_version,
         )
 
     def completed(self, now_ms: int) -> Self:
-        """With all markers written."""
+        """Return the metadata after all markers were written."""
         identity = {}
         if self.client_version >= FIRST_WITH_EPOCH_BUMP and self.next_producer_id != NO_PRODUCER_ID:
             identity = {"producer_id": self.next_producer_id, "producer_epoch": 0}

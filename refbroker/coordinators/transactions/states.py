@@ -1,17 +1,17 @@
-"""The states of a transactional id, and what leads from one to the next.
+"""The states of a transactional id, and the transitions between them.
 
-EMPTY                   it has a producer id; nothing has been written with it
-ONGOING                 a transaction is open: it has partitions, or a group's offsets
-PREPARE_COMMIT          it is decided to commit; the markers are being written
-PREPARE_ABORT           it is decided to abort; the markers are being written
-COMPLETE_COMMIT         every partition has its marker
-COMPLETE_ABORT          every partition has its marker
-DEAD                    the id has not been used for long and goes; never stored
-PREPARE_EPOCH_FENCE     the producer of an open transaction is shut out, and that is to be aborted; never stored
+EMPTY                   the id has a producer id but no transaction
+ONGOING                 a transaction is open, with partitions or a group's offsets
+PREPARE_COMMIT          the transaction will commit; the markers are being written
+PREPARE_ABORT           the transaction will abort; the markers are being written
+COMPLETE_COMMIT         every partition has its commit marker
+COMPLETE_ABORT          every partition has its abort marker
+DEAD                    the id is unused and expires; never stored
+PREPARE_EPOCH_FENCE     the producer of an open transaction is fenced, and the abort follows; never stored
 
-From PREPARE_COMMIT and PREPARE_ABORT there is one way only, whatever happens: a coordinator that finds one of them in
-its log goes on writing markers. A producer of transactions version 2 may abort what it does not know to be open, so
-that PREPARE_ABORT also comes after EMPTY and the two complete states. The numbers are those of Kafka's records.
+PREPARE_COMMIT and PREPARE_ABORT have one successor each: a coordinator that loads one of them from its log continues
+to write the markers. A producer of transactions version 2 may abort without knowing whether a transaction is open, so
+PREPARE_ABORT also follows EMPTY and the two complete states. The numbers are those of Kafka's records.
 """
 
 from __future__ import annotations
@@ -35,32 +35,32 @@ class TransactionState(enum.IntEnum):
 
     @property
     def title(self) -> str:
-        """The name that clients see, such as `PrepareCommit`."""
+        """The name in the protocol, such as `PrepareCommit`."""
         return "".join(word.capitalize() for word in self.name.split("_"))
 
     @property
     def is_prepared(self) -> bool:
-        """Whether the outcome is decided, and markers are on their way."""
+        """Whether the outcome is decided and its markers are being written."""
         return self in (TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT)
 
     @property
     def is_open(self) -> bool:
-        """Whether there is a transaction that is not complete."""
+        """Whether a transaction has begun and is not complete."""
         return self is TransactionState.ONGOING or self.is_prepared
 
     @property
     def is_stored(self) -> bool:
-        """Whether records have it."""
+        """Whether the state occurs in records."""
         return self not in (TransactionState.DEAD, TransactionState.PREPARE_EPOCH_FENCE)
 
     @property
     def may_expire(self) -> bool:
-        """Whether an id that is not used goes after a time."""
+        """Whether an unused transactional id in this state expires."""
         return STATES.allows(self, TransactionEvent.EXPIRE)
 
 
 class TransactionEvent(enum.Enum):
-    """What changes the state of a transactional id."""
+    """An event that changes the state of a transactional id."""
 
     INITIALIZE = "InitProducerId"
     ADD_PARTITIONS = "partitions added"

@@ -17,11 +17,11 @@ from collections.abc import Mapping, Sequence
 
 
 class Ranking:
-    """Who is next.
+    """The order in which subscribers receive and give partitions.
 
     Parameters:
         members: the subscribers, in the order of their ids.
-        sizes: how many partitions each has; the caller moves partitions as it is told, and keeps this up to date.
+        sizes: the number of partitions of each member; the caller updates it as it moves partitions.
     """
 
     def __init__(self, members: Sequence[str], sizes: Mapping[str, int]) -> None:
@@ -41,7 +41,7 @@ class Ranking:
         return self._giving_level - self._receiving_level <= 1
 
     def next_receiver(self) -> str:
-        """Who gets the next partition."""
+        """Return the member that receives the next partition."""
         if self._receiver >= self._receivers_end:
             self._receiving_level += 1
             while self._receivers_end < len(self._ranked) and self._stands(self._receivers_end, self._receiving_level):
@@ -51,10 +51,10 @@ class Ranking:
         return self._ranked[self._receiver - 1]
 
     def next_giver(self) -> str | None:
-        """Who gives one away next, None when nobody can."""
+        """Return the member that gives a partition next; None if no member can."""
         if self._giver < self._givers_begin:
             if self._givers_end <= self._givers_begin and self._givers_begin > 0:
-                # All of them were left out: go on with whoever is next below.
+                # All givers of this level were excluded: continue with the next lower member.
                 self._giving_level = self._sizes[self._ranked[self._givers_begin - 1]]
             else:
                 self._giving_level -= 1
@@ -67,7 +67,7 @@ class Ranking:
         return self._ranked[self._giver + 1]
 
     def leave_out_giver(self) -> None:
-        """Ask the last giver no more: it has nothing to give."""
+        """Exclude the last giver, which has no partition that can be moved."""
         place, last = self._giver + 1, self._givers_end - 1
         self._ranked[place], self._ranked[last] = self._ranked[last], self._ranked[place]
         self._givers_end -= 1

@@ -21,7 +21,7 @@ from refbroker.coordinators.groups.assignors.uniform_heterogeneous import Hetero
 
 
 def assign_uniform(group: GroupSpec) -> dict[str, Assignment]:
-    """The assignment of each member."""
+    """Return the assignment of each member."""
     if not group.members or not group.partitions:
         return {member_id: {} for member_id in group.members}
     return _assign_homogeneous(group) if group.is_homogeneous else HeterogeneousAssignment(group).build()
@@ -65,7 +65,7 @@ def _assign_homogeneous(group: GroupSpec) -> dict[str, Assignment]:
 
 
 def _keep(group: GroupSpec, member_id: str, quota: int) -> tuple[dict[UUID, set[int]], int, list[tuple[UUID, int]]]:
-    """What a member keeps, how many more it may have, and what it gives up."""
+    """Return the partitions that a member keeps, how many more it may get, and the partitions that it gives up."""
     kept: dict[UUID, set[int]] = {}
     given_up: list[tuple[UUID, int]] = []
     for topic, partitions in group.members[member_id].assigned.items():

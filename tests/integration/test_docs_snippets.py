@@ -1,4 +1,4 @@
-"""The Python snippets of the tutorial and the how-to guides run in the order of their page, against a broker."""
+"""The Python snippets of the tutorial and the how-to guides run in the order of their page, each on its own broker."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from refbroker.testing import RefBroker
 from tests.support.patience import PROCESS
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
@@ -25,9 +26,9 @@ def program(page: Path, bootstrap_servers: str) -> str:
 @pytest.mark.parametrize(
     "page", [page for page in PAGES if SNIPPET.search(page.read_text())], ids=lambda page: page.stem
 )
-def test_the_snippets_of_a_page_run_in_order(page: Path, bootstrap_servers: str) -> None:
+def test_the_snippets_of_a_page_run_in_order(page: Path, refbroker: RefBroker) -> None:
     done = subprocess.run(
-        [sys.executable, "-W", "error::ResourceWarning", "-c", program(page, bootstrap_servers)],
+        [sys.executable, "-W", "error::ResourceWarning", "-c", program(page, refbroker.bootstrap_servers)],
         capture_output=True,
         text=True,
         timeout=PROCESS,

@@ -1,1 +1,1 @@
-"""Groups: their members and generations, and the offsets they have committed, in `__consumer_offsets`."""
+"""Groups: their members, generations and committed offsets, in `__consumer_offsets`."""

@@ -1,6 +1,6 @@
-"""Lists, describes and deletes the groups of a partition.
+"""Listing, describing and deleting the groups of a partition.
 
-Sans I/O, as the rest of the groups: what is deleted is in the records that are given back.
+Sans I/O, like the rest of the groups: the returned records contain the deletions.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ DescribedAssignment = ConsumerGroupDescribeResponse.Assignment
 def list_groups(
     groups: Iterable[ClassicGroup | ConsumerGroup], states: Collection[str], types: Collection[str]
 ) -> list[ListGroupsResponse.ListedGroup]:
-    """The groups in some of these states and of some of these types, both whatever their case; none named means any."""
+    """List the groups in some of these states and of some of these types, in any case; empty means any."""
     wanted_states = {state.lower().strip() for state in states}
     wanted_types = {kind.lower() for kind in types}
     listed = [
@@ -56,7 +56,7 @@ def list_groups(
 def describe_group(
     groups: Mapping[str, ClassicGroup], consumers: Mapping[str, ConsumerGroup], group_id: str, version: int
 ) -> DescribedGroup:
-    """What there is to know of a classic group; members' metadata only once they have agreed on a protocol."""
+    """Describe a classic group; members' metadata only after they have agreed on a protocol."""
     group = groups.get(group_id)
     if group is None:
         missing = DescribedGroup(group_id=group_id, group_state=GroupState.DEAD.value)
@@ -92,11 +92,11 @@ def describe_consumer_group(
     default_assignor: str,
     topic_name: Callable[[UUID], str | None],
 ) -> DescribedConsumerGroup:
-    """What there is to know of a consumer group.
+    """Describe a consumer group.
 
     Parameters:
-        default_assignor: of groups whose members do not ask for one.
-        topic_name: of a topic by its id, None when it is gone.
+        default_assignor: the assignor of groups whose members request none.
+        topic_name: returns the name of a topic by its id, None if it was deleted.
     """
     group = consumers.get(group_id)
     if group is None:
@@ -124,7 +124,7 @@ def _described_member(
         client_host=member.client_host,
         subscribed_topic_names=sorted(member.topics),
         subscribed_topic_regex=member.pattern,
-        # Until it has given them up, a member is responsible for the partitions it is told to.
+        # Until it has released them, a member is responsible for the partitions of its response.
         assignment=_described_assignment(topic_name, member.assigned, member.revoking),
         target_assignment=_described_assignment(topic_name, group.targets.get(member.member_id, {})),
         member_type=CONSUMER_MEMBER if member.classic is None else CLASSIC_MEMBER,
@@ -156,7 +156,7 @@ def delete_group(
     """Delete a group without members, and its offsets.
 
     Raises:
-        GroupIdNotFoundError: there is no such group.
+        GroupIdNotFoundError: the group does not exist.
         GroupNotEmptyError: it has members.
     """
     group = consumers.get(group_id) or groups.get(group_id)
@@ -165,5 +165,5 @@ def delete_group(
     if not group.is_empty:
         raise GroupNotEmptyError
     records = [*map(offset_tombstone, offsets.keys(group_id)), *tombstones_of(group)]
-    # The group goes last: what a crash leaves of it is a group with fewer offsets, whose deletion nobody was told of.
+    # The group is deleted last: after a crash a group with fewer offsets remains, whose deletion was not confirmed.
     return CoordinatorResult(records, None, atomic=False)

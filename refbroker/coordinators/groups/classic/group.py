@@ -1,7 +1,7 @@
-"""A classic group: its members, its generation and its state, and the rules that hold for them.
+"""A classic group: its members, generation and state, and their rules.
 
-It does nothing by itself: `machine` handles requests and timers. Members are kept in the
-order in which they joined, so that the first one leads, and the next one when it goes.
+It does nothing by itself: `machine` handles requests and timers. Members are kept in the order in which they joined, so
+that the first one leads, and the next one after it has left.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ class ClassicGroup:
 
     Parameters:
         clock: milliseconds since the epoch.
-        state: which it begins in; a group of the log may have members.
+        state: the initial state; a group from the log may have members.
 
     Attributes:
-        state, previous_state: where it stands, and where it stood before.
-        state_timestamp_ms: since when; None when an old record did not say.
+        state, previous_state: the current and the previous state.
+        state_timestamp_ms: the time of the last change; None if an old record does not have it.
         generation: counts the rebalances.
-        protocol_type: what kind of members it has, None before the first.
-        protocol: what the members have agreed on.
+        protocol_type: the type of its members, None before the first one.
+        protocol: the protocol that the members have agreed on.
         leader: the member that assigns.
         members: by id, in the order in which they joined.
         static_members: instance id -> member id.
@@ -62,7 +62,7 @@ class ClassicGroup:
         self.new_member_added = False
         self.subscribed_topics: frozenset[str] | None = None
         self._clock = clock
-        # How many members have each protocol.
+        # The number of members with each protocol.
         self._supported: Counter[str] = Counter()
 
     def __repr__(self) -> str:
@@ -71,7 +71,7 @@ class ClassicGroup:
     # State
 
     def apply(self, event: GroupEvent) -> None:
-        """Go into the state that an event leads to.
+        """Enter the state that an event leads to.
 
         Raises:
             IllegalStateError: the event is not possible in this state.
@@ -85,22 +85,22 @@ class ClassicGroup:
 
     @property
     def is_simple(self) -> bool:
-        """Whether it is there for its offsets alone, and never had a member."""
+        """Whether it only has offsets, and never had a member."""
         return self.protocol_type is None and self.is_empty and not self.pending_members
 
     @property
     def uses_consumer_protocol(self) -> bool:
-        """Whether its members are consumers, whose subscriptions can be read."""
+        """Whether its members are consumers, whose subscriptions can be decoded."""
         return self.protocol_type == CONSUMER
 
     @property
     def assignments(self) -> dict[str, bytes]:
-        """What each member was assigned, by member id."""
+        """The assignment of each member, by member id."""
         return {member_id: member.assignment for member_id, member in self.members.items()}
 
     @property
     def awaiting_join(self) -> int:
-        """How many members wait for the rebalance to end."""
+        """The number of members that wait for the end of the rebalance."""
         return sum(member.is_awaiting_join for member in self.members.values())
 
     @property
@@ -109,17 +109,17 @@ class ClassicGroup:
 
     @property
     def rebalance_timeout_ms(self) -> int:
-        """The longest that a member may take to join again."""
+        """The longest rebalance timeout of the members."""
         return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
 
     def is_subscribed_to(self, topic: str) -> bool:
-        """Whether a member may be subscribed to a topic."""
+        """Return whether a member may be subscribed to a topic."""
         if self.subscribed_topics is None:
             return self.uses_consumer_protocol
         return topic in self.subscribed_topics
 
     def begin_generation(self) -> None:
-        """Count one up, and vote; without members the group is empty."""
+        """Increment the generation and choose the protocol; without members the group is empty."""
         self.generation += 1
         self.protocol = self.select_protocol() if self.members else None
         self.subscribed_topics = self.read_subscriptions()
@@ -129,7 +129,7 @@ class ClassicGroup:
     # Members
 
     def add(self, member: ClassicMember, answer: AnswerJoin | None = None) -> None:
-        """Take in a member; the first one leads."""
+        """Add a member; the first one leads."""
         if member.instance_id is not None:
             self.static_members[member.instance_id] = member.member_id
         if not self.members:
@@ -142,7 +142,7 @@ class ClassicGroup:
         self.pending_members.discard(member.member_id)
 
     def remove(self, member_id: str) -> None:
-        """Let a member go, or the id of one that has not joined; who has been there longest leads in its place."""
+        """Remove a member, or an id that has not joined; the longest-standing member becomes the leader."""
         member = self.members.pop(member_id, None)
         if member is not None:
             self._supported.subtract(protocol_names(member.protocols))
@@ -161,7 +161,7 @@ class ClassicGroup:
         session_timeout_ms: int,
         answer: AnswerJoin | None,
     ) -> None:
-        """Take over what a member says of itself when it joins again."""
+        """Apply the data of a member that joins again."""
         self._supported.subtract(protocol_names(member.protocols))
         member.protocols = protocols
         self._supported.update(protocol_names(protocols))
@@ -169,7 +169,7 @@ class ClassicGroup:
         member.answer_join = answer
 
     def replace_static(self, instance_id: str, member_id: str) -> ClassicMember:
-        """Give the place of a static member to its next incarnation; who still waits in it is fenced."""
+        """Replace a static member by its next incarnation; the former one, if it waits, is fenced."""
         old = self.members[self.static_members[instance_id]]
         fenced = FencedInstanceIdError.code
         self.complete_join(old, JoinGroupResponse(member_id=old.member_id, protocol_name=None, error_code=fenced))
@@ -193,7 +193,7 @@ class ClassicGroup:
         return new
 
     def elect_joined_leader(self) -> bool:
-        """See that the leader is one who has joined; False when nobody has."""
+        """Make a member the leader that has joined; return False if none has."""
         leader = None if self.leader is None else self.members.get(self.leader)
         if leader is None:
             return False
@@ -205,10 +205,10 @@ class ClassicGroup:
         return True
 
     def check_member(self, member_id: str, instance_id: str | None) -> None:
-        """See that a member is one of this group's.
+        """Check that this is a member of the group.
 
         Raises:
-            UnknownMemberIdError: it is not.
+            UnknownMemberIdError: it is not a member.
             FencedInstanceIdError: another one has its instance id.
         """
         if instance_id is not None:
@@ -221,13 +221,13 @@ class ClassicGroup:
             raise UnknownMemberIdError
 
     def complete_join(self, member: ClassicMember, response: JoinGroupResponse) -> None:
-        """Answer a member that waits for the rebalance, if it does."""
+        """Answer a member that waits for the end of the rebalance."""
         answer, member.answer_join = member.answer_join, None
         if answer is not None:
             answer(response)
 
     def complete_sync(self, member: ClassicMember, response: SyncGroupResponse) -> bool:
-        """Answer a member that waits for its assignment; False when it does not."""
+        """Answer a member that waits for its assignment; return False if it does not wait."""
         answer, member.answer_sync = member.answer_sync, None
         if answer is None:
             return False
@@ -237,20 +237,20 @@ class ClassicGroup:
     # Protocols
 
     def supports(self, protocol_type: str, protocols: Collection[str]) -> bool:
-        """Whether somebody with these protocols can be a member."""
+        """Return whether a client with these protocols can be a member."""
         if self.is_empty:
             return bool(protocol_type) and bool(protocols)
         count = len(self.members)
         return self.protocol_type == protocol_type and any(self._supported[name] == count for name in protocols)
 
     def select_protocol(self) -> str:
-        """The protocol with the most votes; each member votes for the first of its own that all members have."""
+        """Return the protocol with the most votes; each member votes for its first one that all members have."""
         candidates = {name for name, count in self._supported.items() if count == len(self.members)}
         votes = Counter(member.vote(candidates) for member in self.members.values())
         return votes.most_common(1)[0][0]
 
     def read_subscriptions(self) -> frozenset[str] | None:
-        """The topics of all members, None when they are no consumers or cannot be understood."""
+        """Return the topics of all members; None if they are not consumers or their metadata is malformed."""
         if not self.uses_consumer_protocol:
             return None
         if not self.members:
@@ -260,7 +260,7 @@ class ClassicGroup:
         topics: set[str] = set()
         try:
             for member in self.members.values():
-                # Each version begins with all of the one before, so that the oldest reads them all.
+                # Each version begins like the one before, so the oldest decoder reads all of them.
                 data = memoryview(member.metadata(self.protocol))[_VERSION_SIZE:]
                 topics.update(ConsumerProtocolSubscription.decode_prefix(data, 0)[0].topics)
         except ProtocolError:
@@ -268,7 +268,7 @@ class ClassicGroup:
         return frozenset(topics)
 
     def member_list(self) -> list[JoinGroupResponse.JoinGroupResponseMember]:
-        """What the leader has to know of the members."""
+        """Return the members as sent to the leader."""
         return [
             JoinGroupResponse.JoinGroupResponseMember(
                 member_id=member.member_id,
@@ -281,10 +281,10 @@ class ClassicGroup:
     # Records
 
     def record(self, assignments: dict[str, bytes]) -> CoordinatorRecord:
-        """The record of this generation.
+        """Return the record of this generation.
 
         Parameters:
-            assignments: by member id.
+            assignments: the assignments by member id.
         """
         return self._record(
             GroupMetadataValue(
@@ -309,7 +309,7 @@ class ClassicGroup:
         )
 
     def empty_record(self) -> CoordinatorRecord:
-        """The record of a group that nobody has joined yet."""
+        """Return the record of a group without any members yet."""
         return self._record(GroupMetadataValue(protocol=None, leader=None))
 
     def _record(self, value: GroupMetadataValue) -> CoordinatorRecord:
@@ -318,7 +318,7 @@ class ClassicGroup:
 
     @classmethod
     def from_record(cls, group_id: str, value: GroupMetadataValue, clock: Callable[[], int]) -> ClassicGroup:
-        """The group as a record has it: stable, or empty."""
+        """Return the group of a record: stable, or empty."""
         group = cls(group_id, clock, GroupState.STABLE if value.members else GroupState.EMPTY)
         timestamp = value.current_state_timestamp
         group.state_timestamp_ms = None if timestamp == NO_TIMESTAMP else timestamp
@@ -346,10 +346,10 @@ class ClassicGroup:
 
 
 def tombstone(group_id: str) -> CoordinatorRecord:
-    """The record that says that a classic group is gone."""
+    """Return the tombstone of a classic group."""
     return CoordinatorRecord(GroupMetadataKey(group=group_id))
 
 
 def protocol_names(protocols: Sequence[GroupProtocol]) -> set[str]:
-    """The names of protocols."""
+    """Return the names of protocols."""
     return {protocol.name for protocol in protocols}

@@ -63,10 +63,10 @@ class ClassicGroups:
     """The classic groups of a partition.
 
     Parameters:
-        groups: of the partition, by id.
+        groups: the groups of the partition, by id.
         timer: the clock, and operations at later times.
-        settings: the broker's.
-        new_uuid: makes the second half of a member's id.
+        settings: the broker's settings.
+        new_uuid: returns the second half of a member's id.
         stats: counts rebalances.
     """
 
@@ -89,7 +89,7 @@ class ClassicGroups:
     # JoinGroup
 
     def on_join_group(self, caller: Caller, request: JoinGroupRequest, answer: AnswerJoin) -> Result:
-        """Make a client a member; the answer may come much later.
+        """Make a client a member; the response may be sent much later.
 
         Raises:
             UnknownServerError: a static member joins under the id that a dynamic member was given.
@@ -141,8 +141,8 @@ class ClassicGroups:
         if group.state is GroupState.PREPARING_REBALANCE and group.previous_state is GroupState.EMPTY:
             group.new_member_added = True
         group.add(member, join.answer)
-        # A member that waits sends no heartbeats, so a client that has gone away is not noticed. This session removes a
-        # new member that waits for too long; a client that is still there joins again.
+        # A waiting member sends no heartbeats, so a client that has disconnected is not noticed. This session removes a
+        # new member that waits for too long; a live client joins again.
         self._timers.start_session(group, member_id, NEW_MEMBER_JOIN_TIMEOUT_MS)
         return self._rebalancing.rebalance(
             group, f"Adding new member {member_id} with group instance id {member.instance_id}; {join.reason}"
@@ -154,7 +154,7 @@ class ClassicGroups:
         self._timers.restart_session(group, member)
         group.update(member, join.protocols, join.rebalance_timeout_ms, join.request.session_timeout_ms, join.answer)
         if group.state is GroupState.COMPLETING_REBALANCE:
-            # The leader may be assigning to the former id already.
+            # The leader may already be assigning to the former id.
             return self._rebalancing.prepare(
                 group,
                 f"Updating metadata for static member {member_id} with instance id {back.instance_id}; {join.reason}",
@@ -203,7 +203,7 @@ class ClassicGroups:
     # SyncGroup
 
     def on_sync_group(self, request: SyncGroupRequest, answer: AnswerSync) -> Result:
-        """Give a member its assignment; the answer may have to wait for the leader's."""
+        """Return a member's assignment, possibly after waiting for the leader's."""
         group = self._groups.get(request.group_id)
         error = UnknownMemberIdError if group is None or group.is_empty else sync_error(group, request)
         if error is not None or group is None:
@@ -220,7 +220,7 @@ class ClassicGroups:
         return self._store_assignments(group, request)
 
     def _store_assignments(self, group: ClassicGroup, request: SyncGroupRequest) -> Result:
-        """Store what the leader assigns, and hand it out when it is stored."""
+        """Store the leader's assignments, and distribute them once they are stored."""
         given = {each.member_id: each.assignment for each in request.assignments}
         assignments = {member_id: given.get(member_id, b"") for member_id in group.members}
         logger.info(
@@ -244,11 +244,11 @@ class ClassicGroups:
     # Heartbeat
 
     def on_heartbeat(self, request: HeartbeatRequest) -> CoordinatorResult[HeartbeatResponse]:
-        """Keep a member in its group, and tell it when the group rebalances.
+        """Keep a member in its group, and report a rebalance of the group.
 
         Raises:
-            UnknownMemberIdError, FencedInstanceIdError, IllegalGenerationError, CoordinatorNotAvailableError: it is
-                no member, or not of this generation.
+            UnknownMemberIdError, FencedInstanceIdError, IllegalGenerationError, CoordinatorNotAvailableError: it is not
+                a member, or not of this generation.
         """
         group = self._groups.get(request.group_id)
         if group is None:
@@ -263,16 +263,16 @@ class ClassicGroups:
         return CoordinatorResult((), HeartbeatResponse(error_code=RebalanceInProgressError.code if rebalances else 0))
 
     def keep_alive(self, group: ClassicGroup, member_id: str) -> None:
-        """Begin a member's session again, since it has sent a request of any kind."""
+        """Restart a member's session after a request of any kind."""
         self._timers.restart_session(group, group.members[member_id])
 
     # LeaveGroup
 
     def on_leave_group(self, request: LeaveGroupRequest) -> CoordinatorResult[LeaveGroupResponse]:
-        """Take members out of their group.
+        """Remove members from their group.
 
         Raises:
-            UnknownMemberIdError: there is no such group.
+            UnknownMemberIdError: the group does not exist.
         """
         group = self._groups.get(request.group_id)
         if group is None:
@@ -297,7 +297,7 @@ class ClassicGroups:
             self._rebalancing.remove(group, member_id)
             return response
         if member_id == UNKNOWN_MEMBER:
-            # An administrator removes static members by the id they are known by outside.
+            # An administrator removes static members by their instance id.
             member_id = group.static_members.get(instance_id or "", UNKNOWN_MEMBER)
         try:
             group.check_member(member_id, instance_id)
@@ -311,7 +311,7 @@ class ClassicGroups:
     # Timers
 
     def on_initial_delay_end(self, group_id: str, delay_ms: int, remaining_ms: int) -> Result:
-        """End the initial delay, or extend it if new members have come."""
+        """End the initial delay, or extend it if new members have joined."""
         group = self._groups.get(group_id)
         if group is None:
             return NOTHING
@@ -321,12 +321,12 @@ class ClassicGroups:
         return self._rebalancing.complete_join(group)
 
     def on_rebalance_timeout(self, group_id: str) -> Result:
-        """End the wait for members to join: the next generation is made of those who have."""
+        """End the wait for members to join: those that have joined form the next generation."""
         group = self._groups.get(group_id)
         return NOTHING if group is None else self._rebalancing.complete_join(group)
 
     def on_sync_timeout(self, group_id: str, generation: int) -> Result:
-        """Remove the members that have not asked for their assignment, and rebalance."""
+        """Remove the members that have not requested their assignment, and rebalance."""
         group = self._groups.get(group_id)
         if group is None or group.generation != generation or not group.pending_sync:
             return NOTHING
@@ -359,10 +359,10 @@ class ClassicGroups:
     # The other protocol
 
     def adopt(self, group: ClassicGroup, rebalance_because: str | None) -> None:
-        """Take over a stable group of classic members, which was a consumer group until now.
+        """Take over a stable group of classic members that was a consumer group.
 
         Parameters:
-            rebalance_because: why it has to begin with a rebalance, None when it has not.
+            rebalance_because: why it has to start a rebalance, None if it need not.
         """
         self._groups[group.group_id] = group
         for member in group.members.values():
@@ -371,7 +371,7 @@ class ClassicGroups:
             self._rebalancing.prepare(group, rebalance_because)
 
     def release(self, group: ClassicGroup) -> None:
-        """Let go of a group that is a consumer group now: those who wait for an answer have to join again."""
+        """Release a group that is now a consumer group: waiting members have to join again."""
         self._rebalancing.release(group, RebalanceInProgressError.code)
         for member_id in group.members:
             self._timers.stop_session(group, member_id)
@@ -379,7 +379,7 @@ class ClassicGroups:
     # The partition
 
     def on_loaded(self, group: ClassicGroup) -> None:
-        """Begin the sessions of a group that was found in the log."""
+        """Start the sessions of a group from the log."""
         for member in group.members.values():
             self._timers.restart_session(group, member)
         if len(group.members) > self._settings.max_size:
@@ -390,6 +390,6 @@ class ClassicGroups:
             )
 
     def on_unloaded(self, group: ClassicGroup) -> None:
-        """End with a group that another broker coordinates from now on."""
+        """Release a group that another broker coordinates from now on."""
         group.apply(GroupEvent.UNLOAD)
         self._rebalancing.release(group, NotCoordinatorError.code)

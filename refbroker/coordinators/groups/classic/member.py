@@ -18,10 +18,10 @@ AnswerSync = Callable[[SyncGroupResponse], None]
 
 
 class GroupProtocol(NamedTuple):
-    """A way of assigning that a member knows.
+    """A protocol of a member.
 
     Attributes:
-        metadata: what its assignor tells the leader's; for consumers a Subscription.
+        metadata: the data of its assignor for the leader's; for consumers a Subscription.
     """
 
     name: str
@@ -34,13 +34,13 @@ class ClassicMember:
 
     Attributes:
         instance_id: of a static member (KIP-345), None for a dynamic one.
-        client_id, client_host: where it joined from.
-        rebalance_timeout_ms: how long it may take to join again, in milliseconds.
+        client_id, client_host: the client that joined.
+        rebalance_timeout_ms: how long joining again may take, in milliseconds.
         session_timeout_ms: how long it may be silent, in milliseconds.
-        protocols: in the order in which it prefers them.
-        assignment: what the leader gave it.
-        answer_join, answer_sync: waits for the answer, None when nobody does.
-        is_new: whether it has not seen the end of a rebalance yet.
+        protocols: its protocols, in order of preference.
+        assignment: the leader's assignment.
+        answer_join, answer_sync: receives the pending response, None without one.
+        is_new: whether its first rebalance has not ended yet.
     """
 
     member_id: str
@@ -66,17 +66,17 @@ class ClassicMember:
 
     @property
     def has_satisfied_heartbeat(self) -> bool:
-        """Whether the end of its session means nothing, since it waits for an answer of the coordinator.
+        """Whether the end of its session has no effect, because it waits for a response.
 
-        A new member does not know its id yet: one that has gone away meanwhile would wait for ever.
+        Not so for a new member, which does not know its id yet: after a disconnect it would stay without a limit.
         """
         return not self.is_new and (self.is_awaiting_join or self.is_awaiting_sync)
 
     def metadata(self, protocol: str) -> bytes:
-        """What it tells in one of its protocols.
+        """Return its metadata for one of its protocols.
 
         Raises:
-            KeyError: it does not have that one.
+            KeyError: it does not have that protocol.
         """
         for known in self.protocols:
             if known.name == protocol:
@@ -84,7 +84,7 @@ class ClassicMember:
         raise KeyError(protocol)
 
     def vote(self, candidates: Iterable[str]) -> str:
-        """The candidate it prefers; one of them at least is its own."""
+        """Return the candidate that it prefers; at least one of them is its own."""
         return next(known.name for known in self.protocols if known.name in candidates)
 
 

@@ -1,9 +1,9 @@
-"""The steps of a rebalance: how a classic group comes from one generation to the next.
+"""The steps of a rebalance, from one generation of a classic group to the next.
 
-A rebalance waits for all members to join again, at most for the longest of their rebalance timeouts; the first one of
-a group waits `group.initial.rebalance.delay.ms`, and as long again while new members come. Then there is a new
-generation, and everybody who waits is answered. All members have to ask for their assignments within the rebalance
-timeout too. Dynamic members that were not in time are out; static ones stay until their session ends.
+A rebalance waits for all members to join again, at most for the longest of their rebalance timeouts; the first one of a
+group waits `group.initial.rebalance.delay.ms`, and as long again while new members join. Then there is a new
+generation, and all waiting members receive their response. All members have to request their assignments within the
+rebalance timeout too. Dynamic members that are late are removed; static ones stay until their session ends.
 
 Elsewhere: when a step is due (`machine`).
 """
@@ -27,11 +27,11 @@ logger = logging.getLogger(__name__)
 
 
 class GroupSettings(NamedTuple):
-    """What the broker's settings say of classic groups.
+    """The broker's settings for classic groups.
 
     Attributes:
         initial_rebalance_delay_ms: how long a new group waits for more members, in milliseconds.
-        max_size: how many members a group may have.
+        max_size: the maximum number of members.
     """
 
     initial_rebalance_delay_ms: int = 3_000
@@ -42,8 +42,8 @@ class Rebalancing:
     """The rebalances of the classic groups of a partition.
 
     Parameters:
-        timers: of the groups.
-        settings: the broker's.
+        timers: the timers of the groups.
+        settings: the broker's settings.
     """
 
     def __init__(self, timers: GroupTimers, settings: GroupSettings) -> None:
@@ -53,7 +53,7 @@ class Rebalancing:
     # Begin
 
     def rebalance(self, group: ClassicGroup, reason: str) -> Result:
-        """Begin a rebalance, or end the one under way if everybody has joined."""
+        """Begin a rebalance, or end the current one if all members have joined."""
         if STATES.allows(group.state, GroupEvent.REBALANCE):
             return self.prepare(group, reason)
         return self.complete_if_joined(group)
@@ -82,7 +82,7 @@ class Rebalancing:
         return NOTHING
 
     def extend_initial_delay(self, group: ClassicGroup, delay_ms: int, remaining_ms: int) -> None:
-        """Wait for more members once more, since some have come."""
+        """Extend the initial delay, because new members have joined."""
         group.new_member_added = False
         following = min(self._settings.initial_rebalance_delay_ms, remaining_ms)
         self._timers.start_initial_delay(group, following, max(remaining_ms - delay_ms, 0))
@@ -90,7 +90,7 @@ class Rebalancing:
     # Join
 
     def complete_if_joined(self, group: ClassicGroup) -> Result:
-        """End the wait for members if all have joined; the initial delay takes its time all the same."""
+        """End the wait for members if all have joined; the initial delay still applies."""
         if group.previous_state is GroupState.EMPTY:
             return NOTHING
         return self.complete_after_removal(group)
@@ -102,7 +102,7 @@ class Rebalancing:
         return NOTHING
 
     def complete_join(self, group: ClassicGroup) -> Result:
-        """End the wait for members: those who have joined make up the next generation."""
+        """End the wait for members: those that have joined form the next generation."""
         self._timers.stop_join(group)
         late = [one for one in group.members.values() if not one.is_awaiting_join and one.instance_id is None]
         for member in late:
@@ -124,7 +124,7 @@ class Rebalancing:
             "Group %s is in generation %d with %d members", group.group_id, group.generation, len(group.members)
         )
         if group.is_empty:
-            # When this cannot be written, an older generation comes back after a restart, and its sessions end.
+            # If this cannot be written, an older generation returns after a restart, and its sessions end.
             return CoordinatorResult([group.record({})], None, _log_failure, replayed=False)
         for member in list(group.members.values()):
             group.complete_join(member, join_response(group, member.member_id))
@@ -143,27 +143,27 @@ class Rebalancing:
             self._timers.stop_sync(group)
 
     def assign(self, group: ClassicGroup, assignments: dict[str, bytes]) -> None:
-        """Give all members what the leader has assigned to them, and answer those who wait for it."""
+        """Give all members the leader's assignments, and answer those that wait."""
         group.apply(GroupEvent.ASSIGNMENT_STORED)
         for member in group.members.values():
             member.assignment = assignments.get(member.member_id, b"")
             self._answer_sync(group, member, sync_response(group, member))
 
     def discard_assignments(self, group: ClassicGroup, error_code: int) -> None:
-        """Take all assignments away; members who wait for one get the error."""
+        """Drop all assignments; waiting members receive the error."""
         for member in group.members.values():
             member.assignment = b""
             self._answer_sync(group, member, SyncGroupResponse(error_code=error_code))
 
     def _answer_sync(self, group: ClassicGroup, member: ClassicMember, response: SyncGroupResponse) -> None:
         if group.complete_sync(member, response):
-            # The end of a session means nothing to a member that waits, and no heartbeat has begun a new one.
+            # The end of a session has no effect on a waiting member, and no heartbeat has started a new one.
             self._timers.restart_session(group, member)
 
     # Members who leave
 
     def dismiss(self, group: ClassicGroup, member: ClassicMember) -> None:
-        """Remove a member; one that waits to join is told to join as a new one, in case it is still there."""
+        """Remove a member; one that waits to join has to join as a new one."""
         group.complete_join(member, JoinGroupResponse(error_code=UnknownMemberIdError.code))
         self.remove(group, member.member_id)
 
@@ -173,14 +173,14 @@ class Rebalancing:
         self._timers.stop_session(group, member_id)
 
     def release(self, group: ClassicGroup, error_code: int) -> None:
-        """Answer all members who wait with an error; the group is not this coordinator's any more."""
+        """Answer all waiting members with an error; this coordinator has lost the group."""
         for member in group.members.values():
             group.complete_join(member, JoinGroupResponse(member_id=member.member_id, error_code=error_code))
             group.complete_sync(member, SyncGroupResponse(error_code=error_code))
 
 
 def join_response(group: ClassicGroup, member_id: str, *, skip_assignment: bool = False) -> JoinGroupResponse:
-    """Return what a member learns of the generation; its leader learns of the members too."""
+    """Return a member's response with the generation; the leader's contains the members too."""
     return JoinGroupResponse(
         member_id=member_id,
         generation_id=group.generation,

@@ -1,7 +1,6 @@
 """The rules of JoinGroup and SyncGroup. They change no group; `machine` acts on what they return.
 
-A new dynamic member is first told its id (KIP-394), so that one whose answer is lost does not stay behind as another
-member.
+A new dynamic member first receives its id (KIP-394), so that a lost response does not leave another member behind.
 """
 
 from __future__ import annotations
@@ -35,8 +34,8 @@ class Caller(NamedTuple):
     """The sender of a request.
 
     Attributes:
-        version: of the API.
-        client_id, client_host: as the client calls itself, and its address as Java writes it.
+        version: the version of the API.
+        client_id, client_host: the client's id, and its address as Java writes it.
     """
 
     version: int
@@ -45,11 +44,11 @@ class Caller(NamedTuple):
 
 
 class Join(NamedTuple):
-    """A JoinGroup request under way.
+    """A pending JoinGroup request.
 
     Attributes:
-        protocols: of the request.
-        answer: takes the answer; only the first one counts.
+        protocols: the protocols in the request.
+        answer: receives the response; only the first one counts.
     """
 
     caller: Caller
@@ -59,17 +58,17 @@ class Join(NamedTuple):
 
     @classmethod
     def of(cls, caller: Caller, request: JoinGroupRequest, answer: AnswerJoin) -> Join:
-        """Return the request with its protocols read."""
+        """Return the request with its protocols decoded."""
         return cls(caller, request, [GroupProtocol(each.name, each.metadata) for each in request.protocols], answer)
 
     @property
     def reason(self) -> str:
-        """Why the client joins, if it says so."""
+        """The client's reason for joining, if it has one."""
         return f"client reason: {self.request.reason or 'not provided'}"
 
     @property
     def rebalance_timeout_ms(self) -> int:
-        """The rebalance timeout; the first version of the API has only the session's."""
+        """The rebalance timeout; the first version of the API has only the session timeout."""
         wanted = self.request.rebalance_timeout_ms
         return self.request.session_timeout_ms if wanted == _NO_REBALANCE_TIMEOUT else wanted
 
@@ -88,7 +87,7 @@ class Join(NamedTuple):
         )
 
     def refuse(self, error: type[KafkaError], member_id: str = UNKNOWN_MEMBER) -> Result:
-        """Answer with an error; nothing is to be written."""
+        """Respond with an error, without records."""
         self.answer(JoinGroupResponse(member_id=member_id, error_code=code_of(error)))
         return NOTHING
 
@@ -109,23 +108,23 @@ def _has_room(group: ClassicGroup, member_id: str, max_size: int) -> bool:
         return True
     member = group.members.get(member_id)
     if group.state is GroupState.PREPARING_REBALANCE:
-        # Those who wait are counted, so that after a decrease of the limit the last to join again are out.
+        # Waiting members are counted, so that after a decrease of the limit the last to join again are removed.
         waits = member is not None and member.is_awaiting_join
         return waits or group.awaiting_join < max_size
     return member is not None or len(group.members) < max_size
 
 
 def rebalance_trigger(group: ClassicGroup, member: ClassicMember, join: Join) -> str | None:
-    """Return why a member that joins again starts a rebalance, or has its part in one; None when it need not."""
+    """Return why a member that joins again starts a rebalance, or takes part in one; None if it does not."""
     member_id, state = member.member_id, group.state.value
     if group.state is GroupState.PREPARING_REBALANCE:
         return f"Member {member_id} is joining group during {state}"
     if group.state is GroupState.STABLE and group.leader == member_id:
-        # The leader may have seen a change that nobody's metadata show, such as new partitions.
+        # The leader may have noticed a change that no metadata shows, such as new partitions.
         return f"Leader {member_id} re-joining group during {state}"
     if list(member.protocols) != join.protocols:
         return f"Updating metadata for member {member_id} during {state}"
-    # It has not got the answer to its last request.
+    # It has not received the response to its last request.
     return None
 
 
@@ -139,7 +138,7 @@ def sync_error(group: ClassicGroup, request: SyncGroupRequest) -> type[KafkaErro
         return type(error)
     if request.generation_id != group.generation:
         return IllegalGenerationError
-    # Versions before 5 do not say what the member takes the protocol to be.
+    # Versions before 5 do not contain the protocol.
     if request.protocol_type not in (None, group.protocol_type) or request.protocol_name not in (None, group.protocol):
         return InconsistentGroupProtocolError
     return RebalanceInProgressError if group.state is GroupState.PREPARING_REBALANCE else None

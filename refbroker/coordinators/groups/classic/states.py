@@ -1,10 +1,8 @@
-"""The states of a classic group, and what leads from one to the next.
+"""The states of a classic group and their transitions.
 
-EMPTY                   no members; there may be offsets
-PREPARING_REBALANCE     waits for its members to join
-COMPLETING_REBALANCE    everybody knows the generation; waits for the leader's assignment
-STABLE                  everybody has the assignment, or can ask for it
-DEAD                    the group is gone, or another broker has it
+EMPTY no members; there may be offsets PREPARING_REBALANCE waits for its members to join COMPLETING_REBALANCE all
+members know the generation; waits for the leader's assignment STABLE all members have the assignment, or can request it
+DEAD the group was deleted, or another broker has it
 """
 
 from __future__ import annotations
@@ -25,7 +23,7 @@ class GroupState(enum.Enum):
 
 
 class GroupEvent(enum.Enum):
-    """What changes the state of a classic group."""
+    """The events that change the state of a classic group."""
 
     REBALANCE = "rebalance"
     MEMBERS_JOINED = "members joined"

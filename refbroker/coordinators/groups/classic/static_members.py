@@ -1,7 +1,7 @@
-"""A static member that comes back under a new id (KIP-345), and takes the place of its former self.
+"""A static member that returns with a new id (KIP-345), and replaces its former self.
 
-While the group is stable and the vote stays the same this needs no rebalance, and since version 9 a leader is told that
-it need not assign (KIP-814).
+While the group is stable and the vote stays the same this needs no rebalance, and since version 9 the response tells a
+leader to skip the assignment (KIP-814).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class StaticReturn:
         member_id: its new id.
 
     Attributes:
-        instance_id: by which the group knows it.
+        instance_id: its group.instance.id.
     """
 
     def __init__(self, group: ClassicGroup, join: Join, member_id: str) -> None:
@@ -37,7 +37,7 @@ class StaticReturn:
         self._before = former.protocols, former.rebalance_timeout_ms, former.session_timeout_ms
 
     def replace_former(self) -> ClassicMember:
-        """Put the member in the place of its former self; a client that still uses the former id is fenced."""
+        """Replace the former member; a client that still uses the former id is fenced."""
         return self._group.replace_static(self.instance_id, self._member_id)
 
     def restore_former(self) -> ClassicMember:
@@ -46,7 +46,7 @@ class StaticReturn:
         return self._group.replace_static(self.instance_id, self._former_id)
 
     def answer(self) -> None:
-        """Tell the member of the generation, which goes on without a rebalance."""
+        """Answer with the generation, which continues without a rebalance."""
         group, member_id = self._group, self._member_id
         if self._join.caller.version >= FIRST_WITH_SKIPPED_ASSIGNMENT:
             response = join_response(group, member_id, skip_assignment=group.leader == member_id)
@@ -58,7 +58,7 @@ class StaticReturn:
         group.complete_join(group.members[member_id], response)
 
     def answer_error(self, error_code: int) -> None:
-        """Tell the member that its return could not be written."""
+        """Answer that its return could not be written."""
         self._join.answer(
             JoinGroupResponse(
                 generation_id=self._group.generation,

@@ -1,4 +1,4 @@
-"""The timers of classic groups, each by the name of the group (and the member).
+"""The timers of classic groups, by the name of the group (and the member).
 
 join       the end of the initial delay of a rebalance; the end of the wait for members to join
 sync       the end of the wait for SyncGroup of all members
@@ -15,7 +15,7 @@ from refbroker.coordinators.groups.coordinator_timer import CoordinatorTimer, Re
 
 
 class TimerEvents(Protocol):
-    """What the timers call. Groups are named: a group may be gone, or replaced, by the time a timer ends."""
+    """The receiver of the timers. Groups are named, because a group may be deleted or replaced before a timer ends."""
 
     def on_initial_delay_end(self, group_id: str, delay_ms: int, remaining_ms: int) -> Result:
         """Handle the end of the initial delay; `remaining_ms` is how much longer it may become."""
@@ -35,7 +35,7 @@ class GroupTimers:
 
     Parameters:
         timer: the clock, and operations at later times.
-        events: what they call.
+        events: receives the ends of timers.
     """
 
     def __init__(self, timer: CoordinatorTimer, events: TimerEvents) -> None:

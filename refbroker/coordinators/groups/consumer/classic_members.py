@@ -54,11 +54,11 @@ MemberResponse = LeaveGroupResponse.MemberResponse
 
 
 class ClassicMembers:
-    """Carries out the requests of classic members on the consumer groups of a partition.
+    """Handles the requests of classic members in the consumer groups of a partition.
 
     Parameters:
-        environment: what they need.
-        classic: takes over what becomes a classic group.
+        environment: the shared parts.
+        classic: takes over groups that become classic ones.
     """
 
     def __init__(self, environment: Environment, classic: ClassicGroups) -> None:
@@ -68,11 +68,11 @@ class ClassicMembers:
     # JoinGroup
 
     def on_join_group(self, group: ConsumerGroup, join: Join) -> Result:
-        """Make a client a member, or bring a member one step further.
+        """Make a client a member, or advance a member by one step.
 
         Raises:
             InconsistentGroupProtocolError, GroupMaxSizeReachedError, UnknownMemberIdError, FencedInstanceIdError: it
-                cannot be.
+                cannot become a member.
         """
         request, records = join.request, list[CoordinatorRecord]()
         self._check_join(group, join)
@@ -161,7 +161,7 @@ class ClassicMembers:
         records: list[CoordinatorRecord],
         join: Join,
     ) -> Result:
-        """The last member of the consumer protocol comes back as one of the classic protocol."""
+        """Convert the last member of the consumer protocol, which returns with the classic one."""
         environment = self._environment
         target = group.targets.get(former.member_id, {})
         reason = None
@@ -189,11 +189,11 @@ class ClassicMembers:
     # SyncGroup
 
     def on_sync_group(self, group: ConsumerGroup, request: SyncGroupRequest, answer: AnswerSync) -> Result:
-        """Give a member what it has.
+        """Return a member's assignment.
 
         Raises:
             UnknownMemberIdError, FencedInstanceIdError, IllegalGenerationError, InconsistentGroupProtocolError,
-            RebalanceInProgressError: it cannot have it.
+            RebalanceInProgressError: it has no assignment at this epoch.
         """
         member = _member_of(group, request.member_id, request.group_instance_id, request.generation_id)
         name = first_protocol(member).name
@@ -219,10 +219,11 @@ class ClassicMembers:
     # Heartbeat
 
     def on_heartbeat(self, group: ConsumerGroup, request: HeartbeatRequest) -> CoordinatorResult[HeartbeatResponse]:
-        """Keep a member in its group, and tell it when it has to join again.
+        """Keep a member in its group, and report that it has to join again.
 
         Raises:
-            UnknownMemberIdError, FencedInstanceIdError, IllegalGenerationError: it is no member, or has another epoch.
+            UnknownMemberIdError, FencedInstanceIdError, IllegalGenerationError: it is not a member, or has another
+                epoch.
         """
         member = _member_of(group, request.member_id, request.group_instance_id, request.generation_id)
         self._environment.sessions.keep_alive(group.group_id, member)
@@ -234,7 +235,7 @@ class ClassicMembers:
     # LeaveGroup
 
     def on_leave_group(self, group: ConsumerGroup, request: LeaveGroupRequest) -> CoordinatorResult[LeaveGroupResponse]:
-        """Take members out of their group, whatever their protocol."""
+        """Remove members of either protocol from their group."""
         left: dict[str, ConsumerMember] = {}
         responses = []
         for identity in request.members:
@@ -254,7 +255,7 @@ def _leaving(group: ConsumerGroup, member_id: str, instance_id: str | None) -> C
     if instance_id is None:
         return group.member(member_id)
     if member_id == UNKNOWN_MEMBER:
-        # An administrator removes static members by the id they are known by outside.
+        # An administrator removes static members by their instance id.
         known = group.static_member(instance_id)
         member_id = UNKNOWN_MEMBER if known is None else known.member_id
     return known_static_member(group, member_id, instance_id)
@@ -273,7 +274,7 @@ def _member_of(group: ConsumerGroup, member_id: str, instance_id: str | None, ge
 
 
 def _has_news(group: ConsumerGroup, member: ConsumerMember) -> bool:
-    """Whether a member has to give up partitions, or can have some that it waits for."""
+    """Return whether a member has to release partitions, or can receive some that it waits for."""
     if member.state is MemberState.UNRELEASED_PARTITIONS:
         return not any(
             partition not in member.assigned.get(topic, {}) and not group.is_free(topic, partition)
@@ -284,7 +285,7 @@ def _has_news(group: ConsumerGroup, member: ConsumerMember) -> bool:
 
 def _answer_join(join: Join, member: ConsumerMember, error: KafkaError | None) -> None:
     if error is not None:
-        # The caller answers what could not be written.
+        # The caller handles failed writes.
         return
     join.answer(
         JoinGroupResponse(

@@ -56,10 +56,10 @@ NOT_SAID = -1
 
 
 def check_request(request: ConsumerGroupHeartbeatRequest, version: int, assignors: tuple[str, ...]) -> None:
-    """See that a request can be understood.
+    """Check that a request is valid.
 
     Raises:
-        InvalidRequestError, UnsupportedAssignorError: it cannot.
+        InvalidRequestError, UnsupportedAssignorError: it is not.
     """
     epoch = request.member_epoch
     if not request.member_id and (version >= FIRST_WITH_MEMBER_IDS or epoch > JOIN_EPOCH or epoch == LEAVE_EPOCH):
@@ -91,10 +91,10 @@ def check_request(request: ConsumerGroupHeartbeatRequest, version: int, assignor
 
 
 class Heartbeats:
-    """Carries out the heartbeats of the consumer protocol on the groups of a partition.
+    """Handles the heartbeats of the consumer protocol in the groups of a partition.
 
     Parameters:
-        environment: what they need.
+        environment: the shared parts.
     """
 
     def __init__(self, environment: Environment) -> None:
@@ -107,11 +107,11 @@ class Heartbeats:
         request: ConsumerGroupHeartbeatRequest,
         records: list[CoordinatorRecord],
     ) -> Result:
-        """Take a client in, or keep it.
+        """Add a member, or keep it in its group.
 
         Parameters:
-            group: the log may not have yet.
-            records: that come first.
+            group: may not be in the log yet.
+            records: the records to write before those of the heartbeat.
 
         Raises:
             GroupMaxSizeReachedError, UnknownMemberIdError, FencedMemberEpochError, UnreleasedInstanceIdError,
@@ -142,10 +142,10 @@ class Heartbeats:
         return CoordinatorResult(records, response)
 
     def on_leave(self, group: ConsumerGroup, request: ConsumerGroupHeartbeatRequest) -> Result:
-        """Let a member go, for good or for a while.
+        """Remove a member, permanently or temporarily.
 
         Raises:
-            UnknownMemberIdError, FencedInstanceIdError: it is none, or another one has its place.
+            UnknownMemberIdError, FencedInstanceIdError: it is not a member, or was replaced.
         """
         member_id, instance_id = request.member_id, request.instance_id
         member = group.member(member_id) if instance_id is None else known_static_member(group, member_id, instance_id)
@@ -155,7 +155,7 @@ class Heartbeats:
             return self._environment.sessions.remove(group, [member], response)
         away = member.with_(
             epoch=STATIC_LEAVE_EPOCH,
-            # Whoever comes back has had its partitions from the first epoch on.
+            # A member that returns receives its partitions from the first epoch on.
             assigned={topic: dict.fromkeys(partitions, 0) for topic, partitions in member.assigned.items()},
             revoking={},
         )
@@ -170,7 +170,7 @@ class Heartbeats:
         owned: Owned | None,
         records: list[CoordinatorRecord],
     ) -> ConsumerMember:
-        """The member that a request is of; when it takes another one's place the records of that are added."""
+        """Return the member of a request; if it replaces another one, add the records for that."""
         joins = request.member_epoch == JOIN_EPOCH
         if request.instance_id is None:
             member = group.members.get(member_id) if joins else group.member(member_id)
@@ -193,10 +193,10 @@ class Heartbeats:
 
 
 def known_static_member(group: ConsumerGroup, member_id: str, instance_id: str) -> ConsumerMember:
-    """The static member with an instance id, which has to have this member id.
+    """Return the static member with an instance id, which must have this member id.
 
     Raises:
-        UnknownMemberIdError: there is none.
+        UnknownMemberIdError: it does not exist.
         FencedInstanceIdError: it has another member id.
     """
     member = group.static_member(instance_id)
@@ -212,7 +212,7 @@ def known_static_member(group: ConsumerGroup, member_id: str, instance_id: str) 
 def replace_member(
     group: ConsumerGroup, former: ConsumerMember, member_id: str, records: list[CoordinatorRecord]
 ) -> ConsumerMember:
-    """Give the place of a static member to its next incarnation, and add the records of that."""
+    """Replace a static member by its next incarnation, and add the records for that."""
     member = former.with_(member_id=member_id, epoch=JOIN_EPOCH, previous_epoch=JOIN_EPOCH)
     records += member_tombstones(group.group_id, former.member_id)
     records.append(member_record(group.group_id, member))
@@ -222,7 +222,7 @@ def replace_member(
 
 
 def check_epoch(member: ConsumerMember, epoch: int, owned: Owned | None) -> None:
-    """See that a heartbeat is of the member's epoch, or of the one before if the answer to that may have got lost.
+    """Check that a heartbeat has the member's epoch, or the previous one if its response may be lost.
 
     Raises:
         FencedMemberEpochError: it is not.
@@ -245,7 +245,7 @@ def check_epoch(member: ConsumerMember, epoch: int, owned: Owned | None) -> None
 
 
 def _described(member: ConsumerMember, caller: Caller, request: ConsumerGroupHeartbeatRequest) -> ConsumerMember:
-    """The member with what the request says; what it does not say stays."""
+    """Return the member with the data of the request; missing fields are unchanged."""
     names, pattern = request.subscribed_topic_names, request.subscribed_topic_regex
     timeout_ms = request.rebalance_timeout_ms
     return member.with_(

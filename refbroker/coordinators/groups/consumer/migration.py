@@ -1,4 +1,4 @@
-"""How groups come from one protocol to the other (KIP-848, `group.consumer.migration.policy`).
+"""The conversion of groups between the protocols (KIP-848, `group.consumer.migration.policy`).
 
 A group without members becomes what the first one to join asks for; its offsets stay. A classic group with members
 becomes a consumer group when a member of the consumer protocol joins, if its members are consumers whose bytes can be
@@ -48,10 +48,10 @@ _LATEST_VERSION = 3
 def upgrade(
     classic: ClassicGroup, topics: GroupTopics, settings: ConsumerSettings, records: list[CoordinatorRecord]
 ) -> ConsumerGroup:
-    """The consumer group that a classic group becomes; its records are added to the others.
+    """Return the consumer group that a classic group becomes; add its records.
 
     Raises:
-        GroupIdNotFoundError: it cannot become one.
+        GroupIdNotFoundError: it cannot be converted.
     """
     group_id = classic.group_id
     if not settings.may_upgrade:
@@ -84,7 +84,7 @@ def _cannot_upgrade(group_id: str, reason: str) -> GroupIdNotFoundError:
 def _upgrade_member(
     group: ClassicGroup, member: ClassicMember, topics: GroupTopics
 ) -> tuple[ConsumerMember, Assignment]:
-    # Somebody who has just joined may not have voted yet, and has no assignment.
+    # A new member may not have voted yet, and has no assignment.
     protocol = group.protocol or member.protocols[0].name
     subscription = decode_any_version(ConsumerProtocolSubscription, member.metadata(protocol))
     target: dict[UUID, frozenset[int]] = {}
@@ -120,10 +120,10 @@ def _upgrade_member(
 
 
 def may_downgrade(group: ConsumerGroup, left: Mapping[str, ConsumerMember], settings: ConsumerSettings) -> bool:
-    """Whether a group becomes a classic one, now that these members are left.
+    """Return whether a group becomes a classic one with the remaining members.
 
     Parameters:
-        left: the members, all of them in a classic group's future.
+        left: the remaining members.
     """
     if not left or any(member.classic is None for member in left.values()):
         return False
@@ -142,15 +142,15 @@ class Downgrade:
     """A consumer group that becomes a classic one.
 
     Parameters:
-        group: as it is.
-        left: its members from now on, all of the classic protocol.
-        topics: of the cluster.
+        group: the current group.
+        left: the remaining members, all with the classic protocol.
+        topics: the topics of the cluster.
         clock: milliseconds since the epoch.
-        stored: the members that the log has by then, when these are others than the group's.
-        targets: what members are to have, when this is something else than the group says.
+        stored: the members in the log, if they differ from the group's.
+        targets: the target assignment, if it differs from the group's.
 
     Attributes:
-        classic: the group that it becomes.
+        classic: the resulting group.
     """
 
     def __init__(
@@ -197,14 +197,14 @@ class Downgrade:
         before: list[CoordinatorRecord] | None = None,
         then: Callable[[KafkaError | None], None] | None = None,
     ) -> CoordinatorResult[T]:
-        """What is to be written; then the group is in the classic protocol's hands.
+        """Return the records to write; afterwards the classic protocol has the group.
 
         Parameters:
             groups: the consumer groups.
             protocol: takes over.
-            rebalance_because: why the classic group has to begin with a rebalance, None when it has not.
-            before: records that come first.
-            then: called when all is done, or with the error.
+            rebalance_because: why the classic group has to start a rebalance, None if it need not.
+            before: the records to write first.
+            then: called at the end, or with the error.
         """
         records = [
             *(before or ()),
@@ -224,7 +224,7 @@ class Downgrade:
 
 
 def classic_assignment(target: Mapping[UUID, Iterable[int]], subscription: bytes, topics: GroupTopics) -> bytes:
-    """Partitions as members of the classic protocol are told them, in the version that their subscription has."""
+    """Return partitions as bytes of the classic protocol, in the version of the subscription."""
     version = min(max(int.from_bytes(subscription[:_VERSION_SIZE], "big", signed=True), 0), _LATEST_VERSION)
     partition = ConsumerProtocolAssignment.TopicPartition
     named = ((topics.name_of(topic), numbers) for topic, numbers in target.items())
@@ -233,6 +233,6 @@ def classic_assignment(target: Mapping[UUID, Iterable[int]], subscription: bytes
 
 
 def first_protocol(member: ConsumerMember) -> GroupProtocol:
-    """The protocol that a member of the classic protocol is told of: in a consumer group each has its own."""
+    """Return the protocol in responses to a classic member: in a consumer group each member has its own."""
     assert member.classic is not None
     return member.classic.protocols[0]

@@ -34,7 +34,7 @@ LONGEST_INTERVAL_MS = 600_000
 
 
 class PatternChange(enum.Enum):
-    """What a heartbeat means for the pattern of its member."""
+    """The effect of a heartbeat on the pattern of its member."""
 
     NONE = "none"
     CHANGED = "changed"
@@ -45,9 +45,9 @@ class Patterns:
     """The patterns of the consumer groups of a partition.
 
     Parameters:
-        find: gives a consumer group by its id.
+        find: returns a consumer group by its id.
         timer: the clock, and operations at later times.
-        topics: of the cluster.
+        topics: the topics of the cluster.
         stats: counts rebalances.
     """
 
@@ -71,10 +71,10 @@ class Patterns:
         updated: ConsumerMember,
         records: list[CoordinatorRecord],
     ) -> PatternChange:
-        """Take note of the pattern in a heartbeat, and have the group's patterns resolved if need be.
+        """Apply the pattern of a heartbeat, and resolve the group's patterns if necessary.
 
         Raises:
-            InvalidRegularExpressionError: it cannot be used.
+            InvalidRegularExpressionError: the pattern is invalid.
         """
         change, is_new = PatternChange.NONE, False
         counts = group.pattern_counts()
@@ -121,7 +121,7 @@ class Patterns:
         found = {
             pattern: ResolvedPattern(matching(pattern, names), self._topics.version, self._timer.now())
             for pattern in sorted(wanted)
-            # The member that brought it may have gone meanwhile.
+            # Its member may have left in the meantime.
             if counts[pattern]
         }
         records = [pattern_record(group_id, pattern, resolved) for pattern, resolved in found.items()]
@@ -143,11 +143,12 @@ class Patterns:
 
 
 def matching(pattern: str, names: Iterable[str]) -> frozenset[str]:
-    """The names that a pattern matches as a whole."""
+    """Return the names that a pattern matches entirely."""
     try:
         compiled = compile_pattern(WHAT, pattern)
     except InvalidRegularExpressionError as error:
-        # It was compiled when it came, by Kafka's broker: see `coordinators.regex` for what that accepts besides.
+        # It was compiled when it arrived, possibly by Apache Kafka: see `coordinators.regex` for what that also
+        # accepts.
         logger.error("%s Ignoring it.", error)
         return frozenset()
     return frozenset(name for name in names if compiled.fullmatch(name))

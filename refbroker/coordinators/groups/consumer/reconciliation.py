@@ -1,4 +1,4 @@
-"""How a member comes from what it has to what it is to have.
+"""The way of a member from its current partitions to its target assignment.
 
 A partition must have been given up by one member before another one gets it. So a member first gives up what is not
 in its target any more (UNREVOKED_PARTITIONS), and stays at its epoch until a heartbeat says that it has. Then it
@@ -29,19 +29,19 @@ from refbroker.coordinators.groups.consumer.member import ConsumerMember, Partit
 from refbroker.coordinators.groups.consumer.states import STATES, MemberEvent, MemberState
 
 Owned = Mapping[UUID, Set[int]]
-"""What a member says it has."""
+"""The partitions that a member reports."""
 
 
 class Goal(NamedTuple):
-    """Where a member is to come.
+    """The target of a member.
 
     Attributes:
-        epoch: of the target assignment.
-        target: what it is to have.
-        topics: that it is subscribed to; of others it gets nothing, whatever the target says.
-        subscription_changed: whether it has just changed them.
-        owned: what it says it has, None when it does not say.
-        is_free: whether nobody has a partition.
+        epoch: the epoch of the target assignment.
+        target: the target partitions.
+        topics: the subscribed topics; partitions of others are not assigned, even if they are in the target.
+        subscription_changed: whether the member has just changed them.
+        owned: the partitions it reports, None if it does not.
+        is_free: returns whether no member has a partition.
     """
 
     epoch: int
@@ -52,17 +52,17 @@ class Goal(NamedTuple):
     is_free: Callable[[UUID, int], bool]
 
     def still_owned(self, partitions: PartitionEpochs) -> bool:
-        """Whether the member may still have some of these."""
+        """Return whether the member may still have some of these."""
         if self.owned is None:
             return True
         return any(not numbers.isdisjoint(partitions.get(topic, ())) for topic, numbers in self.owned.items())
 
 
 def reconcile(member: ConsumerMember, goal: Goal) -> ConsumerMember:
-    """The member one step further, or as it is when it cannot go on.
+    """Return the member after the next step; unchanged if none is possible.
 
     Raises:
-        FencedMemberEpochError: it has to give up everything, and join anew.
+        FencedMemberEpochError: it has to give up everything, and join again.
     """
     return _STEPS[member.state](member, goal)
 
@@ -88,7 +88,7 @@ def _from_unknown(member: ConsumerMember, goal: Goal) -> ConsumerMember:
 
 
 def _leave_topics(member: ConsumerMember, goal: Goal) -> ConsumerMember:
-    """Have a member give up the topics it is not subscribed to any more, before there is a new target."""
+    """Revoke topics that the member is no longer subscribed to, before there is a new target."""
     left = {topic: partitions for topic, partitions in member.assigned.items() if topic not in goal.topics}
     if not left:
         return member
@@ -102,7 +102,7 @@ def _leave_topics(member: ConsumerMember, goal: Goal) -> ConsumerMember:
 
 
 def _advance(member: ConsumerMember, goal: Goal) -> ConsumerMember:
-    """Bring a member as near to its target as the others allow."""
+    """Advance a member as far as the other members allow."""
     assigned: dict[UUID, dict[int, int]] = {}
     revoking: dict[UUID, dict[int, int]] = {}
     taking: dict[UUID, dict[int, int]] = {}
@@ -115,7 +115,7 @@ def _advance(member: ConsumerMember, goal: Goal) -> ConsumerMember:
         lost = {number: epoch for number, epoch in has.items() if number not in target}
         taken = {}
         for number in sorted(target - kept.keys()):
-            # What it was about to give up, and is to have again, nobody else can have.
+            # Partitions that it was to release, and is to have again, cannot belong to another member.
             if number in giving_up or goal.is_free(topic, number):
                 taken[number] = goal.epoch
             else:

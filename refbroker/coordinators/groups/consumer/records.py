@@ -1,4 +1,4 @@
-"""The records of consumer groups, in Kafka's form: how they are made, and how they are replayed.
+"""The records of consumer groups in Kafka's format, and their replay.
 
     ConsumerGroupMetadata                 the group's epoch, and the hash of its topics
     ConsumerGroupPartitionMetadata        as brokers before 4.1 wrote it; only ever deleted here
@@ -55,17 +55,17 @@ _Protocol = ConsumerGroupMemberMetadataValue.ClassicProtocol
 
 
 def epoch_record(group_id: str, epoch: int, metadata_hash: int) -> CoordinatorRecord:
-    """The group's epoch."""
+    """Return the record of the group's epoch."""
     return CoordinatorRecord(ConsumerGroupMetadataKey(group_id), ConsumerGroupMetadataValue(epoch, metadata_hash))
 
 
 def partition_metadata_tombstone(group_id: str) -> CoordinatorRecord:
-    """What brokers before 4.1 wrote of the group's topics is gone."""
+    """Return the tombstone of the topics record that brokers before 4.1 wrote."""
     return CoordinatorRecord(ConsumerGroupPartitionMetadataKey(group_id))
 
 
 def member_record(group_id: str, member: ConsumerMember) -> CoordinatorRecord:
-    """What a member has said of itself."""
+    """Return the record of a member's subscription."""
     classic = None
     if member.classic is not None:
         classic = _Classic(
@@ -86,7 +86,7 @@ def member_record(group_id: str, member: ConsumerMember) -> CoordinatorRecord:
 
 
 def target_epoch_record(group_id: str, epoch: int, timestamp_ms: int) -> CoordinatorRecord:
-    """For which epoch the target assignment was made, and when."""
+    """Return the record of the target assignment's epoch and time."""
     return CoordinatorRecord(
         ConsumerGroupTargetAssignmentMetadataKey(group_id),
         ConsumerGroupTargetAssignmentMetadataValue(epoch, timestamp_ms),
@@ -94,7 +94,7 @@ def target_epoch_record(group_id: str, epoch: int, timestamp_ms: int) -> Coordin
 
 
 def target_record(group_id: str, member_id: str, target: Assignment) -> CoordinatorRecord:
-    """What a member is to have."""
+    """Return the record of a member's target."""
     partition = ConsumerGroupTargetAssignmentMemberValue.TopicPartition
     return CoordinatorRecord(
         ConsumerGroupTargetAssignmentMemberKey(group_id, member_id),
@@ -105,7 +105,7 @@ def target_record(group_id: str, member_id: str, target: Assignment) -> Coordina
 
 
 def current_record(group_id: str, member: ConsumerMember) -> CoordinatorRecord:
-    """What a member has."""
+    """Return the record of a member's current assignment."""
     return CoordinatorRecord(
         ConsumerGroupCurrentMemberAssignmentKey(group_id, member.member_id),
         ConsumerGroupCurrentMemberAssignmentValue(
@@ -126,7 +126,7 @@ def _current_partitions(held: PartitionEpochs) -> list[CurrentPartitions]:
 
 
 def pattern_record(group_id: str, pattern: str, resolved: ResolvedPattern) -> CoordinatorRecord:
-    """The topics that a regular expression matches."""
+    """Return the record of the topics that a regular expression matches."""
     return CoordinatorRecord(
         ConsumerGroupRegularExpressionKey(group_id, pattern),
         ConsumerGroupRegularExpressionValue(sorted(resolved.topics), resolved.version, resolved.timestamp_ms),
@@ -134,12 +134,12 @@ def pattern_record(group_id: str, pattern: str, resolved: ResolvedPattern) -> Co
 
 
 def pattern_tombstone(group_id: str, pattern: str) -> CoordinatorRecord:
-    """Nobody has this regular expression any more."""
+    """Return the tombstone of a regular expression without members."""
     return CoordinatorRecord(ConsumerGroupRegularExpressionKey(group_id, pattern))
 
 
 def member_tombstones(group_id: str, member_id: str) -> list[CoordinatorRecord]:
-    """A member has gone."""
+    """Return the tombstones of a member."""
     return [
         CoordinatorRecord(ConsumerGroupCurrentMemberAssignmentKey(group_id, member_id)),
         CoordinatorRecord(ConsumerGroupTargetAssignmentMemberKey(group_id, member_id)),
@@ -148,10 +148,10 @@ def member_tombstones(group_id: str, member_id: str) -> list[CoordinatorRecord]:
 
 
 def group_tombstones(group: ConsumerGroup, members: Iterable[str] | None = None) -> list[CoordinatorRecord]:
-    """A group has gone.
+    """Return the tombstones of a group.
 
     Parameters:
-        members: whom the log has, when these are others than the group's.
+        members: the members in the log, if they differ from the group's.
     """
     group_id = group.group_id
     ids = list(group.members if members is None else members)
@@ -167,7 +167,7 @@ def group_tombstones(group: ConsumerGroup, members: Iterable[str] | None = None)
 
 
 def group_records(group: ConsumerGroup) -> Iterator[CoordinatorRecord]:
-    """All that there is to say of a group, except for regular expressions."""
+    """Yield all records of a group except for regular expressions."""
     group_id, members = group.group_id, group.members
     for member in members.values():
         yield member_record(group_id, member)
@@ -255,7 +255,7 @@ def _replay_current(group: ConsumerGroup, key: ConsumerGroupCurrentMemberAssignm
 
 
 def _read_partitions(held: Iterable[CurrentPartitions], member_epoch: int) -> dict[UUID, dict[int, int]]:
-    """Brokers before 4.3 did not write since which epoch a partition is held: it counts as long as its member."""
+    """Return the partitions with epochs: brokers before 4.3 did not write them, so the member's epoch is used."""
     found = {}
     for topic in held:
         epochs = topic.assignment_epochs
@@ -270,7 +270,7 @@ def _replay_pattern(group: ConsumerGroup, key: ConsumerGroupRegularExpressionKey
         group.patterns.pop(key.regular_expression, None)
         return
     assert isinstance(value, ConsumerGroupRegularExpressionValue)
-    # The order is that in which they were resolved: the first one says when this was done last.
+    # They are in the order in which they were resolved: the first one has the oldest time.
     group.patterns.pop(key.regular_expression, None)
     group.patterns[key.regular_expression] = ResolvedPattern(frozenset(value.topics), value.version, value.timestamp)
 
@@ -287,7 +287,7 @@ _REPLAY: dict[type[Message], Callable[..., None]] = {
 
 
 def replay(groups: dict[str, ConsumerGroup], key: Message, value: Message | None) -> ConsumerGroup | None:
-    """Take over what a record says, if it is one of a consumer group; gives the group if it is new."""
+    """Apply a record if it belongs to a consumer group; return the group if it is new."""
     take_over = _REPLAY.get(type(key))
     if take_over is None:
         return None

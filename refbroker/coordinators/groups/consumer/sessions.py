@@ -1,4 +1,4 @@
-"""Who stays in a consumer group: the timers of its members, and how members leave, by themselves or by being late.
+"""The timers of a consumer group's members, and their removal, on request or by a timeout.
 
 Timers, each by the name of the group and the member:
 
@@ -34,14 +34,14 @@ T = TypeVar("T")
 
 
 class Sessions:
-    """The members of the consumer groups of a partition, and their time.
+    """The members of the consumer groups of a partition, and their timers.
 
     Parameters:
         groups: the consumer groups, by id.
-        classic: takes over what becomes a classic group.
+        classic: takes over groups that become classic ones.
         timer: the clock, and operations at later times.
-        topics: of the cluster.
-        settings: gives those of a group.
+        topics: the topics of the cluster.
+        settings: returns the settings of a group.
     """
 
     def __init__(
@@ -62,14 +62,14 @@ class Sessions:
     # Timers
 
     def keep_alive(self, group_id: str, member: ConsumerMember) -> None:
-        """Begin a member's session anew."""
+        """Restart a member's session."""
         timeout_ms = (
             self._settings(group_id).session_timeout_ms if member.classic is None else member.classic.session_timeout_ms
         )
         self._limit("session", group_id, member.member_id, timeout_ms, "its session expired")
 
     def await_revocation(self, group_id: str, member: ConsumerMember) -> None:
-        """Give a member its rebalance timeout to leave its epoch, if it has to give up partitions; else nothing."""
+        """Start the rebalance timeout of a member that has to release partitions; otherwise stop it."""
         member_id, epoch, timeout_ms = member.member_id, member.epoch, member.rebalance_timeout_ms
         name = _timer_name("revoke", group_id, member_id)
         if not member.revoking:
@@ -86,26 +86,26 @@ class Sessions:
         self._timer.schedule(name, timeout_ms, is_over, RETRY_AFTER_MS)
 
     def await_join(self, group_id: str, member: ConsumerMember) -> None:
-        """Give a member of the classic protocol its rebalance timeout to join again, unless it runs already."""
+        """Start the rebalance timeout in which a classic member has to join again, unless it runs already."""
         if (group_id, member.member_id) not in self._told_to_join:
             self._told_to_join.add((group_id, member.member_id))
             reason = "the classic member failed to join within the rebalance timeout"
             self._limit("join", group_id, member.member_id, member.rebalance_timeout_ms, reason)
 
     def has_joined(self, group_id: str, member: ConsumerMember) -> None:
-        """A member of the classic protocol has joined: give it its rebalance timeout to ask for its assignment."""
+        """Start the rebalance timeout in which a classic member that has joined has to request its assignment."""
         self._forget("join", group_id, member.member_id)
         self.keep_alive(group_id, member)
         reason = "the member failed to sync within timeout"
         self._limit("sync", group_id, member.member_id, member.rebalance_timeout_ms, reason)
 
     def has_synced(self, group_id: str, member: ConsumerMember) -> None:
-        """A member of the classic protocol has its assignment."""
+        """Stop the timer of a classic member that has its assignment."""
         self._forget("sync", group_id, member.member_id)
         self.keep_alive(group_id, member)
 
     def loaded(self, group: ConsumerGroup) -> None:
-        """Begin with a group that was found in the log."""
+        """Start the timers of a group from the log."""
         for member in group.members.values():
             self.keep_alive(group.group_id, member)
             if member.classic is None:
@@ -135,7 +135,7 @@ class Sessions:
         return self.remove(group, [member], None)
 
     def remove(self, group: ConsumerGroup, members: Collection[ConsumerMember], response: T) -> CoordinatorResult[T]:
-        """Take members out of their group; what they had is free."""
+        """Remove members from their group, and free their partitions."""
         if not members:
             return CoordinatorResult((), response)
         group_id = group.group_id
@@ -164,5 +164,5 @@ class Sessions:
 
 
 def _timer_name(kind: str, group_id: str, member_id: str) -> str:
-    # Both ids may have any characters in them.
+    # Both ids may contain any characters.
     return f"consumer {kind} {group_id!r} {member_id!r}"

@@ -1,4 +1,4 @@
-"""What settings say of a consumer group: the group's own, and the broker's where it has none."""
+"""The settings of a consumer group: its own, otherwise the broker's."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class ConsumerSettings(NamedTuple):
     Attributes:
         session_timeout_ms: how long a member may be silent, in milliseconds.
         heartbeat_interval_ms: how often members are to send heartbeats, in milliseconds.
-        assignment_interval_ms: how long a target assignment stays at least, in milliseconds.
+        assignment_interval_ms: the minimum time between two target assignments, in milliseconds.
         max_size: how many members a group may have, and `classic_max_size`: one that becomes a classic group.
         assignors: the names of those that can be asked for; the first one is the default.
         migration_policy: in which direction groups may change their protocol while they have members.
@@ -47,7 +47,7 @@ class ConsumerSettings(NamedTuple):
 
 
 def settings_of(config: BrokerConfig, image: ClusterImage, group_id: str) -> ConsumerSettings:
-    """The settings of a group."""
+    """Return the settings of a group."""
     own = image.config(GROUP_RESOURCE, group_id)
     return ConsumerSettings(
         session_timeout_ms=_effective(config, own, "consumer.session.timeout.ms"),
@@ -61,13 +61,13 @@ def settings_of(config: BrokerConfig, image: ClusterImage, group_id: str) -> Con
 
 
 def is_enabled(config: BrokerConfig, image: ClusterImage) -> bool:
-    """Whether clients may use the consumer protocol."""
+    """Return whether clients may use the consumer protocol."""
     protocols = parse_list(config.text("group.coordinator.rebalance.protocols") or "")
     return "consumer" in protocols and image.features.get(GROUP_VERSION, 0) >= 1
 
 
 def assignor_names(config: BrokerConfig) -> tuple[str, ...]:
-    """The assignors that members can ask for; the first one is the default. Java classes are none here."""
+    """Return the names of the available assignors, the default one first; without Java classes."""
     wanted = parse_list(config.text("group.consumer.assignors") or "")
     return tuple(name for name in wanted if name in ASSIGNORS) or tuple(ASSIGNORS)
 
@@ -75,7 +75,7 @@ def assignor_names(config: BrokerConfig) -> tuple[str, ...]:
 def _effective(config: BrokerConfig, own: Mapping[str, str], name: str) -> int:
     if name not in own:
         return config.integer(GROUP_SYNONYMS[name])
-    # The bounds may have changed since the group's setting was made.
+    # The limits may have changed since the group's setting was made.
     value, bounds = int(own[name]), GROUP_BOUNDS[name]
     if bounds.least is not None:
         value = max(value, config.integer(bounds.least))

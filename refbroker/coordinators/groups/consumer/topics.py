@@ -1,4 +1,4 @@
-"""What consumer groups have to know of topics, and the hash by which they notice that something has changed.
+"""The topics as consumer groups see them, and the hash by which they notice changes.
 
 The hash of a topic is that of its id, name, partitions and the racks of their replicas, the hash of a group is that
 of its topics' hashes, both Kafka's to the bit. Topics are looked at when the metadata says that they have changed;
@@ -29,7 +29,7 @@ class GroupTopics:
     """The topics of the cluster, as groups see them.
 
     Parameters:
-        image: gives the state of the cluster.
+        image: returns the state of the cluster.
 
     Attributes:
         version_with_new_topics: of the metadata, when a topic was last created.

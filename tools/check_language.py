@@ -124,7 +124,6 @@ PENDING: tuple[str, ...] = (
     "refbroker/runtime",
     "refbroker/server",
     "refbroker/settings",
-    "refbroker/testing",
     "setup.py",
     "tests",
     "tools/check_docs.py",

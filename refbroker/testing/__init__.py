@@ -1,8 +1,8 @@
-"""The broker for tests, and what a test may do to it: faults, the clock, the disk, a control port.
+"""The broker for tests, and its controls: faults, the clock, the disk, a control port.
 
-`ref_broker` runs a broker in a thread of this process. `faults` are rules for requests that go wrong, `control` holds
-the clock and elections, here and over HTTP, and `simulated_disk` is a disk that fails, fills up or loses what was not
-flushed. The pytest fixtures are in `refbroker.pytest_plugin`.
+`ref_broker` runs a broker in a thread of this process. `faults` are rules for failing requests, `control` has the clock
+and elections, in this process and over HTTP, and `simulated_disk` is a disk that fails, fills up or loses unflushed
+data. The pytest fixtures are in `refbroker.pytest_plugin`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    # Imported on first use: a test that needs only a broker starts sooner.
+    # Imported on first use, so that a test that only needs a broker starts sooner.
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(importlib.import_module(_HOMES[name]), name)

@@ -1,4 +1,4 @@
-"""Where a `RefBroker` runs: in a thread of its own, or on a simulated machine.
+"""The host of a `RefBroker`: a thread of its own, or a simulated machine.
 
 A broker for tests takes `current()` when it is made, which is a `ThreadHost` outside of a `use` block.
 """
@@ -23,18 +23,18 @@ class Process(Protocol):
     """An event loop that was started."""
 
     def wait(self, future: concurrent.futures.Future[T]) -> T:
-        """Wait for a future that the loop completes, from outside of it; return its result."""
+        """Wait for a future that the loop completes, from outside of it, and return its result."""
 
     def join(self) -> None:
         """Wait until the loop has ended."""
 
 
 class Host(Protocol):
-    """What a broker for tests runs on."""
+    """The machine of a broker for tests."""
 
     @property
     def listeners(self) -> ListenerFactory:
-        """What its brokers get their listeners from."""
+        """The factory of its brokers' listeners."""
 
     @property
     def time_ms(self) -> Callable[[], int]:
@@ -74,13 +74,13 @@ _host: Host = ThreadHost()
 
 
 def current() -> Host:
-    """Return the host of brokers that are made now."""
+    """Return the host of brokers that are created now."""
     return _host
 
 
 @contextmanager
 def use(host: Host) -> Iterator[None]:
-    """Run the brokers that are made within a `with` block on another host."""
+    """Run the brokers that are created within a `with` block on another host."""
     global _host
     before, _host = _host, host
     try:

@@ -3,9 +3,9 @@
     with RefBroker(num_partitions=3) as kafka:
         producer = Producer(bootstrap_servers=kafka.bootstrap_servers)
 
-Any client can use it, from this process or another. `async with` works as well and does not block the
-loop. The pytest fixture `refbroker` is in `pytest_plugin`. `faults`, `clock` and `disk` let a test decide what goes
-wrong and what time it is; `RemoteControl` does the same to a broker that runs elsewhere.
+Any client can use it, from this process or another. `async with` works as well and does not block the loop. The pytest
+fixture `refbroker` is in `pytest_plugin`. `faults`, `clock` and `disk` let a test cause failures and control the time;
+`RemoteControl` does the same for a broker in another process.
 
 Not implemented: several brokers.
 """
@@ -47,18 +47,18 @@ INITIAL_DELAY = "group.initial.rebalance.delay.ms"
 
 
 class RefBroker:
-    """A broker for tests, which runs from enter to exit, or from `start` to `stop`.
+    """A broker for tests, which runs within a `with` block, or from `start` to `stop`.
 
     Parameters:
-        data_dir: where it keeps its files, which stay there; None takes a temporary directory, which is removed
-            when the broker is closed.
-        port: to listen on; 0 picks a free one, which stays the same over restarts.
+        data_dir: the directory of its files, which is kept; None for a temporary directory, which is removed when the
+            broker is closed.
+        port: the port to listen on; 0 picks a free one, which stays the same over restarts.
         settings: broker settings by Kafka's names.
         durable: whether flushes wait for the disk; by default only with a `data_dir`.
-        disk: what it writes to in place of the real disk, to lose, fail and fill up.
-        options: broker settings too, with underscores for the dots: `num_partitions=3`. Any value that is text
-            in a properties file; True and False are fine. `group_initial_rebalance_delay_ms`, for which a new group
-            waits for more members, is 0 unless it is set, as in Kafka's own server.properties.
+        disk: a simulated disk, which can lose data, fail and fill up.
+        options: further broker settings, with underscores for dots: `num_partitions=3`. Any value that is text in a
+            properties file; True and False are fine. `group_initial_rebalance_delay_ms`, for which a new group waits
+            for more members, is 0 unless it is set, as in Kafka's own server.properties.
 
     Attributes:
         faults: what goes wrong with requests; see `refbroker.testing.faults.FaultMethods`.
@@ -89,7 +89,7 @@ class RefBroker:
         self.faults = Faults()
         self.clock: ClockMethods = LocalClock(self._time, self)
         self._submitting = threading.Lock()
-        """Held to hand something to the loop, and to end it: what comes after its last turn would never be answered."""
+        """Held while a function is handed to the loop, and while it ends: a later one would never be answered."""
         self._process: hosts.Process | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._broker: Broker | None = None
@@ -105,7 +105,7 @@ class RefBroker:
         config = BrokerConfig(settings)
         listener = config.listener
         if listener.port == 0 and self._port:
-            # The port that was picked at the first start; a controller's listener stays as it is.
+            # The port that was picked at the first start; a controller's listener does not change.
             texts = [
                 str(listener._replace(port=self._port)) if parse_listener(text) == listener else text
                 for text in parse_list(settings["listeners"])
@@ -118,22 +118,22 @@ class RefBroker:
 
     @property
     def data_dir(self) -> Path:
-        """Where its files are."""
+        """The directory of its files."""
         return self._data_dir
 
     @property
     def port(self) -> int:
-        """The port it listens on; 0 before it has run."""
+        """The port it listens on; 0 before the first start."""
         return self._port
 
     @property
     def bootstrap_servers(self) -> str:
-        """What clients are given to find it."""
+        """The address for clients."""
         return f"{self._address}:{self._port}"
 
     @property
     def is_running(self) -> bool:
-        """Whether it was started, and has not ended since: been stopped, or lost a disk that it cannot do without."""
+        """Whether it was started, and has not ended since: it was stopped, or lost a disk that it needs."""
         broker = self._broker
         return self._process is not None and (broker is None or not broker.has_failed)
 
@@ -142,7 +142,7 @@ class RefBroker:
         """Its simulated disk.
 
         Raises:
-            IllegalStateError: it has none.
+            IllegalStateError: it has no simulated disk.
         """
         if self._disk is None:
             raise IllegalStateError(
@@ -154,12 +154,12 @@ class RefBroker:
     # Start and stop
 
     def start(self) -> Self:
-        """Start it, on the port and the files it had before; it serves when this returns.
+        """Start it, with its previous port and files; it serves when this returns.
 
         Raises:
-            IllegalStateError: it runs already, or a disk that failed has ended it; `restart` does for both.
+            IllegalStateError: it runs already, or a failed disk has ended it; use `restart` for both.
             OSError: the port is in use.
-            KafkaStorageError: the files cannot be used.
+            KafkaStorageError: the files are unusable.
         """
         if self._process is not None:
             state = "runs already" if self.is_running else "was ended by a disk that failed: `restart` it"
@@ -194,7 +194,7 @@ class RefBroker:
         await self._ended.wait()
 
     def stop(self) -> None:
-        """Stop it cleanly; nothing happens when it does not run.
+        """Stop it cleanly; do nothing if it does not run.
 
         Raises:
             KafkaStorageError: a log could not be closed.
@@ -202,14 +202,14 @@ class RefBroker:
         self._end(lambda broker: broker.stop())
 
     def kill(self) -> None:
-        """Drop it as a crash would: connections are cut, nothing is flushed or marked; `start` recovers."""
+        """Stop it as a crash would: connections are closed, nothing is flushed or marked; `start` recovers."""
         self._end(lambda broker: broker.kill())
 
     def lose_power(self, seed: int) -> Losses:
-        """Drop it as `kill` does, and take from its simulated disk what was not flushed; `start` recovers.
+        """Stop it like `kill`, and remove unflushed data from its simulated disk; `start` recovers.
 
         Parameters:
-            seed: picks what the disk has kept of that; the same operations and seed leave the same files.
+            seed: decides what the disk has kept; the same operations and seed leave the same files.
 
         Returns:
             What was lost.
@@ -222,7 +222,7 @@ class RefBroker:
         return disk.lose_unflushed(seed)
 
     def restart(self) -> None:
-        """Stop it and start it again, on the same port and files; raises what these raise."""
+        """Stop it and start it again, with the same port and files; raise the errors of both."""
         self.stop()
         self.start()
 
@@ -243,7 +243,7 @@ class RefBroker:
             self._process = None
 
     def close(self) -> None:
-        """Stop it, and remove its files when they were temporary."""
+        """Stop it, and remove its files if they are temporary."""
         try:
             self.stop()
         finally:
@@ -272,7 +272,7 @@ class RefBroker:
     # Inside
 
     def call(self, function: Callable[[Broker], T]) -> T:
-        """Run a function on the broker's event loop, with the broker; for looking inside.
+        """Run a function on the broker's event loop, with the broker as its argument.
 
         Raises:
             IllegalStateError: the broker does not run.
@@ -284,14 +284,14 @@ class RefBroker:
         return self.wait_for(run)
 
     def wait_for(self, steps: Callable[[Broker], Coroutine[Any, Any, T]], timeout: float | None = None) -> T:
-        """Run a coroutine function on the broker's event loop, with the broker, and wait for what it gives.
+        """Run a coroutine function on the broker's event loop, with the broker as its argument, and return its result.
 
         Parameters:
             timeout: in seconds.
 
         Raises:
             IllegalStateError: the broker does not run.
-            TimeoutError: it takes too long; it is cancelled.
+            TimeoutError: it takes too long, and is cancelled.
         """
 
         async def run(broker: Broker) -> T:
@@ -309,7 +309,7 @@ class RefBroker:
             raise IllegalStateError("the broker was stopped meanwhile") from None
 
     def metrics(self) -> dict[str, Any]:
-        """What the broker has counted: values by metric, and by label where a metric has labels.
+        """Return the broker's metrics: values by metric, and by label if a metric has labels.
 
         The names are those of its page for Prometheus. `metrics()["kafka_log_log_size"]["orders"]["0"]` is a number;
         over all topics the topic is "". A distribution of times is a dict of `count`, `sum` and `buckets`.
@@ -325,8 +325,8 @@ class RefBroker:
         """Create a topic, without a client.
 
         Parameters:
-            partitions: how many.
-            configs: its settings, with underscores for the dots: `retention_ms=1000`.
+            partitions: the number of partitions.
+            configs: its settings, with underscores for dots: `retention_ms=1000`.
 
         Raises:
             TopicExistsError, InvalidTopicError, InvalidConfigurationError: it cannot be.
@@ -343,24 +343,24 @@ class RefBroker:
         self.call(create)
 
     def elect(self, topic: str, partition: int = 0) -> int:
-        """Elect the leader of a partition anew, and give the leader epoch: clients have to ask who it is.
+        """Elect the leader of a partition again, and return the leader epoch: clients have to request metadata.
 
         Raises:
-            UnknownTopicOrPartitionError: there is none.
+            UnknownTopicOrPartitionError: the partition does not exist.
         """
         return self.call(lambda broker: elect(broker.parts, topic, partition))
 
     def log(self, topic: str, partition: int = 0) -> PartitionLog:
-        """The log of a partition, to look at: offsets, size, segments. Read it while nothing is written.
+        """Return the log of a partition, to inspect offsets, size and segments. Read it while nothing is written.
 
         Raises:
-            UnknownTopicOrPartitionError: there is none.
+            UnknownTopicOrPartitionError: the partition does not exist.
         """
         return self.call(lambda broker: broker.parts.partitions.find(topic, partition).log)
 
 
 def _submit(loop: asyncio.AbstractEventLoop, steps: Coroutine[Any, Any, T]) -> concurrent.futures.Future[T]:
-    # In a context of its own: in the caller's, which may be trio's, anyio would not know asyncio's loop.
+    # In a context of its own: in the caller's, which may be trio's, anyio would not detect asyncio's loop.
     return contextvars.Context().run(asyncio.run_coroutine_threadsafe, steps, loop)
 
 

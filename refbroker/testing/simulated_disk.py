@@ -1,4 +1,4 @@
-"""A disk for tests: it forgets what was not flushed when the power goes, fails when told to, and fills up.
+"""A disk for tests: it loses unflushed data in a power failure, fails on request, and fills up.
 
     disk = SimulatedDisk()
     ...                                             # a broker writes to it, and is killed
@@ -41,12 +41,12 @@ class DiskFault:
     """Operations that fail.
 
     Attributes:
-        path_prefix: how the text of the path must begin; an empty one fits all.
-        operation: which, None for any.
+        path_prefix: the prefix of matching paths; an empty one matches all.
+        operation: the operation, None for any.
         error: the number of the error, such as `errno.EIO`.
-        after: how many that match may pass before the first fails.
-        count: how many fail, None for all from then on.
-        fired: how many have failed.
+        after: how many matching operations succeed before the first failure.
+        count: how many fail, None for all later ones.
+        fired: the number of failures so far.
     """
 
     path_prefix: str
@@ -68,11 +68,10 @@ class DiskFault:
 
 
 class SimulatedDisk(Files):
-    """Real files, with power failures, errors and an end to the space.
+    """Real files, with power failures, errors and limited space.
 
     Parameters:
-        durable: whether an fsync is passed on to the operating system as well; it makes no difference to
-            what `lose_unflushed` takes back.
+        durable: whether to pass an fsync on to the operating system; has no effect on `lose_unflushed`.
     """
 
     def __init__(self, *, durable: bool = False) -> None:
@@ -84,16 +83,16 @@ class SimulatedDisk(Files):
         self._faults: list[DiskFault] = []
         self._bytes_left: int | None = None
 
-    # Mischief
+    # Failures
 
     def lose_unflushed(self, seed: int) -> Losses:
-        """The power goes: leave of what was not flushed what a disk could have kept.
+        """Simulate a power failure: leave what a disk could have kept of the unflushed data.
 
-        Files that are open cannot be written to any more (EIO), so that work under way in other threads changes
-        nothing; who uses the disk must be stopped before, and can be started again after. Errors to come are forgotten.
+        Open files can no longer be written (EIO), so that other threads change nothing; stop the users of the disk
+        before, and start them again afterwards. Pending errors are dropped.
 
         Parameters:
-            seed: picks what is kept; the same operations and seed leave the same files.
+            seed: decides what is kept; the same operations and seed leave the same files.
         """
         with self._lock:
             self.heal()
@@ -113,17 +112,17 @@ class SimulatedDisk(Files):
         after: int = 0,
         count: int | None = None,
     ) -> DiskFault:
-        """Let operations fail, before they have done anything.
+        """Make operations fail, before they have any effect.
 
         Parameters:
-            path_prefix: only of paths that begin like this.
+            path_prefix: only operations on paths with this prefix.
             operation: one of `OPERATIONS`, None for any.
             error: the number of the error, from `errno`.
-            after: how many that match may pass before.
+            after: how many matching operations succeed before.
             count: how many fail; None for all until `heal`.
 
         Raises:
-            ValueError: there is no such operation.
+            ValueError: the operation does not exist.
         """
         if operation is not None and operation not in OPERATIONS:
             raise ValueError(f"{operation} is not an operation of the disk; it has {', '.join(OPERATIONS)}")
@@ -133,15 +132,15 @@ class SimulatedDisk(Files):
         return fault
 
     def fill(self, bytes_left: int) -> None:
-        """Let writes fail with ENOSPC once files have grown by so many bytes; the last one is cut off where it ends.
+        """Make writes fail with ENOSPC once files have grown by so many bytes; the last one is partial.
 
-        What is unlinked or cut off makes room again. Growing a file by truncation takes none.
+        Deleting and truncating files frees space. Growing a file by truncation uses none.
         """
         with self._lock:
             self._bytes_left = bytes_left
 
     def heal(self) -> None:
-        """Forget the errors to come, and have space without end."""
+        """Drop pending errors, and have unlimited space."""
         with self._lock:
             self._faults.clear()
             self._bytes_left = None
@@ -163,7 +162,7 @@ class SimulatedDisk(Files):
         return directory
 
     def _file(self, path: Path) -> File:
-        """The node of a file that is there."""
+        """Return the node of an existing file."""
         directory = self._directory(path.parent)
         node = directory.children.get(path.name)
         if not isinstance(node, File):
@@ -197,7 +196,7 @@ class SimulatedDisk(Files):
             file = super().open(path, create=create, writable=writable)
             if is_new:
                 directory = self._directory(path.parent)
-                # Somebody else has removed it, behind the disk's back.
+                # It was removed directly, without the disk.
                 directory.children.pop(path.name, None)
                 self._renamed(directory, File(path.name, directory, 0), None, path.name)
             self._open[file.fd] = self._file(path)
@@ -250,7 +249,7 @@ class SimulatedDisk(Files):
             node = self._opened(file)
             self._check("fsync", file.path)
             changes = len(node.changes)
-        # What is written while the disk works may or may not be with it.
+        # Writes during the flush may or may not be part of it.
         super().fsync(file)
         with self._lock:
             if self._open.get(file.fd) is node:

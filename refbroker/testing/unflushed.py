@@ -1,4 +1,4 @@
-"""What a simulated disk has not flushed yet, and what a power failure leaves of it.
+"""The unflushed data of a simulated disk, and the effect of a power failure on it.
 
 A tree of the names and files that were touched. A file remembers its changes since its last fsync, each
 with the bytes that it replaced; a directory remembers the names it had at its last fsync and what
@@ -21,7 +21,7 @@ SECTOR = 512
 
 
 class WriteOutcome(enum.Enum):
-    """What becomes of a change that was not flushed."""
+    """The outcome of an unflushed change."""
 
     KEPT = "kept"
     LOST = "lost"
@@ -31,11 +31,11 @@ class WriteOutcome(enum.Enum):
 
 @dataclass
 class Losses:
-    """What a power failure did to what was not flushed.
+    """The effect of a power failure on unflushed data.
 
     Attributes:
-        kept, lost, torn, zeros: writes and truncations, by what became of them.
-        names_kept, names_lost: names that were made, changed or removed.
+        kept, lost, torn, zeros: the numbers of writes and truncations by outcome.
+        names_kept, names_lost: the numbers of names that were created, changed or removed.
     """
 
     kept: int = 0
@@ -47,7 +47,7 @@ class Losses:
 
 
 class Chance:
-    """Decides what becomes of each change.
+    """Decides the outcome of each change.
 
     Either everything after some moment is lost, as on a disk that writes in order, or each change has an outcome of its
     own, with odds that differ between power failures.
@@ -81,7 +81,7 @@ class Chance:
         return kept
 
     def sector(self, start: int, end: int) -> int:
-        """A sector's boundary from `start` to `end`, where a write is torn; `start` when none is between them."""
+        """Return a sector boundary from `start` to `end`, where a write is torn; `start` without one."""
         first, last = start // SECTOR + 1, (end - 1) // SECTOR
         return self._rng.randint(first, last) * SECTOR if first <= last else start
 
@@ -98,7 +98,7 @@ class Chance:
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """Bytes that were written: how many and where, the bytes that they replaced, and the file's size before."""
+    """A write: its size and position, the replaced bytes, and the previous size of the file."""
 
     serial: int
     position: int
@@ -125,7 +125,7 @@ class Write:
 
 @dataclass(frozen=True, slots=True)
 class Truncate:
-    """A file that was made shorter or longer: the sizes, and what was cut off."""
+    """A change of a file's size: the sizes, and the truncated bytes."""
 
     serial: int
     size: int
@@ -144,7 +144,9 @@ class Truncate:
 
 
 def data_from(fd: int, position: int) -> Iterator[tuple[int, bytes]]:
-    """Where data lie in a file from `position` on, and what they are; without holes, which indexes are full of."""
+    """Yield position and content of the data in a file from `position` on, without holes, which indexes have many
+    of.
+    """
     while True:
         try:
             start = os.lseek(fd, position, os.SEEK_DATA)
@@ -159,7 +161,7 @@ def data_from(fd: int, position: int) -> Iterator[tuple[int, bytes]]:
 
 
 class Node:
-    """A file or directory; its name is the newest one, also when it has been removed."""
+    """A file or directory; its name is the latest one, even after its removal."""
 
     def __init__(self, name: str, parent: Directory | None) -> None:
         self.name = name
@@ -189,7 +191,7 @@ class File(Node):
         self.held = OpenFile(os.open(self.path, os.O_RDWR | os.O_CLOEXEC), self.path, os.close)
 
     def lose(self, chance: Chance) -> None:
-        """Leave in the real file what the disk could have of it."""
+        """Leave in the real file what the disk could have kept."""
         changes, self.changes = self.changes, []
         if not changes:
             return
@@ -205,7 +207,7 @@ class File(Node):
 
 @dataclass(frozen=True, slots=True)
 class NameChange:
-    """A node that got the name `new` and lost the name `old`; without one of them it was made or removed."""
+    """A node that received the name `new` and lost the name `old`; without one of them it was created or removed."""
 
     serial: int
     node: Node
@@ -213,7 +215,7 @@ class NameChange:
     new: str | None
 
     def apply(self, names: dict[str, Node | None]) -> None:
-        # Wherever it is: the change before this one may have been lost.
+        # Wherever it is: the previous change may have been lost.
         for name in [name for name, node in names.items() if node is self.node]:
             names[name] = None
         if self.new is not None:
@@ -236,7 +238,7 @@ class Directory(Node):
         super().__init__(name, parent)
         self.children: dict[str, Node] = {}
         self.changes: list[NameChange] = []
-        # What the changed names stood for at the last fsync.
+        # The nodes of the changed names at the last fsync.
         self._flushed: dict[str, Node | None] = {}
 
     def change(self, change: NameChange) -> None:
@@ -250,7 +252,7 @@ class Directory(Node):
             change.node.name = change.new
 
     def flushed(self, count: int) -> None:
-        """Take note that the first `count` changes are on the disk."""
+        """Note that the first `count` changes are on the disk."""
         for change in self.changes[:count]:
             change.apply(self._flushed)
         del self.changes[:count]
@@ -258,7 +260,7 @@ class Directory(Node):
         self._flushed = {name: node for name, node in self._flushed.items() if name in changed}
 
     def lose(self, chance: Chance) -> None:
-        """Leave in the real directory, and those in it, what the disk could have of them."""
+        """Leave in the real directory, and those in it, what the disk could have kept."""
         for node in self._unnamed_files():
             node.lose(chance)
         wanted = dict(self._flushed)
@@ -279,7 +281,7 @@ class Directory(Node):
         return [node for node in nodes.values() if isinstance(node, File) and node.held is not None]
 
     def _settle(self, wanted: dict[str, Node | None]) -> None:
-        """Give the names in the real directory to the nodes that are wanted there."""
+        """Give the names in the real directory to the right nodes."""
         staying = {id(node) for node in wanted.values() if node is not None}
         aside: dict[int, Path] = {}
         for name, node in wanted.items():

@@ -1,4 +1,4 @@
-"""Speaks to the control port of a broker in another process, with the methods that `RefBroker` has.
+"""A client of the control port of a broker in another process, with the methods of `RefBroker`.
 
 control = RemoteControl("http://127.0.0.1:41234")        # as `refbroker run --control-port 0` prints it
 with control.faults.cut("Produce", when="after") as fault:
@@ -32,13 +32,13 @@ REQUEST_SECONDS = 30.0
 
 
 class RemoteControl:
-    """A broker in another process, in the hands of a test. May be used by any thread.
+    """A broker in another process, controlled by a test. Any thread may use it.
 
     Parameters:
-        url: of its control port.
+        url: the URL of its control port.
 
     Attributes:
-        faults, clock: as those of `RefBroker`.
+        faults, clock: as in `RefBroker`.
         disk: as `SimulatedDisk`, if the broker was started with one.
     """
 
@@ -49,21 +49,21 @@ class RemoteControl:
         self.disk = RemoteDisk(self._http)
 
     def state(self) -> dict[str, Any]:
-        """Where it listens, whether it runs, its clock, its topics."""
+        """Return where it listens, whether it runs, its clock and its topics."""
         return self._http.ask("GET", "/state")
 
     @property
     def bootstrap_servers(self) -> str:
-        """What clients are given to find it."""
+        """The address for clients."""
         return str(self.state()["bootstrap_servers"])
 
     @property
     def is_running(self) -> bool:
-        """Whether it serves."""
+        """Whether the broker runs."""
         return bool(self.state()["running"])
 
     def start(self) -> None:
-        """Start it, on the port and the files it had before."""
+        """Start it, with its previous port and files."""
         self._http.ask("POST", "/start")
 
     def stop(self) -> None:
@@ -71,7 +71,7 @@ class RemoteControl:
         self._http.ask("POST", "/stop")
 
     def kill(self) -> None:
-        """Drop it as a crash would; the process and the control port stay, and `start` recovers."""
+        """Stop it as a crash would; the process and the control port stay, and `start` recovers."""
         self._http.ask("POST", "/kill")
 
     def restart(self) -> None:
@@ -79,11 +79,11 @@ class RemoteControl:
         self._http.ask("POST", "/restart")
 
     def lose_power(self, seed: int) -> dict[str, int]:
-        """Drop it as `kill` does, and take from its simulated disk what was not flushed; gives what was lost."""
+        """Stop it like `kill`, and remove unflushed data from its simulated disk; return what was lost."""
         return self._http.ask("POST", "/power-failure", {"seed": seed})
 
     def elect(self, topic: str, partition: int = 0) -> int:
-        """Elect the leader of a partition anew, and give the leader epoch."""
+        """Elect the leader of a partition again, and return the leader epoch."""
         return int(self._http.ask("POST", "/elect", {"topic": topic, "partition": partition})["leader_epoch"])
 
 
@@ -98,7 +98,7 @@ class _Http:
         import urllib.parse
         import urllib.request
 
-        # Whatever proxy the environment names, it is not for a broker on this machine.
+        # A proxy from the environment is not for a broker on this machine.
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
         data = None if method == "GET" else json.dumps(body or {}).encode()
         request = urllib.request.Request(self._url + path, data=data, method=method)
@@ -200,7 +200,7 @@ class RemoteDisk:
         after: int = 0,
         count: int | None = None,
     ) -> None:
-        """Let operations fail."""
+        """Make operations fail."""
         given: dict[str, Any] = {
             "path_prefix": str(path_prefix),
             "operation": operation,
@@ -210,9 +210,9 @@ class RemoteDisk:
         self._http.ask("POST", "/disk/fail", given if error is None else {**given, "error": error})
 
     def fill(self, bytes_left: int) -> None:
-        """Let writes fail once files have grown by so many bytes."""
+        """Make writes fail once files have grown by so many bytes."""
         self._http.ask("POST", "/disk/fill", {"bytes_left": bytes_left})
 
     def heal(self) -> None:
-        """Forget the errors to come, and have space without end."""
+        """Drop pending errors, and have unlimited space."""
         self._http.ask("POST", "/disk/heal")

@@ -1,4 +1,4 @@
-"""The broker's clock in the hands of a test: held, stepped, or running."""
+"""The broker's clock, controlled by a test: held, stepped, or running."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ T = TypeVar("T")
 LATEST_MS = 253_402_300_799_999
 """The end of the year 9999."""
 STEP_SECONDS = 60.0
-"""How long background work may take, by the real time, before a step is taken to be stuck."""
+"""How long background work may take, in real time, before a step counts as stuck."""
 
 
 class ClockMethods(ABC):
-    """The clock of a broker. Everything may be called by any thread; it stays as it is while the broker is restarted.
+    """The clock of a broker. Any thread may call any method; it keeps its state while the broker restarts.
 
-    Timestamps of records, retention, compaction and expiry go by it. Waits that belong to the network, such as the
-    time a fetch waits for records, go by the real time.
+    Timestamps of records, retention, compaction and expiration use it. Network waits, such as that of a fetch for
+    records, use real time.
     """
 
     @abstractmethod
     def hold(self, at_ms: int | None = None) -> None:
-        """Stand still, now or at a time.
+        """Stop the clock, now or at a time.
 
         Parameters:
             at_ms: milliseconds since the epoch.
@@ -39,10 +39,10 @@ class ClockMethods(ABC):
 
     @abstractmethod
     def step(self, seconds: float) -> None:
-        """Move, held or running, and return when the background work that became due has been done once.
+        """Move the clock, held or running, and return when the background work that became due has run once.
 
         Parameters:
-            seconds: how far; a negative number moves it back.
+            seconds: how far; negative to move it back.
 
         Raises:
             ConfigError: the time would be before 1970 or after 9999.
@@ -51,28 +51,28 @@ class ClockMethods(ABC):
 
     @abstractmethod
     def run(self) -> None:
-        """Go on from the time it shows."""
+        """Let the clock run from its current time."""
 
     @property
     @abstractmethod
     def now_ms(self) -> int:
-        """The time it shows, in milliseconds since the epoch."""
+        """Its time, in milliseconds since the epoch."""
 
     @property
     @abstractmethod
     def is_held(self) -> bool:
-        """Whether it stands still."""
+        """Whether it is held."""
 
 
 class BrokerThread(Protocol):
-    """What the clock needs of a broker in this process; `RefBroker` has it."""
+    """The broker as the clock sees it; implemented by `RefBroker`."""
 
     @property
     def is_running(self) -> bool:
-        """Whether it serves."""
+        """Whether the broker runs."""
 
     def call(self, function: Callable[[Broker], T]) -> T:
-        """Run a function on the broker's event loop; raises IllegalStateError if it does not run."""
+        """Run a function on the broker's event loop; raise IllegalStateError if it does not run."""
 
     def wait_for(self, steps: Callable[[Broker], Coroutine[Any, Any, T]], timeout: float | None = None) -> T:
         """Run a coroutine function on the broker's event loop, for at most `timeout` seconds."""
@@ -82,7 +82,7 @@ class LocalClock(ClockMethods):
     """The clock of a broker in this process.
 
     Parameters:
-        clock: the broker's own.
+        clock: the broker's clock.
         kafka: the broker.
     """
 
@@ -115,7 +115,7 @@ class LocalClock(ClockMethods):
         try:
             self._kafka.call(lambda broker: change())
         except IllegalStateError:
-            # It does not run, so that nothing waits for the clock.
+            # The broker does not run, so nothing waits for the clock.
             change()
         else:
             if self._kafka.is_running:
@@ -123,7 +123,7 @@ class LocalClock(ClockMethods):
 
 
 async def _settled(broker: Broker) -> None:
-    """Wait until what is due has been done, or a disk that failed with that has ended the broker."""
+    """Wait until due work has run, or a failed disk has stopped the broker."""
     settled = asyncio.create_task(broker.background.settled())
     ends: list[asyncio.Future[Any]] = [settled, broker.parts.failed]
     try:

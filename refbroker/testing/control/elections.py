@@ -1,4 +1,4 @@
-"""Elections on demand: what clients see when a partition gets a new leader."""
+"""Elections on demand, which clients see as a new leader of a partition."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from refbroker.building import BrokerParts
 
 
 def elect(broker: BrokerParts, topic: str, partition: int) -> int:
-    """Elect the leader of a partition anew, and give the epoch of its term.
+    """Elect the leader of a partition again, and return the new leader epoch.
 
-    On one node it is the same leader again; clients notice by the epoch, and have to ask for metadata. Fetches
-    that wait for the partition are answered, as they are when a leader changes.
+    On one node it is the same leader; clients notice the new epoch, and have to request metadata. Waiting fetches of
+    the partition are answered, as in any change of leader.
 
     Raises:
-        UnknownTopicOrPartitionError: there is no such partition.
+        UnknownTopicOrPartitionError: the partition does not exist.
     """
     image = broker.image
     found = image.topics.get(topic)

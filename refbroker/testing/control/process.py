@@ -1,4 +1,4 @@
-"""`refbroker run --control-port`: a broker that a test in another process, or in another language, has in its hands.
+"""`refbroker run --control-port`: a broker controlled by a test in another process or language.
 
 The broker runs in a thread, as in `RefBroker`, so that it can be stopped, crashed and started again while the process
 and its control port stay.
@@ -18,7 +18,7 @@ from refbroker.testing.control.server import ControlServer, metrics_page
 
 
 class Address(NamedTuple):
-    """Where to listen; port 0 picks a free one."""
+    """An address to listen on; port 0 picks a free one."""
 
     host: str
     port: int
@@ -28,16 +28,16 @@ class Address(NamedTuple):
 def controlled_broker(
     settings: Mapping[str, str], control: Address, *, metrics: Address | None = None, simulated_disk: bool = False
 ) -> Iterator[list[str]]:
-    """A broker with a control port, from enter to exit; gives the lines that say what listens where.
+    """Run a broker with a control port within a `with` block; yield the lines that say what listens where.
 
     Parameters:
-        settings: of the broker; they say where the data goes.
-        control: where the control port listens.
-        metrics: where the page for Prometheus does, if anywhere; the control port has it as well.
-        simulated_disk: whether the disk can be made to lose, fail and fill up.
+        settings: the broker's settings, including its data directory.
+        control: the address of the control port.
+        metrics: the address of the Prometheus page, if any; the control port has it as well.
+        simulated_disk: whether to use a `SimulatedDisk`.
 
     Raises:
-        OSError: a port cannot be had.
+        OSError: a port is not available.
         KafkaError: the broker cannot start.
     """
     directories = settings.get("log.dirs") or settings["log.dir"]

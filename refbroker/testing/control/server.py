@@ -13,9 +13,8 @@
     POST   /disk/fail, /disk/fill, /disk/heal         {"path_prefix": ..., "operation": ..., ...}, {"bytes_left": 0}, {}
     GET    /metrics                                   the page for Prometheus
 
-An answer is an object; one with a status of 400 or more has `error`, a text, and `name`, Kafka's or Python's name of
-it.
-Whoever reaches the port can do all of this: it is for loopback, and there is no authentication.
+A response is an object; with a status of 400 or more it has `error`, a message, and `name`, Kafka's or Python's name of
+the error. Every client of the port can do all of this: it is for loopback, and has no authentication.
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ STATUS: tuple[tuple[type[Exception], int], ...] = (
     (KafkaError, HTTPStatus.INTERNAL_SERVER_ERROR),
     (OSError, HTTPStatus.INTERNAL_SERVER_ERROR),
 )
-"""The status of what goes wrong; the first that fits. ConfigError is a ValueError."""
+"""The HTTP status of each error; the first match counts. ConfigError is a ValueError."""
 
 Do = Callable[[dict[str, Any]], Any]
 
@@ -64,7 +63,7 @@ class ControlServer:
         port: 0 picks a free one.
 
     Attributes:
-        url: of the port, once it serves.
+        url: the URL of the port, once it runs.
     """
 
     def __init__(self, kafka: RefBroker, host: str, port: int) -> None:
@@ -126,7 +125,7 @@ class ControlServer:
         }
 
     def _alone(self, do: Do) -> Do:
-        """Requests come in threads of their own, and a broker is started or stopped by one at a time."""
+        """Serialize requests, which have threads of their own, so that one at a time starts or stops a broker."""
 
         def locked(given: dict[str, Any]) -> Any:
             with self._starting_or_stopping:
@@ -198,7 +197,7 @@ class ControlServer:
 
 
 def metrics_page(kafka: RefBroker) -> Callable[[HttpRequest], HttpResponse]:
-    """The handler of a page for Prometheus, which outlives restarts of the broker."""
+    """Return the handler of the Prometheus page, which survives restarts of the broker."""
     from refbroker.metrics.exposition import CONTENT_TYPE, as_text
 
     def page(request: HttpRequest) -> HttpResponse:

@@ -1,6 +1,6 @@
-"""Faults for tests: answers with errors, delays, dropped answers, cut connections, damaged bytes.
+"""Faults for tests: error responses, delays, dropped responses, closed connections, corrupted bytes.
 
-`Faults` is what a test talks to, `Rule` what a fault is for and does, `injection` what does it to a request.
+`Faults` is the interface for tests, `Rule` describes a fault, and `injection` applies it to a request.
 """
 
 from refbroker.testing.faults.methods import Fault, FaultMethods

@@ -1,4 +1,4 @@
-"""Damage to bytes: a flipped bit in records, an answer that ends in the middle."""
+"""Corruption of bytes: a flipped bit in records, a truncated response."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from refbroker.log import FileRange
 from refbroker.testing.faults.naming import Covers, Resolve, shape_of
 
 HEADER_BYTES = 61
-"""Of a batch, before its first record; the checksum covers the last 40 of them and the records."""
+"""The size of a batch's header; the checksum covers its last 40 bytes and the records."""
 
 _LENGTH = struct.Struct(">8xi")
 
@@ -20,14 +20,14 @@ _LENGTH = struct.Struct(">8xi")
 def flip_bit(
     value: Struct, covers: Covers, resolve: Resolve, strike: Callable[[], bool], topic: str | None = None
 ) -> bool:
-    """Flip a bit in the first batch of the first records that are meant; whether there were any.
+    """Flip a bit in the first batch of the first matching records; return whether there were any.
 
     Parameters:
         value: the message, or a part of it; its records are replaced.
-        covers: which topics and partitions are meant.
+        covers: returns whether a topic and partition match.
         resolve: finds names of topics by id.
-        strike: asked when records were found; False leaves them alone.
-        topic: what the parts around this one named.
+        strike: called when records were found; False leaves them unchanged.
+        topic: the topic of the enclosing parts.
     """
     shape = shape_of(type(value))
     if topic is None:
@@ -52,13 +52,13 @@ def _flipped(records: Any) -> memoryview:
     if end > HEADER_BYTES:
         (length,) = _LENGTH.unpack_from(data)
         end = min(max(_LENGTH.size + length, HEADER_BYTES + 1), end)
-    # In the middle of the records, where there is a value as a rule: only the checksum tells.
+    # In the middle of the records, usually in a value, so that only the checksum shows it.
     position = (min(HEADER_BYTES, end - 1) + end) // 2
     data[position] ^= 1
     return memoryview(data)
 
 
 def truncated(parts: list[Any]) -> bytes:
-    """The first half of an answer."""
+    """Return the first half of a response."""
     data = b"".join(part.read() if isinstance(part, FileRange) else part for part in parts)
     return data[: len(data) // 2]

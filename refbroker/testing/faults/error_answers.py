@@ -1,4 +1,4 @@
-"""Answers that say an error, derived from the declarations of request and response.
+"""Error responses, derived from the declarations of request and response.
 
 An error answer names what its request named (topics, partitions, groups, resources, keys), with the code at every
 place that has one; everything else is as Kafka has it then: offsets -1, no records, no lists. Nothing here knows an API
@@ -42,14 +42,14 @@ IDENTITY = {
         )
     },
 }
-"""The fields that say what a struct is about, and which of them mean the same."""
+"""The identifying fields of structs, and which of them have the same meaning."""
 
 
 # What an error answer looks like
 
 
 def outline(request: Message, version: int) -> Message:
-    """The response to a request, with everything the request names in it, and no error code yet."""
+    """Return the response to a request, with everything that the request names, and no error code yet."""
     answer = blank(request.response_type, version)
     _mirror(answer, request, version)
     return answer
@@ -64,7 +64,7 @@ def _mirror(target: Struct, source: Struct, version: int) -> None:
 
 
 def _made(kind: type[Struct], item: Any, version: int) -> Struct:
-    """A struct of the response about the same thing as an item of the request."""
+    """Return a struct of the response for an item of the request."""
     made = blank(kind, version)
     if not isinstance(item, Struct):
         name = _first_of_type(kind, "string" if isinstance(item, str) else "int32")
@@ -91,7 +91,7 @@ def _copy(kind: type[Struct], item: Struct) -> Struct:
 
 
 def _sources(source: Struct, kind: type[Struct]) -> Iterator[Any]:
-    """The items of a request that a kind of struct in the response is about, the nearest arrays first."""
+    """Yield the items of a request that a struct of the response is about, the nearest arrays first."""
     arrays = [
         field
         for field in fields_of(type(source))
@@ -110,18 +110,18 @@ def _sources(source: Struct, kind: type[Struct]) -> Iterator[Any]:
 
 @cache
 def _fits(element: Type | None, kind: type[Struct]) -> bool:
-    """Whether items of the request say what a struct of the response is about."""
+    """Return whether items of the request identify a struct of the response."""
     assert element is not None
     if element.struct is None:
         return element.name in ("string", "int32") and _first_of_type(kind, element.name) is not None
     if shape_of(kind).names_topics and not shape_of(element.struct).names_topics:
-        # Both may have a name, and it is not a topic's.
+        # Both may have a name that is not a topic's.
         return False
     own = {IDENTITY[field.name] for field in fields_of(kind) if field.name in IDENTITY}
     theirs = {IDENTITY[field.name] for field in fields_of(element.struct) if field.name in IDENTITY}
     if own & theirs:
         return True
-    # A struct that says nothing but the result answers the item at its place.
+    # A struct with a result only belongs to the item at its position.
     return all(field.name in (*CODES, TEXT) or field.type.name == "array" for field in fields_of(kind))
 
 
@@ -130,7 +130,7 @@ def _first_of_type(kind: type[Struct], wire: str) -> str | None:
 
 
 def blank(kind: type[S], version: int) -> S:
-    """A struct of a response as it is beside an error: nothing found, nothing stored."""
+    """Return a struct of a response as it is beside an error: nothing found, nothing stored."""
     made = kind()
     for field in fields_of(kind):
         if version not in field.versions:
@@ -150,19 +150,19 @@ def blank(kind: type[S], version: int) -> S:
 
 @cache
 def has_own_code(kind: type[Struct], version: int) -> bool:
-    """Whether a kind of struct has a place for an error code, beside those inside it."""
+    """Return whether a struct has an error code, besides those inside it."""
     return any(field.name in CODES and version in field.versions for field in fields_of(kind))
 
 
 @cache
 def has_codes(kind: type[Struct], version: int) -> bool:
-    """Whether a kind of struct, or one inside it, has a place for an error code."""
+    """Return whether a struct, or one inside it, has an error code."""
     return has_own_code(kind, version) or any(has_codes(inner, version) for inner in _inner(kind, version))
 
 
 @cache
 def has_codes_of_topics(kind: type[Struct], version: int, in_topic: bool = False) -> bool:
-    """Whether topics or partitions have error codes of their own in a response."""
+    """Return whether topics or partitions have their own error codes in a response."""
     in_topic = in_topic or shape_of(kind).names_topics
     return (in_topic and has_own_code(kind, version)) or any(
         has_codes_of_topics(inner, version, in_topic) for inner in _inner(kind, version)
@@ -170,14 +170,14 @@ def has_codes_of_topics(kind: type[Struct], version: int, in_topic: bool = False
 
 
 def put_code(value: Struct, version: int, code: int, text: str | None, *, topics_only: bool = False) -> int:
-    """Write an error to every place of a response that has one; gives the number of places.
+    """Write an error to every code of a response; return their number.
 
     Parameters:
         value: the response, or a part of it.
-        version: of the API.
+        version: the version of the API.
         code: Kafka's number of the error.
-        text: for where the response has a text beside the code.
-        topics_only: leave out codes that are not a topic's or partition's.
+        text: the message for codes that have one.
+        topics_only: whether to skip codes that do not belong to a topic or partition.
     """
     own = not topics_only or shape_of(type(value)).names_topics
     places = put_own_code(value, version, code, text) if own else 0
@@ -189,7 +189,7 @@ def put_code(value: Struct, version: int, code: int, text: str | None, *, topics
 
 
 def put_own_code(value: Struct, version: int, code: int, text: str | None) -> int:
-    """Write an error to a struct itself, if it has a place for the code; gives the number of places."""
+    """Write an error to a struct's own code, if it has one; return the number of codes written."""
     if not has_own_code(type(value), version):
         return 0
     for field in fields_of(type(value)):
@@ -207,14 +207,14 @@ def put_own_code(value: Struct, version: int, code: int, text: str | None) -> in
 def places_of(
     value: Struct, version: int, covers: Covers, resolve: Resolve, topic: str | None = None
 ) -> Iterator[tuple[list[Struct], int]]:
-    """Where a response speaks of some topics and partitions, and has a code for each: lists, and indexes into them.
+    """Yield the lists, and indexes into them, of a response's entries for some topics and partitions that have a code.
 
     Parameters:
         value: the response, or a part of it.
-        version: of the API.
-        covers: which topics and partitions.
+        version: the version of the API.
+        covers: returns whether a topic and partition match.
         resolve: finds names of topics by id.
-        topic: what the parts around this one named.
+        topic: the topic of the enclosing parts.
     """
     for array, kind in shape_of(type(value)).arrays:
         items = getattr(value, array) or []
@@ -229,7 +229,7 @@ def places_of(
 
 
 def failed(item: Struct, version: int, code: int, text: str | None) -> Struct:
-    """What a response says of the same thing when it failed; parameters as for `put_code`."""
+    """Return the response's entry for a failure; parameters as for `put_code`."""
     made = blank(type(item), version)
     for field in fields_of(type(item)):
         if field.name in IDENTITY:
@@ -239,7 +239,7 @@ def failed(item: Struct, version: int, code: int, text: str | None) -> Struct:
 
 
 def merge(answer: Struct, errors: Struct) -> None:
-    """Add to an answer what another one of the same kind says of other things."""
+    """Add the entries of another response of the same type."""
     for field in fields_of(type(answer)):
         if _element(field) is None:
             continue
@@ -259,11 +259,11 @@ def _identity(value: Struct) -> tuple[object, ...]:
 
 
 def _inner(kind: type[Struct], version: int) -> list[type[Struct]]:
-    """The structs of the arrays that a kind of struct has in a version."""
+    """Return the structs of the arrays in a struct, for a version."""
     found = (_element(field) for field in fields_of(kind) if version in field.versions)
     return [inner for inner in found if inner is not None]
 
 
 def _element(field: Field) -> type[Struct] | None:
-    """The struct of an array of structs; None for any other field."""
+    """Return the struct of an array of structs; None for any other field."""
     return field.type.element.struct if field.type.element is not None else None

@@ -1,14 +1,14 @@
-"""Carries out a request that faults are for: one task per request, while which its connection waits.
+"""Executes a request with faults: one task per request, for which its connection waits.
 
-Faults strike in the order they were asked for: those for before, then the request takes effect, then those for
-after. One that ends the exchange (an error for the whole, a drop, a cut) ends it for the faults behind it too, which
-count nothing.
+Faults are applied in the order in which they were added: those for before, then the request takes effect, then those
+for after. One that ends the exchange (an error for the whole request, a drop, a cut) also ends it for later faults,
+which do not count it.
 
-An error for some topics or partitions comes about in one of two ways. As a rule they are taken out of the request,
-and the answer to the rest gets their errors (`error_answers.merge`), so that they have no effect. Where a request may
-mean them without a name (all topics, a fetch session), or would have nothing left although its answer is of use only
-whole (Metadata, which has the brokers), it is carried out and the errors are put over its answer; none of these has an
-effect to prevent, except that Metadata creates topics, which it is told not to.
+An error for some topics or partitions is applied in one of two ways. Usually they are removed from the request, and
+their errors are added to the response (`error_answers.merge`), so that they have no effect. If a request may include
+them without a name (all topics, a fetch session), or would be empty although its response is needed as a whole
+(Metadata, which has the brokers), it is executed and the errors replace parts of its response; none of these has an
+effect to prevent, except that Metadata creates topics, which is disabled.
 """
 
 from __future__ import annotations
@@ -47,15 +47,15 @@ from refbroker.testing.faults.rule import Action, Rule, When
 logger = logging.getLogger(__name__)
 
 Answered = tuple[Message, int]
-"""An answer and the version of its API that it is in."""
+"""A response and the version of its API."""
 CarryOut = Callable[[Message], Awaitable[Message | None]]
 
 
 class FaultInjection:
-    """Intercepts the requests that faults are for.
+    """Intercepts the requests that match faults.
 
     Parameters:
-        faults: what is to go wrong.
+        faults: the active faults.
     """
 
     def __init__(self, faults: Faults) -> None:
@@ -67,12 +67,12 @@ class FaultInjection:
         return bool(self._faults.rules)
 
     def intercept(self, received: Received, carry_out: CarryOut) -> StruckRequest | None:
-        """Inject the faults that match a request; None when there are none."""
+        """Start the injection of the matching faults; None without any."""
         context, request, body, correlation_id, stats = received
         faults = matching(self._faults.rules, context, request)
         if not faults:
             return None
-        # The connection may use the memory of the request again before it is carried out.
+        # The connection may reuse the memory of the request before it is executed.
         own, _ = type(request).decode_prefix(bytearray(body), context.version)
         exchange = Exchange(context, own, correlation_id, carry_out)
         task: asyncio.Task[Any] = asyncio.get_running_loop().create_task(exchange.run(faults))
@@ -80,7 +80,7 @@ class FaultInjection:
 
 
 def matching(rules: Iterable[ActiveFault], context: Context[BrokerServices], request: Message) -> list[ActiveFault]:
-    """The faults that are for a request; whether they strike is seen when it is their turn."""
+    """Return the faults that match a request; whether they apply is decided when it is their turn."""
     found = []
     subjects: set[tuple[str, int | None]] | None = None
     for fault in rules:
@@ -92,7 +92,7 @@ def matching(rules: Iterable[ActiveFault], context: Context[BrokerServices], req
         if rule.is_for_part:
             if subjects is None:
                 subjects = set(_subjects(context.broker, request))
-            # A request that names nothing may mean everything; the answer shows it.
+            # A request without names may mean everything; the response shows it.
             shows_in_answer = not subjects and rule.action in (Action.FAIL, Action.CORRUPT)
             if not shows_in_answer and not any(rule.touches(*subject) for subject in subjects):
                 continue
@@ -122,7 +122,7 @@ def _any_topic(topic: str | None, partition: int | None) -> bool:
 
 
 class StruckRequest(PendingResponse):
-    """A request that faults are for, as its connection sees it: the future's result is an `Answered` or None."""
+    """A request with faults as its connection sees it: the result of the future is an `Answered` or None."""
 
     def encode(self) -> list[Any] | None:
         answered: Any = self.future.result()
@@ -134,12 +134,12 @@ class StruckRequest(PendingResponse):
 
 
 class Exchange:
-    """A request that faults are for, and its answer.
+    """A request with faults, and its response.
 
     Parameters:
-        context, request: as for its handler. The request is changed, and must be nobody else's.
-        correlation_id: of the request.
-        carry_out: does what is done without faults.
+        context, request: as for its handler. The request is changed, and must not be shared.
+        correlation_id: the request's correlation id.
+        carry_out: executes the request without faults.
     """
 
     def __init__(
@@ -157,7 +157,7 @@ class Exchange:
         self._overlays: list[ActiveFault] = []
 
     async def run(self, faults: list[ActiveFault]) -> Answered | None:
-        """Carry it out; gives the answer and the version it is in, None for no answer."""
+        """Execute the request; return the response and its version, None without one."""
         for fault in faults:
             if fault.rule.when is When.BEFORE and await self._before(fault):
                 return self._outcome()
@@ -175,7 +175,7 @@ class Exchange:
         return None if self._answer is None else (self._answer, self._version)
 
     async def _before(self, fault: ActiveFault) -> bool:
-        """Let a fault strike before the effect; whether it ended the exchange."""
+        """Apply a fault before the effect; return whether it ended the exchange."""
         match fault.rule.action:
             case Action.FAIL:
                 return self._fail_before(fault)
@@ -186,7 +186,7 @@ class Exchange:
                 return await self._interrupt(fault)
 
     async def _after(self, fault: ActiveFault) -> bool:
-        """Let a fault strike after the effect; whether it ended the exchange."""
+        """Apply a fault after the effect; return whether it ended the exchange."""
         match fault.rule.action:
             case Action.FAIL:
                 self._fail_after(fault)
@@ -232,7 +232,7 @@ class Exchange:
             return self._fail_whole(fault)
         covered = [rule.covers(*subject) for subject in named(self._request, self._resolve)]
         if isinstance(self._request, FetchRequest):
-            # An error is told at once.
+            # An error is returned immediately.
             self._request.max_wait_ms = 0
         elif isinstance(self._request, MetadataRequest):
             if rule.is_for_part and any(covered) and not all(covered):
@@ -244,7 +244,7 @@ class Exchange:
         return False
 
     def _is_partial(self, rule: Rule) -> bool:
-        """Whether the answer can say the error of some topics alone."""
+        """Return whether the response can have the error for some topics only."""
         return rule.is_for_part and has_codes_of_topics(self._request.response_type, self._version)
 
     def _fail_part(self, fault: ActiveFault) -> bool:
@@ -271,12 +271,12 @@ class Exchange:
             merge(self._answer, errors)
 
     def _fail_whole(self, fault: ActiveFault) -> bool:
-        """Answer with nothing but the error, if the answer has a place for it."""
+        """Respond with the error only, if the response has a code."""
         rule = fault.rule
         version = self._version
         answer: Message
         if self._request.api_key == API_VERSIONS and rule.error == UnsupportedVersionError.code:
-            # The one answer that tells a client which versions it may ask in, and so has the oldest form.
+            # The only response that tells a client the supported versions, so it has the oldest form.
             from refbroker.handlers.api_versions import unsupported
 
             answer, version = unsupported(), 0
@@ -298,7 +298,7 @@ class Exchange:
             self._fail_whole(fault)
 
     def _lay_over(self, fault: ActiveFault) -> None:
-        """Put errors over what the answer says of some topics, or of all."""
+        """Overwrite the response's entries for some topics, or for all, with errors."""
         rule, answer = fault.rule, self._answer
         if fault.is_spent:
             return

@@ -1,4 +1,4 @@
-"""The words in which a test asks for faults: the same in this process and over a control port.
+"""The methods that add faults, the same in this process and over a control port.
 
 with kafka.faults.fail("Produce", error="NOT_LEADER_OR_FOLLOWER", topic="orders", count=3) as fault:
     ...
@@ -18,13 +18,13 @@ Moment = Literal["before", "after"]
 
 
 class Matching(TypedDict):
-    """Which requests a fault is for.
+    """The requests that a fault applies to.
 
     Attributes:
         topic, partition: only requests that name these.
-        client_id: only of clients that call themselves so.
+        client_id: only requests of clients with this id.
         version: only requests of this version of the API.
-        count: how many requests, 1 unless given; None for all, until the fault is removed.
+        count: the number of requests, by default 1; None for all until the fault is removed.
     """
 
     topic: NotRequired[str | None]
@@ -35,33 +35,35 @@ class Matching(TypedDict):
 
 
 class Fault(ABC):
-    """A fault that was asked for. As a context manager it is removed at the end."""
+    """An active fault. As a context manager it is removed at the end."""
 
     @property
     @abstractmethod
     def rule(self) -> Rule:
-        """What it is."""
+        """The rule of the fault."""
 
     @property
     @abstractmethod
     def fired(self) -> int:
-        """How many requests it has struck."""
+        """The number of requests it was applied to."""
 
     @abstractmethod
     def wait(self, count: int = 1, timeout: float = 10.0) -> None:
-        """Wait until it has struck so many requests.
+        """Wait until it was applied to so many requests.
 
         Parameters:
-            count: how many, from the beginning.
+            count: the number of requests, from the beginning.
             timeout: in seconds.
 
         Raises:
-            TimeoutError: it has not.
+            TimeoutError: it was not, in time.
         """
 
     @abstractmethod
     def remove(self) -> None:
-        """Let it strike no more; what it delays goes on at once. Nothing happens when it is removed already."""
+        """Apply it to no further request; delayed requests continue immediately. Does nothing if it was removed
+        before.
+        """
 
     def __enter__(self) -> Self:
         return self
@@ -73,20 +75,20 @@ class Fault(ABC):
 
 
 class FaultMethods(ABC):
-    """What a test can ask for. Everything may be called by any thread, before the broker runs too.
+    """The faults that a test can add. Any thread may call any method, also before the broker runs.
 
-    `api` is Kafka's name or key of an API, as "Produce", or "*" for every one; `when` says whether the fault strikes
-    before a request takes effect or after; the rest says which requests it is for (`Matching`). All raise ConfigError
-    for what cannot be.
+    `api` is Kafka's name or key of an API, as "Produce", or "*" for every one; `when` decides whether the fault is
+    applied before or after a request takes effect; the rest selects the requests (`Matching`). All raise ConfigError
+    for an invalid rule.
     """
 
     @abstractmethod
     def add(self, rule: Rule) -> Fault:
-        """Add a rule that was made elsewhere."""
+        """Add a rule."""
 
     @abstractmethod
     def list(self) -> list[Fault]:
-        """The faults that were not removed, the oldest first; also those that have struck all their requests."""
+        """Return the faults that were not removed, the oldest first, including exhausted ones."""
 
     def clear(self) -> None:
         """Remove all faults."""
@@ -104,13 +106,13 @@ class FaultMethods(ABC):
     ) -> Fault:
         """Answer with an error.
 
-        With `topic` or `partition` only these carry it, and the rest of the request is carried out as ever; without,
-        the whole answer does, wherever it has a place for a code. "after" lets the request take effect and says
-        that it has not. A producer that wants no answer (acks=0) has its connection closed, as Kafka does.
+        With `topic` or `partition` only these have the error, and the rest of the request is executed normally;
+        without, every code of the response has it. With "after" the request takes effect, and the response says that it
+        has not. The connection of a producer without responses (acks=0) is closed, as in Kafka.
 
         Parameters:
-            error: Kafka's name or code of it, its class, or an error.
-            message: the text beside the code, where the API has one; the error's own by default.
+            error: Kafka's name or code of the error, its class, or an instance.
+            message: the message beside the code, if the API has one; by default the error's own.
         """
         text: dict[str, Any] = {} if message is None else {"message": message}
         return self.add(Rule.make(Action.FAIL, api, error=error, when=when, **text, **matching))
@@ -118,29 +120,30 @@ class FaultMethods(ABC):
     def delay(
         self, api: str | int, seconds: float | None = None, *, when: Moment = "before", **matching: Unpack[Matching]
     ) -> Fault:
-        """Wait before a request takes effect, or before it is answered. Requests behind it on its connection wait too.
+        """Wait before a request takes effect, or before its response. Later requests of its connection wait too.
 
         Parameters:
-            seconds: how long, by the real time; None until the fault is removed.
+            seconds: how long, in real time; None until the fault is removed.
         """
         return self.add(Rule.make(Action.DELAY, api, when=when, seconds=seconds, **matching))
 
     def drop(self, api: str | int, *, when: Moment = "before", **matching: Unpack[Matching]) -> Fault:
-        """Never answer, as a broker that hangs: the connection stays open, and nothing behind it is handled either."""
+        """Never respond, like a broker that hangs: the connection stays open, and later requests on it are not
+        handled.
+        """
         return self.add(Rule.make(Action.DROP, api, when=when, **matching))
 
     def cut(self, api: str | int, *, when: Moment = "before", **matching: Unpack[Matching]) -> Fault:
-        """Close the connection in place of an answer. Answers to earlier requests are sent first."""
+        """Close the connection instead of a response. Responses to earlier requests are sent first."""
         return self.add(Rule.make(Action.CUT, api, when=when, **matching))
 
     def corrupt(self, api: str | int, **matching: Unpack[Matching]) -> Fault:
-        """Flip one bit in the records: of a Fetch in what is sent, of a Produce in what has arrived.
+        """Flip one bit in the records: of a Fetch response, or of a Produce request.
 
-        It is a bit that the checksum of the first batch covers. An answer without records is left alone, and does not
-        count.
+        The checksum of the first batch covers the bit. A response without records is unchanged, and does not count.
         """
         return self.add(Rule.make(Action.CORRUPT, api, **matching))
 
     def truncate(self, api: str | int, **matching: Unpack[Matching]) -> Fault:
-        """Send the first half of the answer, and close the connection."""
+        """Send the first half of the response, and close the connection."""
         return self.add(Rule.make(Action.TRUNCATE, api, **matching))

@@ -1,4 +1,4 @@
-"""Which topics and partitions a message is about, read off its declaration.
+"""The topics and partitions of a message, from its declaration.
 
 Kafka's messages name topics in a few ways: a struct with a `topic`, `topic_name`, `topic_id`, or a `name` when it is a
 topic's struct; a config resource of type topic; an array of names. Partitions are a number in a struct below it, or an
@@ -18,12 +18,14 @@ from kclient.protocol.fields import fields_of
 from refbroker.metadata.image import TOPIC_RESOURCE
 
 Resolve = Callable[[UUID], str | None]
-"""The name of a topic by its id."""
+"""Returns the name of a topic by its id."""
 Covers = Callable[[str | None, int | None], bool]
-"""Whether a topic and partition are meant; no partition stands for the topic as a whole, no topic for anything else."""
+"""Returns whether a topic and partition match; without a partition the topic as a whole, without a topic anything
+else.
+"""
 
 UNKNOWN = ""
-"""Stands for a topic that is named by an id nobody has."""
+"""Stands for a topic with an unknown id."""
 
 PARTITION_FIELDS = frozenset({"partition", "partition_index", "partition_id", "index"})
 PARTITION_ARRAYS = frozenset({"partitions", "partition_indexes"})
@@ -31,7 +33,7 @@ BESIDE_THE_SUBJECT = frozenset({"assignments", "configs", "forgotten_topics_data
 
 
 class Shape(NamedTuple):
-    """How a kind of struct names topics and partitions.
+    """How a struct names topics and partitions.
 
     Attributes:
         names: fields with a topic's name.
@@ -52,7 +54,7 @@ class Shape(NamedTuple):
     arrays: tuple[tuple[str, type[Struct]], ...]
 
     def topic_of(self, value: Any, resolve: Resolve) -> str | None:
-        """The topic a struct of this shape names; None when it is about something else."""
+        """Return the topic that a struct of this shape names; None if it names none."""
         if self.is_resource:
             return value.resource_name if value.resource_type == TOPIC_RESOURCE else None
         for name in self.names:
@@ -71,7 +73,7 @@ class Shape(NamedTuple):
 
 @cache
 def shape_of(kind: type[Struct]) -> Shape:
-    """How a kind of struct names topics and partitions."""
+    """Return how a struct names topics and partitions."""
     names: list[str] = []
     partitions: list[str] = []
     topic_names: list[str] = []
@@ -105,18 +107,18 @@ def shape_of(kind: type[Struct]) -> Shape:
 
 @cache
 def mentions_topics(kind: type[Struct]) -> bool:
-    """Whether a kind of message, or a part of one, can name topics at all."""
+    """Return whether a message, or a part of one, can name topics."""
     shape = shape_of(kind)
     return shape.names_topics or bool(shape.topic_names) or any(mentions_topics(inner) for _, inner in shape.arrays)
 
 
 def named(value: Struct, resolve: Resolve, topic: str | None = None) -> Iterator[tuple[str, int | None]]:
-    """The topics and partitions a message names; a topic without partitions comes with None.
+    """Yield the topics and partitions that a message names; None for a topic without partitions.
 
     Parameters:
         value: the message, or a part of it.
         resolve: finds names of topics by id.
-        topic: what the parts around this one named.
+        topic: the topic of the enclosing parts.
     """
     shape = shape_of(type(value))
     if topic is None:
@@ -139,11 +141,11 @@ def named(value: Struct, resolve: Resolve, topic: str | None = None) -> Iterator
 
 
 def select(value: Struct, keep: Covers, resolve: Resolve, topic: str | None = None) -> None:
-    """Drop from a message, in place, the topics and partitions that shall not be kept.
+    """Drop topics and partitions from a message, in place.
 
     Parameters:
         value: the message, or a part of it.
-        keep: whether to keep a topic and partition. What names no topic is asked for with (None, None).
+        keep: returns whether to keep a topic and partition; called with (None, None) for parts that name no topic.
         resolve, topic: as for `named`.
     """
     shape = shape_of(type(value))

@@ -1,7 +1,7 @@
-"""The faults of a broker in this process: which are there, and how often they have struck.
+"""The faults of a broker in this process, and their counts.
 
-Any thread may add, remove and wait; the event loop asks for `rules`, a tuple that is replaced and never changed, so
-that a broker without faults pays for one look at it. One lock guards everything else.
+Any thread may add, remove and wait; the event loop reads `rules`, a tuple that is replaced and never changed, so that a
+broker without faults only pays for reading it. One lock guards everything else.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class ActiveFault(Fault):
     """A fault of a broker in this process.
 
     Attributes:
-        number: tells it apart from others.
+        number: its id.
     """
 
     def __init__(self, faults: Faults, number: int, rule: Rule) -> None:
@@ -28,7 +28,7 @@ class ActiveFault(Fault):
         self._faults = faults
         self._fired = 0
         self._removed = False
-        # In the order of the requests: a set's would differ from run to run.
+        # In the order of the requests: the order of a set would differ from run to run.
         self._delaying: dict[tuple[asyncio.AbstractEventLoop, asyncio.Event], None] = {}
 
     def __repr__(self) -> str:
@@ -46,7 +46,7 @@ class ActiveFault(Fault):
 
     @property
     def is_spent(self) -> bool:
-        """Whether it has struck all the requests it is for, or is removed."""
+        """Whether it was applied to all its requests, or removed."""
         return self._removed or self._fired == self._rule.count
 
     def wait(self, count: int = 1, timeout: float = 10.0) -> None:
@@ -63,14 +63,14 @@ class ActiveFault(Fault):
             self._faults.forget(self)
             delaying, self._delaying = self._delaying, {}
         for loop, released in delaying:
-            # A loop that is closed by now has nobody left to release.
+            # A closed loop has no waiting task to release.
             with contextlib.suppress(RuntimeError):
                 loop.call_soon_threadsafe(released.set)
 
     # What the event loop calls
 
     def strike(self) -> bool:
-        """Count a request; False when the fault is not for it any more, since others have used it up."""
+        """Count a request; return False if the fault is exhausted."""
         with self._faults.changed:
             if self.is_spent:
                 return False
@@ -79,7 +79,7 @@ class ActiveFault(Fault):
             return True
 
     async def delay(self) -> None:
-        """Wait for as long as the rule says, or until the fault is removed."""
+        """Wait as long as the rule says, or until the fault is removed."""
         waiting = (asyncio.get_running_loop(), asyncio.Event())
         with self._faults.changed:
             if self._removed:
@@ -99,8 +99,8 @@ class Faults(FaultMethods):
     """The faults of a broker in this process; they stay while it is stopped and started again.
 
     Attributes:
-        rules: the faults that may still strike, the oldest first.
-        changed: the lock, and what those wait for who count.
+        rules: the faults that are not exhausted, the oldest first.
+        changed: the lock, and the condition of waiting callers.
     """
 
     def __init__(self) -> None:
@@ -121,16 +121,16 @@ class Faults(FaultMethods):
             return [*self._all.values()]
 
     def find(self, number: int) -> ActiveFault | None:
-        """The fault with a number; None when it was removed or never there."""
+        """Return the fault with a number; None if it was removed or never existed."""
         return self._all.get(number)
 
     def forget(self, fault: ActiveFault) -> None:
-        """Drop a fault that was removed. The lock is held."""
+        """Drop a removed fault. The lock is held."""
         self._all.pop(fault.number, None)
         self.struck()
 
     def struck(self) -> None:
-        """Take note of a change of some fault. The lock is held."""
+        """Notify waiting callers of a change. The lock is held."""
         if any(fault.is_spent for fault in self.rules):
             self.rules = tuple(fault for fault in self.rules if not fault.is_spent)
         self.changed.notify_all()

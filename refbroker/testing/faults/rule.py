@@ -1,6 +1,6 @@
-"""A rule: which requests a fault is for, and what it does to them.
+"""A rule: the requests of a fault, and its action.
 
-A rule is data. It says nothing of how often it has struck (`registry`) and does nothing (`injection`).
+A rule is data. Elsewhere: its count (`registry`) and its application (`injection`).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ ANY_API = "*"
 
 
 class Action(StrEnum):
-    """What a fault does."""
+    """The action of a fault."""
 
     FAIL = "fail"
     DELAY = "delay"
@@ -34,7 +34,7 @@ class Action(StrEnum):
 
 
 class When(StrEnum):
-    """Whether a fault strikes before a request takes effect, or after."""
+    """Whether a fault is applied before or after a request takes effect."""
 
     BEFORE = "before"
     AFTER = "after"
@@ -42,19 +42,19 @@ class When(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """Which requests, and what happens to them.
+    """The requests of a fault, and what happens to them.
 
     Attributes:
-        action: what is done.
-        api_key: of the API; None for every one.
+        action: the action.
+        api_key: the key of the API; None for every one.
         when: before or after the request took effect.
-        count: how many requests it is for; None for all, until it is removed.
+        count: the number of requests; None for all until it is removed.
         topic, partition: only requests that name these; None for any.
-        client_id: only of clients that call themselves so; None for any.
+        client_id: only requests of clients with this id; None for any.
         version: only requests of this version of the API; None for any.
         error: the code of a failure.
-        message: the text beside it, where the API has one.
-        seconds: how long a delay lasts; None until it is removed.
+        message: the message beside it, if the API has one.
+        seconds: the duration of a delay; None until it is removed.
     """
 
     action: Action
@@ -79,17 +79,17 @@ class Rule:
         when: str | None = None,
         **rest: Any,
     ) -> Self:
-        """A rule from what a tester gives.
+        """Return the rule for the arguments of a test.
 
         Parameters:
             action: one of `Action`.
             api: Kafka's name or key of an API, "*" for all.
-            error: Kafka's name or code of an error, its class, or an error.
-            when: "before" or "after"; None for what is usual for the action.
+            error: Kafka's name or code of an error, its class, or an instance.
+            when: "before" or "after"; None for the action's default.
             rest: the other attributes.
 
         Raises:
-            ConfigError: there is no such API, error or attribute, or the API cannot have such a fault.
+            ConfigError: the API, error or attribute does not exist, or the API cannot have such a fault.
         """
         unknown = sorted(rest.keys() - _JSON_TYPES.keys())
         if unknown:
@@ -133,11 +133,11 @@ class Rule:
 
     @property
     def is_for_part(self) -> bool:
-        """Whether it is for some topics or partitions of a request only."""
+        """Whether it is only for some topics or partitions of a request."""
         return self.topic is not None or self.partition is not None
 
     def covers(self, topic: str | None, partition: int | None) -> bool:
-        """Whether it is for a topic and partition; for a topic as a whole when `partition` is None."""
+        """Return whether it is for a topic and partition; for a topic as a whole if `partition` is None."""
         return (
             topic is not None
             and self.topic in (None, topic)
@@ -145,11 +145,11 @@ class Rule:
         )
 
     def touches(self, topic: str, partition: int | None) -> bool:
-        """Whether it is for a topic and partition, or for one partition of a topic that is named as a whole."""
+        """Return whether it is for a topic and partition, or for one partition of a topic that is named as a whole."""
         return self.covers(topic, partition) or (partition is None and self.topic in (None, topic))
 
     def as_json(self) -> dict[str, Any]:
-        """The rule, as the control port shows it and `from_json` reads it."""
+        """Return the rule as the control port shows it and `from_json` reads it."""
         given: dict[str, Any] = {
             "action": str(self.action),
             "api": self.api,
@@ -163,7 +163,7 @@ class Rule:
 
     @classmethod
     def from_json(cls, given: Mapping[str, Any]) -> Self:
-        """Read what `as_json` gives; raises ConfigError for what cannot be."""
+        """Return the rule of `as_json`'s result; raise ConfigError if it is invalid."""
         rest = dict(given)
         for name, kinds in _JSON_TYPES.items():
             value = rest.get(name)
@@ -212,7 +212,7 @@ def _api_key(api: str | int) -> int | None:
 
 
 def _error(error: str | int | type[KafkaError] | KafkaError) -> tuple[int, str]:
-    """The code of an error, and its text."""
+    """Return the code and the message of an error."""
     if isinstance(error, str):
         names = {kind.name: kind for kind in BrokerError.by_code.values()}
         if error not in names:
@@ -237,7 +237,7 @@ def _has_records(api_key: int) -> bool:
 
 
 def _sends_records(api_key: int | None) -> bool:
-    """Whether it is the request that has the records."""
+    """Return whether the request contains the records."""
     return api_key is not None and _carries_records(request_type(api_key))
 
 

@@ -1,7 +1,7 @@
-"""Fetch requests in a session name only what changes: what the others are, the session knows (KIP-227).
+"""Faults for fetch sessions, whose requests contain only changes; the session has the other partitions (KIP-227).
 
-A fault for a topic must strike there too, and an answer that leaves a partition out because it has no news must have it
-when the news is an error.
+A fault for a topic must apply to those too, and a response that omits an unchanged partition must contain it with an
+error.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from refbroker.testing.faults.naming import UNKNOWN, Covers, Resolve
 
 
 def remembered(sessions: FetchSessions, request: FetchRequest, resolve: Resolve) -> Iterator[tuple[str, int]]:
-    """The topics and partitions a request reads because its session has them."""
+    """Yield the topics and partitions of a request that only its session contains."""
     session = sessions.find(request.session_id)
     if session is None or request.session_epoch <= 0:
         return
@@ -29,9 +29,9 @@ def remembered(sessions: FetchSessions, request: FetchRequest, resolve: Resolve)
 
 
 def recall(sessions: FetchSessions, answer: FetchResponse, covers: Covers, resolve: Resolve) -> None:
-    """Put partitions into an answer that its session left out, since an error is to be said of them.
+    """Add partitions that the session omitted to a response, because they get an error.
 
-    The next answer will have them whatever their offsets are, as after any error.
+    The next response contains them whatever their offsets are, as after any error.
     """
     session = sessions.find(answer.session_id)
     if session is None:

@@ -81,7 +81,7 @@ class Endpoint:
         """Take bytes that have arrived; empty at the end of the stream.
 
         Raises:
-            BlockingIOError: there are none yet.
+            BlockingIOError: no bytes have arrived yet.
             OSError: the connection was reset.
         """
         if self._arrived:
@@ -120,7 +120,7 @@ class Endpoint:
         return taken
 
     def finish(self) -> None:
-        """Send nothing more: the peer reads what was sent, and then the end of the stream. Reading goes on."""
+        """Send nothing more: the peer reads what was sent, and then the end of the stream. Reading continues."""
         self._carry(Endpoint._end)
 
     def close(self) -> None:
@@ -162,7 +162,7 @@ class Endpoint:
 
     def _take(self, data: bytes) -> None:
         if self.is_closed:
-            # The sender learns that nobody reads any more.
+            # The sender learns that the peer no longer reads.
             self._carry(lambda other: other._fail(ConnectionResetError("the peer reset the connection")))
         elif self.error is None:
             self._arrived += data
@@ -241,7 +241,7 @@ class Network:
         accept(far)
 
     def happens(self, chance: float) -> bool:
-        """Whether something of this likelihood happens now."""
+        """Return whether something of this probability happens now."""
         return chance > 0 and self.random.random() < chance
 
     def delay(self) -> float:

@@ -28,7 +28,7 @@ MOST_STEPS = 200_000
 
 
 class DeadlockError(AssertionError):
-    """What is waited for cannot come about any more; the message has the state of every actor."""
+    """The awaited condition can no longer hold; the message has the state of every actor."""
 
 
 class Actor(Protocol):
@@ -88,13 +88,13 @@ class Simulation:
         return START_MS + round((self.now - START_SECONDS) * 1000)
 
     def is_running(self, actor: Actor) -> bool:
-        """Whether the caller was called from a step of this actor, directly or through a nested wait."""
+        """Return whether the caller was called from a step of this actor, directly or through a nested wait."""
         # What a thread was entered from is not what the thread is called from.
         return actor is self._thread if self._thread is not None else actor in self._running
 
     @property
     def is_preemptible(self) -> bool:
-        """Whether others may run before the caller goes on: it is the application or a thread, and not an actor."""
+        """Whether others may run before the caller continues: it is the application or a thread, and not an actor."""
         return self._thread is not None or not self._depth
 
     @contextmanager
@@ -159,12 +159,12 @@ class Simulation:
             steps = 0
             if deadline <= following:
                 if deadline == NEVER:
-                    raise DeadlockError(self._stuck("deadlock in simulation: nothing will happen any more"))
+                    raise DeadlockError(self._stuck("deadlock in simulation: no actor has anything left to do"))
                 self.now = max(self.now, deadline)
                 return is_over()
             self.now = max(self.now, following)
             if self.now > self._end:
-                # The time is granted once more, for what the test closes on its way out.
+                # The time is granted again, for what the test closes at its end.
                 self._end = self.now + self._longest_run
                 raise DeadlockError(self._stuck("deadlock in simulation: the time it may take has passed"))
             if self._events and self._events[0][0] <= self.now:

@@ -93,7 +93,7 @@ def forever(simulation: Simulation) -> None:
 @pytest.mark.parametrize(
     ("prepare", "why"),
     [
-        pytest.param(lambda simulation: None, "nothing will happen any more", id="nothing left"),
+        pytest.param(lambda simulation: None, "no actor has anything left to do", id="nothing left"),
         pytest.param(forever, "the time it may take has passed", id="timers only"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Kafka's protocol: every message a client or broker of Kafka 4.3 exchanges, and their codec.
+"""Kafka's protocol: every message of Kafka 4.3's clients and brokers, and their codec.
 
 Bytes only: no sockets, no clock. `messages` has a module per API, declared with the words of `schema` and a decorator
 of `declaration`; `frames` puts headers and sizes around them; `log_records` does the same for the records of the
@@ -120,14 +120,14 @@ _OTHER_MODULES = (
     "messages.records.control",
     "messages.records.producer_snapshot",
 )
-"""Where the messages live that belong to no API."""
+"""The modules of messages that belong to no API."""
 
 
 def lookup(name: str) -> type[Message]:
-    """Find a message by Kafka's name of it, as `FetchRequest` or `TopicRecord`.
+    """Return a message by Kafka's name, such as `FetchRequest` or `TopicRecord`.
 
     Raises:
-        LookupError: there is no such message.
+        LookupError: the message does not exist.
     """
     if name not in MESSAGES:
         api = name.removesuffix("Request").removesuffix("Response")
@@ -143,10 +143,10 @@ def lookup(name: str) -> type[Message]:
 
 
 def request_type(api_key: int) -> type[Message]:
-    """The request of an API.
+    """Return the request of an API.
 
     Raises:
-        LookupError: there is no such API.
+        LookupError: the API does not exist.
     """
     if api_key not in REQUESTS:
         lookup(f"{_api_name(api_key)}Request")
@@ -154,10 +154,10 @@ def request_type(api_key: int) -> type[Message]:
 
 
 def response_type(api_key: int) -> type[Message]:
-    """The response of an API.
+    """Return the response of an API.
 
     Raises:
-        LookupError: there is no such API.
+        LookupError: the API does not exist.
     """
     if api_key not in RESPONSES:
         lookup(f"{_api_name(api_key)}Response")
@@ -165,12 +165,12 @@ def response_type(api_key: int) -> type[Message]:
 
 
 def all_messages() -> dict[str, type[Message]]:
-    """Every message of Kafka by its name; imports all of them."""
+    """Return every message of Kafka by its name; imports all of them."""
     for api in API_NAMES.values():
         importlib.import_module(f"{__name__}.messages.{_module_name(api)}")
     for module in _OTHER_MODULES:
         importlib.import_module(f"{__name__}.{module}")
-    # Others may declare messages of their own.
+    # Other modules may declare messages of their own.
     return {name: kind for name, kind in sorted(MESSAGES.items()) if kind.__module__.startswith(__name__)}
 
 

@@ -1,7 +1,7 @@
-"""What members of a classic consumer group tell each other through the coordinator, which does not read it.
+"""The data that members of a classic consumer group exchange through the coordinator, which does not decode it.
 
-On the wire the version, an int16, precedes each (`encode_versioned` and `decode_versioned`). A version newer than ours
-only adds at the end, and is read as ours (`decode_any_version`).
+On the wire each begins with its version, an int16 (`encode_versioned` and `decode_versioned`). Newer versions only
+append fields, and are decoded like the newest known one (`decode_any_version`).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _VERSION = struct.Struct(">h")
 
 @message(versions="0-3")
 class ConsumerProtocolSubscription(Message):
-    """What a member of a classic consumer group subscribes to, and what it owns."""
+    """The subscription of a member of a classic consumer group, and its partitions."""
 
     topics: list[str] = array()
     user_data: bytes | None = None
@@ -46,10 +46,10 @@ class ConsumerProtocolAssignment(Message):
 
 
 def decode_any_version(kind: type[M], data: bytes) -> M:
-    """Read what a member told the others, in any version.
+    """Decode the data of a member, in any version.
 
     Raises:
-        ProtocolError: the bytes are no such message.
+        ProtocolError: the bytes are malformed.
     """
     if len(data) < _VERSION.size:
         raise ProtocolError(f"a member's metadata must begin with a version, and has {len(data)} bytes")

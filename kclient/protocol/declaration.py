@@ -25,10 +25,9 @@ M = TypeVar("M", bound="Message")
 
 
 class Message(Struct, gc=False):
-    """A request, a response, or a record: what stands for itself on the wire.
+    """A request, a response, or a record: a complete unit on the wire.
 
-    `api_key` is the API's key, or what Kafka uses in its place: the type of a record of an internal
-    log. It is -1 for messages that have none.
+    `api_key` is the API's key, or the type of a record of an internal log; -1 for other messages.
     """
 
     message_name: ClassVar[str] = ""
@@ -43,7 +42,7 @@ class Message(Struct, gc=False):
 
     @classmethod
     def is_flexible(cls, version: int) -> bool:
-        """Whether the version has compact lengths and tagged fields (KIP-482)."""
+        """Return whether the version has compact lengths and tagged fields (KIP-482)."""
         return cls.first_flexible_version is not None and version >= cls.first_flexible_version
 
     @classmethod
@@ -52,10 +51,10 @@ class Message(Struct, gc=False):
 
         Parameters:
             data: the whole body. A `Records` field of the message becomes a view of it.
-            version: the version it is encoded at.
+            version: the version of the encoding.
 
         Raises:
-            ProtocolError: the bytes are not such a message, or there are more of them than it takes.
+            ProtocolError: the bytes are malformed, or longer than the message.
         """
         message, used = cls.decode_prefix(data, version)
         if used != len(data):
@@ -64,7 +63,7 @@ class Message(Struct, gc=False):
 
     @classmethod
     def decode_prefix(cls, data: bytes | bytearray | memoryview, version: int) -> tuple[Self, int]:
-        """Decode a message that other bytes may follow; gives it and the number of bytes it took."""
+        """Decode a message that other bytes may follow; return it and the number of its bytes."""
         decoder = cls._decoders.get(version)
         if decoder is None:
             decoder = _compile(cls, version)[0]
@@ -81,7 +80,7 @@ class Message(Struct, gc=False):
         """Encode the body, without header.
 
         Parameters:
-            version: the version to encode at.
+            version: the version of the encoding.
 
         Raises:
             ProtocolError: a field has a value that the version cannot carry.
@@ -98,7 +97,7 @@ class Message(Struct, gc=False):
             version: the version to encode at.
 
         Returns:
-            What is to be sent, in order: bytes, and the objects that were given as `Records`.
+            The parts to send, in order: bytes, and the objects that were given as `Records`.
 
         Raises:
             ProtocolError: a field has a value that the version cannot carry.
@@ -134,7 +133,7 @@ class Message(Struct, gc=False):
 
 
 _COPIED_BELOW = 1024
-"""Bytes; smaller parts are joined, since handling a part costs more than copying it."""
+"""Bytes; smaller parts are joined, because handling a part costs more than copying it."""
 
 
 def _compile(cls: type[Message], version: int) -> tuple[Decoder, Encoder]:
@@ -145,14 +144,14 @@ def _compile(cls: type[Message], version: int) -> tuple[Decoder, Encoder]:
     from kclient.protocol.encoding import compile_encoder
 
     is_flexible = cls.is_flexible(version)
-    # Two threads may both get here; what they compile is the same.
+    # Two threads may both get here; they compile the same.
     cls._decoders[version] = decoder = compile_decoder(cls, version, is_flexible=is_flexible)
     cls._encoders[version] = encoder = compile_encoder(cls, version, is_flexible=is_flexible)
     return decoder, encoder
 
 
 MESSAGES: dict[str, type[Message]] = {}
-"""The messages declared so far, that is in modules imported so far, by name."""
+"""The messages of the modules imported so far, by name."""
 REQUESTS: dict[int, type[Message]] = {}
 RESPONSES: dict[int, type[Message]] = {}
 
@@ -161,9 +160,9 @@ def message(*, versions: str, flexible: str = "none", api_key: int = -1) -> Call
     """Declare a message that is neither request nor response: a header, or a record of a log.
 
     Parameters:
-        versions: the versions it has, as "0-3".
-        flexible: those with compact lengths and tagged fields, as "2+" or "none".
-        api_key: the type that tells such records apart in their log.
+        versions: its versions, such as "0-3".
+        flexible: those with compact lengths and tagged fields, such as "2+" or "none".
+        api_key: the type of such records in their log.
     """
 
     def declare(cls: type[M]) -> type[M]:

@@ -1,9 +1,9 @@
 """Compiles the decoder of a message at a version.
 
-The result is one straight function over a buffer: neighbouring fields of fixed width (the first byte of
-a length that follows included) are unpacked in one go, nested structs become nested loops. Before
-anything is allocated for a length or count, it is compared with the bytes that are left; every loop
-consumes bytes, so that the time taken and the memory used are proportional to the input.
+The result is one function over a buffer: neighbouring fields of fixed width (the first byte of a length that follows
+included) are unpacked in one go, nested structs become nested loops. Before anything is allocated for a length or
+count, it is compared with the bytes that are left; every loop consumes bytes, so that the time taken and the memory
+used are proportional to the input.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from kclient.protocol.fields import FIXED_FORMATS, Field, Type, fields_of, min_s
 from kclient.protocol.schema import ZERO_UUID, Decoder, Struct
 
 MAX_EMPTY_ELEMENTS = 65536
-"""Elements that take no bytes cannot be checked against the bytes that are left, so this bounds them."""
+"""The limit of elements without bytes, which cannot be checked against the remaining bytes."""
 
 
 def compile_decoder(cls: type[Struct], version: int, *, is_flexible: bool) -> Decoder:
@@ -50,7 +50,7 @@ class _Compiler:
         return self.code.function("def decode(buf, end):", f"decode {self.cls.__name__} v{self.version}")
 
     def flush(self) -> None:
-        """Unpack the fixed-width fields that have gathered."""
+        """Unpack the collected fixed-width fields."""
         if not self.run:
             return
         formats = "".join(kind for kind, _ in self.run)
@@ -73,7 +73,7 @@ class _Compiler:
         return variable
 
     def length(self, old_format: str, flexible: bool) -> str:
-        """Read a length or count; the variable holds it, or less than 0 for null."""
+        """Read a length or count; the variable contains it, or less than 0 for null."""
         if not flexible:
             size = self.fixed(old_format, "n")
             self.flush()
@@ -90,7 +90,7 @@ class _Compiler:
         return variable
 
     def struct(self, cls: type[Struct], path: str) -> str:
-        """Read a struct; gives the expression or variable that holds it."""
+        """Read a struct; return the expression or variable with it."""
         values: dict[str, str] = {}
         tagged: list[Field] = []
         for field in fields_of(cls):
@@ -149,7 +149,7 @@ class _Compiler:
         return variable
 
     def nullable_struct(self, cls: type[Struct], path: str, is_tagged: bool) -> str:
-        # A tagged field says with a varint whether it is there, any other with a signed byte.
+        # The presence of a tagged field is a varint, of any other a signed byte.
         flag = self.uvarint("n") if is_tagged else self.fixed("b", "n")
         self.flush()
         variable = self.code.variable("v")
@@ -206,7 +206,7 @@ class _Compiler:
             self.code.line(f"{add}({item})")
 
     def tags(self, tagged: list[Field], values: dict[str, str], path: str) -> str:
-        """Read the tagged fields of a struct; gives the variable with the unknown ones."""
+        """Read the tagged fields of a struct; return the variable with the unknown ones."""
         count = self.fixed("B", "n")
         self.flush()
         unknown = self.code.variable("u")

@@ -1,4 +1,4 @@
-"""What the two codec compilers share: lines of Python with indentation, and names for the objects they use."""
+"""The common part of the two codec compilers: indented lines of Python, and names for the objects they use."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from functools import cache
 from typing import Any
 
 SHORT_ARRAY = 32
-"""Arrays of numbers below this many elements have their layout at hand."""
+"""Arrays of numbers with fewer elements have a prepared layout."""
 
 
 @cache
 def short_arrays(method: str, kind: str) -> list[Callable[..., Any]]:
-    """The bound methods of `struct.Struct` for short arrays of a format, by the number of elements."""
+    """Return the bound methods of `struct.Struct` for short arrays of a format, by the number of elements."""
     return [getattr(struct.Struct(f">{count}{kind}"), method) for count in range(SHORT_ARRAY)]
 
 
@@ -41,18 +41,18 @@ class Emitter:
         self.depth -= 1
 
     def variable(self, hint: str) -> str:
-        """Make up a variable that is not used yet."""
+        """Return an unused variable name."""
         self._count += 1
         return f"{hint}{self._count}"
 
     def bind(self, hint: str, value: Any) -> str:
-        """Make an object reachable from the code; gives its name there."""
+        """Make an object accessible to the code; return its name there."""
         name = self.variable(hint)
         self.names[name] = value
         return name
 
     def fixed(self, method: str, formats: str) -> tuple[str, int]:
-        """Make a bound method of a big-endian `struct.Struct` reachable; gives its name and the size."""
+        """Make a bound method of a big-endian `struct.Struct` accessible; return its name and the size."""
         layout = struct.Struct(">" + formats)
         key = (method, formats)
         if key not in self._bound:
@@ -60,7 +60,7 @@ class Emitter:
         return self._bound[key], layout.size
 
     def function(self, head: str, title: str) -> Callable[..., Any]:
-        """Compile what was collected under a `def` line; `title` shows in tracebacks."""
+        """Compile the collected lines under a `def` line; `title` appears in tracebacks."""
         source = "\n".join([head, *self.lines, ""])
         exec(compile(source, f"<{title}>", "exec"), self.names)
         made: Callable[..., Any] = self.names[head[4 : head.index("(")]]

@@ -44,7 +44,7 @@ class _Compiler:
         return self.code.function("def encode(m, out):", f"encode {self.cls.__name__} v{self.version}")
 
     def flush(self) -> None:
-        """Pack the fixed-width fields that have gathered."""
+        """Pack the collected fixed-width fields."""
         if self.run:
             pack, _ = self.code.fixed("pack", "".join(kind for kind, _ in self.run))
             self.code.line(f"{self.write}({pack}({', '.join(value for _, value in self.run)}))")
@@ -87,7 +87,7 @@ class _Compiler:
             self.code.line(f"{self.write}(write_tags((), {unknown}) if {unknown} else b'\\0')")
 
     def differs(self, field: Field, value: str) -> str:
-        """A condition: the value is not the field's default."""
+        """Return a condition: the value is not the field's default."""
         if field.default is None:
             return f"{value} is not None"
         if isinstance(field.default, bool | int | float | str | bytes):
@@ -107,7 +107,7 @@ class _Compiler:
         can_be_null = self.version in field.nullable
         if field.type.struct is not None and can_be_null:
             self.flush()
-            # A tagged field says with a varint whether it is there, any other with a signed byte.
+            # The presence of a tagged field is a varint, of any other a signed byte.
             null = b"\0" if field.is_tagged(self.version) else b"\xff"
             with self.code.block(f"if {value} is None:"):
                 self.code.line(f"{self.write}({null!r})")

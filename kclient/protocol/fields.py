@@ -1,4 +1,4 @@
-"""Reads the declarations of `schema` into plain descriptions of fields, for the codec compilers and tests."""
+"""Converts the declarations of `schema` to plain descriptions of fields, for the codec compilers and tests."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FIXED_FORMATS = {
     "float64": "d",
     "uuid": "16s",
 }
-"""The types of fixed width and how the struct module calls them."""
+"""The fixed-width types and their formats in the struct module."""
 
 INTEGERS = {
     "int8": (-(2**7), 2**7 - 1),
@@ -35,7 +35,7 @@ _PLAIN = {str: "string", bytes: "bytes", bool: "bool", UUID: "uuid"}
 
 
 class Type(NamedTuple):
-    """What a value is on the wire.
+    """The type of a value on the wire.
 
     `name` is Kafka's name of the type, "array" (of `element`) or "struct" (of class `struct`).
     """
@@ -46,7 +46,7 @@ class Type(NamedTuple):
 
 
 class Field(NamedTuple):
-    """Everything a declaration says about a field."""
+    """The complete declaration of a field."""
 
     name: str
     type: Type
@@ -62,16 +62,16 @@ class Field(NamedTuple):
     null_as_empty: bool
 
     def is_tagged(self, version: int) -> bool:
-        """Whether the field is sent as a tagged one at a version that has it."""
+        """Return whether the field is tagged at a version that has it."""
         return self.tag is not None and version in self.tagged
 
 
 @cache
 def fields_of(cls: type[Struct]) -> tuple[Field, ...]:
-    """The fields of a struct or message, in the order of the wire.
+    """Return the fields of a struct or message, in the order of the wire.
 
     Raises:
-        TypeError: the declaration makes no sense.
+        TypeError: the declaration is inconsistent.
     """
     hints = get_type_hints(cls, include_extras=True)
     ordinary = cls()
@@ -127,7 +127,7 @@ def _type(hint: Any, remarks: tuple[Any, ...]) -> Type:
 
 
 def min_size(kind: Type, version: int, flexible: bool) -> int:
-    """The least number of bytes a value can take that is not null."""
+    """Return the minimum number of bytes of a non-null value."""
     if kind.name in FIXED_FORMATS:
         return {"?": 1, "b": 1, "h": 2, "H": 2, "i": 4, "I": 4, "q": 8, "d": 8, "16s": 16}[FIXED_FORMATS[kind.name]]
     if kind.name == "struct":
@@ -148,12 +148,12 @@ def min_size(kind: Type, version: int, flexible: bool) -> int:
 
 
 def explain(value: Struct, version: int, path: str = "") -> str | None:
-    """Find the first field whose value does not fit its type; for error messages, and slow."""
+    """Return a description of the first field whose value does not fit its type; for error messages, and slow."""
     for field in fields_of(type(value)):
         if version in field.versions:
-            trouble = _misfit(getattr(value, field.name), field.type, version in field.nullable, version)
-            if trouble is not None:
-                return f"{path}{field.name}{trouble}"
+            problem = _misfit(getattr(value, field.name), field.type, version in field.nullable, version)
+            if problem is not None:
+                return f"{path}{field.name}{problem}"
     return None
 
 
@@ -164,8 +164,8 @@ def _misfit(value: Any, kind: Type, null_allowed: bool, version: int) -> str | N
         assert kind.element is not None
         if not isinstance(value, list | tuple):
             return f" must be a list, not {value!r}"
-        troubles = ((index, _misfit(item, kind.element, False, version)) for index, item in enumerate(value))
-        return next((f"[{index}]{trouble}" for index, trouble in troubles if trouble is not None), None)
+        problems = ((index, _misfit(item, kind.element, False, version)) for index, item in enumerate(value))
+        return next((f"[{index}]{problem}" for index, problem in problems if problem is not None), None)
     if kind.name == "struct":
         assert kind.struct is not None
         if not isinstance(value, kind.struct):

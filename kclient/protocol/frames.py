@@ -1,10 +1,10 @@
-"""Puts requests and responses into frames, and takes them out: a size, a header, the body.
+"""Encodes and decodes the frames of requests and responses: a size, a header, the body.
 
     frame    := size:int32 header body
     request  := api_key api_version correlation_id client_id [tagged fields] body
     response := correlation_id [tagged fields] body
 
-What reads from a stream strips the size; the functions for decoding want the bytes behind it.
+The reader of a stream strips the size; the functions for decoding take the bytes behind it.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ _CORRELATION_ID = struct.Struct(">i")
 
 
 def request_header_version(message: type[Message], version: int) -> int:
-    """The version of the header before a request."""
+    """Return the version of the header of a request."""
     return 2 if message.is_flexible(version) else 1
 
 
 def response_header_version(message: type[Message], version: int) -> int:
-    """The version of the header before a response.
+    """Return the version of the header of a response.
 
-    ApiVersions keeps to version 0: a client must be able to read the answer of a broker that does not
-    know the version it asked for (KIP-511).
+    ApiVersions always uses version 0: a client must be able to decode the response of a broker that does not support
+    the requested version (KIP-511).
     """
     return 1 if message.is_flexible(version) and message.api_key != API_VERSIONS else 0
 
@@ -44,7 +44,7 @@ def encode_request(message: Message, version: int, correlation_id: int, client_i
     """Encode a request as a whole frame.
 
     Returns:
-        What is to be sent, in order: bytes and, as they were given, records.
+        The parts to send, in order: bytes and, unchanged, records.
 
     Raises:
         ProtocolError: the version cannot carry the message.
@@ -55,12 +55,12 @@ def encode_request(message: Message, version: int, correlation_id: int, client_i
 
 @lru_cache(maxsize=256)
 def _after_correlation_id(header_version: int, client_id: str | None) -> bytes:
-    """The part of a request's header that stays the same from request to request."""
+    """Return the part of a request's header that is the same in all requests of a client."""
     return RequestHeader(client_id=client_id).encode(header_version)[_REQUEST_START.size :]
 
 
 def encode_response(message: Message, version: int, correlation_id: int) -> list[Any]:
-    """Encode a response as a whole frame; returns and raises as `encode_request`."""
+    """Encode a response as a whole frame; returns and raises like `encode_request`."""
     header = ResponseHeader(correlation_id=correlation_id)
     return _frame(header.encode(response_header_version(type(message), version)), message, version)
 
@@ -70,17 +70,17 @@ def _frame(header: bytes, message: Message, version: int) -> list[Any]:
     size = len(header) + sum(map(len, parts))
     if size > 0x7FFFFFFF:
         raise ProtocolError(f"{message.message_name} v{version}: {size} bytes do not fit into a frame")
-    # The first part is never one of the passed-through ones: lengths come before records.
+    # The first part is never a record: lengths precede records.
     parts[0] = _SIZE.pack(size) + header + parts[0]
     return parts
 
 
 def decode_request_header(data: bytes | bytearray | memoryview) -> tuple[RequestHeader, memoryview]:
-    """Decode the header of a request; gives it and the body.
+    """Decode the header of a request; return it and the body.
 
     Raises:
-        ProtocolError: the bytes are no request of an API and version that are known here. For an unknown version of
-            ApiVersions, which deserves an answer, the header is read as far as that version's must have it.
+        ProtocolError: the API or version is unknown, or the bytes are malformed. For an unknown version of ApiVersions,
+            which gets a response, the part of the header that all versions share is decoded.
     """
     if len(data) < _START.size:
         raise ProtocolError("the bytes end within the header of a request")
@@ -101,10 +101,10 @@ def decode_request_header(data: bytes | bytearray | memoryview) -> tuple[Request
 
 
 def decode_response_header(api_key: int, version: int, data: bytes | bytearray | memoryview) -> tuple[int, memoryview]:
-    """Decode the header of a response to a request of this API and version; gives the correlation id and the body.
+    """Decode the header of a response to a request of this API and version; return the correlation id and the body.
 
     Raises:
-        ProtocolError: the bytes are no such response.
+        ProtocolError: the bytes are malformed.
     """
     message = request_type(api_key)
     header, used = ResponseHeader.decode_prefix(data, response_header_version(message, version))
@@ -112,7 +112,7 @@ def decode_response_header(api_key: int, version: int, data: bytes | bytearray |
 
 
 def peek_correlation_id(data: bytes | bytearray | memoryview) -> int:
-    """The correlation id of a response, which comes first whatever the version of its header.
+    """Return the correlation id of a response, which comes first in every version of its header.
 
     Raises:
         ProtocolError: there are fewer than four bytes.

@@ -1,4 +1,4 @@
-"""What stands before the body of every request and response."""
+"""The headers of requests and responses."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kclient.protocol.schema import int16, int32, not_flexible
 
 @message(versions="1-2", flexible="2+")
 class RequestHeader(Message):
-    """Precedes every request. Version 1 for requests that are not flexible, 2 for those that are."""
+    """The header of every request: version 1 for requests that are not flexible, 2 for those that are."""
 
     request_api_key: int16 = 0
     request_api_version: int16 = 0
@@ -20,6 +20,6 @@ class RequestHeader(Message):
 
 @message(versions="0-1", flexible="1+")
 class ResponseHeader(Message):
-    """Precedes every response. Version 1 for flexible responses, except that of ApiVersions; else 0."""
+    """The header of every response: version 1 for flexible responses, except that of ApiVersions; otherwise 0."""
 
     correlation_id: int32 = 0

@@ -1,10 +1,10 @@
-"""Keys and values of the records in the brokers' internal logs, with what stands around a message there.
+"""Keys and values of the records in the brokers' internal logs, with the bytes around their messages.
 
     a record of __cluster_metadata  := frame_version:uvarint (1) api_key:uvarint version:uvarint message
     a coordinator's key             := type:int16 message       (the type is the message's API key)
     a coordinator's value           := version:int16 message
 
-The data that members of a classic group exchange carries its version in the same way as a value.
+The data that members of a classic group exchange begins with its version like a value.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ _INT16 = struct.Struct(">h")
 
 
 class UnknownRecordTypeError(ProtocolError):
-    """A key of a kind that is not known here, which a newer broker may have written.
+    """A key of an unknown type, which a newer broker may have written.
 
     Attributes:
-        record_type: the number of the kind.
+        record_type: the number of the type.
     """
 
     def __init__(self, record_type: int, log: str) -> None:
@@ -52,7 +52,7 @@ def decode_metadata_record(data: Data) -> Message:
     """Decode the value of a record of `__cluster_metadata`.
 
     Raises:
-        ProtocolError: it is none of the kinds that are known here, or damaged.
+        ProtocolError: the type is unknown, or the bytes are malformed.
     """
     try:
         frame_version, position = read_uvarint(data, 0)
@@ -77,8 +77,8 @@ def decode_key(data: Data, log: str = "__consumer_offsets") -> Message:
     """Decode a key of `__consumer_offsets` or `__transaction_state`.
 
     Raises:
-        UnknownRecordTypeError: it is none of the kinds that are known here.
-        ProtocolError: it is damaged.
+        UnknownRecordTypeError: the type is unknown.
+        ProtocolError: the bytes are malformed.
     """
     kind = _coordinator_messages(log).get(("Key", _prefix(data)))
     if kind is None:
@@ -87,10 +87,10 @@ def decode_key(data: Data, log: str = "__consumer_offsets") -> Message:
 
 
 def value_type(key: Message) -> type[Message]:
-    """The class of the values that go with a key.
+    """Return the class of the values for a key.
 
     Raises:
-        ProtocolError: the message is no key.
+        ProtocolError: the message is not a key.
     """
     from kclient.protocol import lookup
 
@@ -110,10 +110,10 @@ def encode_versioned(message: Message, version: int) -> bytes:
 
 
 def decode_versioned(kind: type[M], data: Data) -> M:
-    """Decode what `encode_versioned` makes.
+    """Decode the result of `encode_versioned`.
 
     Raises:
-        ProtocolError: it is no such message, or of a version that is not known here.
+        ProtocolError: the bytes are malformed, or the version is unknown.
     """
     return kind.decode(memoryview(data)[_INT16.size :], _prefix(data))
 
@@ -126,7 +126,7 @@ def _prefix(data: Data) -> int:
 
 
 def _key_version(kind: type[Message]) -> int:
-    # A key has one form for ever: in Kafka's declarations its only version is 0, whatever its type.
+    # A key has only one form: in Kafka's declarations its only version is 0, whatever its type.
     return kind.min_version
 
 
@@ -138,7 +138,7 @@ def _coordinator_messages(log: str) -> dict[tuple[str, int], type[Message]]:
 
 @cache
 def _messages(*modules: str) -> dict[tuple[str, int], type[Message]]:
-    """The messages of modules, by the end of their names and their types."""
+    """Return the messages of modules, by the end of their names and their types."""
     found = {}
     for name in modules:
         module = importlib.import_module(f"kclient.protocol.messages.records.{name}")

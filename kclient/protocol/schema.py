@@ -1,13 +1,13 @@
-"""The words that the fields of messages are declared with, and what all structs have in common.
+"""The vocabulary for declaring the fields of messages, and the base of all structs.
 
-A field is an attribute whose annotation says its type on the wire and whatever is not the ordinary case:
+A field is an attribute whose annotation has its type on the wire and its exceptions:
 
     group_instance_id: Annotated[str | None, since(3)] = None
 
-Without more words a field is there in all versions of its message, is nullable if its type says `| None`, and has to be
-at its default to be encoded at a version that lacks it. Version ranges are Kafka's: "3", "0-4", "4+", "none".
+By default a field exists in all versions of its message, is nullable if its type has `| None`, and must have its
+default value to be encoded in a version without it. Version ranges are Kafka's: "3", "0-4", "4+", "none".
 
-Elsewhere: messages, with their versions and codecs (`declaration`), and what reads the words (`fields`).
+Elsewhere: messages, with their versions and codecs (`declaration`), and the evaluation of declarations (`fields`).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Versions(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> Versions:
-        """Read Kafka's notation: "3", "0-4", "4+" or "none"."""
+        """Parse Kafka's notation: "3", "0-4", "4+" or "none"."""
         if text == "none":
             return cls(0, -1)
         first, dash, last = text.removesuffix("+").partition("-")
@@ -48,13 +48,13 @@ class Versions(NamedTuple):
 
 
 class Wire(NamedTuple):
-    """The type of a field on the wire, under Kafka's name of it."""
+    """The type of a field on the wire, by Kafka's name."""
 
     name: str
 
 
 class Word(NamedTuple):
-    """A remark in a field's annotation: what it is about and its value."""
+    """A property of a field in its annotation: its kind and value."""
 
     about: str
     value: Any
@@ -74,68 +74,68 @@ Records = Annotated[Any, Wire("records")]
 
 
 def since(first: int) -> Word:
-    """The field came with this version."""
+    """Declare that the field was added in this version."""
     return Word("versions", Versions(first, LAST_VERSION))
 
 
 def until(last: int) -> Word:
-    """The field went after this version."""
+    """Declare that this version was the last one with the field."""
     return Word("versions", Versions(0, last))
 
 
 def between(first: int, last: int) -> Word:
-    """The field exists in these versions only."""
+    """Declare that the field exists in these versions only."""
     return Word("versions", Versions(first, last))
 
 
 def nullable(versions: str) -> Word:
-    """The versions in which a field with `| None` in its type may be null, when these are not all."""
+    """Declare the versions in which a field with `| None` in its type may be null, if not all."""
     return Word("nullable", Versions.parse(versions))
 
 
 def tagged(tag: int, versions: str = "0+") -> Word:
-    """The field is a tagged one (KIP-482), in the versions given, as far as they have it."""
+    """Declare a tagged field (KIP-482), in these versions."""
     return Word("tagged", (tag, Versions.parse(versions)))
 
 
 ignorable = Word("ignorable", True)
-"""The field may be lost without an error at versions that lack it."""
+"""The field may be dropped without an error in versions without it."""
 
 map_key = Word("map_key", True)
 """The field identifies its struct among the others of the same array."""
 
 secret = Word("secret", True)
-"""The value must not show in a repr, and so in no log."""
+"""The value must not appear in a repr, and so in no log."""
 
 not_flexible = Word("not_flexible", True)
-"""The field keeps its old form at flexible versions too."""
+"""The field keeps its old form in flexible versions too."""
 
 null_as_empty = Word("null_as_empty", True)
-"""Bytes that are never sent as null, and that are taken for empty where others do."""
+"""Bytes that are never sent as null, and count as empty if others send null."""
 
 
 def array() -> Any:
-    """The default of an array: a new empty list."""
+    """Return the default of an array: a new empty list."""
     return msgspec.field(default_factory=list)
 
 
 def fresh(make: Callable[[], T]) -> T:
-    """The default of a struct field that cannot be null: a new struct each time."""
+    """Return the default of a struct field that cannot be null: a new struct each time."""
     default: T = msgspec.field(default_factory=make)
     return default
 
 
 class Struct(msgspec.Struct, kw_only=True, gc=False):
-    """A part of a message; also what messages themselves have in common.
+    """A part of a message, and the base of messages.
 
-    Fields are mutable attributes; two structs are equal if all their fields are, tagged fields that
-    this version does not know included (as in the Java client), which are kept as they came.
+    Fields are mutable attributes; two structs are equal if all their fields are, including unknown tagged fields (as in
+    the Java client), which are kept unchanged.
     """
 
     unknown_tagged_fields: tuple[tuple[int, bytes], ...] = ()
 
     def __repr__(self) -> str:
-        """The fields that are not at their defaults; secrets masked, records by their size only."""
+        """Return the fields that differ from their defaults; secrets are masked, records shown by size only."""
         shown = []
         ordinary = type(self)()
         for name in self.__struct_fields__:
@@ -161,7 +161,7 @@ def _secrets(cls: type[Struct]) -> frozenset[str]:
 
 
 Decoder = Callable[[Any, int], tuple[Any, int]]
-"""Takes a buffer and the position of its end; returns the message and the position behind it."""
+"""A function of a buffer and the position of its end, which returns the message and the position behind it."""
 
 Encoder = Callable[[Any, list[Any]], None]
-"""Takes a message, and a list to which it appends bytes."""
+"""A function of a message and of a list to which it appends bytes."""

@@ -1,4 +1,4 @@
-"""What the compiled codecs call at run time: varints, tagged fields, UUIDs, and the errors they raise.
+"""The functions that compiled codecs call: varints, tagged fields, UUIDs, and the errors they raise.
 
 Everything here works on a buffer and a position and knows nothing about messages.
 """
@@ -15,11 +15,11 @@ from kclient.errors import ProtocolError
 Tags = tuple[tuple[int, bytes], ...]
 
 ONE_BYTE = [bytes((value,)) for value in range(128)]
-"""The varints of one byte, which most lengths are."""
+"""The varints of one byte, which are those of most lengths."""
 
 
 def read_uvarint(buf: Any, position: int) -> tuple[int, int]:
-    """Read an unsigned varint of up to five bytes; gives the value and the position behind it."""
+    """Read an unsigned varint of up to five bytes; return the value and the position behind it."""
     value = shift = 0
     while True:
         byte = buf[position]
@@ -49,17 +49,17 @@ def uvarint(value: int) -> bytes:
 
 @lru_cache(maxsize=1024)
 def read_uuid(raw: bytes) -> UUID:
-    """The UUID of 16 bytes. Cached, as the same topic ids come with every response."""
+    """Return the UUID of 16 bytes. Cached, because the same topic ids are in every response."""
     return UUID(bytes=raw)
 
 
 def read_tags(buf: Any, position: int, end: int) -> tuple[Tags, int]:
-    """Read a section of tagged fields none of which is known, its count included.
+    """Read a section of unknown tagged fields, including its count.
 
-    Gives them in ascending order and each once, as they have to be sent, however they came.
+    They are returned in ascending order and each once, as they have to be sent.
     """
     count, position = read_uvarint(buf, position)
-    # A tagged field takes two bytes at least: its tag and its size.
+    # A tagged field takes at least two bytes: its tag and its size.
     if count > (end - position) // 2:
         raise short("tagged fields", count, end - position)
     found = {}
@@ -74,7 +74,7 @@ def read_tags(buf: Any, position: int, end: int) -> tuple[Tags, int]:
 
 
 def write_tags(known: Iterable[tuple[int, bytes]], unknown: Iterable[tuple[int, bytes]]) -> bytes:
-    """Encode a section of tagged fields in ascending order of their tags, as the protocol asks for."""
+    """Encode a section of tagged fields in ascending order of their tags, as the protocol requires."""
     tags = sorted((*known, *unknown), key=lambda item: item[0])
     out = bytearray(uvarint(len(tags)))
     last = -1
@@ -89,30 +89,30 @@ def write_tags(known: Iterable[tuple[int, bytes]], unknown: Iterable[tuple[int, 
 
 
 def short(what: str, announced: int, left: int) -> ProtocolError:
-    """The error for a length or count that the rest of the bytes cannot hold."""
+    """Return the error for a length or count that the remaining bytes cannot contain."""
     return ProtocolError(f"{what}: {announced} announced, but only {left} bytes are left")
 
 
 def null(what: str) -> ProtocolError:
-    """The error for a null where there must be none."""
+    """Return the error for a null that is not allowed."""
     return ProtocolError(f"{what}: null, or a negative length, where it cannot be null")
 
 
 def too_many(what: str, count: int) -> ProtocolError:
-    """The error for an absurd number of elements that take no bytes."""
+    """Return the error for an absurd number of elements without bytes."""
     return ProtocolError(f"{what}: {count} elements that take no bytes")
 
 
 def too_long(what: str, size: int) -> ProtocolError:
-    """The error for a string that Kafka cannot carry."""
+    """Return the error for a string that is too long for Kafka."""
     return ProtocolError(f"{what}: a string of {size} bytes, but 32767 is the most there can be")
 
 
 def bad_tag(what: str, size: int, used: int) -> ProtocolError:
-    """The error for a tagged field whose size and contents contradict each other."""
+    """Return the error for a tagged field whose size does not match its contents."""
     return ProtocolError(f"{what}: a tagged field of {size} bytes holds {used}")
 
 
 def absent(what: str, version: int) -> ProtocolError:
-    """The error for a value that would be lost at a version."""
+    """Return the error for a value that would be lost in a version."""
     return ProtocolError(f"{what} is set, but version {version} does not have it")

@@ -1,8 +1,8 @@
-"""Record batches: building and reading what Kafka stores, in formats 2 (both ways), 1 and 0 (reading).
+"""Record batches: writing and reading format 2, reading formats 1 and 0.
 
-Two implementations behind one set of names: `pure` explains the format and works everywhere, the
-compiled twin does the same in C. `IMPLEMENTATION` says which one runs, "compiled" or "pure" (`kclient._twins`).
-Elsewhere: sockets, clocks and protocol messages, which are in the layers above.
+There are two implementations with the same names: `pure` documents the format and works everywhere, the compiled twin
+does the same in C. `IMPLEMENTATION` is the one in use, "compiled" or "pure" (`kclient._twins`). Elsewhere: sockets,
+clocks and protocol messages, which are in the layers above.
 """
 
 from __future__ import annotations

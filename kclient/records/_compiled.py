@@ -1,4 +1,4 @@
-"""The compiled twin: the names of `kclient.records.pure`, in C; ImportError where it was not built."""
+"""The compiled twin: the names of `kclient.records.pure`, in C; ImportError if it was not built."""
 
 from __future__ import annotations
 

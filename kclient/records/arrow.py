@@ -1,8 +1,8 @@
 """Fetched records as Arrow columns, for Spark, polars, DuckDB and pandas.
 
-pyarrow is imported on first use; `pip install kclient[arrow]` brings it. The compiled twin fills
-the columns' buffers straight from the fetched bytes in two passes of C; the pure one goes through
-Python objects. Deserializers play no part here: keys and values are the raw bytes.
+pyarrow is imported on first use; `pip install kclient[arrow]` installs it. The compiled twin fills the columns' buffers
+directly from the fetched bytes; the pure one creates Python objects. Deserializers are not used: keys and values are
+the raw bytes.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from kclient.records import pure
 __all__ = ["COLUMNS", "to_arrow"]
 
 COLUMNS = ("topic", "partition", "offset", "timestamp", "timestamp_type", "key", "value", "headers", "leader_epoch")
-"""The columns there are, in their order."""
+"""The available columns, in order."""
 
 INT32_MAX = 2**31 - 1
 
 
 def to_arrow(chunks: Iterable[Any], columns: Sequence[str] | None = None) -> Any:
-    """One `pyarrow.RecordBatch` with the records of `chunks` (`RecordChunk`s) in their order.
+    """Return one `pyarrow.RecordBatch` with the records of `chunks` (`RecordChunk`s) in order.
 
     Schema:
         topic: dictionary of string, indexed by int32
@@ -56,7 +56,7 @@ def to_arrow(chunks: Iterable[Any], columns: Sequence[str] | None = None) -> Any
 
 
 def require_pyarrow(what: str) -> Any:
-    """The module.
+    """Return the module.
 
     Raises:
         ImportError: it is not installed; `what` needs it.
@@ -69,7 +69,7 @@ def require_pyarrow(what: str) -> Any:
 
 
 def column_types(pyarrow: Any) -> dict[str, Any]:
-    """The type of every column; binary ones as long as they are not large."""
+    """Return the type of every column; binary ones for less than 2 GiB."""
     header = pyarrow.struct([("key", pyarrow.string()), ("value", pyarrow.binary())])
     return {
         "topic": pyarrow.dictionary(pyarrow.int32(), pyarrow.string()),

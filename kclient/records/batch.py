@@ -1,4 +1,4 @@
-"""The layout of record batches and what can be known without decoding records.
+"""The layout of record batches, and what is known without decoding records.
 
 A v2 batch is a header of 61 bytes, big-endian, and a records section, which may be compressed:
 
@@ -39,10 +39,12 @@ __all__ = ["BatchHeader", "RecordBatch", "assign_offsets", "batch_headers", "res
 HEADER = struct.Struct(">qiibIhiqqqhii")
 HEADER_SIZE = HEADER.size
 BATCH_OVERHEAD = HEADER_SIZE
-"""What a batch takes before its first record."""
+"""The size of a batch before its first record."""
 RECORD_OVERHEAD = BATCH_OVERHEAD + 36
-"""The most that a record without headers, alone in its batch, takes beyond its key and value: 5 bytes each for record
-length, offset delta, lengths of key and value and header count, 10 for the timestamp delta, 1 for the attributes."""
+"""The maximum size that a record without headers, alone in its batch, takes beyond its key and value: 5 bytes each for
+record length, offset delta, lengths of key and value and header count, 10 for the timestamp delta, 1 for the
+attributes.
+"""
 LOG_OVERHEAD = 12
 CRC_OFFSET = 17
 CRC_END = 21
@@ -60,38 +62,38 @@ NO_TIMESTAMP_TYPE, CREATE_TIME, LOG_APPEND_TIME = -1, 0, 1
 LEGACY_HEADERS = (struct.Struct(">qiIbb"), struct.Struct(">qiIbbq"))
 
 Decode = Callable[["BatchHeader", str, int, bool], list[Any]]
-"""A twin's decoder: header, topic, partition, whether to verify the checksums of inner legacy messages."""
+"""A twin's decoder: header, topic, partition, and whether to verify the checksums of inner legacy messages."""
 
 
 HEADER_OVERHEAD = 10
-"""The most that a record's header takes beyond its name and value."""
+"""The maximum size that a record's header takes beyond its name and value."""
 
 
 def next_sequence(sequence: int, count: int) -> int:
-    """The sequence `count` records after `sequence`; it wraps to 0 after 2**31 - 1."""
+    """Return the sequence `count` records after `sequence`; it wraps to 0 after 2**31 - 1."""
     return (sequence + count) & INT32_MAX
 
 
 def bytes_like_error(part: str, value: object) -> TypeError:
-    """What a key or value that is neither bytes-like nor None gets."""
+    """Return the error of a key or value that is neither bytes-like nor None."""
     return TypeError(f"a record's {part} is bytes-like or None, not {type(value).__name__}; use a serializer")
 
 
 def header_error(item: object) -> TypeError:
-    """What a header that is not a (str, bytes-like or None) pair gets."""
+    """Return the error of a header that is not a (str, bytes-like or None) pair."""
     return TypeError(f"a record header is a pair of str and bytes-like or None, not {item!r}")
 
 
 def header_name_error(row: int) -> ValueError:
-    """What a row of Arrow data gets of which a header has no name."""
+    """Return the error of a row of Arrow data with a header without name."""
     return ValueError(f"row {row}: a header has no key")
 
 
 class BatchHeader:
-    """The header of one batch inside a buffer; reading it neither copies nor verifies.
+    """The header of one batch inside a buffer; reading it neither copies nor verifies the batch.
 
     Attributes:
-        position: where the batch starts in the buffer it was found in, in bytes.
+        position: the start of the batch in its buffer, in bytes.
         size_in_bytes: its whole size.
         magic: the format, 0 to 2.
         raw: a view of the batch's bytes.
@@ -167,14 +169,14 @@ class BatchHeader:
 
     @property
     def last_sequence(self) -> int:
-        """The sequence of the last record, -1 when the batch has none."""
+        """The sequence of the last record, -1 without one."""
         if self.base_sequence < 0:
             return -1
         return next_sequence(self.base_sequence, self.last_offset - self.base_offset)
 
     @property
     def compression_type(self) -> str:
-        """`none`, `gzip`, `snappy`, `lz4` or `zstd`; CorruptRecordError when it is none that Kafka has."""
+        """`none`, `gzip`, `snappy`, `lz4` or `zstd`; raises CorruptRecordError for an unknown one."""
         type_id = self.attributes & COMPRESSION_MASK
         if type_id >= len(codecs.NAMES):
             raise self.corrupt(f"its compression type {type_id} does not exist")
@@ -204,7 +206,7 @@ class BatchHeader:
         return self.producer_id >= 0
 
     def is_valid(self) -> bool:
-        """Whether the checksum matches."""
+        """Return whether the checksum matches."""
         if self.magic == 2:
             computed: int = crc32c(self.raw[CRC_END:])
         else:
@@ -212,14 +214,14 @@ class BatchHeader:
         return computed == self.checksum
 
     def verify(self) -> None:
-        """Raises CorruptRecordError when the checksum does not match."""
+        """Raise CorruptRecordError if the checksum does not match."""
         if not self.is_valid():
             raise self.corrupt("its checksum does not match")
 
     def corrupt(
         self, reason: str, topic: str | None = None, partition: int | None = None, next_offset: int = 0
     ) -> CorruptRecordError:
-        """The error for this batch; it names the first offset that cannot be read by who is at `next_offset`."""
+        """Return the error for this batch, with the first offset that a reader at `next_offset` cannot read."""
         last = f" to {self.last_offset}" if self.last_offset > self.base_offset else ""
         return CorruptRecordError(
             f"the record batch at offset {self.base_offset}{last} is corrupt: {reason}",
@@ -253,19 +255,19 @@ class RecordBatch(BatchHeader):
         """Decode all records, control records too.
 
         Parameters:
-            topic, partition: what the records are to carry; a batch does not know where it is from.
+            topic, partition: those of the records, which the batch does not contain.
 
         Raises:
-            CorruptRecordError: the records are not what the header says, or cannot be decompressed.
+            CorruptRecordError: the records do not match the header, or cannot be decompressed.
         """
         return self._decode(self, topic, partition, self._verify)
 
 
 def split_batches(data: Any) -> Iterator[tuple[memoryview, int]]:
-    """The bytes of each batch in `data` and its position; a last one that is cut off is left out.
+    """Yield the bytes of each batch in `data` and its position; an incomplete last batch is skipped.
 
     Raises:
-        CorruptRecordError: a size or a format that no batch has.
+        CorruptRecordError: a size or format is invalid.
     """
     view = memoryview(data).cast("B")
     position = 0
@@ -286,22 +288,21 @@ def split_batches(data: Any) -> Iterator[tuple[memoryview, int]]:
 
 
 def smallest_size(magic: int) -> int:
-    """The size of the smallest batch of a format, in bytes."""
+    """Return the size of the smallest batch of a format, in bytes."""
     return HEADER_SIZE if magic == 2 else LOG_OVERHEAD + SMALLEST_LEGACY + 8 * magic
 
 
 def frame_error(view: memoryview, position: int, reason: str) -> CorruptRecordError:
-    """The error for a batch whose frame is damaged, so that there is no header to ask."""
+    """Return the error for a batch whose frame is damaged, so that there is no header."""
     offset = int.from_bytes(view[position : position + 8], "big", signed=True)
     return CorruptRecordError(f"the record batch at offset {offset} is corrupt: {reason}", offset=offset)
 
 
 def batch_headers(data: Any) -> Iterator[BatchHeader]:
-    """The headers of the batches in bytes-like `data`, without a look at checksums or records.
+    """Yield the headers of the batches in bytes-like `data`, without reading checksums or records.
 
     Raises:
-        CorruptRecordError: a size or a format that no batch has. A last batch that is cut off is
-            left out without an error.
+        CorruptRecordError: a size or format is invalid. An incomplete last batch is skipped without an error.
     """
     for raw, position in split_batches(data):
         yield BatchHeader(raw, position)
@@ -315,7 +316,7 @@ def assign_offsets(
     max_timestamp: int | None = None,
     timestamp_type: int | None = None,
 ) -> None:
-    """Stamp the v2 batch at the start of a writable buffer in place, as a broker does when it appends it.
+    """Set the offset and leader epoch of the v2 batch at the start of a writable buffer, as a broker does at an append.
 
     Parameters:
         base_offset: the offset of its first record.
@@ -345,7 +346,7 @@ def assign_offsets(
 
 
 def restamp(batch: Any, producer_id: int, producer_epoch: int, base_sequence: int) -> bytes:
-    """A copy of a v2 batch under another producer id, epoch and first sequence (KIP-360), not compressed again.
+    """Return a copy of a v2 batch with another producer id, epoch and first sequence (KIP-360), not recompressed.
 
     Raises:
         ValueError: the batch is not in format 2.
@@ -358,7 +359,7 @@ def restamp(batch: Any, producer_id: int, producer_epoch: int, base_sequence: in
 
 
 def _v2_size(view: memoryview) -> int:
-    """The size of the v2 batch at the start of `view`."""
+    """Return the size of the v2 batch at the start of `view`."""
     if len(view) < HEADER_SIZE or view[16] != 2:
         raise ValueError("not a whole record batch in format 2")
     total = LOG_OVERHEAD + int.from_bytes(view[8:12], "big", signed=True)
@@ -368,7 +369,7 @@ def _v2_size(view: memoryview) -> int:
 
 
 def iterate_batches(data: Any, decode: Decode, verify_checksum: bool) -> Iterator[RecordBatch]:
-    """The batches of `data` for a twin's decoder; what a twin's `read_batches` is made of."""
+    """Yield the batches of `data` with a twin's decoder; the implementation of a twin's `read_batches`."""
     for raw, position in split_batches(data):
         if verify_checksum:
             BatchHeader(raw, position).verify()

@@ -1,9 +1,9 @@
-"""The compression codecs of record batches, each library imported when it is first needed.
+"""The compression codecs of record batches; each library is imported on first use.
 
-`compress` and `decompress` work on the whole records section of a batch. Bytes from the wire are
-decompressed as a stream, or after the promised size was checked against what the codec can do at
-best, and never to more than a limit, so that a small hostile batch cannot take the memory of the
-process. What lz4 needs for message format 0 (a wrong header checksum) is in `legacy`.
+`compress` and `decompress` work on the whole records section of a batch. Bytes from the wire are decompressed as a
+stream, or after the announced size was checked against the best ratio of the codec, and never beyond a limit, so that a
+small malicious batch cannot exhaust the memory. The wrong header checksum of lz4 in message format 0 is handled in
+`legacy`.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ __all__ = ["DEFAULT_LIMIT", "LEVELS", "NAMES", "TYPE_IDS", "DecompressionError",
 TYPE_IDS = {name: type_id for type_id, name in enumerate(NAMES)}
 
 DEFAULT_LIMIT = 1 << 30
-"""The most bytes that one batch may decompress to, unless told otherwise: 1 GiB."""
+"""The default limit of the decompressed size of a batch: 1 GiB."""
 
 XERIAL_MAGIC = b"\x82SNAPPY\x00"
 XERIAL_HEADER = XERIAL_MAGIC + (1).to_bytes(4, "big") * 2
 XERIAL_BLOCK_SIZE = 32 * 1024
 ZSTD_SKIPPABLE = b"\x2a\x4d\x18"
-# A copy of 64 bytes takes 3 bytes of snappy; nothing expands more.
+# A copy of 64 bytes takes 3 bytes in snappy; nothing expands more.
 SNAPPY_BEST_RATIO = 22
 GZIP_FIRST_WINDOW = 512
 FIRST_CHUNK = 64 * 1024
@@ -36,11 +36,11 @@ _local = threading.local()
 
 
 class DecompressionError(ValueError):
-    """Compressed bytes are malformed, end too early, or hold more than the limit."""
+    """Compressed bytes are malformed, incomplete, or exceed the limit."""
 
 
 def check(name: str, level: int | None = None) -> None:
-    """Raises ValueError when `name` is no compression type or `level` is none of its levels; None is the default."""
+    """Raise ValueError if `name` is not a compression type or `level` is not one of its levels; None is the default."""
     if name not in TYPE_IDS:
         raise ValueError(f"compression_type is one of {', '.join(NAMES)}, not {name!r}")
     if level is None:
@@ -54,14 +54,14 @@ def check(name: str, level: int | None = None) -> None:
 
 
 def compress(name: str, data: Any, level: int | None = None) -> bytes:
-    """Compress bytes-like `data` the way Kafka's own clients read it.
+    """Compress bytes-like `data` in the form that Kafka's own clients read.
 
     Parameters:
         name: `none`, `gzip`, `snappy` (written in xerial's framing), `lz4` or `zstd`.
-        level: the codec's own; None is Kafka's default, as is lz4's 9 (its fast compressor).
+        level: the codec's level; None is Kafka's default, and so is 9 for lz4 (its fast compressor).
 
     Raises:
-        ValueError: no such codec or level.
+        ValueError: the codec or level does not exist.
     """
     check(name, level)
     return _COMPRESSORS[name](data, level)
@@ -71,11 +71,11 @@ def decompress(name: str, data: Any, limit: int = DEFAULT_LIMIT) -> bytes:
     """Decompress bytes-like `data`.
 
     Parameters:
-        limit: the most bytes that may come out.
+        limit: the maximum decompressed size in bytes.
 
     Raises:
         DecompressionError: the data are malformed, incomplete, or larger than `limit`.
-        ValueError: no such codec.
+        ValueError: the codec does not exist.
     """
     check(name)
     return _DECOMPRESSORS[name](memoryview(data).cast("B"), limit)
@@ -106,8 +106,8 @@ def _decompress_gzip(data: memoryview, limit: int) -> bytes:
     parts: list[bytes] = []
     left = limit
     position = 0
-    # The first stream is nearly always the only one. Of those after it only a little is given at first: a stream
-    # that ends copies what is left of its input, which for thousands of tiny ones would take quadratic time.
+    # There is nearly always only one stream. Later ones receive little input at first: a stream that ends copies the
+    # rest of its input, which for thousands of tiny ones would take quadratic time.
     window = len(data)
     while True:
         decompressor = zlib.decompressobj(16 + zlib.MAX_WBITS)
@@ -189,7 +189,7 @@ def _compress_lz4(data: Any, level: int | None) -> bytes:
         data,
         compression_level=0 if level in (None, LEVELS["lz4"].default) else level,
         block_size=lz4.frame.BLOCKSIZE_MAX64KB,
-        # Kafka's own reader knows neither linked blocks nor needs the size.
+        # Kafka's own reader supports neither linked blocks nor needs the size.
         block_linked=False,
         store_size=False,
     )
@@ -239,7 +239,7 @@ def _decompress_zstd(data: memoryview, limit: int) -> bytes:
         decompressor = _local.decompressor = zstandard.ZstdDecompressor()
     try:
         size = _zstd_whole_frames(data)
-        # Read as a stream: the frames of Java's library do not say how much they hold, and frames may follow.
+        # Read as a stream: frames of Java's library do not contain their size, and frames may follow.
         with decompressor.stream_reader(data, read_across_frames=True) as reader:
             return _read_all(reader.read, limit, size)
     except zstandard.ZstdError as error:
@@ -247,10 +247,10 @@ def _decompress_zstd(data: memoryview, limit: int) -> bytes:
 
 
 def _zstd_whole_frames(data: memoryview) -> int:
-    """How many bytes the first frame says it holds (at least 1), once all frames are known to be whole.
+    """Return the announced size of the first frame (at least 1), after checking that all frames are complete.
 
-    The stream reader takes the end of its input for the end of the stream, so what is cut off must
-    be found here: by the sizes in front of the blocks.
+    The stream reader accepts the end of its input as the end of the stream, so truncation must be detected here, by the
+    sizes of the blocks.
     """
     import zstandard
 
@@ -280,7 +280,7 @@ def _zstd_whole_frames(data: memoryview) -> int:
 
 
 def _read_all(read: Callable[[int], bytes], limit: int, expected: int = 0) -> bytes:
-    """What `read(size)` gives until it gives nothing, in chunks that grow, and never above `limit`."""
+    """Return everything that `read(size)` returns, in growing chunks, and never more than `limit`."""
     parts: list[bytes] = []
     total = 0
     size = min(max(expected, FIRST_CHUNK), LARGEST_CHUNK)

@@ -1,9 +1,8 @@
 """Control batches: the markers that end transactions, written by a broker and skipped by consumers.
 
-A control batch holds one record whose key is a version and a type (int16 each); the value of an
-end-transaction marker is a version (int16) and the transaction coordinator's epoch (int32). The
-control records of KRaft's own log are recognised by type, their values are left to the protocol.
-Source: KIP-98, KIP-595.
+A control batch holds one record whose key is a version and a type (int16 each); the value of an end-transaction marker
+is a version (int16) and the transaction coordinator's epoch (int32). The control records of KRaft's log are recognized
+by type; the protocol decodes their values. Source: KIP-98, KIP-595.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ END_MARKER = struct.Struct(">hi")
 
 
 class ControlRecord(NamedTuple):
-    """What a control record says.
+    """The content of a control record.
 
     `type` is 0 for ABORT, 1 for COMMIT, 2 and up for KRaft's own; `coordinator_epoch` is None unless it
     ends a transaction.
@@ -44,7 +43,7 @@ def control_batch(
     base_offset: int = 0,
     partition_leader_epoch: int = -1,
 ) -> bytes:
-    """The batch that ends a producer's transaction on one partition.
+    """Return the batch that ends a producer's transaction in one partition.
 
     Parameters:
         control: ABORT or COMMIT.
@@ -65,10 +64,10 @@ def control_batch(
 
 
 def control_type(key: bytes | None) -> int:
-    """The type of a control record from its key.
+    """Return the type of a control record from its key.
 
     Raises:
-        ValueError: the key is none of a control record.
+        ValueError: the key is not that of a control record.
     """
     if key is None or len(key) < KEY.size:
         raise ValueError("the key of a control record is shorter than 4 bytes")
@@ -79,10 +78,10 @@ def control_type(key: bytes | None) -> int:
 
 
 def parse_control_record(record: Any) -> ControlRecord:
-    """What the record of a control batch says.
+    """Return the content of a control batch's record.
 
     Raises:
-        CorruptRecordError: it is no control record.
+        CorruptRecordError: it is not a control record.
     """
     try:
         control = control_type(record.key)

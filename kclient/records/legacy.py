@@ -1,12 +1,12 @@
-"""Message formats 0 and 1: reading them, and turning them into the records of a v2 batch.
+"""Message formats 0 and 1: reading them, and converting them to the records of a v2 batch.
 
-A message is an offset (int64), a size (int32), a CRC-32 of what follows it, magic, attributes, in
-format 1 a timestamp, then key and value, each with an int32 size, -1 for null. A compressed one is
-a wrapper: its value holds further messages, and its offset is that of the last of them. Inside a
-wrapper of format 1 offsets are relative (KIP-31) and timestamps may be overruled by the wrapper's
-(KIP-32). In format 0 the header checksum of lz4 frames is wrong (KIP-57) and is repaired here.
+A message is an offset (int64), a size (int32), a CRC-32 of what follows it, magic, attributes, in format 1 a timestamp,
+then key and value, each with an int32 size, -1 for null. A compressed one is a wrapper: its value holds further
+messages, and its offset is that of the last of them. Inside a wrapper of format 1 offsets are relative (KIP-31) and the
+wrapper's timestamp may override the inner ones (KIP-32). In format 0 the header checksum of lz4 frames is wrong
+(KIP-57) and is repaired here.
 
-Writing these formats is left out: no broker since Kafka 4.0 takes them.
+Not implemented: writing these formats, which no broker since Kafka 4.0 accepts.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ class LegacyMessage(NamedTuple):
 
 
 def decode_messages(header: BatchHeader, verify: bool = True) -> list[LegacyMessage]:
-    """The messages of a batch in format 0 or 1, at least one.
+    """Return the messages of a batch in format 0 or 1, at least one.
 
     Parameters:
         verify: whether to check the checksums of messages inside a wrapper.
 
     Raises:
-        CorruptRecordError: the message or those in it are malformed.
+        CorruptRecordError: the message or an inner one is malformed.
     """
     key, value = _key_and_value(header, header)
     type_id = header.attributes & COMPRESSION_MASK
@@ -93,7 +93,7 @@ def _inner_messages(wrapper: BatchHeader, data: memoryview, verify: bool) -> lis
         position = end
     if not messages:
         raise wrapper.corrupt("there is no message in it")
-    # Some librdkafka left the wrapper's offset at 0: then the inner ones are absolute as they stand.
+    # Some versions of librdkafka left the wrapper's offset at 0: then the inner ones are absolute.
     if wrapper.magic == 0 or wrapper.last_offset == 0:
         return messages
     base = wrapper.last_offset - messages[-1].offset
@@ -124,7 +124,9 @@ def _sized_bytes(raw: memoryview, position: int, outer: BatchHeader) -> tuple[by
 
 
 def v2_section(header: BatchHeader, messages: list[LegacyMessage]) -> bytes:
-    """The records section of a v2 batch with these messages, relative to the first one's offset and timestamp."""
+    """Return the records section of a v2 batch with these messages, relative to the first one's offset and
+    timestamp.
+    """
     base_offset, base_timestamp = messages[0].offset, messages[0].timestamp
     out = bytearray()
     for message in messages:
@@ -153,13 +155,13 @@ def write_varint(out: bytearray, value: int) -> None:
 
 
 def repair_lz4_header(frame: bytes) -> bytes:
-    """The lz4 frame with the header checksum that the lz4 frame format asks for (KIP-57: format 0 hashed too much)."""
+    """Return the lz4 frame with the checksum of the lz4 frame format (KIP-57: format 0 hashed too much)."""
     if len(frame) < 7:
         return frame
     descriptor_end = 6 + (8 if frame[4] & 0x08 else 0) + (4 if frame[4] & 0x01 else 0)
     if len(frame) <= descriptor_end:
         return frame
-    import xxhash  # On first use, as the codecs are.
+    import xxhash  # imported on first use, like the codecs
 
     checksum = (xxhash.xxh32_intdigest(frame[4:descriptor_end]) >> 8) & 0xFF
     return frame[:descriptor_end] + bytes((checksum,)) + frame[descriptor_end + 1 :]

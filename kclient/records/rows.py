@@ -1,8 +1,8 @@
-"""Arrow data as records to send: which column is which part of a record, and what cannot be one.
+"""Arrow data as records to send: the columns of the parts of a record, and their checks.
 
-The way back of `arrow`. What pyarrow knows (types, casts, nulls, ranges) is looked at here, a column at a time; the
-twins of `ArrowRows` then read rows from what is left: binary columns, whole numbers, lists of headers. Serializers
-play no part: keys and values are bytes or text. Leaves out where rows go (`kclient.producer.rows`).
+The reverse of `arrow`. What pyarrow can check (types, casts, nulls, ranges) is checked here, by column; the twins of
+`ArrowRows` then read rows from the resulting binary columns, integers and lists of headers. Serializers are not used:
+keys and values are bytes or text. Elsewhere: appending rows (`kclient.producer.rows`).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ INT64_MAX = 2**63 - 1
 
 
 class RowColumns(NamedTuple):
-    """The names of the columns that records are made of; None for what records do not have."""
+    """The names of the columns of the parts of records; None for parts without a column."""
 
     value: str | None = "value"
     key: str | None = None
@@ -28,15 +28,15 @@ class RowColumns(NamedTuple):
 
 
 def arrow_pieces(data: Any) -> list[Any]:
-    """The `pyarrow.RecordBatch`es that Arrow data consists of, without those that are empty.
+    """Return the non-empty `pyarrow.RecordBatch`es of Arrow data.
 
     Parameters:
-        data: a RecordBatch or Table of pyarrow's, or any object that hands out Arrow data by the PyCapsule interface,
-            as those of polars, DuckDB and pandas.
+        data: a RecordBatch or Table of pyarrow's, or any object with the Arrow PyCapsule interface, such as those of
+            polars, DuckDB and pandas.
 
     Raises:
         ImportError: pyarrow is not installed.
-        TypeError: it is no Arrow data.
+        TypeError: it is not Arrow data.
     """
     pyarrow = require_pyarrow("send_arrow")
     if isinstance(data, pyarrow.RecordBatch):
@@ -52,16 +52,16 @@ def arrow_pieces(data: Any) -> list[Any]:
 
 
 def row_arguments(piece: Any, columns: RowColumns, topic: str | None, first: int) -> dict[str, Any]:
-    """What `ArrowRows` is made of, for one record batch.
+    """Return the arguments of `ArrowRows` for one record batch.
 
     Parameters:
         piece: a `pyarrow.RecordBatch` that is not empty.
-        topic: of all rows; None if there is a column of topics.
+        topic: the topic of all rows; None if there is a column of topics.
         first: the position of its first row in all the data.
 
     Raises:
-        TypeError: a column is of a type that cannot be made a part of a record.
-        ValueError: there is no such column, or a row cannot be a record: which, and why.
+        TypeError: the type of a column does not fit.
+        ValueError: a column does not exist, or a row is invalid; the message names it.
     """
     pyarrow = require_pyarrow("send_arrow")
     reading = _Reading(pyarrow, piece, first)
@@ -80,7 +80,7 @@ def row_arguments(piece: Any, columns: RowColumns, topic: str | None, first: int
 
 
 class _Reading:
-    """The columns of one record batch, by what they are for."""
+    """The columns of one record batch, by purpose."""
 
     def __init__(self, pyarrow: Any, piece: Any, first: int) -> None:
         self._pyarrow = pyarrow
@@ -88,7 +88,7 @@ class _Reading:
         self._first = first
 
     def _column(self, part: str, name: str | None) -> Any:
-        """The column of this name; None if there is to be none, or all of it is null."""
+        """Return the column of this name; None without a name, or if all of it is null."""
         if name is None:
             return None
         places = self._piece.schema.get_all_field_indices(name)
@@ -110,7 +110,7 @@ class _Reading:
             ) from None
 
     def binary(self, part: str, name: str | None) -> Any:
-        """A column of bytes or text."""
+        """Return a column of bytes or text."""
         column = self._column(part, name)
         if column is None:
             return None
@@ -125,7 +125,7 @@ class _Reading:
         )
 
     def headers(self, name: str | None) -> Any:
-        """A column of lists of headers."""
+        """Return a column of lists of headers."""
         column = self._column("headers", name)
         if column is None:
             return None
@@ -135,14 +135,14 @@ class _Reading:
         pairs = column.values
         names = pairs.field(0)
         if pairs.null_count:
-            # A struct that is null may have a name underneath.
+            # A null struct may have a name underneath.
             import pyarrow.compute
 
             names = pyarrow.compute.if_else(pairs.is_valid(), names, self._pyarrow.scalar(None, names.type))
         return column, names, pairs.field(1)
 
     def partitions(self, name: str | None) -> Any:
-        """A column of the numbers of partitions, or null."""
+        """Return a column of partition numbers, or null."""
         column = self._column("partition", name)
         if column is None:
             return None
@@ -150,18 +150,18 @@ class _Reading:
         return column.cast(self._pyarrow.int32())
 
     def timestamps(self, name: str | None) -> Any:
-        """A column of points in time or of milliseconds since the epoch, or null."""
+        """Return a column of times or of milliseconds since the epoch, or null."""
         column = self._column("timestamp", name)
         if column is None:
             return None
         if self._pyarrow.types.is_timestamp(column.type):
-            # What is finer than a millisecond is cut off: records know no more.
+            # Fractions of a millisecond are cut off: records have none.
             column = column.cast(self._pyarrow.timestamp("ms", column.type.tz), safe=False).view(self._pyarrow.int64())
         self._check_whole("timestamp", name, column, INT64_MAX, "a timestamp or milliseconds since the epoch")
         return column.cast(self._pyarrow.int64())
 
     def _check_whole(self, part: str, name: str | None, column: Any, largest: int, wanted: str) -> None:
-        """See that there are whole numbers from 0 to the largest one, or null."""
+        """Check that the values are integers from 0 to the largest one, or null."""
         import pyarrow.compute
 
         if not self._pyarrow.types.is_integer(column.type):
@@ -174,7 +174,7 @@ class _Reading:
             raise ValueError(f"row {self._first + row}: the {part} must be {bound}, not {wrong}")
 
     def topics(self, name: str | None) -> tuple[list[str], Any]:
-        """The names in a column of topics, and for each row the index of its name."""
+        """Return the names in a column of topics, and for each row the index of its name."""
         column = self._column("topic", name)
         if column is None or column.null_count:
             row = 0 if column is None else column.is_null().index(True).as_py()
@@ -185,6 +185,6 @@ class _Reading:
 
 
 def _view(pyarrow: Any, kind: str) -> Any:
-    """The type of binary or string views; None where pyarrow is too old for it."""
+    """Return the type of binary or string views; None if pyarrow is too old for it."""
     make = getattr(pyarrow, f"{kind}_view", None)
     return None if make is None else make()

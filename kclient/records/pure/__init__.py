@@ -1,7 +1,7 @@
-"""The pure-Python twin: it explains the record format and works everywhere.
+"""The pure twin: it documents the record format and works everywhere.
 
-`kclient.records._compiled` has the same names. Hot paths differ in speed only; what is not hot is
-shared by both (`batch`, `codecs`, `legacy`, `control`).
+`kclient.records._compiled` has the same names. Hot paths differ in speed only; both share the rest (`batch`, `codecs`,
+`legacy`, `control`).
 """
 
 from __future__ import annotations

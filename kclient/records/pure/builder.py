@@ -1,4 +1,4 @@
-"""Building v2 batches, and Kafka's murmur2, in plain Python."""
+"""Builds v2 batches, and computes Kafka's murmur2, in plain Python."""
 
 from __future__ import annotations
 
@@ -29,21 +29,21 @@ UINT32 = 0xFFFFFFFF
 
 
 class BatchBuilder:
-    """Collects records and builds one v2 batch of them.
+    """Collects records and builds one v2 batch from them.
 
     Parameters:
         compression_type: `none`, `gzip`, `snappy`, `lz4` or `zstd`.
         compression_level: the codec's level, None for its default.
-        max_bytes: a record that would make the batch larger than this, uncompressed, does not fit;
-            the first always does. Memory grows with use, this is only the cap.
+        max_bytes: a record that would make the batch larger than this, uncompressed, does not fit; the first record
+            always fits. Memory grows with use up to this size.
 
     Attributes:
-        count: how many records there are.
+        count: the number of records.
         size_in_bytes: the batch's size so far, uncompressed, with its header.
-        base_timestamp, max_timestamp: the first record's and the greatest timestamp; -1 before any.
+        base_timestamp, max_timestamp: the first and the largest timestamp; -1 without records.
 
     Raises:
-        ValueError: no such codec or level.
+        ValueError: the codec or level does not exist.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class BatchBuilder:
             headers: pairs of str and bytes-like or None.
 
         Returns:
-            The record's index in the batch, or -1 when it does not fit.
+            The record's index in the batch, or -1 if it does not fit.
 
         Raises:
             TypeError: key, value or a header is of the wrong type; nothing was added.
@@ -128,18 +128,18 @@ class BatchBuilder:
         timestamp_type: int = 0,
         max_timestamp: int | None = None,
     ) -> bytes | memoryview:
-        """Make the batch; it takes no more records then, but may be built again with other arguments.
+        """Build the batch; it accepts no more records then, but may be built again with other arguments.
 
         Parameters:
-            timestamp_type: 0 CreateTime, 1 LogAppendTime; for the latter `max_timestamp` is the time
-                of the append, in milliseconds. By default it is the greatest of the records.
+            timestamp_type: 0 CreateTime, 1 LogAppendTime; with the latter `max_timestamp` is the time of the append, in
+                milliseconds. By default it is the largest of the records.
 
         Returns:
             The batch's bytes; a read-only view where that saves a copy. It stays as it is when the
             batch is built again.
 
         Raises:
-            ValueError: there is no record.
+            ValueError: the batch has no records.
         """
         if not self.count:
             raise ValueError("a batch needs at least one record")
@@ -207,7 +207,7 @@ def _encode_headers(headers: Iterable[tuple[str, Any]] | None) -> bytes:
 
 
 def murmur2(data: Any) -> int:
-    """Kafka's murmur2 of bytes-like `data`, as a signed 32-bit number."""
+    """Return Kafka's murmur2 of bytes-like `data`, as a signed 32-bit number."""
     data = bytes(data)
     mixer = 0x5BD1E995
     value = 0x9747B28C ^ len(data)

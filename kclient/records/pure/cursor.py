@@ -1,4 +1,4 @@
-"""Reading one partition's fetched bytes record by record or chunk by chunk, in plain Python."""
+"""Reads one partition's fetched bytes record by record or chunk by chunk, in plain Python."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ __all__ = ["RecordChunk", "RecordCursor", "chain_iter", "chunk_columns"]
 INT64_MAX = 2**63 - 1
 
 Deserializer = Callable[[bytes, str, tuple[tuple[str, bytes | None], ...]], Any]
-"""Takes the bytes of a key or value, the topic, and the headers of the record."""
+"""A function of the bytes of a key or value, the topic, and the headers of the record."""
 
 
 class RecordChunk:
-    """Some records of one partition, in order; iterate it as often as you like.
+    """Some records of one partition, in order; it can be iterated more than once.
 
     Attributes:
-        topic, partition: where the records are from.
-        first_offset: the first record's offset, or `next_offset` when there is none.
-        next_offset: where to go on after these records and what was skipped behind them.
+        topic, partition: the partition of the records.
+        first_offset: the first record's offset, or `next_offset` without records.
+        next_offset: the next offset to read, after these records and what was skipped behind them.
     """
 
     __slots__ = ("_raw", "_records", "first_offset", "next_offset", "partition", "topic")
@@ -61,24 +61,23 @@ class RecordChunk:
 
 
 def chain_iter(chunks: Iterable[RecordChunk]) -> Iterator[ConsumerRecord]:
-    """The records of several chunks, one after the other."""
+    """Return an iterator over the records of several chunks."""
     return chain.from_iterable(chunks)
 
 
 def chunk_columns(chunks: Iterable[RecordChunk], columns: Sequence[str]) -> dict[str, list[Any]]:
-    """The raw records of `chunks` as one list per column; see `kclient.records.arrow`."""
+    """Return the raw records of `chunks` as one list per column; see `kclient.records.arrow`."""
     raw = [record for chunk in chunks for record in chunk._raw]
     return {column: [getattr(record, column) for record in raw] for column in columns}
 
 
 class RecordCursor:
-    """Walks over what one fetch returned for one partition.
+    """Reads the result of one fetch for one partition.
 
-    Records below the fetch offset are dropped, control batches are never handed out, and with
-    `read_committed` neither are the records of aborted transactions; `next_offset` moves over all of
-    them. A corrupt batch is an error when it is reached, after everything in front of it was handed
-    out, and again and again until `skip_to` goes past it. A batch at the end that is cut off, as a
-    fetch may return it, ends the cursor.
+    Records below the fetch offset and control batches are skipped, and with `read_committed` the records of aborted
+    transactions too; `next_offset` moves past all of them. A corrupt batch raises an error when it is reached, after
+    all earlier records were returned, and again until `skip_to` moves past it. An incomplete last batch, which a fetch
+    may return, ends the cursor.
 
     Parameters:
         data: bytes-like, whole batches one after the other; must not change while it is read.
@@ -86,7 +85,7 @@ class RecordCursor:
         fetch_offset: the offset asked for.
         check_checksums: whether to verify the checksum of each batch.
         aborted: producer id and first offset of the aborted transactions, as the fetch returned them.
-        read_committed: whether to leave out aborted transactions.
+        read_committed: whether to skip aborted transactions.
         key_deserializer, value_deserializer: called with the bytes of each key or value that is not
             null, the topic and the headers, before `take` or `next_record` returns.
 
@@ -120,7 +119,7 @@ class RecordCursor:
         self._skipped_to = -1
         self._check_checksums = check_checksums
         self._read_committed = read_committed
-        # The next to begin is at the end.
+        # The next one to begin is at the end.
         self._aborted = sorted(aborted, key=lambda transaction: transaction[1], reverse=True)
         self._aborted_producers: set[int] = set()
         self._key_deserializer = key_deserializer
@@ -138,7 +137,7 @@ class RecordCursor:
         return len(self._view) - self._position
 
     def take(self, max_records: int | None = None) -> RecordChunk:
-        """Up to `max_records` records (None: all there are), an empty chunk when there are none left.
+        """Return up to `max_records` records (None for all), an empty chunk at the end.
 
         Raises:
             CorruptRecordError: the next batch is corrupt.
@@ -164,7 +163,7 @@ class RecordCursor:
         return RecordChunk(self.topic, self.partition, records, raw, self.next_offset)
 
     def next_record(self) -> ConsumerRecord | None:
-        """The next record, None when there is none left; raises as `take` does."""
+        """Return the next record, None at the end; raises like `take`."""
         record = self._peek()
         if record is None:
             return None
@@ -173,15 +172,15 @@ class RecordCursor:
         return record
 
     def skip_to(self, offset: int) -> None:
-        """Go on at `offset`, over everything below it, corrupt or not.
+        """Continue at `offset`, skipping everything below it, corrupt or not.
 
         Raises:
-            ValueError: the offset lies behind.
+            ValueError: the offset was passed already.
         """
         if offset < self.next_offset:
             raise ValueError(f"cannot go back to offset {offset} from {self.next_offset}")
         if self._frame_is_broken and offset > self.next_offset:
-            # Without a size there is no way to the next batch: it has to be fetched again.
+            # Without a size the next batch cannot be found: it has to be fetched again.
             self._position = len(self._view)
         self.next_offset = self._skipped_to = offset
         while self._index < len(self._open) and self._open[self._index].offset < offset:
@@ -190,13 +189,13 @@ class RecordCursor:
             self._close_batch()
 
     def _peek(self) -> ConsumerRecord | None:
-        """The next record to hand out, left where it is."""
+        """Return the next record without moving past it."""
         if self._index == len(self._open) and not self._open_batch():
             return None
         return self._open[self._index]
 
     def _step(self) -> None:
-        """Go past the record that `_peek` showed."""
+        """Move past the record that `_peek` returned."""
         self.next_offset = self._open[self._index].offset + 1
         self._index += 1
         if self._index == len(self._open):
@@ -208,7 +207,7 @@ class RecordCursor:
         self._index = 0
 
     def _open_batch(self) -> bool:
-        """Open the next batch that has records to hand out; False when there is none."""
+        """Open the next batch with records to return; return False without one."""
         while True:
             try:
                 found = next(split_batches(self._view[self._position :]), None)
@@ -241,13 +240,13 @@ class RecordCursor:
         )
 
     def _visible_records(self, header: BatchHeader) -> list[ConsumerRecord]:
-        """The records of a batch that are to be handed out."""
+        """Return the records of a batch that the reader may see."""
         if self._check_checksums:
             header.verify()
         self.leader_epoch = header.partition_leader_epoch if header.partition_leader_epoch >= 0 else None
         if not 0 <= header.base_offset <= header.last_offset < INT64_MAX:
             raise header.corrupt("its offsets do not exist")
-        # Batches that are skipped count, too: they may begin or end an aborted transaction.
+        # Skipped batches count, too: they may begin or end an aborted transaction.
         if self._read_committed and header.has_producer_id and self._is_aborted(header):
             return []
         if header.is_control or header.last_offset < self.next_offset:
@@ -261,7 +260,7 @@ class RecordCursor:
         return records
 
     def _is_aborted(self, header: BatchHeader) -> bool:
-        """Whether a batch belongs to an aborted transaction; keeps account of where such begin and end."""
+        """Return whether a batch belongs to an aborted transaction; track where these begin and end."""
         while self._aborted and self._aborted[-1][1] <= header.last_offset:
             self._aborted_producers.add(self._aborted.pop()[0])
         if header.is_control:
@@ -283,7 +282,7 @@ class RecordCursor:
 
 
 def deserialize(record: Any, key_deserializer: Deserializer | None, value_deserializer: Deserializer | None) -> Any:
-    """A copy of `record` with what the deserializers make of key and value; null stays None.
+    """Return a copy of `record` with deserialized key and value; null stays None.
 
     Raises:
         DeserializationError: one of them failed.

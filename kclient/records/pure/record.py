@@ -1,4 +1,4 @@
-"""Consumed records, and how they are decoded from the records section of a v2 batch.
+"""Consumed records, and their decoding from the records section of a v2 batch.
 
 A record is, with every number but the attributes a zig-zag varint:
 
@@ -105,11 +105,11 @@ class ConsumerRecord:
 
 
 class Malformed(ValueError):
-    """A records section is not what its batch's header says."""
+    """A records section does not match its batch's header."""
 
 
 def read_raw(data: bytes | memoryview, position: int, limit: int, longest: int) -> tuple[int, int]:
-    """An unsigned varint of at most `longest` bytes, and the position after it."""
+    """Return an unsigned varint of at most `longest` bytes, and the position after it."""
     raw = shift = 0
     while position < limit and shift < 7 * longest:
         byte = data[position]
@@ -122,21 +122,21 @@ def read_raw(data: bytes | memoryview, position: int, limit: int, longest: int) 
 
 
 def read_varint(data: bytes | memoryview, position: int, limit: int) -> tuple[int, int]:
-    """A zig-zag varint of 32 bits."""
+    """Return a zig-zag varint of 32 bits, and the position after it."""
     raw, position = read_raw(data, position, limit, 5)
     raw &= UINT32
     return (raw >> 1) ^ -(raw & 1), position
 
 
 def read_varlong(data: bytes | memoryview, position: int, limit: int) -> tuple[int, int]:
-    """A zig-zag varint of 64 bits."""
+    """Return a zig-zag varint of 64 bits, and the position after it."""
     raw, position = read_raw(data, position, limit, 10)
     raw &= UINT64
     return (raw >> 1) ^ -(raw & 1), position
 
 
 def read_sized(data: bytes | memoryview, position: int, limit: int) -> tuple[bytes | None, int]:
-    """Bytes after their size; a negative one is null."""
+    """Return bytes after their size, and the position after them; a negative size is null."""
     size, position = read_varint(data, position, limit)
     if size < 0:
         return None, position
@@ -146,7 +146,7 @@ def read_sized(data: bytes | memoryview, position: int, limit: int) -> tuple[byt
 
 
 def read_headers(data: bytes | memoryview, position: int, limit: int) -> Headers:
-    """The headers of a record, which end where it ends."""
+    """Return the headers of a record, which end at its end."""
     count, position = read_varint(data, position, limit)
     if not 0 <= count <= limit - position:
         raise Malformed(f"{count} headers are promised where {limit - position} bytes are left")
@@ -156,7 +156,7 @@ def read_headers(data: bytes | memoryview, position: int, limit: int) -> Headers
         if name is None:
             raise Malformed("a header has no name")
         value, position = read_sized(data, position, limit)
-        # Names are UTF-8 by Kafka's word, not by its checks; a consumer must not stumble over others.
+        # Kafka does not check that names are UTF-8; a consumer must not fail on others.
         headers.append((name.decode("utf-8", "replace"), value))
     if position != limit:
         raise Malformed(f"{limit - position} bytes follow a record's headers")
@@ -174,13 +174,13 @@ def decode_section(
     topic: str,
     partition: int,
 ) -> list[ConsumerRecord]:
-    """Decode the whole records section `data`, which must hold exactly `count` records.
+    """Decode the whole records section `data`, which must contain exactly `count` records.
 
     Parameters:
-        append_timestamp: when the broker appended the batch, which then counts for every record; or None.
+        append_timestamp: the time of the append, which then applies to every record; or None.
 
     Raises:
-        CorruptRecordError: it does not.
+        CorruptRecordError: it does not match.
     """
     leader_epoch = header.partition_leader_epoch if header.partition_leader_epoch >= 0 else None
     records: list[ConsumerRecord] = []
@@ -212,12 +212,12 @@ def decode_section(
 
 
 def wrap64(value: int) -> int:
-    """What is left of `value` in a signed 64-bit number: deltas from the wire may point anywhere."""
+    """Wrap `value` to a signed 64-bit number: deltas from the wire may be arbitrary."""
     return (value + (1 << 63) & UINT64) - (1 << 63)
 
 
 def records_section(header: BatchHeader) -> bytes | memoryview:
-    """The decompressed records section of a v2 batch."""
+    """Return the decompressed records section of a v2 batch."""
     compression = header.compression_type
     section = header.raw[HEADER_SIZE:]
     if compression == "none":
@@ -235,7 +235,7 @@ def decode_batch(header: BatchHeader, topic: str, partition: int, verify: bool) 
         verify: whether to check the checksums of messages inside a wrapper in format 0 or 1.
 
     Raises:
-        CorruptRecordError: the records are not what the header says, or cannot be decompressed.
+        CorruptRecordError: the records do not match the header, or cannot be decompressed.
     """
     if header.magic < 2:
         messages = decode_messages(header, verify)
@@ -266,9 +266,9 @@ def decode_batch(header: BatchHeader, topic: str, partition: int, verify: bool) 
 
 
 def read_batches(data: Any, *, verify_checksum: bool = True) -> Iterator[RecordBatch]:
-    """The batches in bytes-like `data`, in any format; a last one that is cut off is left out.
+    """Yield the batches in bytes-like `data`, in any format; an incomplete last batch is skipped.
 
     Raises:
-        CorruptRecordError: a batch is corrupt; its offset is in the error. Those in front of it came before.
+        CorruptRecordError: a batch is corrupt; the error has its offset. Earlier batches were yielded.
     """
     return iterate_batches(data, decode_batch, verify_checksum)

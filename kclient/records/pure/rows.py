@@ -1,4 +1,4 @@
-"""Rows of an Arrow record batch, as records to append, by way of Python objects."""
+"""The rows of an Arrow record batch as records to append, through Python objects."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ __all__ = ["ArrowRows"]
 
 
 class ArrowRows:
-    """The rows of one record batch; `kclient.records.rows.row_arguments` makes what it takes.
+    """The rows of one record batch; `kclient.records.rows.row_arguments` returns its arguments.
 
     Parameters:
-        first: the position of its first row in all the data that is sent.
-        length: how many rows there are.
+        first: the position of its first row in all data that is sent.
+        length: the number of rows.
         names: the topics; the first is that of all rows, unless `topics` has each row's index.
         value, key: binary columns, or None.
         headers: lists of headers, and the names and values that they are lists of, or None.
@@ -56,7 +56,7 @@ class ArrowRows:
         return self._length
 
     def record(self, row: int) -> tuple[Any, ...]:
-        """A row as the arguments of `send`: topic, value, key, headers, partition, timestamp."""
+        """Return a row as the arguments of `send`: topic, value, key, headers, partition, timestamp."""
         return (
             self.names[self._topics[row] if self._topics else 0],
             self._values and self._values[row],
@@ -67,7 +67,7 @@ class ArrowRows:
         )
 
     def largest(self) -> tuple[int, int]:
-        """The row whose key, value and headers take most, and how many bytes at most.
+        """Return the row with the largest key, value and headers, and the maximum of its size in bytes.
 
         Raises:
             ValueError: a header has no name.
@@ -86,7 +86,7 @@ class ArrowRows:
 
 
 def _bytes(column: Any) -> list[bytes | None] | None:
-    """A column's values; text as UTF-8."""
+    """Return a column's values; text as UTF-8."""
     if column is None:
         return None
     return [item.encode() if isinstance(item, str) else item for item in column.to_pylist()]

@@ -1,6 +1,6 @@
-"""What the broker counts and measures, for Prometheus and for tests.
+"""The broker's metrics, for Prometheus and for tests.
 
-The parts count while they work, in plain integers (`counters`); whatever they know anyway (sizes, offsets, sessions)
-is read when somebody asks (`refbroker.server.metrics`). All of it belongs to the event loop. What there is, under
-which name, is one table (`table`); `exposition` makes a page or a dict of it.
+Each part counts in plain integers while it works (`counters`). Values that the broker holds already (sizes, offsets,
+sessions) are read when the metrics are requested (`refbroker.server.metrics`). All of it belongs to the event loop.
+`table` declares every metric; `exposition` renders them as a page or a dict.
 """

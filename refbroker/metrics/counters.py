@@ -1,4 +1,4 @@
-"""What one broker counts while it works: the numbers that are nowhere else."""
+"""The counters that one broker updates while it works."""
 
 from __future__ import annotations
 
@@ -14,29 +14,29 @@ from refbroker.metrics.topics import TopicMetrics
 
 IDLE_SECONDS = 1.0
 BUSY_SECONDS = 0.1
-"""Between two looks at the event loop, without and with requests; the latter bounds how many notes there are."""
+"""Seconds between two checks of the event loop, without and with requests; the second bounds the number of notes."""
 
 
 class Closed(enum.StrEnum):
-    """Why a connection was closed."""
+    """The reason why a connection was closed."""
 
     CLIENT = "client"
-    """By the client, or it was lost."""
+    """The client closed the connection, or it was lost."""
     IDLE = "idle"
-    """No request for `connections.max.idle.ms`."""
+    """No request arrived for `connections.max.idle.ms`."""
     REFUSED = "refused"
-    """`max.connections` were open."""
+    """`max.connections` were open already."""
     ERROR = "error"
-    """A request that could not be understood or handled, or an answer that could not be sent."""
+    """A request could not be parsed or handled, or its response could not be sent."""
     STOPPED = "stopped"
-    """The broker stopped."""
+    """The broker shut down."""
 
 
 class EventLoopLag:
-    """How late the event loop comes to what is due, which every request waits for; and what is to be done regularly.
+    """How late the event loop runs its timers, which delays every request. It also runs work at each check.
 
     Parameters:
-        work: called each time it looks; says whether there was anything to do, so that it looks again sooner.
+        work: called at each check; returns whether it had anything to do, in which case the next check comes sooner.
     """
 
     def __init__(self, work: Callable[[], bool]) -> None:
@@ -45,7 +45,7 @@ class EventLoopLag:
         self._timer: asyncio.TimerHandle | None = None
 
     def start(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Measure from now on."""
+        """Start measuring."""
         due = loop.time() + (BUSY_SECONDS if self._work() else IDLE_SECONDS)
         self._timer = loop.call_at(due, self._measure, loop, due)
 
@@ -54,7 +54,7 @@ class EventLoopLag:
         self.start(loop)
 
     def stop(self) -> None:
-        """Measure no more."""
+        """Stop measuring."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -62,11 +62,11 @@ class EventLoopLag:
 
 @dataclass(slots=True)
 class GroupStats:
-    """What became of committed offsets, and how often members have changed places.
+    """Counters of committed offsets and of rebalances.
 
     Attributes:
-        rebalances: of classic groups, that came to their end.
-        consumer_rebalances: new epochs of consumer groups, those excepted that a member's leaving makes (as in Kafka).
+        rebalances: completed rebalances of classic groups.
+        consumer_rebalances: new epochs of consumer groups, except those caused by a member that leaves (as in Kafka).
     """
 
     offsets_committed: int = 0
@@ -79,15 +79,15 @@ class GroupStats:
 class BrokerMetrics:
     """The counters of one broker. Belongs to its event loop.
 
-    Records, as requests, are only noted when they come, and added up many at a time.
+    Records, like requests, are only noted when they arrive, and summed in bulk later.
 
     Attributes:
-        stored: notes records that were stored: their topic, how many, and how many bytes.
-        fetched: notes records that were given out: their topic, and how many bytes.
-        connections_opened: since the start.
-        connections_closed: likewise, by reason.
-        event_loop: its lag.
-        groups: what became of committed offsets, and how often members have changed places.
+        stored: notes stored records: topic, number of records, number of bytes.
+        fetched: notes fetched records: topic, number of bytes.
+        connections_opened: since the broker started.
+        connections_closed: since the broker started, by reason.
+        event_loop: the lag of the event loop.
+        groups: counters of committed offsets and of rebalances.
     """
 
     def __init__(self) -> None:
@@ -104,18 +104,18 @@ class BrokerMetrics:
 
     @property
     def requests(self) -> RequestMetrics:
-        """By API."""
+        """The request metrics, by API."""
         self.add_up()
         return self._requests
 
     @property
     def topics(self) -> TopicMetrics:
-        """By topic."""
+        """The record metrics, by topic."""
         self.add_up()
         return self._topics
 
     def add_up(self) -> bool:
-        """Add up what was noted, and say whether there was anything."""
+        """Sum the notes; return whether there were any."""
         busy = False
         for stats in self._requests.values():
             busy |= stats.add_up()

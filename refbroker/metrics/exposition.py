@@ -1,4 +1,4 @@
-"""Samples as a page for Prometheus (text format 0.0.4), and as a plain dict."""
+"""Renders samples as a page for Prometheus (text format 0.0.4) or as a plain dict."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _IN_LABEL = str.maketrans({"\\": r"\\", "\n": r"\n", '"': r"\""})
 
 
 def as_text(samples: Samples) -> str:
-    """The page; metrics without a value are left out."""
+    """Return the page; metrics without a value are omitted."""
     return "".join(line for metric in METRICS for line in _family(metric, samples))
 
 
@@ -40,9 +40,10 @@ def _family(metric: Metric, samples: Samples) -> Iterator[str]:
 
 
 def as_dict(samples: Samples) -> dict[str, Any]:
-    """The samples by metric, and where it has labels by their values, one level for each.
+    """Return the samples by metric, with one level of dict for each label.
 
-    A distribution is a dict of `count`, `sum` (milliseconds) and `buckets`: upper bound to how many are below.
+    A distribution is a dict of `count`, `sum` (milliseconds) and `buckets`, which maps each upper bound to the number
+    of values below it.
     """
     found: dict[str, Any] = {}
     for metric in METRICS:

@@ -1,12 +1,12 @@
-"""What is counted of requests, by API.
+"""The request metrics, by API.
 
-A request's time has four parts, told apart by at most three looks at the clock:
+A request's time has four parts, which take at most three readings of the clock:
 
     frame complete --(queue)--> handling --(work)--> answer --(wait)--> answer is due --(response)--> sent
 
-Queue: the frame was there, but a request before it was being handled, or its answer waited for. Work: decoding,
-the handler, encoding. Wait: a long poll, the time of a request that was answered at once is not counted.
-Response: until the last byte was given to the socket.
+Queue: the frame has arrived, but an earlier request is being handled or waits for its response. Work: decoding, the
+handler, encoding. Wait: a long poll; requests that are answered immediately are not counted. Response: until the last
+byte was given to the socket.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ ErrorFinder = Callable[[Any, dict[int, int]], None]
 
 
 class RequestStats:
-    """The requests of one API.
+    """The metrics of one API.
 
-    What happens at every request is only noted then, and added up many at a time: in a loop of its own that costs a
-    part of what it does among everything else that a request needs.
+    A request is only noted when it is handled, and the notes are summed in bulk: a separate loop costs a fraction of
+    what the same sums cost between everything else that a request needs.
 
     Attributes:
-        note_handled: takes the bytes of a request's frame without its size, and for how long, in nanoseconds, it waited
-            and was worked on.
-        note_sent: takes the bytes of an answer, and how long sending it took, in nanoseconds.
-        name: of the API.
-        count: how many were handled.
-        bytes_in, bytes_out: of requests and of answers, frames with their sizes.
-        errors: error codes in answers, at every level (a Produce answer has one for each partition), by number.
-        queue, work, wait, response: where the time went.
+        note_handled: takes the size of a request's frame in bytes, without the size field, and the nanoseconds it spent
+            in the queue and in work.
+        note_sent: takes the size of a response in bytes and the nanoseconds it took to send.
+        name: the name of the API.
+        count: the number of handled requests.
+        bytes_in, bytes_out: the bytes of requests and responses, including their size fields.
+        errors: error codes in responses, by number, at every level (a Produce response has one for each partition).
+        queue, work, wait, response: the time spent in each part.
     """
 
     __slots__ = (
@@ -73,7 +73,7 @@ class RequestStats:
         self._find_errors = error_finder(request.response_type)
 
     def add_up(self) -> bool:
-        """Add up what was noted, and say whether there was anything."""
+        """Sum the notes; return whether there were any."""
         if self._handled:
             sizes, queue_ns, work_ns = zip(*self._handled, strict=True)
             self._handled.clear()
@@ -91,13 +91,13 @@ class RequestStats:
         return True
 
     def count_errors(self, answer: Message) -> None:
-        """Count the error codes in an answer."""
+        """Count the error codes in a response."""
         if self._find_errors is not None:
             self._find_errors(answer, self.errors)
 
 
 class RequestMetrics(dict[int, RequestStats]):
-    """The requests of all APIs, by the API's key; one appears with its first request."""
+    """The metrics of all APIs, by API key; an entry is created with the first request."""
 
     def __missing__(self, api_key: int) -> RequestStats:
         stats = self[api_key] = RequestStats(request_type(api_key))
@@ -105,9 +105,10 @@ class RequestMetrics(dict[int, RequestStats]):
 
 
 def error_finder(struct: type[Struct]) -> ErrorFinder | None:
-    """A function that counts the error codes of a struct and of all within it; None when it has no place for one.
+    """Return a function that counts the error codes of a struct and of all structs within it; None when it has no such
+    field.
 
-    It is compiled from the declaration, as the codecs are, since it looks at every partition of every answer.
+    It is compiled from the declaration, as the codecs are, because it visits every partition of every response.
     """
     lines = _lines(struct, "m0", 1)
     if not lines:
@@ -120,7 +121,7 @@ def error_finder(struct: type[Struct]) -> ErrorFinder | None:
 
 
 def _lines(struct: type[Struct], name: str, depth: int) -> list[str]:
-    """What looks at a value of this type, which has this name in the code."""
+    """Return the lines that visit a value of this type, which the code refers to by this name."""
     indent, inner = "    " * depth, f"m{depth}"
     lines = []
     for field in fields_of(struct):

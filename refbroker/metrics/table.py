@@ -1,11 +1,11 @@
-"""Every metric there is: its name, what it means, its labels, and which of Kafka's it is.
+"""Every metric: its name, meaning, labels and Kafka's counterpart.
 
-Where Kafka has the metric the name is Kafka's MBean in the usual form of the Prometheus JMX exporter: domain, type
-and name in lower case, joined by underscores, `PerSec` becoming `_total`. Kafka's other names (`socket-server-metrics`)
-come the same way, their dashes as underscores. What only this broker has begins with `refbroker_`; the process's own
-numbers have the names that every Prometheus client gives them.
+A metric that Kafka has is named after Kafka's MBean as the Prometheus JMX exporter usually does: domain, type and name
+in lower case, joined by underscores, with `_total` for `PerSec`. Kafka's other names (`socket-server-metrics`) follow
+the same rule, with underscores for dashes. Metrics that only this broker has begin with `refbroker_`; those of the
+process have the names that every Prometheus client uses.
 
-A label that is empty is not written, which is the same to Prometheus: `topic=""` is the number over all topics.
+An empty label is not written, which Prometheus treats as the same: `topic=""` is the sum over all topics.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ class Metric(NamedTuple):
     Attributes:
         name: on the page and in the dict.
         kind: COUNTER, GAUGE or HISTOGRAM (of milliseconds).
-        text: what it is.
-        labels: what tells its values apart.
-        mbean: Kafka's name of it, when Kafka has it.
+        text: the description.
+        labels: the names of its labels.
+        mbean: Kafka's name of the metric, if Kafka has it.
     """
 
     name: str
@@ -81,7 +81,7 @@ def _groups(name: str) -> Metric:
 
 
 def _coordinator(name: str, kind: str, text: str, *labels: str) -> Metric:
-    """A metric whose Kafka name is this one; a counter's ends with `count`, which says here that it is a total."""
+    """Return a metric with this Kafka name; a counter's name ends with `count`, which becomes `total` here."""
     ending = "total" if kind == COUNTER else "count"
     return Metric(
         f"kafka_server_group_coordinator_metrics_{name.replace('-', '_')}_{ending}",
@@ -97,70 +97,70 @@ def _process(name: str, kind: str, text: str) -> Metric:
 
 
 # Requests
-REQUESTS = _request("requests_total", COUNTER, "Requests that were handled.", "RequestsPerSec")
-ERRORS = _request("errors_total", COUNTER, "Error codes in answers, one for each partition.", "ErrorsPerSec", "error")
+REQUESTS = _request("requests_total", COUNTER, "Handled requests.", "RequestsPerSec")
+ERRORS = _request("errors_total", COUNTER, "Error codes in responses, one for each partition.", "ErrorsPerSec", "error")
 QUEUE_TIME = _request(
     "requestqueuetimems",
     HISTOGRAM,
-    "From the arrival of a request to its handling: what was before it on its connection.",
+    "Time from the arrival of a request until its handling, spent on earlier requests of the same connection.",
     "RequestQueueTimeMs",
 )
-WORK_TIME = _request("localtimems", HISTOGRAM, "Decoding a request, handling it, encoding the answer.", "LocalTimeMs")
+WORK_TIME = _request(
+    "localtimems", HISTOGRAM, "Time to decode a request, handle it and encode the response.", "LocalTimeMs"
+)
 WAIT_TIME = _request(
     "remotetimems",
     HISTOGRAM,
-    "Waiting for what the answer needs, in a long poll; only those that wait.",
+    "Time that a long poll waits for what its response needs; only requests that wait are counted.",
     "RemoteTimeMs",
 )
 RESPONSE_TIME = _request(
     "responsesendtimems",
     HISTOGRAM,
-    "From the answer to its last byte given to the socket.",
+    "Time until the last byte of a response is passed to the socket.",
     "ResponseSendTimeMs",
 )
 REQUEST_BYTES = Metric("refbroker_request_bytes_total", COUNTER, "Bytes of requests.", ("request",))
-RESPONSE_BYTES = Metric("refbroker_response_bytes_total", COUNTER, "Bytes of answers.", ("request",))
+RESPONSE_BYTES = Metric("refbroker_response_bytes_total", COUNTER, "Bytes of responses.", ("request",))
 
 # Records
-RECORDS_IN = _topic("messagesin", "Records that were stored.", "MessagesInPerSec")
-BYTES_IN = _topic("bytesin", "Bytes of record batches that were stored.", "BytesInPerSec")
-BYTES_OUT = _topic("bytesout", "Bytes of record batches that were fetched.", "BytesOutPerSec")
-BYTES_REJECTED = _topic("bytesrejected", "Bytes of record batches that were too large.", "BytesRejectedPerSec")
+RECORDS_IN = _topic("messagesin", "Stored records.", "MessagesInPerSec")
+BYTES_IN = _topic("bytesin", "Bytes of stored record batches.", "BytesInPerSec")
+BYTES_OUT = _topic("bytesout", "Bytes of fetched record batches.", "BytesOutPerSec")
+BYTES_REJECTED = _topic("bytesrejected", "Bytes of rejected record batches that were too large.", "BytesRejectedPerSec")
 FAILED_PRODUCE = _topic(
     "failedproducerequests",
-    "Partitions of Produce requests whose log refused the batch with an error that nobody expects.",
+    "Partitions of Produce requests that failed with an unexpected error of the log.",
     "FailedProduceRequestsPerSec",
 )
 FAILED_FETCH = _topic(
     "failedfetchrequests",
-    "Partitions of Fetch requests that could not be read with an error that nobody expects.",
+    "Partitions of Fetch requests that failed with an unexpected error.",
     "FailedFetchRequestsPerSec",
 )
 
 # Connections
-CONNECTIONS = _socket("connection_count", GAUGE, "Connections that are open.", "connection-count")
-CONNECTIONS_OPENED = _socket(
-    "connection_creation_total", COUNTER, "Connections that were opened.", "connection-creation-total"
-)
+CONNECTIONS = _socket("connection_count", GAUGE, "Open connections.", "connection-count")
+CONNECTIONS_OPENED = _socket("connection_creation_total", COUNTER, "Opened connections.", "connection-creation-total")
 CONNECTIONS_CLOSED = _socket(
     "connection_close_total",
     COUNTER,
-    "Connections that were closed: by the client, for being idle, refused for being too many, for an error, or as "
-    "the broker stopped.",
+    "Closed connections: by the client, because they were idle, because there were too many, because of an error, or "
+    "at shutdown.",
     "connection-close-total",
     "reason",
 )
 INCOMING_BYTES = _socket("incoming_byte_total", COUNTER, "Bytes of all requests.", "incoming-byte-total")
-OUTGOING_BYTES = _socket("outgoing_byte_total", COUNTER, "Bytes of all answers.", "outgoing-byte-total")
+OUTGOING_BYTES = _socket("outgoing_byte_total", COUNTER, "Bytes of all responses.", "outgoing-byte-total")
 
 # Logs
 LOG_SIZE = _log("size", "Bytes of the log's segments.", "Size")
 LOG_START = _log("logstartoffset", "The first offset of the log.", "LogStartOffset")
-LOG_END = _log("logendoffset", "The offset that the next record gets.", "LogEndOffset")
+LOG_END = _log("logendoffset", "The offset of the next record.", "LogEndOffset")
 LAST_STABLE = Metric(
     "refbroker_log_last_stable_offset",
     GAUGE,
-    "Before this offset every transaction is decided; where readers of committed records stop.",
+    "The last stable offset: every transaction before it has ended, and readers of committed records stop there.",
     ("topic", "partition"),
 )
 LAST_STABLE_LAG = Metric(
@@ -173,35 +173,35 @@ LAST_STABLE_LAG = Metric(
 LAST_STABLE_AGE = Metric(
     "refbroker_log_last_stable_offset_age_ms",
     GAUGE,
-    "For how long an open transaction has held the last stable offset where it is, 0 while none does.",
+    "For how long an open transaction has held back the last stable offset; 0 when none does.",
     ("topic", "partition"),
 )
 LOG_SEGMENTS = _log("numlogsegments", "Segments of the log.", "NumLogSegments")
 PARTITIONS = Metric(
     "kafka_server_replicamanager_partitioncount",
     GAUGE,
-    "Partitions with a log here.",
+    "Partitions whose log is on this broker.",
     (),
     "kafka.server:type=ReplicaManager,name=PartitionCount",
 )
 PRODUCERS = Metric(
     "kafka_server_replicamanager_produceridcount",
     GAUGE,
-    "Idempotent producers that the partitions remember.",
+    "Idempotent producers whose state the partitions keep.",
     (),
     "kafka.server:type=ReplicaManager,name=ProducerIdCount",
 )
 LATE_TRANSACTIONS = Metric(
     "kafka_server_replicamanager_partitionswithlatetransactionscount",
     GAUGE,
-    "Partitions whose oldest open transaction should have timed out five minutes ago; it may hang.",
+    "Partitions whose oldest open transaction exceeded its timeout by more than five minutes; it may hang.",
     (),
     "kafka.server:type=ReplicaManager,name=PartitionsWithLateTransactionsCount",
 )
 DIRECTORIES_OFFLINE = Metric(
     "kafka_log_logmanager_offlinelogdirectorycount",
     GAUGE,
-    "Data directories that failed.",
+    "Failed data directories.",
     (),
     "kafka.log:type=LogManager,name=OfflineLogDirectoryCount",
 )
@@ -215,28 +215,28 @@ DIRECTORY_OFFLINE = Metric(
 DIRECTORY_USABLE = Metric(
     "refbroker_log_directory_usable_bytes",
     GAUGE,
-    "Free space of the data directory's disk, for those who are not root.",
+    "Free space on the data directory's disk for users other than root.",
     ("logDirectory",),
 )
 FLUSHES = Metric(
     "kafka_log_logflushstats_logflushrateandtimems",
     HISTOGRAM,
-    "Flushes of logs, and how long the disk took.",
+    "Flushes of logs and how long each took.",
     (),
     "kafka.log:type=LogFlushStats,name=LogFlushRateAndTimeMs",
 )
-SEGMENTS_DELETED = Metric(
-    "refbroker_log_retention_deleted_segments_total", COUNTER, "Segments that retention has deleted."
-)
+SEGMENTS_DELETED = Metric("refbroker_log_retention_deleted_segments_total", COUNTER, "Segments deleted by retention.")
 
 # Compaction
-CLEANER_PASSES = Metric("refbroker_log_cleaner_passes_total", COUNTER, "Passes of compaction that were finished.")
+CLEANER_PASSES = Metric("refbroker_log_cleaner_passes_total", COUNTER, "Completed compaction passes.")
 CLEANER_READ = Metric(
-    "refbroker_log_cleaner_read_bytes_total", COUNTER, "Bytes that compaction has read, those for its map included."
+    "refbroker_log_cleaner_read_bytes_total",
+    COUNTER,
+    "Bytes read by compaction, including those read to build its offset map.",
 )
-CLEANER_WRITTEN = Metric("refbroker_log_cleaner_written_bytes_total", COUNTER, "Bytes that compaction has written.")
+CLEANER_WRITTEN = Metric("refbroker_log_cleaner_written_bytes_total", COUNTER, "Bytes written by compaction.")
 CLEANER_RECORDS = Metric(
-    "refbroker_log_cleaner_records_total", COUNTER, "Records that compaction has looked at, by outcome.", ("outcome",)
+    "refbroker_log_cleaner_records_total", COUNTER, "Records processed by compaction, by outcome.", ("outcome",)
 )
 CLEANER_BUFFER = Metric(
     "kafka_log_logcleaner_max_buffer_utilization_percent",
@@ -248,42 +248,42 @@ CLEANER_BUFFER = Metric(
 CLEANER_DELAY = Metric(
     "kafka_log_logcleaner_max_compaction_delay_secs",
     GAUGE,
-    "For how long a log had been due by max.compaction.lag.ms when one was last chosen.",
+    "How long the log that was last selected had exceeded max.compaction.lag.ms.",
     (),
     "kafka.log:type=LogCleaner,name=max-compaction-delay-secs",
 )
 DIRTIEST = Metric(
     "kafka_log_logcleanermanager_max_dirty_percent",
     GAUGE,
-    "The dirty part of the dirtiest log when one was last chosen.",
+    "The dirty ratio of the dirtiest log at the last selection.",
     (),
     "kafka.log:type=LogCleanerManager,name=max-dirty-percent",
 )
 CLEANER_IDLE = Metric(
     "kafka_log_logcleanermanager_time_since_last_run_ms",
     GAUGE,
-    "How long ago compaction last looked for logs to clean.",
+    "Time since compaction last searched for logs to clean.",
     (),
     "kafka.log:type=LogCleanerManager,name=time-since-last-run-ms",
 )
 UNCLEANABLE = Metric(
     "kafka_log_logcleanermanager_uncleanable_partitions_count",
     GAUGE,
-    "Partitions that could not be cleaned and are passed over.",
+    "Partitions that compaction skips because they could not be cleaned.",
     ("logDirectory",),
     "kafka.log:type=LogCleanerManager,name=uncleanable-partitions-count",
 )
 UNCLEANABLE_BYTES = Metric(
     "kafka_log_logcleanermanager_uncleanable_bytes",
     GAUGE,
-    "What waits to be cleaned in partitions that are passed over.",
+    "Uncleaned bytes of the partitions that compaction skips.",
     ("logDirectory",),
     "kafka.log:type=LogCleanerManager,name=uncleanable-bytes",
 )
 UNCLEANED = Metric(
     "refbroker_log_cleaner_uncleaned_bytes",
     GAUGE,
-    "Bytes of a compacted log, its active segment left out, that compaction has not seen.",
+    "Bytes of a compacted log that compaction has not processed, without the active segment.",
     ("topic", "partition"),
 )
 
@@ -298,7 +298,7 @@ SESSIONS = Metric(
 DELAYED = Metric(
     "kafka_server_delayedoperationpurgatory_purgatorysize",
     GAUGE,
-    "Requests whose answer waits.",
+    "Requests that wait for their response.",
     ("delayedOperation",),
     "kafka.server:type=DelayedOperationPurgatory,name=PurgatorySize",
 )
@@ -313,20 +313,20 @@ GROUPS_DEAD = _groups("Dead")
 OFFSETS = Metric(
     "kafka_coordinator_group_groupmetadatamanager_numoffsets",
     GAUGE,
-    "Partitions that groups have committed an offset for.",
+    "Partitions with a committed offset.",
     (),
     "kafka.coordinator.group:type=GroupMetadataManager,name=NumOffsets",
 )
-OFFSETS_COMMITTED = _coordinator("offset-commit", COUNTER, "Offsets that were committed.")
-OFFSETS_DELETED = _coordinator("offset-deletion", COUNTER, "Offsets that were deleted by OffsetDelete requests.")
-OFFSETS_EXPIRED = _coordinator("offset-expiration", COUNTER, "Offsets that were kept long enough.")
+OFFSETS_COMMITTED = _coordinator("offset-commit", COUNTER, "Committed offsets.")
+OFFSETS_DELETED = _coordinator("offset-deletion", COUNTER, "Offsets deleted by OffsetDelete requests.")
+OFFSETS_EXPIRED = _coordinator("offset-expiration", COUNTER, "Offsets that expired.")
 GROUPS_BY_PROTOCOL = _coordinator("group", GAUGE, "Groups of either protocol.", "protocol")
 CONSUMER_GROUPS = _coordinator("consumer-group", GAUGE, "Consumer groups in each state.", "state")
-REBALANCES = _coordinator("group-completed-rebalance", COUNTER, "Rebalances of classic groups that came to their end.")
+REBALANCES = _coordinator("group-completed-rebalance", COUNTER, "Completed rebalances of classic groups.")
 CONSUMER_REBALANCES = _coordinator(
     "consumer-group-rebalance",
     COUNTER,
-    "New epochs of consumer groups: subscriptions or topics changed. A member that leaves does not count.",
+    "New epochs of consumer groups, caused by changed subscriptions or topics. A member that leaves does not count.",
 )
 
 # Transactions
@@ -336,7 +336,7 @@ TRANSACTIONAL_IDS = Metric(
 OPEN_TRANSACTIONS = Metric(
     "refbroker_open_transactions",
     GAUGE,
-    "Transactions that have begun at least so many milliseconds ago and are not complete.",
+    "Incomplete transactions that have been open for at least this many milliseconds.",
     ("open_for_ms",),
 )
 
@@ -344,12 +344,12 @@ OPEN_TRANSACTIONS = Metric(
 METADATA_OFFSET = Metric(
     "kafka_server_broker_metadata_metrics_last_applied_record_offset",
     GAUGE,
-    "The last record of the metadata log that the broker has taken in.",
+    "The offset of the last metadata record that the broker has applied.",
     (),
     "kafka.server:type=broker-metadata-metrics,name=last-applied-record-offset",
 )
 METADATA_SNAPSHOT = Metric(
-    "refbroker_metadata_snapshot_offset", GAUGE, "The offset up to which the newest snapshot of the metadata reaches."
+    "refbroker_metadata_snapshot_offset", GAUGE, "The end offset of the latest metadata snapshot."
 )
 TOPICS = Metric(
     "kafka_controller_kafkacontroller_globaltopiccount",
@@ -367,11 +367,13 @@ GLOBAL_PARTITIONS = Metric(
 )
 
 # The process
-LOOP_LAG = Metric("refbroker_event_loop_lag_ms", HISTOGRAM, "How late the event loop was, looked at once a second.")
-MEMORY = _process("resident_memory_bytes", GAUGE, "Memory of the process that is in use.")
-CPU = _process("cpu_seconds_total", COUNTER, "Processor time of the process, user and system.")
+LOOP_LAG = Metric(
+    "refbroker_event_loop_lag_ms", HISTOGRAM, "How late the event loop runs its timers, measured once a second."
+)
+MEMORY = _process("resident_memory_bytes", GAUGE, "Resident memory of the process.")
+CPU = _process("cpu_seconds_total", COUNTER, "CPU time of the process, user and system.")
 OPEN_FILES = _process("open_fds", GAUGE, "Open file descriptors of the process.")
-STARTED = _process("start_time_seconds", GAUGE, "When the process started, in seconds since the epoch.")
+STARTED = _process("start_time_seconds", GAUGE, "Start time of the process, in seconds since the epoch.")
 
 METRICS: tuple[Metric, ...] = tuple(value for value in list(globals().values()) if isinstance(value, Metric))
-"""All of them, in this order."""
+"""All metrics, in this order."""

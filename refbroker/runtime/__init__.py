@@ -1,1 +1,1 @@
-"""What every part of the broker runs on: the clock, work at intervals, worker threads, the limit of open files."""
+"""What every part of the broker runs on: the clock, periodic tasks, worker threads and the limit of open files."""

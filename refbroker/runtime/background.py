@@ -1,7 +1,7 @@
-"""What a broker does at intervals beside answering requests: flushes, checkpoints, retention, expiry.
+"""The broker's periodic tasks: flushes, checkpoints, retention and expiry.
 
-Intervals are by the broker's clock, so that a test which moves it sees the work done. What goes wrong in a round is
-logged, and the next round comes all the same.
+Intervals are measured by the broker's clock, so that a test that steps the clock triggers them. A round that fails is
+logged, and the next one runs at its time.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ Work = Callable[[], Awaitable[None] | None]
 
 
 class Background:
-    """The repeated work of one broker. Belongs to its event loop.
+    """The periodic tasks of one broker. Belongs to its event loop.
 
     Parameters:
-        clock: the broker's.
+        clock: the broker's clock.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -31,22 +31,22 @@ class Background:
         self._tasks: list[asyncio.Task[None]] = []
 
     def every(self, name: str, interval_ms: Callable[[], int], work: Work) -> None:
-        """Do something again and again once `start` is called, the first time after one interval.
+        """Run some work periodically after `start`, the first time after one interval.
 
         Parameters:
-            name: for the log and for the task.
-            interval_ms: the time between two rounds, in milliseconds; asked before each.
-            work: what to do, in one go or as a coroutine function.
+            name: for the log and for the asyncio task.
+            interval_ms: the time between two rounds, in milliseconds; called before each round.
+            work: a function or a coroutine function that does one round.
         """
         self._jobs.append((name, interval_ms, work))
 
     def start(self) -> None:
-        """Begin."""
+        """Start all tasks."""
         for name, interval_ms, work in self._jobs:
             self._tasks.append(asyncio.create_task(self._repeat(name, interval_ms, work), name=f"refbroker {name}"))
 
     async def stop(self) -> None:
-        """End everything, in the middle of a round too; a worker thread that runs for it is waited for."""
+        """Cancel all tasks, also in the middle of a round, and wait for the worker threads that run for them."""
         tasks, self._tasks = self._tasks, []
         for task in tasks:
             task.cancel()
@@ -54,7 +54,7 @@ class Background:
             await asyncio.wait(tasks)
 
     async def settled(self) -> None:
-        """Wait until all that is due has been done once, or waits for the clock in the middle of its round."""
+        """Wait until every task that is due has run once or sleeps on the clock within its round."""
         await self._clock.all_asleep([name for name, _, _ in self._jobs])
 
     async def _repeat(self, name: str, interval_ms: Callable[[], int], work: Work) -> None:
@@ -64,7 +64,7 @@ class Background:
             await self.run_round(name, work)
 
     async def run_round(self, name: str, work: Work) -> None:
-        """One round of some work; what goes wrong is logged."""
+        """Run one round and log its failure."""
         try:
             done = work()
             if done is not None:
@@ -72,5 +72,5 @@ class Background:
         except KafkaStorageError as error:
             logger.error("%s: %s", name, error)
         except Exception:
-            # One round that fails for a reason nobody has foreseen must not end all that would come after it.
+            # An unexpected failure of one round must not stop the later ones.
             logger.exception("%s went wrong", name)

@@ -1,9 +1,9 @@
-"""The broker's clock: the system's, until a test holds it still or moves it.
+"""The broker's clock: the system clock, until a test holds or steps it.
 
-Everything the broker decides by time goes by it: timestamps, retention, compaction, expiry. Waits that belong to the
-network, such as a Fetch's `max_wait_ms`, go by the event loop, so that a client is answered while the clock stands.
-A step forward wakes those whose time has come; after one back they sleep for as long as they still had to. Belongs to
-one event loop, except for the time itself, which any thread may read.
+Timestamps, retention, compaction and expiry all use it. Timeouts of the network, such as a Fetch's `max_wait_ms`, use
+the event loop instead, so that clients are answered while the clock is held. A step forward wakes the sleepers that
+have become due; after a step back the others sleep for as long as they still had to. Belongs to one event loop, except
+that any thread may read the time.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from collections.abc import Callable, Collection
 from contextvars import ContextVar
 
 WORK: ContextVar[str] = ContextVar("WORK", default="")
-"""What a task and those it begins work for: the name by which the clock tells their sleep."""
+"""The name of the work that the current task and its subtasks do; the clock records it for their sleeps."""
 
 
 def system_clock_ms() -> int:
-    """The time in milliseconds since the epoch."""
+    """Return the time in milliseconds since the epoch."""
     return time.time_ns() // 1_000_000
 
 
 class Clock:
-    """A clock that can be held, stepped and let run.
+    """A clock that can be held, stepped and resumed.
 
     Parameters:
-        source: milliseconds since the epoch; what it goes by while it runs.
+        source: returns milliseconds since the epoch; read while the clock runs.
     """
 
     def __init__(self, source: Callable[[], int] = system_clock_ms) -> None:
@@ -46,11 +46,11 @@ class Clock:
 
     @property
     def is_held(self) -> bool:
-        """Whether it stands still."""
+        """Whether the clock is held."""
         return self._held_at_ms is not None
 
     def hold(self, at_ms: int | None = None) -> None:
-        """Stand still, now or at a time.
+        """Hold the clock, at the current or the given time.
 
         Parameters:
             at_ms: milliseconds since the epoch.
@@ -60,7 +60,7 @@ class Clock:
         self._moved(self._held_at_ms - now)
 
     def step(self, ms: int) -> None:
-        """Move by so many milliseconds, held or running; negative ones move it back."""
+        """Move the clock by some milliseconds, held or running; a negative number moves it back."""
         if self._held_at_ms is None:
             self._ahead_ms += ms
         else:
@@ -68,21 +68,21 @@ class Clock:
         self._moved(ms)
 
     def run(self) -> None:
-        """Go on from the time it shows."""
+        """Resume from the time that the clock shows."""
         if self._held_at_ms is not None:
             self._ahead_ms = self._held_at_ms - self._source()
             self._held_at_ms = None
             self._wake_due()
 
     async def sleep(self, ms: int) -> None:
-        """Wait until so many milliseconds have passed by this clock."""
+        """Wait until this many milliseconds have passed by this clock."""
         await self.wake_after(ms, WORK.get())
 
     def wake_after(self, ms: int, work: str = "") -> asyncio.Future[None]:
-        """A future that is done when so many milliseconds have passed by this clock; it may be cancelled.
+        """Return a future that completes when this many milliseconds have passed by this clock; it may be cancelled.
 
         Parameters:
-            work: for whose sake (`WORK`).
+            work: the name of the work that waits (`WORK`).
         """
         woken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         heapq.heappush(self._sleepers, (self() + ms, next(self._numbers), woken, work))
@@ -94,7 +94,7 @@ class Clock:
         return woken
 
     async def all_asleep(self, works: Collection[str]) -> None:
-        """Wait until of each of some works (`WORK`) somebody sleeps, and so waits for this clock and nothing else."""
+        """Wait until each of the named works (`WORK`) has a task that sleeps on this clock."""
         while not {work for _, _, woken, work in self._sleepers if not woken.done()}.issuperset(works):
             watcher: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._watchers.append(watcher)
@@ -102,12 +102,12 @@ class Clock:
 
     def _moved(self, ms: int) -> None:
         if ms < 0:
-            # What is to happen in a minute still is: who sleeps waits for time to pass, not for a date.
+            # A sleeper waits for a duration, not for a date: what was due in a minute is still due in a minute.
             self._sleepers = [(due + ms, number, woken, work) for due, number, woken, work in self._sleepers]
         self._wake_due()
 
     def _wake_due(self) -> None:
-        """Wake those whose time has come, and ask the loop to look again when the next one's has."""
+        """Wake the sleepers that are due, and set a timer of the loop for the next one."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -118,5 +118,5 @@ class Clock:
                 woken.set_result(None)
         if self._sleepers and not self.is_held:
             due_ms, _, sleeper, _ = self._sleepers[0]
-            # A timer of the loop may fire a little early by this clock; it is then set once more.
+            # A timer of the loop may fire slightly early by this clock; it is then set again.
             self._timer = sleeper.get_loop().call_later((due_ms - now) / 1000, self._wake_due)

@@ -1,4 +1,4 @@
-"""The numbers that stand for errors in responses.
+"""The error codes of responses.
 
 Source: https://kafka.apache.org/protocol.html#protocol_error_codes
 """
@@ -11,5 +11,5 @@ NONE = 0
 
 
 def code_of(error: KafkaError | type[KafkaError]) -> int:
-    """Return the error code of an exception: UNKNOWN_SERVER_ERROR for one that the protocol has no code for."""
+    """Return the error code of an exception, UNKNOWN_SERVER_ERROR for one without a code in the protocol."""
     return UnknownServerError.code if error.code is None else error.code

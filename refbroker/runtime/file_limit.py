@@ -1,7 +1,7 @@
-"""How many files and connections this process may have open.
+"""The limit of open files and connections of this process.
 
-Each log has one file open for good, and more are open as long as there is room (`log.spare_files`). What a shell gives
-a process is often 1024, or 256 on macOS; Java's machine raises that by itself as it starts, and so Kafka never sees it.
+Each log keeps one file open permanently, and more as long as the limit allows (`log.spare_files`). A shell often sets
+1024, macOS 256; the JVM raises the limit when it starts, so Kafka does not need to.
 """
 
 from __future__ import annotations
@@ -14,36 +14,36 @@ import sys
 logger = logging.getLogger(__name__)
 
 WANTED = 100_000
-"""What Kafka's documentation recommends for a broker."""
+"""Kafka's documentation recommends this limit for a broker."""
 
 RESERVE = 100
-"""How many are kept for what is opened for a moment; fewer where only few may be open."""
+"""Descriptors kept free for files that are open only briefly; fewer when the limit is low."""
 
 _SHARE = 8
 
 # Linux has the first, macOS the second.
 _OPEN_FILES = ("/proc/self/fd", "/dev/fd")
 
-# As much as every macOS allows, also where the hard limit says that there is none.
+# macOS allows at least this many, even when it reports an unlimited hard limit.
 _LEAST_MAXIMUM = 10_240
 
 
 def file_limit() -> int:
-    """How many this process may have open."""
+    """Return how many files this process may have open."""
     soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     return sys.maxsize if soft == resource.RLIM_INFINITY else soft
 
 
 def file_reserve() -> int:
-    """How many of these are for what is opened for a moment."""
+    """Return how many of these are kept for files that are open only briefly."""
     return min(RESERVE, file_limit() // _SHARE)
 
 
 def open_files() -> int:
-    """How many this process has open; 0 where the system does not say."""
+    """Return how many files this process has open; 0 where the system does not report it."""
     for path in _OPEN_FILES:
         try:
-            # One of them is the directory itself.
+            # The listing itself opens one.
             return len(os.listdir(path)) - 1
         except OSError:
             continue
@@ -51,12 +51,14 @@ def open_files() -> int:
 
 
 def is_nearly_out(descriptor: int) -> bool:
-    """Whether a file that has just been opened is one of the last, for systems give out the lowest that is free."""
+    """Return whether a file that was just opened is among the last possible ones; the system hands out the lowest free
+    descriptor.
+    """
     return descriptor >= file_limit() - file_reserve() // 2
 
 
 def raise_file_limit() -> None:
-    """Raise the limit as far as this process may, up to `WANTED`; it is never lowered."""
+    """Raise the soft limit as far as this process may, up to `WANTED`; never lower it."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY or soft >= WANTED:
         return

@@ -1,8 +1,8 @@
-"""The levels of the broker's loggers, as Kafka's admin tools see and change them (KIP-412).
+"""The levels of the broker's loggers, as Kafka's admin tools show and change them (KIP-412).
 
-Kafka's `root` is the logger `refbroker` here: the rest of the process is not the broker's. Python has no TRACE and
-calls FATAL otherwise; a level that Kafka does not have is shown as the next one that it has. Levels are not kept over
-a restart, in Kafka neither.
+Kafka's `root` maps to the logger `refbroker`, because other loggers of the process do not belong to the broker. Python
+has no TRACE and names FATAL differently; a level that Kafka does not know is shown as the next one it knows. As in
+Kafka, levels are lost on restart.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ LEVELS: Mapping[str, int] = {
 
 
 def levels() -> dict[str, str]:
-    """Every logger of the broker with the level that applies to it."""
+    """Return every logger of the broker with its effective level."""
     names = [
         name
         for name, found in logging.root.manager.loggerDict.items()
@@ -34,7 +34,7 @@ def levels() -> dict[str, str]:
 
 
 def set_level(name: str, level: str) -> None:
-    """Give a logger a level.
+    """Set the level of a logger.
 
     Parameters:
         level: a key of `LEVELS`.
@@ -43,7 +43,7 @@ def set_level(name: str, level: str) -> None:
 
 
 def unset_level(name: str) -> None:
-    """Let a logger have the level of the one above it again."""
+    """Reset a logger to the level of its parent."""
     _logger(name).setLevel(logging.NOTSET)
 
 

@@ -1,4 +1,4 @@
-"""The worker threads of a broker: how many there are, and calls in them that a cancelled task does not leave behind."""
+"""The broker's worker threads, and calls in them that finish even if the calling task is cancelled."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ Arguments = TypeVarTuple("Arguments")
 Result = TypeVar("Result")
 
 WORKERS = 40
-"""Threads that may work at once. They wait for disks, so their number does not depend on the number of cores."""
+"""The number of worker threads. They wait for disks, so it does not depend on the number of cores."""
 
 
 def run_loop(main: Coroutine[Any, Any, Result]) -> Result:
-    """Run a coroutine in a new event loop that has the broker's worker threads; return its result."""
+    """Run a coroutine in a new event loop with the broker's worker threads; return its result."""
 
     async def with_workers() -> Result:
         asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(WORKERS, "refbroker worker"))
@@ -26,13 +26,13 @@ def run_loop(main: Coroutine[Any, Any, Result]) -> Result:
 
 
 async def in_thread(function: Callable[[Unpack[Arguments]], Result], *arguments: *Arguments) -> Result:
-    """Call a function in a worker thread and wait for its end, even when the waiting task is cancelled.
+    """Call a function in a worker thread and wait for it to finish, even when the waiting task is cancelled.
 
-    `asyncio.to_thread` alone does not wait after `Task.cancel`: the thread would go on with files that are closed,
-    renamed or deleted meanwhile.
+    After `Task.cancel`, `asyncio.to_thread` does not wait: the thread would keep using files that are being closed,
+    renamed or deleted.
 
     Raises:
-        CancelledError: the task was cancelled; the thread has come to its end all the same.
+        CancelledError: the task was cancelled; the function has finished.
     """
     running = asyncio.ensure_future(asyncio.to_thread(function, *arguments))
     try:
@@ -42,6 +42,6 @@ async def in_thread(function: Callable[[Unpack[Arguments]], Result], *arguments:
             with suppress(asyncio.CancelledError):
                 await asyncio.wait([running])
         if not running.cancelled():
-            # Nobody asks any more how it ended.
+            # Nobody awaits the result after a cancellation.
             running.exception()
         raise

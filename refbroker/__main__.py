@@ -1,6 +1,6 @@
-"""The command line: `refbroker COMMAND`; the commands are in `commands`.
+"""The command line: `refbroker COMMAND`; `commands` has a module for each.
 
-Errors of the user's go to standard error, with exit status 2.
+Errors in the user's input are printed to standard error, with exit status 2.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line; returns the exit status."""
+    """Run the command line; return the exit status."""
     parser = _parser()
     options = parser.parse_args(arguments)
     if options.version:
@@ -43,11 +43,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
         return status
     except BrokenPipeError:
-        # Whoever read the output has seen enough; Python must not stumble over it again at its end.
+        # The reader of the output has closed the pipe; Python must not fail on it again at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except KafkaError as error:
-        # Kafka's name and number are for clients, which decide by them whether to try again.
+        # Kafka's error name and code help a client decide whether to retry, not a reader of the command line.
         print(f"refbroker: {error.message}", file=sys.stderr)
         return 2
     except OSError as error:

@@ -1,10 +1,10 @@
-"""The broker: runs the parts that `refbroker.building` has put together, and stops them.
+"""The broker: runs the parts that `refbroker.building` assembles, and stops them.
 
     async with await Broker.start(BrokerConfig({"log.dirs": "/tmp/data"})) as broker:
         ...                                   # it serves on broker.host, broker.port
 
-Everything runs on one event loop of asyncio; what blocks (fsync) runs in worker threads. One node, which
-is its own controller.
+Everything runs on one asyncio event loop; blocking calls (fsync) run in worker threads. It is one node, which is its
+own controller.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ from refbroker.server.server import Server
 logger = logging.getLogger(__name__)
 
 SLOW_STOP_SECONDS = 1.0
-"""A stop that takes longer is a warning that says what it waited for."""
+"""A stop that takes longer logs a warning with the time of each step."""
 SWEEP_MS = 5_000
 FLUSH_MS = 1_000
-# Which setting says how often a file of offsets is written.
+# The setting that controls how often each file of offsets is written.
 CHECKPOINT_INTERVALS = {
     RECOVERY_POINTS: "log.flush.offset.checkpoint.interval.ms",
     LOG_START_OFFSETS: "log.flush.start.offset.checkpoint.interval.ms",
@@ -50,18 +50,18 @@ CLEAN_SNAPSHOTS_MS = 60_000
 
 
 class Broker:
-    """A broker on one node, which serves; `start` makes it. An async context manager, which stops it at exit.
+    """A running broker on one node; `start` creates it. An async context manager that stops it at exit.
 
     Parameters:
-        parts: what it is made of.
-        server: listens for it.
-        port: what it listens on.
+        parts: the broker's parts.
+        server: accepts its connections.
+        port: the port it listens on.
 
     Attributes:
-        parts: what it is made of.
-        server: its listening socket and its connections.
-        background: its work at intervals.
-        host, port: what it listens on.
+        parts: the broker's parts.
+        server: the listening socket and the connections.
+        background: the periodic tasks.
+        host, port: the address it listens on.
     """
 
     def __init__(self, parts: BrokerParts, server: Server, port: int) -> None:
@@ -87,24 +87,25 @@ class Broker:
         """Open the data directories, recover, and serve.
 
         Parameters:
-            config: its settings.
-            clock: what it goes by.
+            config: the broker's settings.
+            clock: the clock for timestamps and timeouts.
             files: the disk.
-            rng: for ids.
-            interceptor: what comes between requests and their handlers, in tests.
-            listeners: gives the listener; by default TCP.
+            rng: generates ids.
+            interceptor: called before the handlers, in tests.
+            listeners: creates the listener; TCP by default.
 
         Raises:
-            OSError: the port cannot be had.
+            OSError: the port is in use or the address is not local.
             ConfigError: the settings contradict each other.
             KafkaStorageError: a data directory is in use, or a disk fails.
-            InconsistentClusterIdError: a data directory is another cluster's or node's.
+            InconsistentClusterIdError: a data directory belongs to another cluster or node.
         """
         config.check_runnable()
         config.log_stored()
         raise_file_limit()
         files = files or Files()
-        # First of all: what is advertised is the port that was found, and one that is in use leaves the disk alone.
+        # The port comes first: it is part of what the broker advertises, and a port that is in use must leave the disk
+        # untouched.
         listener = (listeners or SocketListeners()).bind(config.listener.host, config.listener.port, config.static)
         try:
             parts = build(config, clock or Clock(), files, rng or random.SystemRandom(), listener.port)
@@ -131,12 +132,12 @@ class Broker:
         logger.info("node %d of cluster %s serves on %s", self.parts.node_id, self.parts.cluster_id, where)
 
     async def stop(self) -> None:
-        """Stop serving, leave the cluster, and close the logs cleanly; a broker that has `failed` leaves all as it is.
+        """Stop serving, leave the cluster, and close the logs cleanly; a broker that has `failed` leaves its files
+        untouched.
 
-        Besides responses that a client does not read, for which it waits at most a second, it waits for the disk alone:
-        for a worker thread that flushes or compacts, and for the logs, the indexes, the snapshots and the checkpoints
-        that are flushed last, one after the other: what was written since the start, and never fewer than 16 files and
-        directories.
+        It waits at most a second for responses that a client does not read. Apart from that it waits only for the disk:
+        for a worker thread that flushes or compacts, and for the logs, indexes, snapshots and checkpoints that it
+        flushes one after the other: everything written since the start, and at least 16 files and directories.
 
         Raises:
             KafkaStorageError: a log could not be closed; the next start recovers it.
@@ -167,7 +168,7 @@ class Broker:
         )
 
     async def kill(self) -> None:
-        """Let go of everything as a crash would: nothing is flushed or written any more."""
+        """Drop everything as a crash would: nothing is flushed or written afterwards."""
         await self.server.stop_accepting()
         self.server.abort()
         self.parts.delayed_fetches.close()
@@ -182,11 +183,13 @@ class Broker:
 
     @property
     def has_failed(self) -> bool:
-        """Whether it has ended by itself, or is about to, for a disk that it needs; any thread may ask."""
+        """Whether the broker has stopped, or is about to stop, because a disk it needs has failed; any thread may read
+        it.
+        """
         return self.parts.failed.done()
 
     def _end_after_failure(self, failed: asyncio.Future[KafkaStorageError]) -> None:
-        """End at once, as Kafka's broker does when it has lost the disk it cannot go on without."""
+        """Stop immediately, as Kafka's broker does when a disk it depends on has failed."""
         logger.critical("%s", failed.result())
         self._killed()
 
@@ -196,8 +199,8 @@ class Broker:
         return self._ending
 
     async def collect_metrics(self) -> Samples:
-        """Read every metric."""
-        # Imported on first use: most brokers for tests are never asked.
+        """Return the values of all metrics."""
+        # Imported on first use: most brokers in tests never serve metrics.
         from refbroker.server.metrics.collect import collect
 
         return await collect(self.parts, len(self.server.connections))
@@ -212,7 +215,7 @@ class Broker:
 
 
 def plan_background(background: Background, parts: BrokerParts) -> None:
-    """Plan what a broker does at intervals."""
+    """Schedule the periodic tasks of a broker."""
     every, integer, logs, metadata = background.every, parts.config.integer, parts.logs, parts.metadata
     every(
         "log flush",
@@ -240,7 +243,7 @@ def plan_background(background: Background, parts: BrokerParts) -> None:
 
 
 def _at_least_1(integer: Callable[[str], int], setting: str) -> int:
-    # 0 is allowed, and means as often as can be.
+    # 0 is allowed and means as often as possible.
     return max(integer(setting), 1)
 
 

@@ -1,13 +1,13 @@
-"""Puts the parts of a broker together: opens the data directories, recovers, and registers with the cluster.
+"""Assembles the parts of a broker: opens the data directories, recovers, and registers with the cluster.
 
-`build` gives complete parts, which nobody serves yet (`refbroker.broker`). Its steps, in their order:
+`build` returns complete parts; `refbroker.broker` serves them. Its steps, in order:
 
     open        the data directories and the logs in them
     assemble    every part, from those that it uses
     load        the metadata log into the image, and the logs in line with it; the first start writes what a cluster
                 begins with
     register    this start of the broker, and where its partitions are
-    begin       coordinators load their logs, and moves between data directories go on
+    begin       loading the coordinators, and resume moves between data directories
 
 If a step fails, everything opened so far is abandoned without flushing, as in a crash.
 """
@@ -46,27 +46,27 @@ from refbroker.runtime.clock import Clock
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class BrokerParts:
-    """All parts of a broker but its server.
+    """All parts of a broker except its server.
 
     Attributes:
         node_id: the broker's id.
-        config: its settings.
-        clock: what it goes by.
-        metrics: what is counted.
-        logs: its data directories and the logs in them.
+        config: the settings.
+        clock: the clock for timestamps and timeouts.
+        metrics: the counters.
+        logs: the data directories and their logs.
         cleaner: compacts logs.
-        moves: brings partitions from one data directory to another.
-        metadata: the log of the cluster's state.
+        moves: moves partitions between data directories.
+        metadata: the metadata log.
         image: the state of the cluster.
-        controller: what metadata changes are planned with.
-        partitions: those that requests name.
-        producer_ids: new ones.
-        sessions, delayed_fetches: of Fetch requests, between two of them and while they wait.
-        directory_events: keeps the metadata true about the data directories.
+        controller: plans changes of the metadata.
+        partitions: the partitions that requests name.
+        producer_ids: allocates producer ids.
+        sessions, delayed_fetches: the fetch sessions, and the Fetch requests that wait.
+        directory_events: records changes of the data directories in the metadata.
         groups, transactions: the coordinators.
         markers: writes the markers of transactions.
         verifier: checks that partitions belong to a transaction.
-        failed: done, with the reason, once the broker has lost a disk that it cannot go on without.
+        failed: completes with the reason when a disk that the broker depends on has failed.
     """
 
     node_id: int
@@ -92,7 +92,7 @@ class BrokerParts:
 
     @property
     def cluster_id(self) -> str:
-        """The cluster's id."""
+        """The cluster id."""
         return self.logs.cluster_id
 
     @property
@@ -101,25 +101,25 @@ class BrokerParts:
         return self.image.brokers[self.node_id].broker_epoch
 
     def close_coordinators(self) -> None:
-        """Let go of the coordinators' state; requests that wait for it are answered."""
+        """Release the coordinators' state; requests that wait for it are answered."""
         self.transactions.runtime.close()
         self.groups.runtime.close()
 
 
 def build(config: BrokerConfig, clock: Clock, files: Files, rng: random.Random, port: int) -> BrokerParts:
-    """Open the data directories, recover and register, within the event loop that the broker is to run in.
+    """Open the data directories, recover and register, in the event loop that the broker will run in.
 
     Parameters:
         config: the broker's settings.
-        clock: what it goes by.
+        clock: the clock for timestamps and timeouts.
         files: the disk.
-        rng: for ids.
-        port: what it listens on, to be advertised.
+        rng: generates ids.
+        port: the port to advertise.
 
     Raises:
         ConfigError: the settings contradict each other.
         KafkaStorageError: a data directory is in use, or a disk fails.
-        InconsistentClusterIdError: a data directory is another cluster's or node's.
+        InconsistentClusterIdError: a data directory belongs to another cluster or node.
     """
     with ExitStack() as undo:
         logs = _open(config, clock, files, rng)

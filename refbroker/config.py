@@ -1,8 +1,7 @@
-"""The broker's own configuration: what was set, checked, and the value that applies.
+"""The broker's own configuration: the settings given, their validation, and the values that apply.
 
-Takes Kafka's names; one that Kafka does not have is an error that names the nearest. Settings that are stored and
-not acted on are logged when a broker starts, and those without which it would do something else than it was told are
-refused.
+It uses Kafka's names; an unknown name is an error that suggests the nearest one. Settings that are stored but have no
+effect are logged when the broker starts. Settings that it would have to disobey are refused.
 
 Not implemented: TLS, SASL and several listeners.
 """
@@ -32,10 +31,11 @@ ALL_DIRECTORIES = "*"
 LISTENER_PREFIX = "listener.name."
 NO_NODE_ID = -1
 MISTYPED = 0.9
-"""How much a name in a server.properties must be like a setting's to be taken for that one: less may be a plugin's, or
-a setting that older Kafkas had, which some are much like."""
+"""How similar an unknown name in a server.properties must be to a setting's name to count as misspelled. A less similar
+one may belong to a plugin or to an older Kafka, whose settings resemble some of today's.
+"""
 _NODE_ID = ("node.id", "broker.id")
-# What a broker of Kafka's own has set for its sake, and which says nothing that could be acted on here.
+# Settings that Kafka's own brokers need and that have no effect here, so that they need no message.
 _EXPECTED = frozenset(
     {
         "controller.listener.names",
@@ -49,7 +49,7 @@ _EXPECTED = frozenset(
 
 
 class Listener(NamedTuple):
-    """Where to listen, or what to tell clients to connect to."""
+    """An address to listen on, or to advertise to clients."""
 
     name: str
     host: str
@@ -64,14 +64,14 @@ class BrokerConfig:
     """The settings of one broker.
 
     Parameters:
-        settings: what was set, by Kafka's names.
+        settings: the values given, by Kafka's names.
 
     Attributes:
-        static: the same, and the number of the node under both of its names.
-        layers: with what was set while the broker runs.
+        static: these settings, with the node id under both of its names.
+        layers: the static settings and those set at runtime.
 
     Raises:
-        ConfigError: a setting that does not exist, or a value that it cannot have.
+        ConfigError: a setting does not exist, or its value is invalid.
     """
 
     def __init__(self, settings: Mapping[str, str] | None = None) -> None:
@@ -103,7 +103,7 @@ class BrokerConfig:
                 raise ConfigError(error.message) from error
 
     def check_runnable(self) -> None:
-        """See that a broker with these settings does what they say; tools that only read them need not call this.
+        """Check that a broker obeys these settings; tools that only read them need not call this.
 
         Raises:
             ConfigError: the settings name an authorizer, or other listeners than one for clients.
@@ -131,7 +131,7 @@ class BrokerConfig:
             )
 
     def log_stored(self) -> None:
-        """Log which settings are stored and not acted on."""
+        """Log which settings are stored but have no effect."""
         known = broker_settings()
         stored = sorted(
             name for name in self.static if name in known and not known[name].acted_on and name not in _EXPECTED
@@ -140,7 +140,7 @@ class BrokerConfig:
             logger.warning("stored, but not acted on by this broker yet: %s", ", ".join(stored))
 
     def _check_quorum(self) -> None:
-        """See that a file for a node of a cluster is not taken for one of a node that is its own controller."""
+        """Refuse a file that was written for a node of a cluster with separate controllers."""
         roles = parse_list(self.static.get("process.roles", ""))
         voters = parse_list(self.static.get("controller.quorum.voters", ""))
         if roles and "broker" not in roles:
@@ -156,7 +156,7 @@ class BrokerConfig:
             )
 
     def set_dynamic(self, broker: Mapping[str, str], every_broker: Mapping[str, str]) -> None:
-        """Take over what was set on the running broker and on all brokers."""
+        """Apply the settings that were set at runtime on this broker and on all brokers."""
         self.layers = BrokerLayers(dict(broker), dict(every_broker), self.static)
         self._refresh()
 
@@ -169,11 +169,11 @@ class BrokerConfig:
         self.log_defaults = self.log_config({})
 
     def text(self, name: str) -> str | None:
-        """The value of a setting, None when it has none."""
+        """Return the value of a setting, None when it has none."""
         return self.layers.value(name)
 
     def integer(self, name: str) -> int:
-        """The value of a setting that has a number.
+        """Return the value of a numeric setting.
 
         Raises:
             ConfigError: it has no value.
@@ -184,20 +184,20 @@ class BrokerConfig:
         return int(value)
 
     def boolean(self, name: str) -> bool:
-        """The value of a setting that is true or false."""
+        """Return the value of a boolean setting."""
         return (self.text(name) or "").strip().lower() == "true"
 
     def log_config(self, topic: Mapping[str, str]) -> LogConfig:
-        """The settings of the logs of a topic.
+        """Return the log settings of a topic.
 
         Parameters:
-            topic: what was set on the topic.
+            topic: the settings of the topic itself.
         """
         return LogConfig().with_topic_configs(topic_texts(topic, self.layers))
 
     @property
     def node_id(self) -> int:
-        """The broker's number; 1 unless `node.id` or `broker.id` says otherwise."""
+        """The broker's id; 1 unless `node.id` or `broker.id` is set."""
         given = (int(self.static.get(name, NO_NODE_ID)) for name in _NODE_ID)
         return next((number for number in given if number >= 0), 1)
 
@@ -207,38 +207,42 @@ class BrokerConfig:
 
     @property
     def data_directories(self) -> list[Path]:
-        """Where the logs are; `log.dirs` before `log.dir`."""
+        """The directories of the logs; `log.dirs` takes precedence over `log.dir`."""
         return [Path(part) for part in parse_list(self.text("log.dirs") or self.text("log.dir") or "")]
 
     @property
     def replica_move_threads(self) -> int:
-        """How many partitions move between data directories at once: `num.replica.alter.log.dirs.threads`."""
+        """The number of partitions that move between data directories at a time:
+        `num.replica.alter.log.dirs.threads`.
+        """
         own = self.text("num.replica.alter.log.dirs.threads")
         return max(len(self.data_directories) if own is None else int(own), 1)
 
     @property
     def metadata_directory(self) -> Path | None:
-        """Where the metadata log is; None leaves it to the first of the data directories."""
+        """The directory of the metadata log; None means the first data directory."""
         path = self.static.get("metadata.log.dir")
         return None if not path else Path(path)
 
     @property
     def replica_move_bytes_per_second(self) -> float:
-        """How fast partitions move between data directories: `replica.alter.log.dirs.io.max.bytes.per.second`."""
+        """The rate at which partitions move between data directories, in bytes per second:
+        `replica.alter.log.dirs.io.max.bytes.per.second`.
+        """
         return float(self.layers.set_values.get("replica.alter.log.dirs.io.max.bytes.per.second", "inf"))
 
     @property
     def cordoned_directories(self) -> frozenset[str]:
-        """The data directories that get no new logs, as they are written in `log.dirs`."""
+        """The data directories that receive no new logs, as written in `log.dirs`."""
         named, known = parse_list(self.text(CORDONED) or ""), {str(path) for path in self.data_directories}
         return frozenset(known if ALL_DIRECTORIES in named else known.intersection(named))
 
     @property
     def listener(self) -> Listener:
-        """Where to listen: the first of `listeners` that is not a controller's.
+        """The address to listen on: the first of `listeners` that is not a controller's.
 
         Raises:
-            ConfigError: there is none, or it is not PLAINTEXT.
+            ConfigError: all are controllers', or it is not PLAINTEXT.
         """
         listener = next(iter(self._client_listeners().values()), None)
         if listener is None:
@@ -254,16 +258,16 @@ class BrokerConfig:
         return parse_list(self.static.get("controller.listener.names", ""))
 
     def _client_listeners(self) -> dict[str, Listener]:
-        """The listeners that are not a controller's, by name."""
+        """Return the listeners that are not a controller's, by name."""
         given = parse_list(self.static.get("listeners", f"{PLAINTEXT}://{LOOPBACK}:9092"))
         controllers = self._controller_listeners()
         return {found.name: found for found in map(parse_listener, given) if found.name not in controllers}
 
     def advertised(self, port: int) -> Listener:
-        """What clients are told to connect to.
+        """Return the address to advertise to clients.
 
         Parameters:
-            port: the one that is listened on.
+            port: the port that the broker listens on.
         """
         listener = self.listener
         for text in parse_list(self.static.get("advertised.listeners", "")):
@@ -275,10 +279,10 @@ class BrokerConfig:
 
 
 def parse_listener(text: str) -> Listener:
-    """Read `NAME://host:port`.
+    """Parse `NAME://host:port`.
 
     Raises:
-        ConfigError: it is not in this form.
+        ConfigError: the text has another form.
     """
     name, slashes, address = text.partition("://")
     host, colon, port = address.rpartition(":")
@@ -288,10 +292,10 @@ def parse_listener(text: str) -> Listener:
 
 
 def read_properties(path: Path) -> dict[str, str]:
-    """The settings in a server.properties; those that Kafka's plugins may have are logged and left out, as in Kafka.
+    """Read the settings in a server.properties. As in Kafka, names that may belong to plugins are logged and ignored.
 
     Raises:
-        ConfigError: the file cannot be read, or a name looks like a mistyped one.
+        ConfigError: the file cannot be read, or a name looks misspelled.
     """
     try:
         settings = _properties.read_properties(path)
@@ -304,5 +308,5 @@ def read_properties(path: Path) -> dict[str, str]:
             raise ConfigError(f"{path}: the broker has no setting {name}; did you mean {like}?")
         logger.warning("%s: the broker has no setting %s, which is left to plugins", path, name)
         del settings[name]
-    # Kafka strips the blanks at the ends of every value, passwords included (ConfigDef.parseType).
+    # Kafka strips leading and trailing blanks from every value, including passwords (ConfigDef.parseType).
     return {name: value.strip() for name, value in settings.items()}

@@ -1,1 +1,3 @@
-"""From the socket to the handler and back: the listener, connections, dispatch; HTTP for the rest."""
+"""From the socket to the handler and back: the listener, connections and dispatch; HTTP for metrics and test
+control.
+"""

@@ -1,11 +1,11 @@
-"""One connection: takes frames out of the bytes that come in, and sends the answers back in order.
+"""One connection: splits the received bytes into frames, and sends the responses in order.
 
-A request is handled before the next one of its connection is looked at, as Kafka does; while an answer is
-waited for (a long poll) or cannot be sent (a slow reader), the connection is not read. A frame is
-handled where it was received, without a copy: handlers must not keep views of the request.
+As in Kafka, a connection handles one request at a time; while a response is pending (a long poll) or cannot be sent (a
+slow reader), the connection is not read. A frame is handled where it was received, without a copy: handlers must not
+keep views of the request.
 
-The buffer starts small and grows with what arrives, never with what a size field claims; while the
-connection is idle it shrinks again.
+The buffer starts small and grows with the bytes that arrive, never with the size that a frame announces; it shrinks
+again while the connection is idle.
 """
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ logger = logging.getLogger(__name__)
 SMALL_BUFFER = 4096
 FIRST_GROWTH = 65536
 JOINED_BELOW = 16384
-"""Bytes; smaller parts of a response are joined, since a system call costs more than the copy."""
+"""Bytes; smaller parts of a response are joined, because a system call costs more than the copy."""
 SENDFILE_FROM = 196608
-"""Bytes; file ranges of at least this size go by sendfile, smaller ones through a buffer.
+"""Bytes; file ranges of at least this size are sent by sendfile, smaller ones through a buffer.
 
-Measured over loopback: at 128 KiB both take the same, at 256 KiB sendfile takes half the time, at
-1 MiB a third of the processor's.
+Measured over loopback: at 128 KiB both take the same time; at 256 KiB sendfile takes half the time, at 1 MiB a third of
+the CPU time.
 """
 SEND_BUFFER_LIMIT = 1 << 20
-"""Bytes that may wait to be sent before the connection is not read any more."""
+"""When more bytes than this wait to be sent, the connection is not read."""
 
 _SIZE = struct.Struct(">i")
 
 
 class _RangeFile:
-    """A range's file for `loop.sendfile`, which asks for a file object."""
+    """The file of a range as `loop.sendfile` needs it."""
 
     def __init__(self, records: FileRange) -> None:
         self._records = records
@@ -53,7 +53,7 @@ class _RangeFile:
 
 
 class ConnectionListener(Protocol):
-    """What connections know of the server that accepts them.
+    """What a connection needs from the server that accepted it.
 
     Attributes:
         config: the broker's settings.
@@ -66,23 +66,23 @@ class ConnectionListener(Protocol):
     loop: asyncio.AbstractEventLoop
 
     def opened(self, connection: Connection) -> None:
-        """Take note of a new connection."""
+        """Record a new connection."""
 
     def lost(self, connection: Connection) -> None:
-        """Take note that a connection is gone."""
+        """Record that a connection is closed."""
 
 
 class Connection(asyncio.BufferedProtocol):
     """A client's connection.
 
     Parameters:
-        server: what accepted it.
+        server: the server that accepted it.
 
     Attributes:
-        peer: its address, for log lines.
-        last_active_ns: when it last sent something, by `time.perf_counter_ns`.
-        client_software: name and version, as its ApiVersions request gave them.
-        closed_for: why it was closed, once it is.
+        peer: the client's address, for log messages.
+        last_active_ns: when the client last sent something, by `time.perf_counter_ns`.
+        client_software: name and version from the ApiVersions request.
+        closed_for: the reason for closing, once closed.
     """
 
     def __init__(self, server: ConnectionListener) -> None:
@@ -101,7 +101,7 @@ class Connection(asyncio.BufferedProtocol):
         self._blocked = False
         self._unsent = False
         self._being_sent: list[tuple[RequestStats, int, int]] = []
-        # When the frames that wait arrived, and when this connection last looked at the clock.
+        # The time when the waiting frames arrived, and the last time that this connection read the clock.
         self._arrived_ns = 0
         self._now_ns = 0
         self._reading = True
@@ -114,7 +114,7 @@ class Connection(asyncio.BufferedProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self.transport = transport
-        # So that `pause_writing` and `resume_writing` tell when an answer is not sent at once, and when it is.
+        # So that `pause_writing` and `resume_writing` report when a response is not sent immediately, and when it is.
         transport.set_write_buffer_limits(high=0)
         address = transport.get_extra_info("peername")
         self.peer = f"{address[0]}:{address[1]}" if isinstance(address, tuple) else str(address or "?")
@@ -123,7 +123,7 @@ class Connection(asyncio.BufferedProtocol):
 
     @property
     def descriptor(self) -> int:
-        """That of its socket."""
+        """The descriptor of the socket."""
         descriptor: int = self.transport.get_extra_info("socket").fileno()
         return descriptor
 
@@ -150,7 +150,7 @@ class Connection(asyncio.BufferedProtocol):
             grown[:used] = memoryview(self._buffer)[:used]
             self._buffer = grown
         view = memoryview(self._buffer)
-        # A large frame is received to its end and no further, so that the next one starts at the front.
+        # Receive a large frame up to its end and no further, so that the next one starts at the front.
         stop = self._start + self._needed if self._needed > FIRST_GROWTH else len(self._buffer)
         return view[self._end : min(stop, len(self._buffer))]
 
@@ -180,7 +180,7 @@ class Connection(asyncio.BufferedProtocol):
         for stats, size, since_ns in self._being_sent:
             stats.note_sent((size, now - since_ns))
         self._being_sent.clear()
-        self._go_on()
+        self._proceed()
 
     # Requests
 
@@ -190,7 +190,7 @@ class Connection(asyncio.BufferedProtocol):
         return self._blocked or self._waiting is not None or self._sending is not None
 
     def shrink(self) -> None:
-        """Give back memory while nothing is going on."""
+        """Release memory while the connection is idle."""
         if self._start == self._end and len(self._buffer) > SMALL_BUFFER and not self.is_busy:
             self._buffer = bytearray(SMALL_BUFFER)
             self._start = self._end = self._needed = 0
@@ -241,7 +241,7 @@ class Connection(asyncio.BufferedProtocol):
         except KafkaError as error:
             self.close(str(error))
         except Exception:
-            # Wherever this was called from: a connection that is left open would wait for an answer for ever.
+            # Wherever this was called from, a connection left open would wait for a response indefinitely.
             logger.exception("a request of %s could not be handled", self.peer)
             self.close("its request could not be handled")
 
@@ -261,12 +261,12 @@ class Connection(asyncio.BufferedProtocol):
         except KafkaError as error:
             self.close(str(error))
         finally:
-            # Without an answer the client would wait for ever.
+            # Without a response the client would wait indefinitely.
             if not answered:
                 self.close()
-        self._go_on()
+        self._proceed()
 
-    def _go_on(self) -> None:
+    def _proceed(self) -> None:
         """Handle what has arrived in the meantime, and read again."""
         if self._closed or self.is_busy:
             return
@@ -293,7 +293,7 @@ class Connection(asyncio.BufferedProtocol):
         total = held = 0
         for part in parts:
             if self.transport.is_closing():
-                # The client has gone; asyncio would warn of all that is written after that.
+                # The client has disconnected; asyncio would warn about every later write.
                 return
             data = part.read() if type(part) is FileRange else part
             if len(data) >= JOINED_BELOW and held >= JOINED_BELOW:
@@ -306,7 +306,7 @@ class Connection(asyncio.BufferedProtocol):
         self._written(stats, total + held, since_ns)
 
     def _written(self, stats: RequestStats, size: int, since_ns: int) -> None:
-        """Take note that an answer has been given to the transport, which may still hold a part of it."""
+        """Record that a response was passed to the transport, which may still hold part of it."""
         if self._unsent:
             self._being_sent.append((stats, size, since_ns))
             self._blocked = self.transport.get_write_buffer_size() > SEND_BUFFER_LIMIT
@@ -315,7 +315,7 @@ class Connection(asyncio.BufferedProtocol):
             stats.note_sent((size, now - since_ns))
 
     async def _stream(self, parts: list[Any]) -> None:
-        """Send parts of which some are large ranges of files."""
+        """Send parts that include large ranges of files."""
         small: list[Any] = []
         for part in parts:
             if type(part) is FileRange:
@@ -336,13 +336,14 @@ class Connection(asyncio.BufferedProtocol):
         try:
             sent = await self._loop.sendfile(self.transport, file, part.position, part.size, fallback=False)
         except asyncio.SendfileNotAvailableError:
-            # Not from this file system; or the client has gone, which the transport will find out.
+            # This file system does not support sendfile, or the client has disconnected, which the transport will
+            # detect.
             data = await in_thread(part.read)
             if not self.transport.is_closing():
                 self.transport.write(data)
             return
         if sent != part.size:
-            # The frame's size has been announced; what follows would be taken for the rest of it.
+            # The size of the frame is announced already; anything sent now would be read as part of it.
             raise KafkaStorageError(f"the file gave {sent} of {part.size} bytes")
 
     def _streamed(self, task: asyncio.Task[None], stats: RequestStats, size: int, since_ns: int) -> None:
@@ -352,25 +353,25 @@ class Connection(asyncio.BufferedProtocol):
         error = task.exception()
         if error is None:
             self._written(stats, size, since_ns)
-            self._go_on()
+            self._proceed()
         elif isinstance(error, ConnectionError):
-            # Clients may go whenever they like.
+            # Clients may disconnect at any time.
             self.close(why=Closed.CLIENT)
         else:
             self.close(f"the answer could not be sent: {error}")
 
     def ignore(self) -> None:
-        """Take what comes and do nothing with it until the peer goes, as a broker that hangs."""
+        """Discard whatever arrives until the peer disconnects, like a broker that hangs."""
         self._ignoring = True
         self._buffer = bytearray(SMALL_BUFFER)
         self._start = self._end = self._needed = 0
         if not self._reading and not self._closed:
-            # Or nobody would notice that it goes.
+            # Otherwise nothing would notice that the peer disconnects.
             self._reading = True
             self.transport.resume_reading()
 
     def close(self, reason: str | None = None, *, why: Closed = Closed.ERROR) -> None:
-        """Close the connection; with a reason, which is logged with the peer's name. It is counted under `why`."""
+        """Close the connection. A reason is logged with the peer's name; `why` is the reason to count."""
         if self._closed:
             return
         self._closed = True
@@ -380,7 +381,7 @@ class Connection(asyncio.BufferedProtocol):
         self.transport.close()
 
     def abort(self) -> None:
-        """Drop the connection with what waits to be sent, as the broker stops."""
+        """Drop the connection and the responses that wait to be sent, when the broker stops."""
         if not self._closed:
             self._closed, self.closed_for = True, Closed.STOPPED
         self.transport.abort()

@@ -1,7 +1,7 @@
-"""From a frame to the answer's parts: finds the handler, keeps its errors from the connection, encodes.
+"""From a frame to the parts of the response: finds the handler, turns its errors into responses, encodes.
 
-`refbroker.handlers.context` says what a handler may return. Tests may put an interceptor in between, for requests that
-are to go wrong (`refbroker.testing.faults`).
+`refbroker.handlers.context` defines what a handler may return. Tests may add an interceptor to make requests fail
+(`refbroker.testing.faults`).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from refbroker.server.services import ServerServices
 
 
 class PendingResponse(NamedTuple):
-    """An answer that is not there yet."""
+    """A response that is not available yet."""
 
     future: asyncio.Future[Any]
     version: int
@@ -29,10 +29,10 @@ class PendingResponse(NamedTuple):
     stats: RequestStats
 
     def encode(self) -> list[Any] | None:
-        """The parts of the answer, once it is there; None when there is no answer.
+        """Return the parts of the response when it is available; None when there is no response.
 
         Raises:
-            KafkaError: what the handler raised.
+            KafkaError: the handler's error.
         """
         reply: Reply = self.future.result()
         if reply is None:
@@ -41,10 +41,10 @@ class PendingResponse(NamedTuple):
 
 
 class Received(NamedTuple):
-    """A request that an interceptor looks at.
+    """A request as an interceptor receives it.
 
     Attributes:
-        body: the bytes of `request`, in memory that the connection may use again once this turn is over.
+        body: the bytes of `request`, in memory that the connection may reuse after this turn.
     """
 
     context: Context[BrokerServices]
@@ -55,19 +55,19 @@ class Received(NamedTuple):
 
 
 class Interceptor(Protocol):
-    """What comes between requests and their handlers."""
+    """Called between the dispatcher and the handlers."""
 
     @property
     def is_active(self) -> bool:
-        """Whether it may want any request at all."""
+        """Whether it may intercept any request at all."""
 
     def intercept(
         self, received: Received, carry_out: Callable[[Message], Awaitable[Message | None]]
     ) -> PendingResponse | None:
-        """Take over a request; None leaves it alone.
+        """Take over a request; return None to leave it alone.
 
         Parameters:
-            carry_out: does what is done without an interceptor.
+            carry_out: handles the request as without an interceptor.
         """
 
 
@@ -75,8 +75,8 @@ class Dispatcher:
     """Handles the requests of all connections.
 
     Parameters:
-        broker: whose requests they are.
-        interceptor: what comes between requests and their handlers, if anything.
+        broker: the broker that receives the requests.
+        interceptor: called before the handlers, if any.
     """
 
     def __init__(self, broker: ServerServices, interceptor: Interceptor | None = None) -> None:
@@ -89,11 +89,11 @@ class Dispatcher:
     ) -> tuple[RequestStats, list[Any] | PendingResponse | None]:
         """Handle a request.
 
-        Returns:
-            The numbers of its API, and the parts of the answer, what to wait for, or None when there is no answer.
+        Returns: The metrics of its API, and the parts of the response, a pending response, or None when there is no
+        response.
 
         Raises:
-            ProtocolError: the request cannot be understood; the connection is of no more use.
+            ProtocolError: the request cannot be parsed; the connection must be closed.
             KafkaStorageError: the metadata log could not be written.
         """
         header, body = decode_request_header(frame)
@@ -104,7 +104,7 @@ class Dispatcher:
             if header.request_api_key == API_VERSIONS:
                 return stats, _unknown_api_versions(header.correlation_id, stats)
             raise ProtocolError(f"this broker has no API {header.request_api_key} in version {version}")
-        # What follows is passed over, as by Kafka: librdkafka asks for all topics with three bytes too many.
+        # Trailing bytes are ignored, as in Kafka: librdkafka's request for all topics has three bytes too many.
         request, _ = handler.request_type.decode_prefix(body, version)
         context: Context[BrokerServices] = Context(self._broker, connection, version, header.client_id)
         if self._interceptor is not None and self._interceptor.is_active:
@@ -140,7 +140,7 @@ class Dispatcher:
 
 
 def _counted(reply: Message | ErrorFree, stats: RequestStats) -> Message:
-    """Count the errors in an answer, unless it is known to have none."""
+    """Count the errors in a response, unless it is known to have none."""
     if isinstance(reply, ErrorFree):
         return reply.message
     stats.count_errors(reply)

@@ -1,12 +1,12 @@
-"""A small HTTP server for what is asked of the broker beside Kafka's protocol: its metrics, and the control of tests.
+"""A small HTTP server for the broker's metrics and for the control of tests.
 
     server = HttpServer("127.0.0.1", 0, {("GET", "/metrics"): page})
     server.start()                            # it serves on server.port
     server.close()
 
-It runs in threads of its own, one that accepts and one for each request, so that a slow reader is nobody's
-trouble; whatever a handler wants of the broker it asks for on the event loop (`asyncio.run_coroutine_threadsafe`).
-A connection carries one request.
+It runs in its own threads, one that accepts and one for each request, so that a slow reader delays nothing else; a
+handler that needs the broker calls it on the event loop (`asyncio.run_coroutine_threadsafe`). A connection carries one
+request.
 
 Not implemented: TLS, authentication, chunked bodies and streamed responses, since the server is meant for loopback.
 """
@@ -33,24 +33,24 @@ from kclient.errors import IllegalStateError
 logger = logging.getLogger(__name__)
 
 BODY_LIMIT = 1 << 20
-"""Bytes of a request's body."""
+"""The maximum size of a request's body, in bytes."""
 CONNECTION_LIMIT = 64
-"""Connections at once; each has a thread."""
+"""The maximum number of simultaneous connections; each has a thread."""
 REQUEST_SECONDS = 10.0
-"""How long a client may take for the next piece of its request, and to take the answer."""
+"""How long a client may take to send the next piece of its request, and to read the response."""
 CLOSE_SECONDS = 2.0
-"""How long requests that are being handled get when the server is closed."""
+"""How long `close` waits for requests that are being handled."""
 
 _DISCARD_LIMIT = 16 << 20
 _QUERY_FIELDS = 100
 
 
 class HttpError(Exception):
-    """What a handler raises to answer with an error.
+    """Raised by a handler to respond with an error.
 
     Parameters:
-        message: what was wrong; the answer is `{"error": message}`.
-        status: of the answer.
+        message: the error; the response is `{"error": message}`.
+        status: the HTTP status.
     """
 
     def __init__(self, message: str, status: int = HTTPStatus.BAD_REQUEST) -> None:
@@ -65,8 +65,8 @@ class HttpRequest:
     Attributes:
         method: in capitals.
         path: without the query, as it was sent.
-        query: its fields; of one that is given twice the last.
-        body: what came with it.
+        query: the query's fields; the last value of a repeated field.
+        body: the body.
     """
 
     method: str
@@ -77,7 +77,7 @@ class HttpRequest:
 
 @dataclass(frozen=True, slots=True)
 class HttpResponse:
-    """An answer."""
+    """A response."""
 
     status: int
     content_type: str
@@ -89,7 +89,7 @@ Routes = Mapping[tuple[str, str], HttpHandler]
 
 
 def json_response(value: object, status: int = HTTPStatus.OK) -> HttpResponse:
-    """An answer in JSON."""
+    """Return a response in JSON."""
     return HttpResponse(status, "application/json", json.dumps(value).encode() + b"\n")
 
 
@@ -98,16 +98,16 @@ def _error(message: str, status: int) -> HttpResponse:
 
 
 class HttpServer:
-    """An HTTP server in threads of its own.
+    """An HTTP server in its own threads.
 
     Parameters:
         host: the address to listen on.
         port: 0 picks a free one.
-        routes: the handler of each method and path. It is called in the thread of the request; an exception
-            other than `HttpError` is logged and answered with 500.
+        routes: the handler of each method and path. It is called in the thread of the request; an exception other than
+            `HttpError` is logged and answered with status 500.
 
     Attributes:
-        port: what it listens on, once it is started.
+        port: the port it listens on, once started.
     """
 
     def __init__(self, host: str, port: int, routes: Routes) -> None:
@@ -120,7 +120,7 @@ class HttpServer:
 
     @property
     def url(self) -> str:
-        """Its address, without a path; it has its port once it is started."""
+        """The server's address without a path; it includes the port once the server is started."""
         host = f"[{self._host}]" if ":" in self._host else self._host
         return f"http://{host}:{self.port}"
 
@@ -128,8 +128,8 @@ class HttpServer:
         """Listen and serve.
 
         Raises:
-            OSError: the port is in use, or the address is not this machine's.
-            IllegalStateError: it serves already.
+            OSError: the port is in use, or the address is not local.
+            IllegalStateError: the server is already running.
         """
         if self._server is not None:
             raise IllegalStateError("the HTTP server runs already")
@@ -143,9 +143,10 @@ class HttpServer:
         self._thread.start()
 
     def close(self) -> None:
-        """Stop accepting, let requests that are being handled end, and cut those that take too long.
+        """Stop accepting, let requests that are being handled finish, and abort those that take too long.
 
-        A handler that waits for the event loop needs the loop to run meanwhile: call this in another thread then.
+        A handler that waits for the event loop needs the loop to run meanwhile; in that case call this in another
+        thread.
         """
         server, thread, wake = self._server, self._thread, self._wake
         if server is None or thread is None or wake is None:
@@ -158,7 +159,9 @@ class HttpServer:
 
 
 def _accept(server: _Server, woken: socket.socket) -> None:
-    """Take connections until the other end of `woken` is closed; `serve_forever` would look twice a second for it."""
+    """Accept connections until the other end of `woken` is closed; `serve_forever` would poll for that twice a
+    second.
+    """
     with woken, selectors.DefaultSelector() as selector:
         selector.register(server, selectors.EVENT_READ)
         selector.register(woken, selectors.EVENT_READ)
@@ -170,7 +173,7 @@ class _Server(ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = CONNECTION_LIMIT
     timeout = 0
-    """A client that is gone again before it was accepted must not hold up `handle_request`."""
+    """A client that disconnects before it is accepted must not block `handle_request`."""
 
     def __init__(self, host: str, port: int, routes: Routes) -> None:
         self.routes = routes
@@ -184,7 +187,7 @@ class _Server(ThreadingHTTPServer):
             raise OSError(error.errno, f"could not listen on {host}:{port}: {error.strerror}") from error
 
     def server_bind(self) -> None:
-        # HTTPServer's own looks its name up, which can take seconds where there is no name server.
+        # HTTPServer's own method resolves the host's name, which can take seconds where there is no name server.
         TCPServer.server_bind(self)
         self.server_name, self.server_port = self.socket.getsockname()[:2]
 
@@ -204,7 +207,7 @@ class _Server(ThreadingHTTPServer):
             self._changed.notify_all()
 
     def end_connections(self) -> None:
-        """Those that wait for a request end at once, those that answer one when they have, or after a while."""
+        """Close connections that wait for a request, and the others when they have responded or after a timeout."""
         for how, seconds in ((socket.SHUT_RD, CLOSE_SECONDS), (socket.SHUT_RDWR, CLOSE_SECONDS)):
             with self._changed:
                 for request in self._open:
@@ -215,7 +218,7 @@ class _Server(ThreadingHTTPServer):
         logger.warning("%d requests over HTTP did not end", len(self._open))
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        # A client that went away, as a rule; what handlers raise is caught where they are called.
+        # Usually a client that disconnected; errors of handlers are caught where they are called.
         logger.debug("the connection of %s ended with an error", client_address, exc_info=sys.exception())
 
 
@@ -224,7 +227,7 @@ class _Handler(BaseHTTPRequestHandler):
     timeout = REQUEST_SECONDS
 
     def do_GET(self) -> None:
-        """Route the request, whatever its method: `http.server` looks for a function of this name."""
+        """Route the request, whatever its method: `http.server` looks for a method of this name."""
         try:
             handler, request = self._route(self._body())
             response = self._handle(handler, request)
@@ -276,7 +279,7 @@ class _Handler(BaseHTTPRequestHandler):
         return body
 
     def _discard(self, size: int) -> None:
-        # Closing with bytes unread would reset the connection, and take the answer with it.
+        # Closing with unread bytes would reset the connection and discard the response.
         while size > 0 and (data := self.rfile.read(min(size, 65536))):
             size -= len(data)
 
@@ -288,7 +291,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(response.body)
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
-        """Answer what `http.server` itself refuses: no HTTP, too long, an unknown method."""
+        """Respond to what `http.server` itself refuses: not HTTP, too long, an unknown method."""
         self._respond(_error(message or HTTPStatus(code).phrase, code))
 
     def version_string(self) -> str:

@@ -1,4 +1,4 @@
-"""Where a broker's connections come from: a listening socket, or the network that a test provides.
+"""Accepts a broker's connections: from a listening socket, or from the network that a test provides.
 
 Not implemented: TLS and several listeners.
 """
@@ -14,35 +14,35 @@ _BUFFERS = ((socket.SO_SNDBUF, "socket.send.buffer.bytes"), (socket.SO_RCVBUF, "
 
 
 class Listener(Protocol):
-    """A port that was taken.
+    """A bound port.
 
     Attributes:
-        port: which one.
+        port: its number.
     """
 
     port: int
 
     async def start(self, make_protocol: Callable[[], asyncio.BaseProtocol], backlog: int) -> None:
-        """Accept connections; each gets a protocol of its own."""
+        """Accept connections and give each its own protocol."""
 
     async def stop_accepting(self) -> None:
         """Stop accepting. Connections that were accepted have reached their protocols when this returns."""
 
     def close(self) -> None:
-        """Give the port back."""
+        """Release the port."""
 
 
 class ListenerFactory(Protocol):
-    """What a broker gets its listener from."""
+    """Creates the broker's listener."""
 
     def bind(self, host: str, port: int, settings: Mapping[str, str]) -> Listener:
-        """Take a port, without accepting yet; 0 picks a free one.
+        """Bind a port without accepting connections yet; 0 picks a free one.
 
         Parameters:
-            settings: the broker's own, of which the sizes of buffers are used.
+            settings: the broker's settings, for the sizes of socket buffers.
 
         Raises:
-            OSError: the port is in use, or the address is not this machine's.
+            OSError: the port is in use, or the address is not local.
         """
 
 
@@ -57,7 +57,7 @@ class SocketListeners:
         try:
             listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             for option, name in _BUFFERS:
-                # Only what was set: the system's own choice grows with the connection's speed.
+                # Set only what the settings contain: the system's own choice adapts to the connection's speed.
                 size = settings.get(name)
                 if size is not None and int(size) >= 0:
                     listening.setsockopt(socket.SOL_SOCKET, option, int(size))
@@ -80,7 +80,7 @@ class SocketListener:
     async def start(self, make_protocol: Callable[[], asyncio.BaseProtocol], backlog: int) -> None:
         """See Listener."""
         assert self._socket is not None
-        # Two steps: the first does not wait, so a start that is cancelled has a server to close.
+        # In two steps: the first does not wait, so that a cancelled start has a server to close.
         self._server = await self._loop.create_server(
             make_protocol, sock=self._socket, backlog=backlog, start_serving=False
         )
@@ -91,7 +91,7 @@ class SocketListener:
         """See Listener."""
         for listening in self._server.sockets if self._server is not None else ():
             self._loop.remove_reader(listening.fileno())
-        # asyncio makes their transports in a task each, which fails and leaks the socket once the server is closed.
+        # asyncio creates each transport in a task, which fails and leaks the socket if the server is closed first.
         await asyncio.sleep(0)
         self.close()
 

@@ -1,6 +1,6 @@
-"""Listens, keeps the connections, and closes those that are idle for too long.
+"""Listens, keeps the connections, and closes idle ones.
 
-Not implemented: TLS, several listeners, and limits on the connections of an address.
+Not implemented: TLS, several listeners, and connection limits for each address.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ class Server:
     Parameters:
         config: the broker's settings.
         dispatcher: handles the requests.
-        metrics: where connections are counted.
-        listener: a port that was taken.
-        make_room: closes files that need not be open, and says whether there was one.
+        metrics: counts the connections.
+        listener: a bound port.
+        make_room: closes files that need not be open; returns whether there was one.
 
     Attributes:
-        loop: the event loop it was made in.
-        connections: those that are open, the oldest first: a set's order would differ from run to run.
+        loop: the event loop that created it.
+        connections: the open connections, the oldest first: the order of a set would differ between runs.
         stopping: whether it is being closed.
     """
 
@@ -63,29 +63,29 @@ class Server:
         await self._listener.start(lambda: Connection(self), max(backlog, 128))
 
     def opened(self, connection: Connection) -> None:
-        """Take note of a new connection; one too many is closed."""
+        """Record a new connection; close it if there are too many."""
         self.connections[connection] = None
         self.metrics.connections_opened += 1
         if self.stopping:
-            # It was accepted before, and is told only now.
+            # It was accepted before the listener closed.
             connection.abort()
             return
         limit = self.config.integer("max.connections")
         if len(self.connections) > limit:
             connection.close(f"there are {limit} connections already", why=Closed.REFUSED)
         elif is_nearly_out(connection.descriptor) and not self._make_room():
-            # Without files no log could begin a new segment, and the broker would have to give up.
+            # Without free descriptors no log could start a new segment, and the broker would have to shut down.
             connection.close("too few files are left; raise their limit (ulimit -n)", why=Closed.REFUSED)
 
     def lost(self, connection: Connection) -> None:
-        """Take note that a connection is gone."""
+        """Record that a connection is closed."""
         self.connections.pop(connection, None)
         self.metrics.connections_closed[connection.closed_for] += 1
         if self.stopping and not self.connections:
             self._empty.set()
 
     def sweep(self) -> None:
-        """Close the connections that are idle for too long; others that are quiet give back memory."""
+        """Close the connections that have been idle for too long; release memory of other idle ones."""
         now = perf_counter_ns()
         limit = self.config.connections_max_idle_ms / 1000
         for connection in list(self.connections):
@@ -105,19 +105,19 @@ class Server:
             connection.close(why=Closed.STOPPED)
         if not self.connections:
             self._empty.set()
-        # Answers that are still being sent get a moment.
+        # Responses that are being sent get a moment to complete.
         with suppress(TimeoutError):
             async with asyncio.timeout(CLOSE_SECONDS):
                 await self._empty.wait()
         self.abort()
 
     async def stop_accepting(self) -> None:
-        """Take no more connections; those that were accepted already become such before this returns."""
+        """Accept no more connections; those accepted already are recorded before this returns."""
         await self._listener.stop_accepting()
         self._stop_listening()
 
     def abort(self) -> None:
-        """Drop everything at once."""
+        """Drop all connections immediately."""
         self._stop_listening()
         for connection in list(self.connections):
             connection.abort()

@@ -1,4 +1,4 @@
-"""The parts of a broker that the server uses: those of its handlers, and what the dispatcher and the metrics need."""
+"""The parts of a broker that the server uses: those of the handlers, and those of the dispatcher and the metrics."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from refbroker.metadata.log import MetadataLog
 
 
 class ServerServices(BrokerServices, Protocol):
-    """What the server needs."""
+    """The parts that the server needs."""
 
     @property
     def cleaner(self) -> LogCleaner:
@@ -18,4 +18,4 @@ class ServerServices(BrokerServices, Protocol):
 
     @property
     def metadata(self) -> MetadataLog:
-        """The metadata log, to which the changes are appended that handlers return."""
+        """The metadata log, which stores the changes that handlers return."""

@@ -1,1 +1,1 @@
-"""Reads every metric of a broker, and offers them over HTTP. What counts them is in `refbroker.metrics`."""
+"""Collects the metrics of a broker and serves them over HTTP. `refbroker.metrics` counts and declares them."""

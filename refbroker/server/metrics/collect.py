@@ -1,7 +1,7 @@
-"""Reads every metric of a broker, on its event loop.
+"""Collects every metric of a broker, on its event loop.
 
-Between parts, and every few hundred partitions, the loop gets a turn, so that a page of many partitions is nobody's
-delay; its numbers are then not all of the same moment.
+The loop gets a turn between parts and every few hundred partitions, so that a page with many partitions delays no
+request; the values are then not all from the same moment.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from refbroker.server.services import ServerServices
 
 PARTITIONS_PER_TURN = 200
 LATE_AFTER_MS = 300_000
-"""How long after its longest timeout a transaction counts as late, as in Kafka."""
+"""How long after the longest timeout a transaction counts as late, as in Kafka."""
 
 
 async def collect(broker: ServerServices, connections: int) -> Samples:
-    """Return the metrics of a broker that runs.
+    """Return the metrics of a running broker.
 
     Parameters:
-        connections: how many are open.
+        connections: the number of open connections.
     """
     samples = Samples()
     _requests(broker, connections, samples)

@@ -1,4 +1,4 @@
-"""How many groups there are of each protocol and in each state, how often they rebalance, and their offsets."""
+"""The metrics of groups: their number by protocol and state, their rebalances, and their offsets."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _BY_STATE = {
 
 
 def collect(coordinator: GroupCoordinator, stats: GroupStats, samples: Samples) -> None:
-    """The numbers of the groups of a broker; those in partitions that are being loaded are left out."""
+    """Add the metrics of groups, without those in partitions that are being loaded."""
     shards = coordinator.runtime.shards(complete=False)
     states = Counter(group.state for shard in shards for group in shard.groups.values())
     samples.add(table.GROUPS, states.total())

@@ -1,4 +1,4 @@
-"""The page of metrics over HTTP, for Prometheus: `GET /metrics`."""
+"""The page of metrics for Prometheus over HTTP: `GET /metrics`."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from refbroker.server.http import HttpError, HttpRequest, HttpResponse, HttpServ
 
 PATH = "/metrics"
 COLLECT_SECONDS = 10.0
-"""How long the broker may take to read its numbers; Prometheus itself gives up after as long."""
+"""How long the broker may take to collect the metrics; Prometheus itself times out after as long."""
 
 
 class MetricsPage:
     """Serves the metrics of a running broker. An async context manager, in the broker's event loop.
 
-    The numbers are read on the loop; text is made of them in the thread of the request.
+    The metrics are collected on the loop and rendered in the thread of the request.
 
     Parameters:
-        collect: reads the metrics of the broker.
+        collect: collects the broker's metrics.
         host: the address to listen on.
         port: 0 picks a free one.
 
     Attributes:
-        url: of the page, once it serves.
+        url: the page's URL, once it is served.
     """
 
     def __init__(self, collect: Callable[[], Coroutine[Any, Any, Samples]], host: str, port: int) -> None:
@@ -48,7 +48,7 @@ class MetricsPage:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        # In a thread: requests that wait for the loop can then end.
+        # In a thread, so that requests that wait for the loop can finish.
         await anyio.to_thread.run_sync(self._server.close)
 
     def _page(self, request: HttpRequest) -> HttpResponse:

@@ -1,4 +1,4 @@
-"""What the operating system says of the process and of a directory's disk; what it does not say is left out."""
+"""The operating system's figures for the process and for a directory's disk; figures it does not have are omitted."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from refbroker.runtime.file_limit import open_files
 
 STATUS = Path("/proc/self/stat")
 _SYSTEM = Path("/proc/stat")
-# Where in /proc/self/stat, behind the name of the program in parentheses (see proc(5)).
+# Positions in /proc/self/stat, after the name of the program in parentheses (see proc(5)).
 _START_TICKS = 19
 _RESIDENT_PAGES = 21
 
 
 def collect(samples: Samples) -> None:
-    """The process's own numbers."""
+    """Add the metrics of the process."""
     times = os.times()
     samples.add(table.CPU, times.user + times.system)
     try:
         status = STATUS.read_text().rpartition(")")[2].split()
         booted = next(int(line.split()[1]) for line in _SYSTEM.read_text().splitlines() if line.startswith("btime "))
     except (OSError, StopIteration):
-        # Not Linux.
+        # The system is not Linux.
         return
     samples.add(table.MEMORY, int(status[_RESIDENT_PAGES]) * os.sysconf("SC_PAGE_SIZE"))
     samples.add(table.OPEN_FILES, open_files())
@@ -32,7 +32,7 @@ def collect(samples: Samples) -> None:
 
 
 def usable_bytes(directory: Path) -> int | None:
-    """The free space of a directory's disk, None when it cannot be asked."""
+    """Return the free space of a directory's disk in bytes, None when it cannot be read."""
     try:
         found = os.statvfs(directory)
     except OSError:

@@ -1,4 +1,4 @@
-"""How many transactional ids there are in each state, and for how long their transactions have been open."""
+"""The metrics of transactions: transactional ids by state, and how long transactions have been open."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ AGES_MS = (0, 1_000, 10_000, 60_000, 300_000, 900_000)
 
 
 def collect(coordinator: TransactionCoordinator, now_ms: int, samples: Samples) -> None:
-    """The numbers of the transactions of a broker; those in partitions that are being loaded are left out."""
+    """Add the metrics of transactions, without those in partitions that are being loaded."""
     shards = coordinator.runtime.shards(complete=False)
     known = [metadata for shard in shards for metadata in shard.transactions.values()]
     states = Counter(metadata.state for metadata in known)

@@ -94,7 +94,6 @@ PENDING: tuple[str, ...] = (
     "kclient/records/_records.pyx",
     "kclient/spark",
     "pyproject.toml",
-    "refbroker/commands",
     "refbroker/coordinators/groups/assignors/ranking.py",
     "refbroker/coordinators/groups/assignors/uniform_heterogeneous.py",
     "refbroker/coordinators/groups/consumer/classic_members.py",

@@ -1,9 +1,9 @@
-"""`refbroker run`: one broker, until it is told to stop.
+"""`refbroker run`: runs one broker until it receives a signal.
 
-It prints `refbroker ready on HOST:PORT` when it serves, and with `--metrics-port` a second line, `refbroker metrics
-on http://HOST:PORT/metrics`, with `--control-port` another, `refbroker control on http://HOST:PORT`. It stops cleanly
-on SIGTERM and SIGINT, and finds everything again after SIGKILL. When a disk fails that the broker cannot go on
-without, it says so and ends at once, with exit status 1.
+When the broker serves, it prints `refbroker ready on HOST:PORT`; with `--metrics-port` a second line, `refbroker
+metrics on http://HOST:PORT/metrics`; with `--control-port` another, `refbroker control on http://HOST:PORT`. SIGTERM
+and SIGINT stop it cleanly; after SIGKILL it recovers everything. When a disk that the broker depends on fails, it
+reports that and exits immediately, with exit status 1.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from pathlib import Path
 from typing import Any
 
 FAILED = 1
-"""The exit status of a broker that has lost its disk."""
+"""The exit status of a broker whose disk has failed."""
 
 
 def add_parser(commands: Any) -> None:
     """Declare the command's options."""
-    run = commands.add_parser("run", help="run a broker", description="Run a broker until it is told to stop.")
+    run = commands.add_parser("run", help="run a broker", description="Run a broker until SIGTERM or SIGINT.")
     run.add_argument("--port", type=int, help="port to listen on; 0 picks a free one (default: 9092)")
     run.add_argument("--host", help="address to listen on (default: 127.0.0.1)")
-    run.add_argument("--data-dir", metavar="DIR", help="where the data is kept (sets log.dirs)")
+    run.add_argument("--data-dir", metavar="DIR", help="directory of the data (sets log.dirs)")
     run.add_argument("--config", metavar="FILE", type=Path, help="settings in the style of server.properties")
     run.add_argument(
         "--set",
@@ -35,7 +35,7 @@ def add_parser(commands: Any) -> None:
     )
     for prefix, what in (("metrics", "serve metrics for Prometheus"), ("control", "let tests control the broker")):
         run.add_argument(f"--{prefix}-port", metavar="PORT", type=int, help=f"{what} on this port; 0 picks a free one")
-        run.add_argument(f"--{prefix}-host", metavar="HOST", help="the address for that (default: 127.0.0.1)")
+        run.add_argument(f"--{prefix}-host", metavar="HOST", help="address to serve that on (default: 127.0.0.1)")
     run.add_argument(
         "--simulated-disk", action="store_true", help="with --control-port: a disk that can lose data, fail and fill up"
     )
@@ -43,17 +43,17 @@ def add_parser(commands: Any) -> None:
         "--log-level",
         default="warning",
         choices=("debug", "info", "warning", "error"),
-        help="what is logged on standard error (default: warning)",
+        help="level of the log on standard error (default: warning)",
     )
     run.set_defaults(do=run_broker)
 
 
 def run_broker(options: argparse.Namespace) -> int:
-    """Run the broker; returns the exit status.
+    """Run the broker; return the exit status.
 
     Raises:
-        ConfigError: options or settings contradict each other, or cannot be.
-        OSError: a port cannot be had.
+        ConfigError: options or settings contradict each other or are invalid.
+        OSError: a port is in use or cannot be bound.
         KafkaStorageError, InconsistentClusterIdError: the data cannot be used.
     """
     import logging
@@ -68,7 +68,7 @@ def run_broker(options: argparse.Namespace) -> int:
     if options.control_port is not None:
         return _serve_controlled(settings, options)
     if options.simulated_disk or options.control_host is not None:
-        raise ConfigError("--simulated-disk and --control-host are of use only with --control-port")
+        raise ConfigError("--simulated-disk and --control-host require --control-port")
     return run_loop(_serve(settings, options))
 
 
@@ -93,10 +93,10 @@ def _serve_controlled(settings: dict[str, str], options: argparse.Namespace) -> 
 
 
 def settings_from(options: argparse.Namespace) -> dict[str, str]:
-    """The settings from the file and the command line, which goes first.
+    """Return the settings from the file and the command line; the command line takes precedence.
 
     Raises:
-        ConfigError: one is not NAME=VALUE, or none says where the data goes.
+        ConfigError: one is not NAME=VALUE, or none names a directory for the data.
     """
     from kclient.errors import ConfigError
     from refbroker.config import read_properties
@@ -114,12 +114,12 @@ def settings_from(options: argparse.Namespace) -> dict[str, str]:
     if options.data_dir is not None:
         settings["log.dirs"] = options.data_dir
     if not settings.get("log.dirs") and not settings.get("log.dir"):
-        raise ConfigError("where shall the data go? Give --data-dir, or log.dirs in --config")
+        raise ConfigError("no directory for the data is named; give --data-dir, or log.dirs in --config")
     return settings
 
 
 def _listen_elsewhere(settings: dict[str, str], host: str | None, port: int | None) -> None:
-    """Put another host or port in the place of the clients' listener; a controller's stays, as it is in the file."""
+    """Replace the host or port of the clients' listener; a controller's listener stays as the file has it."""
     from refbroker.config import LOOPBACK, PLAINTEXT, Listener, parse_listener
     from refbroker.settings.values import parse_list
 
@@ -130,7 +130,7 @@ def _listen_elsewhere(settings: dict[str, str], host: str | None, port: int | No
     new = old._replace(host=old.host if host is None else host, port=old.port if port is None else port)
     listeners[place : place + 1] = [new]
     settings["listeners"] = ",".join(map(str, listeners))
-    # What was advertised stood for the old place.
+    # The advertised address belonged to the replaced one.
     advertised = parse_list(settings.get("advertised.listeners", ""))
     kept = [text for text in advertised if parse_listener(text).name != new.name]
     settings.pop("advertised.listeners", None)
@@ -165,6 +165,6 @@ async def _serve(settings: dict[str, str], options: argparse.Namespace) -> int:
         await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
         if failed.done():
             print(f"refbroker: {failed.result()}", file=sys.stderr, flush=True)
-            # As Kafka halts: a disk that does not answer could keep this process for ever.
+            # As Kafka halts: a disk that does not respond could block this process indefinitely.
             os._exit(FAILED)
     return 0

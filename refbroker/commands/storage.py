@@ -1,4 +1,6 @@
-"""`refbroker format`, `info` and `random-uuid`: what kafka-storage does with data directories, by the same options."""
+"""`refbroker format`, `info` and `random-uuid`: what kafka-storage does with data directories, with the same
+options.
+"""
 
 from __future__ import annotations
 
@@ -18,14 +20,16 @@ def add_parser(commands: Any) -> None:
         description="Format data directories, for this broker or Apache Kafka.",
     )
     _add_place(format_)
-    format_.add_argument("--node-id", type=int, help="the number of the broker (default: node.id, else 1)")
+    format_.add_argument("--node-id", type=int, help="the broker's id (default: node.id, else 1)")
     format_.add_argument(
         "-t",
         "--cluster-id",
         metavar="ID",
-        help="the id of the cluster (default: the one there, else a new one)",
+        help="the cluster id (default: the existing one, else a new one)",
     )
-    format_.add_argument("-r", "--release-version", metavar="VERSION", help="the release whose features it begins with")
+    format_.add_argument(
+        "-r", "--release-version", metavar="VERSION", help="the release whose feature levels to start with"
+    )
     format_.add_argument(
         "-f",
         "--feature",
@@ -36,25 +40,27 @@ def add_parser(commands: Any) -> None:
         help="the level of a feature",
     )
     format_.add_argument(
-        "-g", "--ignore-formatted", action="store_true", help="leave directories alone that are formatted"
+        "-g", "--ignore-formatted", action="store_true", help="skip directories that are already formatted"
     )
     quorum = format_.add_mutually_exclusive_group()
     quorum.add_argument(
         "-s",
         "--standalone",
         action="store_true",
-        help="the metadata log says that it is the only controller",
+        help="record in the metadata log that this node is the only controller",
     )
     quorum.add_argument(
         "-N",
         "--no-initial-controllers",
         action="store_true",
-        help="the metadata log will say who its controllers are",
+        help="let the metadata log name the controllers later",
     )
     format_.set_defaults(do=format_storage)
 
     info = commands.add_parser(
-        "info", help="show whose data directories are", description="Show whose data directories are."
+        "info",
+        help="show which cluster and node data directories belong to",
+        description="Show which cluster and node data directories belong to.",
     )
     _add_place(info)
     info.set_defaults(do=show_info)
@@ -66,7 +72,7 @@ def add_parser(commands: Any) -> None:
 
 
 def _add_place(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--data-dir", metavar="DIR", help="the data directory, or several with commas between")
+    parser.add_argument("--data-dir", metavar="DIR", help="the data directory, or several separated by commas")
     parser.add_argument("-c", "--config", metavar="FILE", type=Path, help="settings in the style of server.properties")
 
 
@@ -76,20 +82,20 @@ def _config(options: argparse.Namespace, node_id: int | None = None) -> BrokerCo
     from kclient.errors import ConfigError
     from refbroker.config import BrokerConfig, read_properties
 
-    # What a setting does to a broker that runs is not of interest here.
+    # How a setting affects a running broker does not matter here.
     logging.basicConfig(level=logging.ERROR)
     settings = {} if options.config is None else read_properties(options.config)
     if options.data_dir is not None:
         settings["log.dirs"] = options.data_dir
     if not settings.get("log.dirs") and not settings.get("log.dir"):
-        raise ConfigError("which directories? Give --data-dir, or --config with log.dirs")
+        raise ConfigError("no data directory is named; give --data-dir, or --config with log.dirs")
     if node_id is not None:
         settings["node.id"] = str(node_id)
     return BrokerConfig(settings)
 
 
 def format_storage(options: argparse.Namespace) -> int:
-    """Format data directories; returns the exit status."""
+    """Format data directories; return the exit status."""
     import random
     import time
 
@@ -131,7 +137,9 @@ def _levels(features: list[str]) -> dict[str, int]:
 
 
 def _is_dynamic(options: argparse.Namespace, config: BrokerConfig) -> bool:
-    """Whether the voters are in the metadata log; Kafka, too, wants to be told when they are not in the settings."""
+    """Return whether the voters are in the metadata log; Kafka, too, requires an option when the settings do not name
+    them.
+    """
     from kclient.errors import ConfigError
 
     chosen = bool(options.standalone or options.no_initial_controllers)
@@ -168,7 +176,7 @@ def _controller(config: BrokerConfig) -> Listener:
 
 
 def show_info(options: argparse.Namespace) -> int:
-    """Show whose data directories are; returns the exit status: 1 when something is wrong with them."""
+    """Show the identity of data directories; return the exit status: 1 when one of them is invalid."""
     from refbroker.directories.formatting import describe_directories, directories_of
     from refbroker.log import Files
 
@@ -180,7 +188,7 @@ def show_info(options: argparse.Namespace) -> int:
 
 
 def print_uuid(options: argparse.Namespace) -> int:
-    """Print a new id; returns the exit status."""
+    """Print a new id; return the exit status."""
     import random
 
     from refbroker.log.checkpoints import encode_uuid, random_uuid

@@ -210,12 +210,12 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
 def test_mistakes_on_the_command_line_are_one_line_and_status_2(tmp_path: Path) -> None:
     data = str(tmp_path / "data")
     for arguments, says in (
-        (("run",), "Give --data-dir"),
+        (("run",), "give --data-dir"),
         (("run", "--data-dir", data, "--set", "num.partition=3"), "did you mean num.partitions?"),
         (("run", "--data-dir", data, "--set", "num.partitions"), "takes NAME=VALUE"),
         (("run", "--data-dir", data, "--config", str(tmp_path / "none")), "could not read"),
         (("run", "--data-dir", data, "--host", "192.0.2.1", "--port", "1"), "annot assign requested address"),
-        (("dump-log",), "which files?"),
+        (("dump-log",), "no file is named"),
     ):
         done = run(*arguments)
         assert done.returncode == 2

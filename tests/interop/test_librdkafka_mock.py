@@ -63,6 +63,8 @@ def test_a_group_of_three_shares_a_topic_and_commits(mock: str, topic: str, stra
         "group_id": f"group-{topic}",
         "partition_assignment_strategy": strategy,
         "auto_offset_reset": "earliest",
+        # The mock cluster refuses a member that syncs after the leader, and then waits a session for all to rejoin.
+        "session_timeout_ms": 6_000,
     }
     members = [Consumer(topic, bootstrap_servers=mock, **options) for _ in range(3)]
     seen: list[bytes | None] = []

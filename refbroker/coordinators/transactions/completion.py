@@ -1,18 +1,18 @@
-"""The markers of transactions whose outcome is decided, and which partitions still need one.
+"""Transaction markers that are still to be written after the outcome of a transaction was decided.
 
-The complete record, once all have theirs, is written by `shard`. Whether it is the first time, a repetition after an
-error, or a start after a crash makes no difference: a marker that is there already does no harm, and nothing but the
-complete record ends the work. What may go wrong with a marker:
+`shard` writes the complete record once every partition has its marker. A first attempt, a retry after an error and a
+restart after a crash are the same: writing a marker twice is harmless, and only the complete record ends the work.
+What follows from an error:
 
-    the partition is gone                       it needs none
+    the partition was deleted                   it needs no marker
     INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED
-                                                another coordinator has the transactional id; nothing is done any more
-                                                until this one loads its state anew
+                                                another coordinator has the transactional id; this one stops until it
+                                                loads its state again
     UNSUPPORTED_FOR_MESSAGE_FORMAT, UNSUPPORTED_VERSION
-                                                nothing can have been written there; it needs none
-    anything else                               again after a while
+                                                the partition cannot contain transactional records: it needs no marker
+    any other error                             retry after `shard.RETRY_MS`
 
-The partitions that still need one are kept in memory; after a crash every partition gets its marker once more.
+The partitions without a marker are kept in memory only; after a crash every partition gets its marker again.
 """
 
 from __future__ import annotations
@@ -35,24 +35,24 @@ from refbroker.log.checkpoints import TopicPartitionKey
 
 logger = logging.getLogger(__name__)
 
-_NEEDS_NONE = (UnsupportedForMessageFormatError, UnsupportedVersionError)
-_NOT_OURS = (InvalidProducerEpochError, TransactionCoordinatorFencedError)
+_NO_MARKER_NEEDED = (UnsupportedForMessageFormatError, UnsupportedVersionError)
+_ANOTHER_COORDINATOR = (InvalidProducerEpochError, TransactionCoordinatorFencedError)
 
 
 class MarkerProgress(enum.Enum):
-    """What has come of writing the markers of a transaction."""
+    """The result of an attempt to write the markers of a transaction."""
 
-    WRITTEN = "no partition needs one any more"
-    UNFINISHED = "to be written again"
-    NOT_OURS = "another coordinator has the transactional id"
+    WRITTEN = "every partition has its marker"
+    UNFINISHED = "some markers are to be retried"
+    ANOTHER_COORDINATOR = "another coordinator has the transactional id"
 
 
 class PendingMarkers:
     """The markers of the transactions in one partition of `__transaction_state`.
 
     Parameters:
-        markers: writes them.
-        leader_epoch: in which this broker leads the partition.
+        markers: the writer of markers.
+        leader_epoch: the epoch in which this broker leads the partition.
     """
 
     def __init__(self, markers: MarkerWriter, leader_epoch: int) -> None:
@@ -61,33 +61,42 @@ class PendingMarkers:
         self._unmarked: dict[str, frozenset[TopicPartitionKey]] = {}
 
     def unmarked(self, metadata: TransactionMetadata) -> frozenset[TopicPartitionKey]:
-        """The partitions of a transaction that have no marker yet."""
+        """Return the partitions of a transaction that have no marker yet."""
         return self._unmarked.get(metadata.transactional_id, metadata.partitions)
 
     def forget(self, transactional_id: str) -> None:
-        """Begin with every partition of the next transaction, or of this one once more."""
+        """Drop the progress of a transactional id: the next attempt writes the markers of all partitions."""
         self._unmarked.pop(transactional_id, None)
 
     def write_markers(self, metadata: TransactionMetadata) -> MarkerProgress:
-        """Write the markers of a prepared transaction where they are missing."""
+        """Write the missing markers of a prepared transaction."""
         transactional_id = metadata.transactional_id
         answers = self._write(metadata)
         rest = frozenset(
             partition
             for partition, error in answers.items()
-            if error is not None and not isinstance(error, _NEEDS_NONE)
+            if error is not None and not isinstance(error, _NO_MARKER_NEEDED)
         )
         if rest != self._unmarked.get(transactional_id):
             for partition in rest:
-                logger.info("no marker of %s in %s-%d yet: %s", transactional_id, *partition, answers[partition])
+                logger.info(
+                    "could not write the transaction marker of %s to %s-%d, will retry: %s",
+                    transactional_id,
+                    *partition,
+                    answers[partition],
+                )
         self._unmarked[transactional_id] = rest
         if not rest:
             return MarkerProgress.WRITTEN
-        lost = next((answers[partition] for partition in rest if isinstance(answers[partition], _NOT_OURS)), None)
+        lost = next(
+            (answers[partition] for partition in rest if isinstance(answers[partition], _ANOTHER_COORDINATOR)), None
+        )
         if lost is None:
             return MarkerProgress.UNFINISHED
-        logger.error("the transaction of %s cannot be completed here: %s", transactional_id, lost)
-        return MarkerProgress.NOT_OURS
+        logger.error(
+            "cannot complete the transaction of %s, because another coordinator has it: %s", transactional_id, lost
+        )
+        return MarkerProgress.ANOTHER_COORDINATOR
 
     def _write(self, metadata: TransactionMetadata) -> dict[TopicPartitionKey, KafkaError | None]:
         marker = TransactionMarker(

@@ -1,5 +1,8 @@
-"""The transaction coordinator of a broker: which partition of `__transaction_state` a transactional id is in, and what
-producers, and the brokers that take their records, ask of it."""
+"""The transaction coordinator of a broker.
+
+It finds the partition of `__transaction_state` that has a transactional id, and serves the requests of producers and of
+the leaders of partitions.
+"""
 
 from __future__ import annotations
 
@@ -37,20 +40,20 @@ Answers = dict[TopicPartitionKey, KafkaError | None]
 
 
 class TransactionCoordinator:
-    """The transactional ids that a broker coordinates.
+    """The transaction coordinator of one broker.
 
     Parameters:
         config: the broker's settings.
-        image: the state of the cluster.
-        topic_creation: creates `__transaction_state`.
-        partitions: those that the broker leads.
-        producer_ids: gives new ones.
-        markers: ends transactions in partitions.
-        clock: the broker's.
+        image: the metadata of the cluster.
+        topic_creation: creates `__transaction_state` when it is first needed.
+        partitions: the partitions that this broker leads.
+        producer_ids: the source of new producer ids.
+        markers: the writer of markers.
+        clock: the clock of the broker.
 
     Attributes:
-        topic: where their state is.
-        runtime: keeps the state of each partition.
+        topic: the topic that stores the state.
+        runtime: the state machines, one for each partition of the topic.
     """
 
     def __init__(
@@ -89,36 +92,36 @@ class TransactionCoordinator:
         )
 
     def shard(self, transactional_id: str) -> TransactionShard:
-        """The state of the partition a transactional id is in, to be read.
+        """Return the state machine of a transactional id, for reading.
 
         Raises:
-            CoordinatorLoadInProgressError: it is being loaded.
-            NotCoordinatorError: this broker does not have it.
+            CoordinatorLoadInProgressError: its state is being loaded.
+            NotCoordinatorError: this broker does not coordinate the transactional id.
         """
         return self.runtime.shard(self.topic.partition_for(transactional_id))
 
-    # What producers ask for
+    # Requests of producers
 
     def init_producer_id(self, transactional_id: str, timeout_ms: int, expected: Identity | None) -> Identity:
         """Give a producer its identity.
 
         Parameters:
-            timeout_ms: how long its transactions may be open.
-            expected: what the producer says it has (KIP-360), None for a new one, which fences others.
+            timeout_ms: how long its transactions may be open, in milliseconds.
+            expected: the identity in the producer's request (KIP-360); None for a new producer, which fences others.
 
         Raises:
             InvalidRequestError: the transactional id is empty.
-            InvalidTxnTimeoutError: the timeout is longer than `transaction.max.timeout.ms`, or none.
+            InvalidTxnTimeoutError: the timeout exceeds `transaction.max.timeout.ms`, or is not positive.
             ProducerFencedError: another producer has the transactional id.
-            ConcurrentTransactionsError: a transaction of it has to be brought to its end first.
+            ConcurrentTransactionsError: its previous transaction must complete first.
             KafkaError: the state cannot be read or written.
         """
         _check_id(transactional_id)
         longest_ms = self._config.integer("transaction.max.timeout.ms")
         if not 0 < timeout_ms <= longest_ms:
             raise InvalidTxnTimeoutError(
-                f"a transaction of {transactional_id} is to be open for {timeout_ms} ms, of 1 to {longest_ms} that are "
-                "allowed (transaction.max.timeout.ms)"
+                f"the transaction timeout of {transactional_id} is {timeout_ms} ms; it must be between 1 and "
+                f"{longest_ms} ms (transaction.max.timeout.ms)"
             )
         identity = self.runtime.write(
             self.topic.partition_for(transactional_id),
@@ -136,15 +139,15 @@ class TransactionCoordinator:
         partitions: Collection[TopicPartitionKey],
         client_version: int,
     ) -> None:
-        """Add partitions to a transaction, which begins with the first of them.
+        """Add partitions to a transaction. The first ones begin it.
 
         Parameters:
-            client_version: of transactions, in which the producer speaks.
+            client_version: the transactions version of the producer.
 
         Raises:
             InvalidRequestError: the transactional id is empty.
-            InvalidPidMappingError, ProducerFencedError: the transactional id is not this producer's.
-            ConcurrentTransactionsError: its last transaction is not complete yet.
+            InvalidPidMappingError, ProducerFencedError: the transactional id belongs to another producer.
+            ConcurrentTransactionsError: its previous transaction is not complete.
             KafkaError: the state cannot be read or written.
         """
         _check_id(transactional_id)
@@ -158,13 +161,13 @@ class TransactionCoordinator:
     def end(
         self, transactional_id: str, producer_id: int, producer_epoch: int, *, commit: bool, client_version: int
     ) -> Identity:
-        """Commit or abort a transaction, and say what the producer goes on with in transactions version 2.
+        """Commit or abort a transaction, and return the identity that the producer uses next (transactions version 2).
 
         Raises:
             InvalidRequestError: the transactional id is empty.
-            InvalidPidMappingError, ProducerFencedError: the transactional id is not this producer's.
-            ConcurrentTransactionsError: its last transaction is not complete yet.
-            InvalidTxnStateError: there is nothing that could end so.
+            InvalidPidMappingError, ProducerFencedError: the transactional id belongs to another producer.
+            ConcurrentTransactionsError: its previous transaction is not complete.
+            InvalidTxnStateError: no transaction can end in this way.
             KafkaError: the state cannot be read or written.
         """
         _check_id(transactional_id)
@@ -175,7 +178,7 @@ class TransactionCoordinator:
             ),
         )
 
-    # What those ask for who take a producer's records
+    # Verification by the leaders of partitions
 
     def add_or_verify(
         self,
@@ -187,11 +190,11 @@ class TransactionCoordinator:
         verify_only: bool,
         client_version: int,
     ) -> Answers:
-        """Add partitions to a transaction, all or none of them, or see whether they are in it, each for itself.
+        """Add all partitions to a transaction or none of them, or verify each of them by itself.
 
         Returns:
-            What is wrong with each partition, None for those that are in the transaction now. When one of them does
-            not exist, the others are OPERATION_NOT_ATTEMPTED.
+            The error of each partition, None for those that are in the transaction. If a partition does not exist,
+            the others get OPERATION_NOT_ATTEMPTED.
         """
         wanted = list(partitions)
         unknown = {partition for partition in wanted if self._image.partition(*partition) is None}
@@ -219,18 +222,18 @@ class TransactionCoordinator:
         *,
         add: bool,
     ) -> Answers:
-        """What the leader of partitions asks before it takes records into a transaction (KIP-890).
+        """Verify partitions for a leader that is about to append transactional records (KIP-890).
 
         Parameters:
-            add: whether to add the partitions, for producers of transactions version 2, or to see that they were.
+            add: whether to add the partitions (transactions version 2) or to verify that they were added.
 
         Returns:
-            What is wrong with each partition, None for those that are in the transaction. A producer that is fenced
-            gets INVALID_PRODUCER_EPOCH, as the answer to Produce has to say it.
+            The error of each partition, None for those that are in the transaction. A fenced producer gets
+            INVALID_PRODUCER_EPOCH, the error that the response to Produce needs.
         """
         wanted = list(partitions)
         if TRANSACTION_TOPIC not in self._image.topics:
-            return dict.fromkeys(wanted, CoordinatorNotAvailableError(f"there is no {TRANSACTION_TOPIC}"))
+            return dict.fromkeys(wanted, CoordinatorNotAvailableError(f"the topic {TRANSACTION_TOPIC} does not exist"))
         answers = self.add_or_verify(
             transactional_id,
             producer_id,
@@ -247,7 +250,7 @@ class TransactionCoordinator:
     # Time
 
     def abort_timed_out(self) -> None:
-        """Abort the transactions that have been open for too long."""
+        """Abort the transactions that have exceeded their timeout."""
         for shard in self.runtime.shards(complete=False):
             for transactional_id in shard.timed_out():
                 try:
@@ -256,16 +259,20 @@ class TransactionCoordinator:
                         partial(TransactionShard.on_transaction_timeout, transactional_id=transactional_id),
                     )
                 except KafkaError as error:
-                    logger.warning("could not abort the transaction of %s: %s", transactional_id, error)
+                    logger.warning(
+                        "could not abort the transaction of %s, which exceeded its timeout: %s", transactional_id, error
+                    )
 
     def expire(self) -> None:
-        """Let go of the transactional ids that have not been used for long."""
+        """Delete the transactional ids that have not been used for `transactional.id.expiration.ms`."""
         expiration_ms = self._config.integer("transactional.id.expiration.ms")
         for shard in self.runtime.shards(complete=False):
             try:
                 self.runtime.write(shard.partition, lambda shard: shard.expire(expiration_ms))
             except KafkaError as error:
-                logger.warning("transactional ids stay in %s-%d: %s", TRANSACTION_TOPIC, shard.partition, error)
+                logger.warning(
+                    "could not expire transactional ids in %s-%d: %s", TRANSACTION_TOPIC, shard.partition, error
+                )
 
 
 def _check_id(transactional_id: str) -> None:

@@ -1,12 +1,12 @@
-"""What becomes of a wish to end a transaction: EndTxn, and the coordinator's own wish to abort.
+"""Tables that decide the outcome of EndTxn requests and of the coordinator's own aborts.
 
-Before transactions version 2 a producer has one epoch for many transactions, so that a repeated EndTxn looks like the
-first one, and is told that all is well when the transaction has ended the same way. From version 2 on each end raises
-the epoch (KIP-890): a request with the epoch before is the last one again, one with the epoch of now is about another
-transaction. That one may be aborted although nothing is known of it, since a producer cannot tell whether anything
-of it has arrived; it cannot be committed. Source: TransactionCoordinator.scala, `endTransaction`.
+Before transactions version 2 a producer keeps one epoch for many transactions. A retried EndTxn looks like the first
+one; it succeeds if the transaction ended in the same way. From version 2 each end increments the epoch (KIP-890):
+a request with the previous epoch is a retry, and one with the current epoch concerns the next transaction. That one
+can be aborted even if the coordinator has no record of it, because the producer cannot know whether its requests
+arrived; it cannot be committed. Source: TransactionCoordinator.scala, `endTransaction`.
 
-                        version 0, 1                    version 2, epoch of now        version 2, epoch before
+                        version 0, 1                    version 2, current epoch       version 2, previous epoch
                         commit          abort           commit          abort          commit          abort
     EMPTY               INVALID_STATE   INVALID_STATE   INVALID_STATE   ends           FENCED          FENCED
     ONGOING             ends            ends            ends            ends           FENCED          FENCED
@@ -37,11 +37,11 @@ _S = TransactionState
 
 
 class Outcome(enum.Enum):
-    """What a request to end a transaction comes to."""
+    """The outcome of a request to end a transaction."""
 
     ENDS = "the transaction ends"
-    DONE = "it has ended so already"
-    INVALID_STATE = "there is no transaction that could end so"
+    DONE = "the transaction has already ended in this way"
+    INVALID_STATE = "no transaction can end in this way"
 
 
 _O = Outcome
@@ -56,7 +56,7 @@ WITHOUT_EPOCH_BUMP: dict[tuple[TransactionState, bool], Outcome] = {
     (_S.COMPLETE_ABORT, True): _O.INVALID_STATE,
     (_S.COMPLETE_ABORT, False): _O.DONE,
 }
-"""By the state and whether to commit; for a producer that has the epoch of now."""
+"""The outcome by state and `commit`, for transactions versions 0 and 1."""
 
 WITH_EPOCH_BUMP: dict[tuple[TransactionState, bool], Outcome] = {
     (_S.EMPTY, True): _O.INVALID_STATE,
@@ -68,7 +68,7 @@ WITH_EPOCH_BUMP: dict[tuple[TransactionState, bool], Outcome] = {
     (_S.COMPLETE_ABORT, True): _O.INVALID_STATE,
     (_S.COMPLETE_ABORT, False): _O.ENDS,
 }
-"""The same for transactions version 2."""
+"""The outcome by state and `commit`, for transactions version 2 and the current epoch."""
 
 REPEATED_WITH_EPOCH_BUMP: dict[tuple[TransactionState, bool], Outcome] = {
     (_S.COMPLETE_COMMIT, True): _O.DONE,
@@ -76,19 +76,19 @@ REPEATED_WITH_EPOCH_BUMP: dict[tuple[TransactionState, bool], Outcome] = {
     (_S.COMPLETE_ABORT, True): _O.INVALID_STATE,
     (_S.COMPLETE_ABORT, False): _O.DONE,
 }
-"""The same for a producer that has the epoch before; in all other states it is fenced."""
+"""The outcome for transactions version 2 and the previous epoch. In other states the producer is fenced."""
 
 
 def decide(
     metadata: TransactionMetadata, producer_id: int, producer_epoch: int, *, commit: bool, client_version: int
 ) -> Outcome:
-    """What a producer's request comes to: that its transaction ends, or has ended already.
+    """Return the outcome of a producer's request to end a transaction.
 
     Raises:
         InvalidPidMappingError: the transactional id has another producer id.
-        ProducerFencedError: it has another epoch.
-        ConcurrentTransactionsError: an earlier end is not complete yet.
-        InvalidTxnStateError: there is nothing that could end so.
+        ProducerFencedError: the transactional id has another epoch.
+        ConcurrentTransactionsError: the previous transaction is not complete.
+        InvalidTxnStateError: no transaction can end in this way.
     """
     if client_version < FIRST_WITH_EPOCH_BUMP:
         check_producer(metadata, producer_id, producer_epoch)
@@ -107,14 +107,14 @@ def decide(
         outcome = table[metadata.state, commit]
     if outcome is Outcome.INVALID_STATE:
         raise InvalidTxnStateError(
-            f"the transactional id {metadata.transactional_id} is in state {metadata.state.title}, in which there is "
-            f"nothing to {'commit' if commit else 'abort'}"
+            f"the transactional id {metadata.transactional_id} is in state {metadata.state.title}, in which no "
+            f"transaction can {'commit' if commit else 'abort'}"
         )
     return outcome
 
 
 def _is_repeated(metadata: TransactionMetadata, producer_id: int, producer_epoch: int) -> bool:
-    """Whether a producer has what it had before its last transaction ended."""
+    """Return whether the producer id and epoch are those from before the last transaction ended."""
     if metadata.producer_id == producer_id:
         return metadata.producer_epoch == producer_epoch + 1
     exhausted = metadata.producer_epoch == 0 and producer_epoch == LARGEST_EPOCH - 1
@@ -122,11 +122,11 @@ def _is_repeated(metadata: TransactionMetadata, producer_id: int, producer_epoch
 
 
 def check_producer(metadata: TransactionMetadata, producer_id: int, producer_epoch: int) -> None:
-    """See that a transactional id is this producer's.
+    """Raise an error unless the transactional id belongs to this producer.
 
     Raises:
-        InvalidPidMappingError: it has another producer id.
-        ProducerFencedError: it has another epoch.
+        InvalidPidMappingError: the transactional id has another producer id.
+        ProducerFencedError: the transactional id has another epoch.
     """
     if metadata.producer_id != producer_id:
         raise InvalidPidMappingError(
@@ -138,19 +138,19 @@ def check_producer(metadata: TransactionMetadata, producer_id: int, producer_epo
 
 
 def check_not_ending(metadata: TransactionMetadata) -> None:
-    """See that no transaction is about to end.
+    """Raise an error if the end of a transaction is decided and not complete.
 
     Raises:
-        ConcurrentTransactionsError: one is.
+        ConcurrentTransactionsError: the previous transaction is not complete.
     """
     if metadata.state.is_prepared:
         raise ConcurrentTransactionsError(
-            f"the last transaction of {metadata.transactional_id} is not complete yet ({metadata.state.title})"
+            f"the previous transaction of {metadata.transactional_id} is not complete ({metadata.state.title})"
         )
 
 
 def fenced(metadata: TransactionMetadata, producer_epoch: int) -> KafkaError:
-    """The error of a producer that has another epoch."""
+    """Return the error for a producer that has another epoch."""
     return ProducerFencedError(
         f"the transactional id {metadata.transactional_id} is at epoch {metadata.producer_epoch}; the producer has "
         f"{producer_epoch}"

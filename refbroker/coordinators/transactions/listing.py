@@ -1,4 +1,4 @@
-"""What is told of transactional ids: DescribeTransactions and ListTransactions (KIP-664)."""
+"""Responses to DescribeTransactions and ListTransactions (KIP-664)."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ Description = DescribeTransactionsResponse.TransactionState
 
 
 def describe(coordinator: TransactionCoordinator, transactional_id: str) -> Description:
-    """The state of a transactional id.
+    """Return the state of a transactional id.
 
     Raises:
-        InvalidRequestError: it is empty.
-        TransactionalIdNotFoundError: there is none.
-        CoordinatorLoadInProgressError, NotCoordinatorError: its state cannot be read here.
+        InvalidRequestError: the transactional id is empty.
+        TransactionalIdNotFoundError: no producer has the transactional id.
+        CoordinatorLoadInProgressError, NotCoordinatorError: this broker cannot read its state.
     """
     if not transactional_id:
         raise InvalidRequestError("the transactional id is empty")
@@ -50,11 +50,11 @@ def describe(coordinator: TransactionCoordinator, transactional_id: str) -> Desc
 def list_transactions(
     coordinator: TransactionCoordinator, request: ListTransactionsRequest, now_ms: int
 ) -> ListTransactionsResponse:
-    """The transactional ids that pass a request's filters.
+    """Return the transactional ids that match a request's filters.
 
     Raises:
-        CoordinatorLoadInProgressError: a partition is being loaded.
-        InvalidRegularExpressionError: the pattern cannot be used.
+        CoordinatorLoadInProgressError: the state of a partition is being loaded.
+        InvalidRegularExpressionError: the pattern is invalid.
     """
     shards = coordinator.runtime.shards()
     wanted = request.transactional_id_pattern

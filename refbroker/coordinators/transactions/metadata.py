@@ -1,14 +1,14 @@
-"""What the coordinator knows of a transactional id: Kafka's TransactionMetadata, as a value that does not change.
+"""The state of a transactional id: Kafka's TransactionMetadata, as an immutable value.
 
-Each step gives a new value, which becomes the state once its record is in the log. A record carries all of it but
-these, which are kept in memory while the coordinator lives, as in Kafka:
+Each step returns a new value, which becomes the state once its record is in the log. A record contains everything but
+the following, which the coordinator keeps in memory, as in Kafka:
 
-    last_producer_epoch     tells a repeated InitProducerId (KIP-360) from one of a producer that is fenced
-    previous_producer_id    the same, when the producer id had to change; in records from version 1 on
+    last_producer_epoch     distinguishes a retried InitProducerId (KIP-360) from that of a fenced producer
+    previous_producer_id    the same after a change of producer id; records contain it from version 1
 
-An epoch ends at 32766 for producers. The coordinator alone uses 32767, to shut out the producer of an exhausted epoch,
-and gives a new producer id after that: InitProducerId at once, EndTxn of transactions version 2 with the complete
-record, until which `next_producer_id` has it.
+The last epoch of a producer is 32766. Only the coordinator uses 32767, to fence the producer of an exhausted epoch, and
+then assigns a new producer id: InitProducerId at once, EndTxn of transactions version 2 with the complete record. Until
+that record `next_producer_id` holds the new id.
 """
 
 from __future__ import annotations
@@ -30,31 +30,31 @@ NO_PRODUCER_EPOCH = -1
 NO_TIMESTAMP = -1
 LARGEST_EPOCH = 2**15 - 1
 NO_TIMEOUT_MS = 2**31 - 1
-"""The timeout of a transaction that another coordinator ends (KIP-939), and that has none."""
+"""The timeout of a transaction that is coordinated by another system and has no timeout here (KIP-939)."""
 
 FIRST_WITH_EPOCH_BUMP = 2
-"""The first `transaction.version` in which each end of a transaction gives the next epoch (KIP-890)."""
+"""The first `transaction.version` in which each end of a transaction increments the epoch (KIP-890)."""
 
 
 def is_exhausted(epoch: int) -> bool:
-    """Whether there is no epoch after this one that a producer can have."""
+    """Return whether this is the last epoch that a producer can have."""
     return epoch >= LARGEST_EPOCH - 1
 
 
 @dataclass(frozen=True, slots=True)
 class TransactionMetadata:
-    """A transactional id.
+    """The state of a transactional id.
 
     Attributes:
-        producer_id, producer_epoch: of the producer that has it now.
+        producer_id, producer_epoch: those of the current producer.
         previous_producer_id: the producer id before the last step.
-        next_producer_id: which a prepared transaction ends with, -1 for the one it has.
-        last_producer_epoch: what the producer had before its epoch was raised at its own wish, -1 for none.
-        timeout_ms: how long a transaction may be open.
-        partitions: of the open transaction.
-        start_timestamp_ms: when its first partition was added, -1 for none.
-        last_update_timestamp_ms: of the last step, milliseconds since the epoch.
-        client_version: of transactions, in which the client spoke.
+        next_producer_id: the producer id after a prepared transaction completes, -1 for the same one.
+        last_producer_epoch: the epoch before the producer itself requested the next one, -1 for none.
+        timeout_ms: how long a transaction may be open, in milliseconds.
+        partitions: the partitions of the open transaction.
+        start_timestamp_ms: when the first partition was added, in milliseconds since the epoch, -1 for none.
+        last_update_timestamp_ms: the time of the last step, in milliseconds since the epoch.
+        client_version: the transactions version of the client.
     """
 
     transactional_id: str
@@ -83,7 +83,7 @@ class TransactionMetadata:
             state = TransactionState(value.transaction_status)
         except ValueError as error:
             raise CorruptRecordError(
-                f"the transactional id {transactional_id} is in a state {value.transaction_status}, which there is not"
+                f"the transactional id {transactional_id} has the unknown state {value.transaction_status}"
             ) from error
         topics = () if state is TransactionState.EMPTY else value.transaction_partitions or ()
         return cls(

@@ -1,12 +1,12 @@
-"""The transactional ids in one partition of `__transaction_state`, as one machine: a method for each request and timer.
+"""A state machine for the transactional ids in one partition of `__transaction_state`.
 
     requests    on_init_producer_id, on_add_partitions, on_verify_partitions, on_end_txn
     timers      on_transaction_timeout, on_markers_due; expire
     partition   replay, loaded, unloaded
 
-Each request that changes something is one record. The end of a transaction is two: once the first, which decides the
-outcome, is in the log, the markers are written (`completion`), and then the second. Both happen before the request is
-answered, unless a marker has to wait; until the second is there other requests get CONCURRENT_TRANSACTIONS.
+Each change of state is one record. The end of a transaction is two: the first decides the outcome; then the markers are
+written (`completion`), and then the second record. All of this happens before the response, unless a marker must be
+retried. Until the second record is written, other requests get CONCURRENT_TRANSACTIONS.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from refbroker.metadata.producer_ids import ProducerIds
 logger = logging.getLogger(__name__)
 
 RETRY_MS = 100
-"""After how long markers that could not be written are written again."""
+"""How long to wait before markers that could not be written are retried, in milliseconds."""
 
 T = TypeVar("T")
 
@@ -52,18 +52,18 @@ class Identity(NamedTuple):
 
 
 class TransactionShard:
-    """The transactional ids in one partition; a state machine of the runtime.
+    """The transactional ids in one partition, with a method for each request and timer.
 
     Parameters:
-        context: time and timers.
-        image: the state of the cluster, for the version of transactions.
-        producer_ids: gives new ones.
-        markers: writes them.
+        context: the clock and timers of the runtime.
+        image: the metadata of the cluster, with the finalized `transaction.version`.
+        producer_ids: the source of new producer ids.
+        markers: the writer of markers.
 
     Attributes:
-        partition: of `__transaction_state`.
-        transactions: by transactional id.
-        completion: the markers that are missing.
+        partition: the partition of `__transaction_state`.
+        transactions: their state by transactional id.
+        completion: the markers that are still to be written.
     """
 
     def __init__(
@@ -87,10 +87,10 @@ class TransactionShard:
     def store(
         self, metadata: TransactionMetadata, response: T, then: Callable[[], object] | None = None
     ) -> CoordinatorResult[T]:
-        """The write of a step of a transactional id.
+        """Return the write of a step of a transactional id.
 
         Parameters:
-            then: what to do once it is stored.
+            then: called once the record is stored.
         """
 
         def written(error: KafkaError | None) -> None:
@@ -108,15 +108,15 @@ class TransactionShard:
     def on_init_producer_id(
         self, transactional_id: str, timeout_ms: int, expected: Identity | None
     ) -> CoordinatorResult[Identity | None]:
-        """Give a producer its identity; None when an open transaction had to be aborted first.
+        """Give a producer its identity; return None if an open transaction must be aborted first.
 
         Parameters:
-            timeout_ms: of its transactions.
-            expected: what the producer says it has (KIP-360), None for a new one, which fences others.
+            timeout_ms: how long its transactions may be open, in milliseconds.
+            expected: the identity in the producer's request (KIP-360); None for a new producer, which fences others.
 
         Raises:
             ProducerFencedError: another producer has the transactional id.
-            ConcurrentTransactionsError: its last transaction is not complete yet.
+            ConcurrentTransactionsError: its previous transaction is not complete.
         """
         now, producer_ids = self._context.now(), self._producer_ids
         metadata = self.transactions.get(transactional_id)
@@ -140,7 +140,7 @@ class TransactionShard:
         return self.store(step, Identity(step.producer_id, step.producer_epoch))
 
     def _fence(self, metadata: TransactionMetadata, response: T) -> CoordinatorResult[T]:
-        """Shut out the producer of an open transaction, and abort that."""
+        """Fence the producer of an open transaction, and abort the transaction."""
         version = self._transaction_version
         prepared = self._prepare(metadata.fenced(version), commit=False, client_version=version)
         return self.store(prepared, response, lambda: self._begin_completion(metadata.transactional_id))
@@ -155,11 +155,11 @@ class TransactionShard:
         partitions: Collection[TopicPartitionKey],
         client_version: int,
     ) -> CoordinatorResult[None]:
-        """Add partitions to the open transaction, or begin one with them.
+        """Add partitions to the open transaction, or begin one.
 
         Raises:
-            InvalidPidMappingError, ProducerFencedError: the transactional id is not this producer's.
-            ConcurrentTransactionsError: its last transaction is not complete yet.
+            InvalidPidMappingError, ProducerFencedError: the transactional id belongs to another producer.
+            ConcurrentTransactionsError: its previous transaction is not complete.
         """
         metadata = self._find(transactional_id)
         # Before the producer is checked: completing the last transaction may assign a new producer id, which the
@@ -177,11 +177,11 @@ class TransactionShard:
         producer_epoch: int,
         partitions: Collection[TopicPartitionKey],
     ) -> dict[TopicPartitionKey, KafkaError | None]:
-        """Whether partitions are in the open transaction.
+        """Return an error for each partition that is not in the open transaction.
 
         Raises:
-            InvalidPidMappingError, ProducerFencedError: the transactional id is not this producer's.
-            ConcurrentTransactionsError: its last transaction is not complete yet.
+            InvalidPidMappingError, ProducerFencedError: the transactional id belongs to another producer.
+            ConcurrentTransactionsError: its previous transaction is not complete.
         """
         metadata = self._find(transactional_id)
         check_producer(metadata, producer_id, producer_epoch)
@@ -200,10 +200,10 @@ class TransactionShard:
     def on_end_txn(
         self, transactional_id: str, producer_id: int, producer_epoch: int, *, commit: bool, client_version: int
     ) -> CoordinatorResult[Identity]:
-        """Commit or abort a transaction; the answer is what the producer goes on with (of transactions version 2).
+        """Commit or abort a transaction, and return the identity that the producer uses next (transactions version 2).
 
         Raises:
-            KafkaError: what `ending.decide` raises.
+            KafkaError: see `ending.decide`.
         """
         metadata = self._find(transactional_id)
         outcome = decide(metadata, producer_id, producer_epoch, commit=commit, client_version=client_version)
@@ -224,7 +224,7 @@ class TransactionShard:
         )
 
     def on_markers_due(self, transactional_id: str) -> CoordinatorResult[None]:
-        """Write the markers of a prepared transaction that are missing, and complete it when all are there."""
+        """Write the missing markers of a prepared transaction, and complete it when all are written."""
         metadata = self.transactions[transactional_id]
         progress = self.completion.write_markers(metadata)
         if progress is MarkerProgress.WRITTEN:
@@ -252,7 +252,7 @@ class TransactionShard:
     # Time
 
     def timed_out(self) -> list[str]:
-        """The transactional ids whose transactions have been open for too long."""
+        """Return the transactional ids whose transactions have exceeded their timeout."""
         now = self._context.now()
         return [
             metadata.transactional_id
@@ -263,12 +263,12 @@ class TransactionShard:
         ]
 
     def on_transaction_timeout(self, transactional_id: str) -> CoordinatorResult[None]:
-        """Abort a transaction that has been open for too long; its producer is fenced."""
-        logger.info("aborting the transaction of %s, whose time is up", transactional_id)
+        """Abort a transaction that has exceeded its timeout, and fence its producer."""
+        logger.info("aborting the transaction of %s, which exceeded its timeout", transactional_id)
         return self._fence(self.transactions[transactional_id], None)
 
     def expire(self, expiration_ms: int) -> CoordinatorResult[None]:
-        """Let go of the transactional ids that have not been used for so long."""
+        """Delete the transactional ids that have not been used for `expiration_ms` milliseconds."""
         until = self._context.now() - expiration_ms
         return CoordinatorResult(
             [
@@ -280,10 +280,10 @@ class TransactionShard:
             atomic=False,
         )
 
-    # What the runtime asks for
+    # Called by the runtime
 
     def replay(self, key: Message, value: Message | None, producer_id: int, offset: int) -> None:
-        """Take over what a record says."""
+        """Apply a record of the log to the state."""
         assert isinstance(key, TransactionLogKey)
         if value is None:
             self.transactions.pop(key.transactional_id, None)
@@ -292,16 +292,16 @@ class TransactionShard:
         self.transactions[key.transactional_id] = TransactionMetadata.from_record(key.transactional_id, value)
 
     def end_transaction(self, producer_id: int, *, committed: bool) -> None:
-        """Nothing: this log's records are in no transaction."""
+        """Do nothing: the records of this log are not transactional."""
 
     def loaded(self) -> None:
-        """Begin: what was decided before is brought to its end."""
+        """Complete the transactions whose outcome was decided before the state was loaded."""
         for metadata in list(self.transactions.values()):
             if metadata.state.is_prepared:
                 self._begin_completion(metadata.transactional_id)
 
     def unloaded(self) -> None:
-        """End: nobody waits here."""
+        """Do nothing: no request waits in this state machine."""
 
 
 def _marker_timer(transactional_id: str) -> str:
@@ -309,8 +309,8 @@ def _marker_timer(transactional_id: str) -> str:
 
 
 def _is_known(metadata: TransactionMetadata, expected: Identity) -> bool:
-    """Whether a producer may be the one that has a transactional id; its epoch is looked at later."""
+    """Return whether the producer id belongs to the transactional id. The caller compares the epoch."""
     if metadata.producer_epoch == NO_PRODUCER_EPOCH or metadata.producer_id == expected.producer_id:
         return True
-    # The answer that gave it the next producer id may have been lost.
+    # The response with the next producer id may have been lost.
     return metadata.previous_producer_id == expected.producer_id and is_exhausted(expected.producer_epoch)

@@ -111,7 +111,7 @@ def test_an_exhausted_producer_id_that_is_no_more_cannot_end_what_came_after_it(
 
 def test_an_error_says_what_there_is() -> None:
     metadata = TransactionMetadata("id", 8, 60_000, 1, producer_epoch=3)
-    with pytest.raises(errors.InvalidTxnStateError, match="id is in state Empty, in which there is nothing to commit"):
+    with pytest.raises(errors.InvalidTxnStateError, match="id is in state Empty, in which no transaction can commit"):
         decide(metadata, 8, 3, commit=True, client_version=2)
     with pytest.raises(errors.ProducerFencedError, match="id is at epoch 3; the producer has 1"):
         decide(metadata, 8, 1, commit=True, client_version=0)

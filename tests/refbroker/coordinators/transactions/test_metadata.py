@@ -58,8 +58,8 @@ def test_an_empty_id_has_no_list_of_partitions_and_a_completed_one_an_empty_list
     assert [(one.topic, one.partition_ids) for one in partitions[2] or ()] == [("a", [0, 3]), ("b", [1])]
 
 
-def test_a_state_that_there_is_not_is_damage() -> None:
-    with pytest.raises(CorruptRecordError, match="id is in a state 8"):
+def test_a_record_with_an_unknown_state_is_corrupt() -> None:
+    with pytest.raises(CorruptRecordError, match="id has the unknown state 8"):
         TransactionMetadata.from_record("id", TransactionLogValue(transaction_status=8))
 
 

@@ -342,6 +342,6 @@ async def test_a_marker_that_is_another_coordinators_ends_the_work_until_the_nex
     assert later == {(DATA, 0): None}
     broker.end(who, commit=True)
     assert broker.state().state.title == "PrepareCommit"
-    assert f"the transaction of {ID} cannot be completed here" in caplog.text
+    assert f"cannot complete the transaction of {ID}" in caplog.text
     await broker.pass_time(10_000)
     assert broker.state().state.title == "PrepareCommit"

@@ -80,7 +80,7 @@ class PendingMarkers:
         if rest != self._unmarked.get(transactional_id):
             for partition in rest:
                 logger.info(
-                    "could not write the transaction marker of %s to %s-%d, will retry: %s",
+                    "could not write the transaction marker of %s to %s-%d: %s",
                     transactional_id,
                     *partition,
                     answers[partition],

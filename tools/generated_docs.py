@@ -13,6 +13,8 @@ import msgspec
 
 from kclient import config, errors
 from kclient.protocol import API_NAMES
+from kclient.records import BatchBuilder
+from kclient.records.batch import LEGACY_HEADERS
 from kclient.spark.option_table import READ, WRITE, Known
 from kclient.spark.options import ReadOptions, WriteOptions
 from kclient.state_machine import StateTable
@@ -183,6 +185,19 @@ def _transactional_calls() -> str:
     return _table(("call", "allowed in"), rows)
 
 
+def _space_of_records() -> str:
+    """Return the bytes beside keys and values, for batches of several sizes in format 1 and 2."""
+    key, value, lengths = b"k" * 100, b"v" * 900, 8
+    rows = []
+    for count in (1, 2, 3, 10, 100):
+        batch = BatchBuilder()
+        for number in range(count):
+            batch.append(number, key, value)
+        overhead = len(batch.build()) - count * (len(key) + len(value))
+        rows.append((str(count), str(count * (LEGACY_HEADERS[1].size + lengths)), str(overhead)))
+    return _table(("records in a batch", "format 1", "format 2"), rows)
+
+
 PARTS: dict[str, Callable[[], str]] = {
     "client options": partial(_options, config.ClientConfig),
     "producer options": partial(_options, config.ProducerConfig, without=config.ClientConfig),
@@ -215,6 +230,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "rebalance phases": partial(_state_table, "kclient.consumer.group.classic.phases"),
     "consumer protocol member states": partial(_state_table, "kclient.consumer.group.consumer_protocol.states"),
     "transaction states": partial(_state_table, "kclient.producer.transactions.states"),
+    "space of records": _space_of_records,
     "transactional calls": _transactional_calls,
     "consumer partition states": partial(_state_table, "kclient.consumer.assignment.partition_state"),
 }

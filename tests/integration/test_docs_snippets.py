@@ -13,7 +13,12 @@ from refbroker.testing import RefBroker
 from tests.support.patience import PROCESS
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
-PAGES = [DOCS / "getting-started.md", *sorted(DOCS.glob("howto/*.md")), DOCS / "client-metrics.md"]
+PAGES = [
+    DOCS / "getting-started.md",
+    *sorted(DOCS.glob("howto/*.md")),
+    DOCS / "client-metrics.md",
+    DOCS / "internals" / "worked-examples.md",
+]
 SNIPPET = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 

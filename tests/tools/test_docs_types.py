@@ -14,7 +14,12 @@ from tests.support.patience import PROCESS
 pytest.importorskip("mypy", reason="mypy is not installed")
 
 PROJECT = Path(__file__).resolve().parents[2]
-PAGES = [PROJECT / "docs" / "getting-started.md", *sorted((PROJECT / "docs" / "howto").glob("*.md"))]
+DOCS = PROJECT / "docs"
+PAGES = [
+    DOCS / "getting-started.md",
+    *sorted(DOCS.glob("howto/*.md")),
+    DOCS / "internals" / "worked-examples.md",
+]
 SNIPPET = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 

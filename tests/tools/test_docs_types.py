@@ -1,32 +1,23 @@
-"""The snippets of README, the tutorial and the how-to guides pass mypy --strict, as a reader's own program would."""
+"""The snippets of README and of the documentation pass mypy --strict, as a reader's own program would."""
 
 from __future__ import annotations
 
-import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from tests.support.documentation import PAGES, PROJECT, snippets
 from tests.support.patience import PROCESS
 
 pytest.importorskip("mypy", reason="mypy is not installed")
 
-PROJECT = Path(__file__).resolve().parents[2]
-DOCS = PROJECT / "docs"
-PAGES = [
-    DOCS / "getting-started.md",
-    *sorted(DOCS.glob("howto/*.md")),
-    DOCS / "internals" / "worked-examples.md",
-]
-SNIPPET = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
-
 
 def programs() -> dict[str, str]:
     """Return the snippets by file name: those of a page together; of README each by itself, without PySpark."""
-    found = {f"page_{page.stem}".replace("-", "_"): "\n".join(SNIPPET.findall(page.read_text())) for page in PAGES}
-    for number, snippet in enumerate(SNIPPET.findall((PROJECT / "README.md").read_text())):
+    found = {f"page_{page.stem}".replace("-", "_"): "\n".join(snippets(page)) for page in PAGES}
+    for number, snippet in enumerate(snippets(PROJECT / "README.md")):
         if "pyspark" not in snippet:
             found[f"readme_{number}"] = snippet
     return found

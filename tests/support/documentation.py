@@ -1,0 +1,26 @@
+"""The pages whose Python snippets run in CI, in the order of each page.
+
+A block that begins with three backticks and `python` is part of its page's program; one that begins with
+`{ .python .not-run }` instead is shown only.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+PROJECT = Path(__file__).resolve().parents[2]
+DOCS = PROJECT / "docs"
+PAGES = [
+    DOCS / "getting-started.md",
+    *(DOCS / f"{name}.md" for name in ("producer", "consumer", "admin", "groups", "serialization", "transactions")),
+    *sorted(DOCS.glob("howto/*.md")),
+    DOCS / "client-metrics.md",
+    DOCS / "internals" / "worked-examples.md",
+]
+_SNIPPET = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
+
+
+def snippets(page: Path) -> list[str]:
+    """Return the Python snippets of a page, in order."""
+    return _SNIPPET.findall(page.read_text(encoding="utf-8"))

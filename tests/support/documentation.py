@@ -11,11 +11,14 @@ from pathlib import Path
 
 PROJECT = Path(__file__).resolve().parents[2]
 DOCS = PROJECT / "docs"
+GUIDES = (
+    *("producer", "consumer", "admin", "errors", "options", "groups", "serialization", "testing", "transactions"),
+    "client-metrics",
+)
 PAGES = [
     DOCS / "getting-started.md",
-    *(DOCS / f"{name}.md" for name in ("producer", "consumer", "admin", "groups", "serialization", "transactions")),
+    *(DOCS / f"{name}.md" for name in GUIDES),
     *sorted(DOCS.glob("howto/*.md")),
-    DOCS / "client-metrics.md",
     DOCS / "internals" / "worked-examples.md",
 ]
 _SNIPPET = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)

@@ -70,8 +70,6 @@ PENDING: tuple[str, ...] = (
     "CONTRIBUTING.md",
     "DESIGN.md",
     "benchmarks",
-    "docs/internals",
-    "docs/refbroker.md",
     "docs/spark.md",
     "examples",
     "kclient/records/_builder.pxd",

@@ -95,7 +95,6 @@ PENDING: tuple[str, ...] = (
     "refbroker/coordinators/regex/automaton.py",
     "refbroker/coordinators/regex/characters.py",
     "refbroker/coordinators/transactions/verification.py",
-    "refbroker/handlers",
     "refbroker/metadata",
     "refbroker/settings",
     "setup.py",

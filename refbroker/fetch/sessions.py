@@ -47,8 +47,8 @@ class FetchedPartition:
     max_bytes: int
     current_leader_epoch: int
     last_fetched_epoch: int
-    told_high_watermark: int = -1
-    told_log_start_offset: int = -1
+    sent_high_watermark: int = -1
+    sent_log_start_offset: int = -1
 
     def update(self, newer: FetchedPartition) -> None:
         """Take over the fetch parameters of a newer request."""

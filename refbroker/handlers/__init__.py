@@ -1,4 +1,5 @@
-"""What the broker answers: one module per API, each saying what it does, in which versions, and what is missing.
+"""The handlers of requests: one module per API, which documents what the API does, its versions, and what is not
+implemented.
 
 `registry` lists them; a module is imported with the first request of its API.
 """

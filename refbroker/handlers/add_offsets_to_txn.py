@@ -1,7 +1,7 @@
 """AddOffsetsToTxn (25), versions 0 to 4: adds the offsets of a group to a transaction.
 
-What is added is the partition of `__consumer_offsets` that the group is in. Producers of transactions version 2 do not
-send it: TxnOffsetCommit does it for them. A producer that is fenced gets PRODUCER_FENCED, before version 2
+It adds the partition of `__consumer_offsets` to which the group belongs. With transactions version 2, producers do not
+send it, because TxnOffsetCommit adds the partition. A fenced producer gets PRODUCER_FENCED, before version 2
 INVALID_PRODUCER_EPOCH.
 
 Permissions: WRITE on the transactional id, READ on the group.

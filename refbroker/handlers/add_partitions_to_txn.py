@@ -1,11 +1,11 @@
-"""AddPartitionsToTxn (24), versions 0 to 5: adds partitions to transactions, or sees whether they are in them.
+"""AddPartitionsToTxn (24), versions 0 to 5: adds partitions to transactions, or verifies that they belong to them.
 
-Up to version 3 a producer adds partitions to its transaction, which begins with the first of them. From version 4 on
-(KIP-890) brokers ask, for several transactions at once: whether partitions are in a transaction (`verify_only`), or to
-add them to one. When a partition does not exist nothing is added, and the others are OPERATION_NOT_ATTEMPTED. A
-producer that is fenced gets PRODUCER_FENCED, before version 2 INVALID_PRODUCER_EPOCH.
+Up to version 3, a producer adds partitions to its transaction, which begins with the first one. From version 4 on
+(KIP-890), brokers send it, for several transactions at once, to verify partitions (`verify_only`) or to add them. If a
+partition does not exist, nothing is added, and the others get OPERATION_NOT_ATTEMPTED. A fenced producer gets
+PRODUCER_FENCED, before version 2 INVALID_PRODUCER_EPOCH.
 
-Permissions: up to version 3 WRITE on the transactional id, and on each topic but the broker's own; from version 4 on
+Permissions: up to version 3 WRITE on the transactional id, and on each topic that is not internal; from version 4 on
 CLUSTER_ACTION on the cluster.
 """
 

@@ -1,7 +1,7 @@
-"""AlterConfigs (33), versions 0 to 2: replaces the settings of resources as a whole (KIP-133).
+"""AlterConfigs (33), versions 0 to 2: replaces all settings of resources (KIP-133).
 
-What the request does not name goes back to its default. Loggers have no place here, as in Kafka; otherwise as
-IncrementalAlterConfigs.
+Settings that the request does not contain return to their defaults. As in Kafka, it does not change loggers. Otherwise
+it works like IncrementalAlterConfigs.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""AlterPartitionReassignments (45), versions 0 and 1: moves partitions to other brokers, or gives that up (KIP-455).
+"""AlterPartitionReassignments (45), versions 0 and 1: moves partitions to other brokers, or cancels moves (KIP-455).
 
-Each partition for itself. On one node a partition is where it can be, so that a move there is done at once, other
-brokers are INVALID_REPLICA_ASSIGNMENT, and there is nothing to give up (NO_REASSIGNMENT_IN_PROGRESS); partitions of
-a cluster that had more nodes may have something to move. Version 1 can keep the number of replicas as it is (KIP-860).
+Each partition has its own result. On one node, a move to this broker completes immediately, other brokers are
+INVALID_REPLICA_ASSIGNMENT, and there is nothing to cancel (NO_REASSIGNMENT_IN_PROGRESS). Partitions of a cluster that
+had more nodes may have replicas to move. Version 1 can keep the number of replicas (KIP-860).
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def handle(
             try:
                 record = _plan(context, topic.name, wanted, may_change_count=may_change_count)
             except NoReassignmentInProgressError as error:
-                # Kafka gives no text with this one.
+                # Kafka sends no message with this error.
                 answer.error_code = error.code
             except KafkaError as error:
                 answer.error_code, answer.error_message = code_of(error), error.message

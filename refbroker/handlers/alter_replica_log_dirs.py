@@ -1,11 +1,11 @@
 """AlterReplicaLogDirs (34), versions 1 to 2: moves partitions between the data directories of this broker (KIP-113).
 
-The answer comes when the moves have begun; DescribeLogDirs shows how far they are. A partition that is asked back to
-where it is stays, one that is on its way elsewhere turns round. A topic that does not exist is
-UNKNOWN_TOPIC_OR_PARTITION, and its log will be made in that directory when it is created. Other errors:
-LOG_DIR_NOT_FOUND for a path that is none of `log.dirs`, KAFKA_STORAGE_ERROR for a directory or partition that is
-offline (and for any move while a directory is: the log could be there too), INVALID_REPLICA_ASSIGNMENT for a directory
-that is cordoned, INVALID_TOPIC_EXCEPTION for a name too long for the directory of a future log.
+The response is sent when the moves have started; DescribeLogDirs shows their progress. A partition that is already in
+the directory stays there; a move to another directory is replaced. For a topic that does not exist, the error is
+UNKNOWN_TOPIC_OR_PARTITION, and its log will be created in that directory. Other errors: LOG_DIR_NOT_FOUND for a path
+that is not in `log.dirs`; KAFKA_STORAGE_ERROR for an offline directory or partition (and for any move while a directory
+is offline, because the log could be there too); INVALID_REPLICA_ASSIGNMENT for a cordoned directory;
+INVALID_TOPIC_EXCEPTION if the name is too long for the directory of a future log.
 """
 
 from __future__ import annotations

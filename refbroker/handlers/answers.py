@@ -1,4 +1,4 @@
-"""What several handlers put into their answers: error codes, permitted operations, hints at leaders."""
+"""What several handlers put into their responses: error codes, permitted operations, hints at leaders."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from kclient.protocol import Message
 from refbroker.metadata.image import ClusterImage, PartitionState
 from refbroker.runtime.error_codes import code_of
 
-# Bit sets of Kafka's AclOperation; without an authorizer everything is permitted.
+# Bit sets of Kafka's AclOperation. Without an authorizer, all operations are permitted.
 TOPIC_OPERATIONS = 3576
 CLUSTER_OPERATIONS = 8096
 GROUP_OPERATIONS = 3400
@@ -27,10 +27,10 @@ INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__sha
 
 
 def transaction_code(error: KafkaError, *, knows_fenced: bool) -> int:
-    """The number of an error in an answer to a transactional producer.
+    """Return the error code for the response to a transactional producer.
 
     Parameters:
-        knows_fenced: whether the version of the answer has PRODUCER_FENCED; older clients know INVALID_PRODUCER_EPOCH.
+        knows_fenced: whether the version of the response has PRODUCER_FENCED; older clients get INVALID_PRODUCER_EPOCH.
     """
     if isinstance(error, ProducerFencedError) and not knows_fenced:
         return code_of(InvalidProducerEpochError())
@@ -38,12 +38,12 @@ def transaction_code(error: KafkaError, *, knows_fenced: bool) -> int:
 
 
 def endpoint_of(image: ClusterImage, broker_id: int) -> tuple[str, int]:
-    """Where clients find a broker."""
+    """Return the host and port at which clients reach a broker."""
     return next(iter(image.brokers[broker_id].endpoints.values()))
 
 
 def host_of(peer: str) -> str:
-    """The address of a connection's other end, as Java writes it."""
+    """Return the address of a connection's peer as Java writes it."""
     host = peer.rpartition(":")[0]
     try:
         address = ipaddress.ip_address(host.strip("[]").partition("%")[0])
@@ -55,28 +55,28 @@ def host_of(peer: str) -> str:
 
 
 class LaterAnswer:
-    """An answer that may come later, and of which only the first one counts.
+    """A response that may be given later; only the first one counts.
 
     Attributes:
-        future: for the connection, which cancels it when the client has gone away.
+        future: awaited by the connection, which cancels it when the client disconnects.
     """
 
     def __init__(self) -> None:
         self.future: asyncio.Future[Message | None] = asyncio.get_running_loop().create_future()
 
     def give(self, answer: Message) -> None:
-        """This is the answer, unless there is one, or nobody waits any more."""
+        """Set the response, unless there is one already or the client has disconnected."""
         if not self.future.done():
             self.future.set_result(answer)
 
 
 class LeaderHints:
-    """Names the leaders of partitions that the client asked the wrong broker for (KIP-951).
+    """The current leaders of partitions that a client requested from the wrong broker (KIP-951).
 
     Parameters:
         image: the state of the cluster.
         node_type: the struct of an endpoint in the response.
-        wanted: whether the version of the response has a place for them.
+        wanted: whether the version of the response has fields for them.
     """
 
     def __init__(self, image: ClusterImage, node_type: Any, *, wanted: bool) -> None:
@@ -86,7 +86,7 @@ class LeaderHints:
         self._leaders: set[int] = set()
 
     def add(self, error: KafkaError, state: PartitionState | None) -> tuple[int, int] | None:
-        """The leader and its epoch, for an error that a client can act on when it knows them."""
+        """Return the leader and its epoch, if the client can use them with this error; record the leader's endpoint."""
         if (
             not self._wanted
             or state is None
@@ -98,7 +98,7 @@ class LeaderHints:
         return state.leader, state.leader_epoch
 
     def endpoints(self) -> list[Any]:
-        """The addresses of the leaders that were named."""
+        """Return the endpoints of the leaders that were returned."""
         found = []
         for node in sorted(self._leaders):
             host, port = endpoint_of(self._image, node)

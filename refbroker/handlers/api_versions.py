@@ -1,12 +1,11 @@
-"""ApiVersions (18), versions 0 to 4: which APIs and features this broker has.
+"""ApiVersions (18), versions 0 to 4: returns the APIs and features of this broker.
 
-Only what is built is listed (see `registry`). A version beyond 4 is answered at version 0 with
-UNSUPPORTED_VERSION and the range of this API, so that the client can ask again (KIP-511); the response
-header is always of version 0. A client that gives its software a name or version that is none gets
-INVALID_REQUEST. Of the finalized features those are told that are true here: `metadata.version`,
-`group.version` for the consumer protocol, and `transaction.version`. Supported features that can be off, which is level
-0, are told from version 4 on: older Java clients take no such level, and 3.3 ends over it (KAFKA-17492). Source:
-KIP-35, KIP-511, KIP-584.
+Only implemented APIs are listed (see `registry`). A version beyond 4 gets a response in version 0 with
+UNSUPPORTED_VERSION and the versions of this API, so that the client can repeat the request (KIP-511); the response
+header is always version 0. An invalid name or version of the client's software is INVALID_REQUEST. The finalized
+features are those with an effect in this broker: `metadata.version`, `group.version` for the consumer protocol, and
+`transaction.version`. Supported features with the minimum level 0 are returned from version 4 on, because older Java
+clients reject that level, and 3.3 fails (KAFKA-17492). Source: KIP-35, KIP-511, KIP-584.
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ def handle(context: Context[MetadataServices], request: ApiVersionsRequest) -> A
 
 
 def unsupported() -> ApiVersionsResponse:
-    """The answer to a version of the request that is not known here; to be encoded at version 0."""
+    """Return the response to an unsupported version of the request; encode it at version 0."""
     return ApiVersionsResponse(error_code=UnsupportedVersionError.code, api_keys=[_range(API_KEY)])
 
 

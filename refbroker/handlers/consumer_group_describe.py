@@ -1,8 +1,9 @@
-"""ConsumerGroupDescribe (69), versions 0 and 1: state, epochs, members and assignments of consumer groups (KIP-848).
+"""ConsumerGroupDescribe (69), versions 0 and 1: returns state, epochs, members and assignments of consumer groups
+(KIP-848).
 
-A group that does not exist, or is a classic one, is GROUP_ID_NOT_FOUND. Version 1 says which protocol each member
-uses. Where the protocol is not enabled (see ConsumerGroupHeartbeat) it is UNSUPPORTED_VERSION. What the client may do
-with the group is told when it asks; without an authorizer that is everything.
+A group that does not exist, or is classic, is GROUP_ID_NOT_FOUND. Version 1 returns the protocol of each member. If the
+protocol is not enabled (see ConsumerGroupHeartbeat), the error is UNSUPPORTED_VERSION. On request, the response
+contains the permitted operations; without an authorizer, that is all of them.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""ConsumerGroupHeartbeat (68), versions 0 and 1: makes and keeps a client a member of a consumer group (KIP-848).
+"""ConsumerGroupHeartbeat (68), versions 0 and 1: adds a client to a consumer group and keeps it there (KIP-848).
 
-Version 1 adds regular expressions, and has the client choose its member's id. Without the finalized feature
-`group.version`, or with `consumer` left out of `group.coordinator.rebalance.protocols`, it is UNSUPPORTED_VERSION.
-`refbroker.coordinators.groups.consumer` has the rules.
+Version 1 adds regular expressions, and the client chooses its member id. Without the finalized feature `group.version`,
+or without `consumer` in `group.coordinator.rebalance.protocols`, the error is UNSUPPORTED_VERSION. Elsewhere: the rules
+(`refbroker.coordinators.groups.consumer`).
 """
 
 from __future__ import annotations

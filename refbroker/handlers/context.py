@@ -1,4 +1,4 @@
-"""What a handler gets beside the body of its request, and what it may return."""
+"""What a handler receives beside the body of its request, and what it may return."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ S = TypeVar("S")
 
 
 class ClientConnection(Protocol):
-    """The connection that a request came by.
+    """The connection of a request.
 
     Attributes:
         peer: the client's address, for log lines.
@@ -27,22 +27,22 @@ class ClientConnection(Protocol):
     transport: asyncio.Transport
 
     def close(self) -> None:
-        """Close it, once what was written is sent."""
+        """Close the connection after pending responses are sent."""
 
     def ignore(self) -> None:
-        """Read and drop whatever comes until the client goes."""
+        """Discard all further input until the client disconnects."""
 
 
 @dataclass(slots=True)
 class Context(Generic[S]):
-    """What a handler knows of its request beside the body.
+    """The request of a handler, without its body.
 
     Attributes:
         broker: the parts of the broker that the handler uses: a Protocol of `refbroker.handlers.services`, or `object`
             when it uses none.
-        connection: where the request came from.
+        connection: the connection of the request.
         version: of the API.
-        client_id: as the client calls itself.
+        client_id: the client id in the request header.
     """
 
     broker: S
@@ -53,11 +53,11 @@ class Context(Generic[S]):
 
 @dataclass(slots=True)
 class Change:
-    """A change of the cluster's state.
+    """A change of the cluster's metadata.
 
     Attributes:
-        records: what is appended to the metadata log, all or nothing.
-        respond: makes the answer when the change has taken effect.
+        records: the records to append to the metadata log, atomically.
+        respond: returns the response when the change has taken effect.
     """
 
     records: Sequence[Message]
@@ -66,19 +66,19 @@ class Change:
 
 @dataclass(slots=True)
 class ErrorFree:
-    """An answer that has no error code set, so that none has to be searched for to be counted.
+    """A response without error codes, which need not be searched for errors to count.
 
-    Answers with many partitions are worth it: those of Produce and Fetch.
+    Used for the large responses of Produce and Fetch.
     """
 
     message: Message
 
 
 Reply = Message | ErrorFree | None
-"""None is for requests that get no answer."""
+"""None is for requests without a response."""
 Handler = Callable[[Context[Any], Any], Reply | Change | asyncio.Future[Any]]
-"""A future is of a Reply; the connection waits for it."""
+"""The connection waits for a future of a Reply."""
 
 
 class CloseConnectionError(ProtocolError):
-    """What a handler raises when the protocol has no other way to say that it went wrong."""
+    """Raised by a handler if the protocol has no other way to report the error."""

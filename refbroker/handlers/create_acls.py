@@ -1,4 +1,4 @@
-"""CreateAcls (30), versions 1 to 3: SECURITY_DISABLED for each ACL, as Kafka answers when it has no authorizer."""
+"""CreateAcls (30), versions 1 to 3: returns SECURITY_DISABLED for each ACL, as Kafka without an authorizer."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""CreatePartitions (37), versions 0 to 3: gives topics more partitions.
+"""CreatePartitions (37), versions 0 to 3: adds partitions to topics.
 
-Each topic for itself; fewer partitions than there are is INVALID_PARTITIONS. The answer comes when the
-new partitions' logs exist.
+Each topic has its own result; a number below the current one is INVALID_PARTITIONS. The response is sent when the logs
+of the new partitions exist.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def handle(context: Context[ControllerServices], request: CreatePartitionsReques
                 context.broker.controller, name, topic.count, assignments, room=room - len(records)
             )
         except KafkaError as error:
-            # Kafka has a text for every other refusal.
+            # Kafka sends a message with every other error.
             text = None if isinstance(error, UnknownTopicOrPartitionError) else error.message
             results.append(Result(name=name, error_code=code_of(error), error_message=text))
         else:

@@ -1,11 +1,10 @@
-"""CreateTopics (19), versions 2 to 7: creates topics, or finds out whether they could be.
+"""CreateTopics (19), versions 2 to 7: creates topics, or validates the request.
 
-Each topic for itself: one that cannot be made does not hold up the others. The answer comes when the
-topics' logs exist, so they can be used at once and `timeout_ms` does not matter. Version 5 and later
-return the settings, 7 the id. A name that is in the request twice is INVALID_REQUEST; of names that
-collide in metrics (`a.b`, `a_b`) the first is made, and the others are INVALID_TOPIC_EXCEPTION; with more than 10,000
-partitions in all, but for those named twice, every topic of the request is POLICY_VIOLATION, and so is one with more
-than this broker may have files open.
+Each topic has its own result. The response is sent when the logs of the topics exist, so `timeout_ms` has no effect.
+Version 5 and later return the settings, 7 the topic id. A name that occurs twice is INVALID_REQUEST. Of names that
+collide in metrics (`a.b`, `a_b`), the first is created, and the others are INVALID_TOPIC_EXCEPTION. If the topics,
+without those that occur twice, have more than 10,000 partitions together, every topic is POLICY_VIOLATION; so is a
+topic with more partitions than the broker may have open files.
 
 Not implemented: creation policies, and throttling (KIP-599).
 """
@@ -49,14 +48,14 @@ def handle(context: Context[ControllerServices], request: CreateTopicsRequest) -
             results.append(_result(context, topic.name, plan))
     duplicate = InvalidRequestError("Duplicate topic name.")
     results += [_refusal(name, duplicate) for name, count in counts.items() if count > 1]
-    # Not the controller, but what stands before it refuses these, and adds them to its answer.
+    # In Kafka, the broker refuses these before the controller does, and adds them to the response.
     results.sort(key=lambda result: result.name == METADATA_TOPIC)
     response = CreateTopicsResponse(topics=results)
     return response if request.validate_only else Change(records, lambda: response)
 
 
 def _partitions(context: Context[ControllerServices], topic: CreateTopicsRequest.CreatableTopic) -> int:
-    """How many partitions a topic would have."""
+    """Return the number of partitions that a topic would have."""
     if topic.assignments:
         return len(topic.assignments)
     if topic.num_partitions == BROKERS_CHOICE:

@@ -1,4 +1,4 @@
-"""DeleteAcls (31), versions 1 to 3: SECURITY_DISABLED for each filter, as Kafka answers when it has no authorizer."""
+"""DeleteAcls (31), versions 1 to 3: returns SECURITY_DISABLED for each filter, as Kafka without an authorizer."""
 
 from __future__ import annotations
 

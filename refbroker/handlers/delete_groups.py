@@ -1,6 +1,6 @@
-"""DeleteGroups (42), versions 0 to 2: deletes groups without members, and what they have committed.
+"""DeleteGroups (42), versions 0 to 2: deletes groups without members, and their committed offsets.
 
-Each group for itself; one that has members is NON_EMPTY_GROUP, one that does not exist GROUP_ID_NOT_FOUND.
+Each group has its own result; one with members is NON_EMPTY_GROUP, one that does not exist GROUP_ID_NOT_FOUND.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""DeleteRecords (21), versions 0 to 2: moves the start of partitions up; -1 stands for the high watermark.
+"""DeleteRecords (21), versions 0 to 2: advances the log start offset of partitions; -1 stands for the high watermark.
 
-A partition of an internal topic is INVALID_TOPIC_EXCEPTION, one whose topic is only compacted POLICY_VIOLATION; an
-offset beyond the high watermark OFFSET_OUT_OF_RANGE. Of a partition that is named twice the last one counts. With a
-single replica nothing has to be waited for.
+A partition of an internal topic is INVALID_TOPIC_EXCEPTION, one of a topic that is only compacted POLICY_VIOLATION, and
+an offset beyond the high watermark OFFSET_OUT_OF_RANGE. If a partition occurs twice, the last one counts. With a single
+replica, there is nothing to wait for.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Result = DeleteRecordsResponse.DeleteRecordsPartitionResult
 
 def handle(context: Context[PartitionServices], request: DeleteRecordsRequest) -> DeleteRecordsResponse:
     """Carry out a DeleteRecords request."""
-    # Of a partition that is named twice, in one entry of its topic or in two, the last counts, as in Kafka.
+    # If a partition occurs twice, in one entry of its topic or in two, the last one counts, as in Kafka.
     wanted: dict[str, dict[int, DeleteRecordsRequest.DeleteRecordsPartition]] = {}
     for topic in request.topics:
         wanted.setdefault(topic.name, {}).update((one.partition_index, one) for one in topic.partitions)

@@ -1,8 +1,8 @@
 """DeleteTopics (20), versions 1 to 6: deletes topics by name, or from version 6 on by id.
 
-Each topic for itself. Their directories are renamed when the answer comes, and then removed. A topic that is named
-twice, be it once by name and once by id, stays: INVALID_REQUEST. With `delete.topic.enable=false` every topic is
-TOPIC_DELETION_DISABLED, which before version 3 is INVALID_REQUEST.
+Each topic has its own result. When the response is sent, the directories are renamed; they are removed later. A topic
+that occurs twice, also once by name and once by id, is not deleted: INVALID_REQUEST. With `delete.topic.enable=false`,
+every topic is TOPIC_DELETION_DISABLED, before version 3 INVALID_REQUEST.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def handle(context: Context[ControllerServices], request: DeleteTopicsRequest) -
         return _refuse(context, wanted)
     counts = Counter(wanted)
     image = context.broker.image
-    # Names that are refused themselves, twice or with an id, do not stand in the way of the id alone.
+    # A name that is itself refused, as a duplicate or beside an id, does not make the id of that topic a duplicate.
     by_name = {
         image.topics[name].topic_id
         for (name, topic_id), count in counts.items()

@@ -1,4 +1,4 @@
-"""DescribeAcls (29), versions 1 to 3: SECURITY_DISABLED, as Kafka answers when it has no authorizer."""
+"""DescribeAcls (29), versions 1 to 3: returns SECURITY_DISABLED, as Kafka without an authorizer."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""DescribeCluster (60), versions 0 to 2: the cluster's id, its controller and its brokers.
+"""DescribeCluster (60), versions 0 to 2: returns the cluster id, the controller and the brokers.
 
-Version 1 can ask for the controllers instead, which brokers refuse (MISMATCHED_ENDPOINT_TYPE); fenced
-brokers are included from version 2 on when they are asked for.
+With version 1, a client can request the controllers instead, which a broker refuses (MISMATCHED_ENDPOINT_TYPE). From
+version 2 on, fenced brokers are included on request.
 """
 
 from __future__ import annotations

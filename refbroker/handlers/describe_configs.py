@@ -1,10 +1,10 @@
-"""DescribeConfigs (32), versions 1 to 4: settings with their sources and synonyms.
+"""DescribeConfigs (32), versions 1 to 4: returns settings with their sources and synonyms.
 
-Topics, groups and client metrics subscriptions have every setting of their kind, set or not; a broker every broker
-setting and what else was set on it, of which what cannot be changed while it runs is read-only; the broker "" only
-what was set for all brokers; the loggers of a broker have a level each. Values of passwords, and of settings that
-nobody knows, are not given. A kind of resource that Kafka does not have fails the whole request. Where values come from
-is in `effective`.
+For topics, groups and client metrics subscriptions, the response has every setting of their kind, set or not. For a
+broker, it has every broker setting and other settings that were set on it; those that cannot be changed while it runs
+are read-only. For the broker "", it has the settings that were set for all brokers; for loggers, a level each. Values
+of passwords, and of unknown settings, are omitted. A kind of resource that Kafka does not have fails the whole request.
+Elsewhere: sources of values (`effective`).
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def handle(context: Context[MetadataServices], request: DescribeConfigsRequest) 
                 raise InvalidRequestError(_UNKNOWN_KIND)
             result.configs = _entries(context, request, resource)
         except UnknownTopicOrPartitionError as error:
-            # Kafka gives no text with this one.
+            # Kafka sends no message with this error.
             result.error_code = error.code
         except KafkaError as error:
             result.error_code, result.error_message = code_of(error), error.message

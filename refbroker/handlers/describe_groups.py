@@ -1,8 +1,8 @@
-"""DescribeGroups (15), versions 0 to 6: state, protocol and members of classic groups.
+"""DescribeGroups (15), versions 0 to 6: returns state, protocol and members of classic groups.
 
-A group that does not exist is GROUP_ID_NOT_FOUND from version 6 on; before that it is in the state Dead, without an
-error. What members tell each other is shown while the group is stable. Version 3 adds what the client may do with the
-group when it asks, which without an authorizer is everything.
+A group that does not exist is GROUP_ID_NOT_FOUND from version 6 on; before, it has the state Dead and no error.
+Metadata and assignments of members are returned while the group is stable. From version 3 on, the response contains the
+permitted operations on request; without an authorizer, that is all of them.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""DescribeLogDirs (35), versions 1 to 5: the data directories, their disks, and what is in them (KIP-113, KIP-827).
+"""DescribeLogDirs (35), versions 1 to 5: returns the data directories, their disks, and the logs in them (KIP-113,
+KIP-827).
 
-The topics that the request names, or all; the metadata log is not among them. A log that is being filled to take
-another one's place has a future key, and lags by what it lacks. A directory that is offline is KAFKA_STORAGE_ERROR.
-Whether a directory is cordoned is said from version 5 on.
+The response covers the requested topics, or all of them, without the metadata log. A log that is being filled to
+replace another one is a future log, and its lag is what it lacks. An offline directory is KAFKA_STORAGE_ERROR. From
+version 5 on, the response says whether a directory is cordoned.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""DescribeProducers (61), version 0: the producers that a partition remembers, and their open transactions (KIP-664).
+"""DescribeProducers (61), version 0: returns the producers that a partition knows, and their open transactions
+(KIP-664).
 
-Those are the idempotent and transactional producers whose sequence numbers the log keeps. Each partition for itself;
-its error comes without a text, as in Kafka, unless it is the topic that does not exist.
+These are the idempotent and transactional producers whose sequence numbers the log keeps. Each partition has its own
+result; as in Kafka, errors have no message, except for a topic that does not exist.
 """
 
 from __future__ import annotations
@@ -22,15 +23,15 @@ def handle(context: Context[PartitionServices], request: DescribeProducersReques
     """Answer a DescribeProducers request."""
     response = DescribeProducersResponse()
     for topic in request.topics:
-        trouble = _topic_error(context, topic.name)
+        error = _topic_error(context, topic.name)
         answer = Topic(name=topic.name)
         response.topics.append(answer)
         for number in topic.partition_indexes:
-            if trouble is None:
+            if error is None:
                 answer.partitions.append(_describe(context, topic.name, number))
             else:
                 answer.partitions.append(
-                    Partition(partition_index=number, error_code=code_of(trouble), error_message=trouble.message)
+                    Partition(partition_index=number, error_code=code_of(error), error_message=error.message)
                 )
     return response
 

@@ -1,8 +1,8 @@
-"""DescribeQuorum (55), versions 0 to 2: who leads the metadata log, and how far its voters are.
+"""DescribeQuorum (55), versions 0 to 2: returns the leader of the metadata log, and the progress of its voters.
 
-This broker is the only voter and leads; nobody observes. A request for anything but partition 0 of `__cluster_metadata`
-alone gets UNKNOWN_TOPIC_OR_PARTITION for each of its partitions. The voter's directory is known with kraft.version 1
-only, and is all zeros before. Source: KIP-595, KIP-836, KIP-853.
+This broker is the only voter and the leader; there are no observers. A request for anything except partition 0 of
+`__cluster_metadata` gets UNKNOWN_TOPIC_OR_PARTITION for each of its partitions. The directory of the voter is known
+only with kraft.version 1, and zero before. Source: KIP-595, KIP-836, KIP-853.
 """
 
 from __future__ import annotations

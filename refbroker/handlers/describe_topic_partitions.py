@@ -1,8 +1,8 @@
-"""DescribeTopicPartitions (75), version 0: topics partition by partition, in pages (KIP-966).
+"""DescribeTopicPartitions (75), version 0: returns topics by partition, in pages (KIP-966).
 
-Topics in the order of their names, from the cursor on; a page has at most as many partitions as the client
-asks for and `max.request.partition.size.limit` allows, and names where the next one begins. No topics
-means all. A cursor that names a negative partition, or a topic that was not asked for, is INVALID_REQUEST.
+Topics are in the order of their names, from the cursor on. A page has as many partitions as the client requests, at
+most `max.request.partition.size.limit`, and the cursor of the next page. No topics means all topics. A cursor with a
+negative partition, or with a topic that was not requested, is INVALID_REQUEST.
 
 Not implemented: eligible leader replicas, which one node does not have.
 """
@@ -63,7 +63,7 @@ def _cursor(name: str, partition: int) -> DescribeTopicPartitionsResponse.Cursor
 
 
 def _refuse(request: DescribeTopicPartitionsRequest) -> DescribeTopicPartitionsResponse:
-    """The answer has no error code of its own, so that all topics get it."""
+    """Return the error for all topics, because the response has no error code of its own."""
     names = dict.fromkeys(topic.name for topic in request.topics)
     return DescribeTopicPartitionsResponse(
         topics=[Topic(name=name, error_code=InvalidRequestError.code) for name in names]

@@ -1,10 +1,10 @@
-"""DescribeTransactions (65), version 0: the state of transactional ids (KIP-664).
+"""DescribeTransactions (65), version 0: returns the state of transactional ids (KIP-664).
 
-Each for itself: TRANSACTIONAL_ID_NOT_FOUND for one that there is not, INVALID_REQUEST for an empty one, NOT_COORDINATOR
-for one that another broker coordinates. While a transaction is being completed its partitions are those that have no
-marker yet.
+Each id has its own result: TRANSACTIONAL_ID_NOT_FOUND if it does not exist, INVALID_REQUEST if it is empty,
+NOT_COORDINATOR if another broker coordinates it. While a transaction is being completed, the partitions are those
+without a marker yet.
 
-Permissions: DESCRIBE on the transactional id, and on each topic that is told.
+Permissions: DESCRIBE on the transactional id, and on each topic that is returned.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""ElectLeaders (43), versions 0 to 2: makes the preferred replica lead, or any that is alive (KIP-460).
+"""ElectLeaders (43), versions 0 to 2: makes the preferred replica the leader, or any replica that is alive (KIP-460).
 
-Preferred is the first replica; an unclean election may choose one that was not in sync. Each partition for itself.
-No partitions means all, and then those that need no election are left out of the answer. The answer comes when the
-leaders lead, so `timeout_ms` does not matter.
+The preferred replica is the first one; an unclean election may choose one that was not in sync. Each partition has its
+own result. No partitions means all; then the response omits partitions that need no election. The response is sent when
+the leaders are elected, so `timeout_ms` has no effect.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """EndTxn (26), versions 0 to 5: commits or aborts a transaction.
 
-The answer comes when the outcome is in the log, so that nothing can change it any more. From version 5 on (transactions
-version 2, KIP-890) it says which id and epoch the producer goes on with, since each end gives the next epoch.
-`refbroker.coordinators.transactions.ending` has what is answered in which state, and to requests that are repeated. A
-producer that is fenced gets PRODUCER_FENCED, before version 2 INVALID_PRODUCER_EPOCH.
+The response is sent when the outcome is in the log and final. From version 5 on (transactions version 2, KIP-890), it
+has the producer id and the epoch of the next transaction, because each end increments the epoch. A fenced producer gets
+PRODUCER_FENCED, before version 2 INVALID_PRODUCER_EPOCH. Elsewhere: the response in each state, and to repeated
+requests (`refbroker.coordinators.transactions.ending`).
 
 Permission: WRITE on the transactional id.
 """

@@ -1,12 +1,12 @@
 """Fetch (1), versions 4 to 18: reads record batches, and waits for them.
 
-Partitions are read in the order of the request, or of the session, until `max_bytes` (at most
-`fetch.max.bytes`) are full; the first batch of the first partition that has any is given whole, however
-large it is, so that a reader always gets on. With fewer than `min_bytes` the answer waits for up to
-`max_wait_ms`, unless something went wrong with what is read. Partitions that there are not do not count: they are
-refused at the end of an answer that waits for the others. Incremental sessions (KIP-227), leader epochs (KIP-320),
-truncation by `last_fetched_epoch`, topic ids from version 13 on, and READ_COMMITTED are here. A partition whose disk
-failed is KAFKA_STORAGE_ERROR, before version 6 NOT_LEADER_OR_FOLLOWER, after which clients look for another leader.
+Partitions are read in the order of the request, or of the fetch session, until the response has `max_bytes` (at most
+`fetch.max.bytes`). The first batch of the first partition with records is returned whatever its size, so that a reader
+always progresses. With less than `min_bytes`, the response waits for up to `max_wait_ms`, unless there is an error.
+Unknown partitions do not complete a waiting fetch; their error is part of the response. Incremental sessions (KIP-227),
+leader epochs (KIP-320), truncation by `last_fetched_epoch`, topic ids from version 13 on, and READ_COMMITTED are
+implemented. A partition whose disk failed is KAFKA_STORAGE_ERROR, before version 6 NOT_LEADER_OR_FOLLOWER, after which
+clients refresh their metadata.
 
 Not implemented: followers as clients, reading from followers, tiered storage.
 """
@@ -45,7 +45,7 @@ FIRST_WITH_LEADER_HINTS = 16
 UNKNOWN_OFFSET = -1
 READ_COMMITTED = 1
 
-# What a broker in good order answers too, so that it is not counted as a failure.
+# Errors that a healthy broker returns too, which are not counted as failures.
 _EXPECTED = (
     FencedLeaderEpochError,
     InconsistentTopicIdError,
@@ -61,7 +61,7 @@ PartitionData = FetchResponse.PartitionData
 
 
 def handle(context: Context[FetchServices], request: FetchRequest) -> Reply | asyncio.Future[Reply]:
-    """Carry out a Fetch request, now or when there is enough to answer."""
+    """Carry out a Fetch request, immediately or when there is enough data."""
     try:
         fetch = _Fetch(context, request, *_wanted(context, request))
     except KafkaError as error:
@@ -81,7 +81,7 @@ def handle(context: Context[FetchServices], request: FetchRequest) -> Reply | as
 def _wanted(
     context: Context[FetchServices], request: FetchRequest
 ) -> tuple[dict[Key, FetchedPartition], FetchSession | None, bool]:
-    """The partitions to read, the session they belong to, and whether it is in use already.
+    """Return the partitions to read, their session, and whether another request is using the session.
 
     Raises:
         FetchSessionIdNotFoundError, FetchSessionTopicIdError, InvalidFetchSessionEpochError: see `FetchSessions`.
@@ -125,13 +125,12 @@ def _wanted(
 
 
 class _Fetch:
-    """One request at work.
+    """One Fetch request in progress.
 
     Attributes:
-        size: bytes of records found.
-        logs: what was read.
-        cannot_wait: whether there is something to say at once: an error of what was read, a truncation, or that
-            there is nothing to read.
+        size: bytes of records read.
+        logs: the logs that were read.
+        cannot_wait: whether to respond immediately: after an error or a truncation, or if there is nothing to read.
     """
 
     def __init__(
@@ -162,7 +161,7 @@ class _Fetch:
         self.cannot_wait = not self._readable
 
     def _set_missing_apart(self, wanted: dict[Key, FetchedPartition]) -> None:
-        """Tell the partitions that are read from those that there are not; of these the unknown topics come first."""
+        """Separate unknown partitions from those to read; unknown topics come first."""
         image, partitions = self._context.broker.image, self._context.broker.partitions
         missing: list[tuple[Key, FetchedPartition, PartitionData]] = []
         for key, one in wanted.items():
@@ -182,21 +181,21 @@ class _Fetch:
 
     @property
     def missing(self) -> int:
-        """How many bytes have to come before there is an answer; nothing when there is something to say at once."""
+        """The bytes to wait for before the response; zero if it must not wait."""
         return 0 if self.cannot_wait else self._min_bytes - self.size
 
     def measure(self) -> int:
-        """Read once more, and say what is missing now."""
+        """Read the partitions again, and return the missing bytes."""
         self.read()
         return self.missing
 
     def read_again(self) -> Reply:
-        """Read once more, and answer with what is there."""
+        """Read the partitions again, and return the response."""
         self.read()
         return self.answer()
 
     def read(self) -> None:
-        """Read every partition that there is."""
+        """Read all partitions that exist."""
         self.size = 0
         self._found = []
         self._given = []
@@ -272,17 +271,17 @@ class _Fetch:
         return data
 
     def answer(self) -> FetchResponse | ErrorFree:
-        """The answer; in a session that goes on, only with what has changed."""
+        """Return the response; in an incremental session, only with changed partitions."""
         session_id = NO_SESSION if self._session is None else self._session.session_id
         if self._session is not None and self._session.epoch != self._epoch:
-            # The same request came by another connection too, and took the session on while this one waited.
+            # The same request has arrived on another connection, and advanced the session while this one waited.
             return FetchResponse(error_code=InvalidFetchSessionEpochError.code, session_id=session_id)
         for given in self._given:
             self._context.broker.metrics.fetched(given)
         topics: list[FetchResponse.FetchableTopicResponse] = []
         previous: str | UUID | None = None
         for key, wanted, data in (*self._found, *self._refused):
-            if self._session is not None and not self._tell(key, wanted, data):
+            if self._session is not None and not self._include(key, wanted, data):
                 continue
             if wanted.topic != previous:
                 previous = wanted.topic
@@ -299,36 +298,36 @@ class _Fetch:
         )
         return response if self._refused or self._has_failed else ErrorFree(response)
 
-    def _tell(self, key: Key, wanted: FetchedPartition, data: PartitionData) -> bool:
-        """Whether a partition of a session belongs into the answer; takes note of what it is told."""
+    def _include(self, key: Key, wanted: FetchedPartition, data: PartitionData) -> bool:
+        """Return whether the response has to contain a partition of the session; record what it contains."""
         assert self._session is not None
         has_records = bool(data.records)
-        news = (
+        changed = (
             not self._incremental
             or data.error_code != 0
             or has_records
-            or data.high_watermark != wanted.told_high_watermark
-            or data.log_start_offset != wanted.told_log_start_offset
+            or data.high_watermark != wanted.sent_high_watermark
+            or data.log_start_offset != wanted.sent_log_start_offset
             or data.diverging_epoch.epoch >= 0
         )
-        # After an error the next answer must have the partition again, whatever its offsets are.
-        wanted.told_high_watermark = -1 if data.error_code else data.high_watermark
-        wanted.told_log_start_offset = data.log_start_offset
+        # After an error, the next response must contain the partition again, whatever its offsets are.
+        wanted.sent_high_watermark = -1 if data.error_code else data.high_watermark
+        wanted.sent_log_start_offset = data.log_start_offset
         if has_records and key in self._session.partitions:
             self._session.move_to_end(key)
-        return news
+        return changed
 
 
 def _refusal(wanted: FetchedPartition, error_code: int) -> PartitionData:
-    """What is said of a partition that cannot be read."""
+    """Return the response for a partition that cannot be read."""
     return PartitionData(partition_index=wanted.partition, error_code=error_code, high_watermark=-1, records=b"")
 
 
 def _diverging_epoch(found: LocalPartition, wanted: FetchedPartition) -> FetchResponse.EpochEndOffset | None:
-    """Where the reader's log and this one part, None when they do not.
+    """Return where the reader's log and this one diverge, None if they do not.
 
     Raises:
-        OffsetOutOfRangeError: this log knows nothing of so old an epoch.
+        OffsetOutOfRangeError: this log does not have an epoch that old.
     """
     epoch, end_offset = found.end_offset_for_epoch(wanted.last_fetched_epoch)
     if epoch == UNKNOWN_OFFSET or end_offset == UNKNOWN_OFFSET:

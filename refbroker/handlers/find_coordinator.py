@@ -1,8 +1,9 @@
-"""FindCoordinator (10), versions 0 to 6: names the broker that coordinates a group or a transactional id.
+"""FindCoordinator (10), versions 0 to 6: returns the broker that coordinates a group or a transactional id.
 
-`__consumer_offsets` and `__transaction_state` are made for the first who asks, so that the answer has a broker at once;
-Apache Kafka answers COORDINATOR_NOT_AVAILABLE meanwhile. So does this one while the key's partition has no leader, and
-for share groups, which are not built. Unknown kinds of keys, and share groups before version 6, are INVALID_REQUEST.
+The first request creates `__consumer_offsets` or `__transaction_state`, and gets its response when the topic exists;
+Apache Kafka returns COORDINATOR_NOT_AVAILABLE in the meantime. This broker returns that error while the partition of
+the key has no leader, and for share groups, which are not implemented. Unknown types of keys, and share groups before
+version 6, are INVALID_REQUEST.
 
 Permissions: DESCRIBE on the group, or on the transactional id.
 """
@@ -24,7 +25,7 @@ FIRST_WITH_SHARE_GROUPS = 6
 
 
 class Found(NamedTuple):
-    """A coordinator, or why there is none."""
+    """A coordinator, or the reason why it is unknown."""
 
     error_code: int
     error_message: str
@@ -39,7 +40,7 @@ def handle(context: Context[CoordinatorServices], request: FindCoordinatorReques
         found = _find(context, request.key_type, request.key)
         return FindCoordinatorResponse(
             error_code=found.error_code,
-            # Kafka gives success a text in these versions, and none in the later ones.
+            # In these versions, Kafka sends a message on success; in later ones it does not.
             error_message=found.error_message or "NONE",
             node_id=found.node_id,
             host=found.host,

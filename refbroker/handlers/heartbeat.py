@@ -1,7 +1,6 @@
-"""Heartbeat (12), versions 0 to 4: keeps a member in its classic group, and tells it to join again.
+"""Heartbeat (12), versions 0 to 4: keeps a member in its classic group, and makes it rejoin for a rebalance.
 
-While the group's partition is being loaded the answer is that all is well, as in Kafka: the member's session begins
-when it is loaded.
+While the partition of the group is loading, there is no error, as in Kafka: the member's session starts after the load.
 """
 
 from __future__ import annotations

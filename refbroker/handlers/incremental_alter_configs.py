@@ -1,8 +1,9 @@
 """IncrementalAlterConfigs (44), versions 0 and 1: changes single settings (KIP-339), or levels of loggers (KIP-412).
 
-Topics, brokers, groups and client metrics subscriptions, each resource for itself, all of its changes or none.
-Operations: 0 set, 1 delete, 2 append to a list, 3 subtract from one; a list that was not set begins with Kafka's
-default. What a resource would have then is checked as a whole. Levels of loggers take effect at once and are not kept.
+Topics, brokers, groups and client metrics subscriptions; each resource has its own result, and gets all of its changes
+or none. Operations: 0 set, 1 delete, 2 append to a list, 3 subtract from a list; a list that was not set starts with
+Kafka's default. The resulting settings of a resource are validated together. Levels of loggers take effect immediately
+and are not stored.
 """
 
 from __future__ import annotations

@@ -1,16 +1,16 @@
-"""InitProducerId (22), versions 0 to 5: gives a producer its id and epoch.
+"""InitProducerId (22), versions 0 to 5: returns a producer id and epoch.
 
-Without a transactional id each call gives a new id at epoch 0 (a producer that asks with its old id, to go on after an
-error as KIP-360 has it, gets a new one too, as in Kafka). With one, the transaction coordinator gives the next epoch of
-the id that it has, which fences all producers before. A transaction that one of them left open is aborted first, and
-the answer is CONCURRENT_TRANSACTIONS until the client asks again. From version 3 on a producer says what it has, and is
-PRODUCER_FENCED (before version 4 INVALID_PRODUCER_EPOCH) when that is another's meanwhile. A timeout above
-`transaction.max.timeout.ms` is INVALID_TRANSACTION_TIMEOUT; an empty transactional id, and an id without an epoch,
+Without a transactional id, each request gets a new id with epoch 0, as in Kafka even if a producer sends its old id
+after an error (KIP-360). With a transactional id, the coordinator returns the next epoch of its producer id, which
+fences all earlier producers. It first aborts a transaction that one of them left open, and returns
+CONCURRENT_TRANSACTIONS until that is done. From version 3 on, the producer sends its current id and epoch, and gets
+PRODUCER_FENCED (before version 4 INVALID_PRODUCER_EPOCH) if another producer has taken over. A timeout above
+`transaction.max.timeout.ms` is INVALID_TRANSACTION_TIMEOUT; an empty transactional id, and an id without an epoch, are
 INVALID_REQUEST.
 
-Not implemented: version 6, which is for two-phase commit (KIP-939).
+Not implemented: version 6, for two-phase commit (KIP-939).
 
-Permissions: WRITE on the transactional id; without one IDEMPOTENT_WRITE on the cluster, or WRITE on any topic.
+Permissions: WRITE on the transactional id; without one, IDEMPOTENT_WRITE on the cluster, or WRITE on any topic.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""JoinGroup (11), versions 0 to 9: makes a client a member of a classic group.
+"""JoinGroup (11), versions 0 to 9: adds a client to a classic group.
 
-The answer comes when the rebalance that this starts, or is part of, ends; the rules are in
-`refbroker.coordinators.groups.classic`. A session timeout out of `group.min.session.timeout.ms` and
-`group.max.session.timeout.ms` is INVALID_SESSION_TIMEOUT.
+The response is sent when the rebalance ends that the request starts or joins. A session timeout outside of
+`group.min.session.timeout.ms` and `group.max.session.timeout.ms` is INVALID_SESSION_TIMEOUT. Elsewhere: the rules
+(`refbroker.coordinators.groups.classic`).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""LeaveGroup (13), versions 0 to 5: takes members out of a classic group.
+"""LeaveGroup (13), versions 0 to 5: removes members from a classic group.
 
-From version 3 on several, each with its error; static ones also by their instance id alone. Before that one, whose
-error is that of the answer.
+From version 3 on, it removes several members, each with its own error, and static ones also by instance id alone.
+Before, it removes one, whose error is that of the response.
 """
 
 from __future__ import annotations

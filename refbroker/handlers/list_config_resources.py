@@ -1,8 +1,8 @@
-"""ListConfigResources (74), versions 0 and 1: the names of resources that have settings (KIP-714, KIP-1142).
+"""ListConfigResources (74), versions 0 and 1: returns the names of resources with settings (KIP-714, KIP-1142).
 
-Topics and live brokers, with a broker's loggers, are all listed; groups and client metrics subscriptions when
-something was set on them. No types means all; version 0 knows client metrics only. A type that Kafka does not have
-is UNSUPPORTED_VERSION.
+These are all topics, all live brokers and their loggers, and the groups and client metrics subscriptions for which
+something was set. No types means all; version 0 has client metrics only. A type that Kafka does not have is
+UNSUPPORTED_VERSION.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""ListGroups (16), versions 0 to 5: the groups that this broker coordinates.
+"""ListGroups (16), versions 0 to 5: returns the groups that this broker coordinates.
 
-From version 4 on those in some states only, from 5 on those of some types; names that mean nothing find nothing. While
-a partition of `__consumer_offsets` is being loaded the answer is COORDINATOR_LOAD_IN_PROGRESS, and no groups.
+From version 4 on, groups can be filtered by state, from 5 on by type; unknown names match nothing. While a partition of
+`__consumer_offsets` is loading, the response is COORDINATOR_LOAD_IN_PROGRESS without groups.
 """
 
 from __future__ import annotations

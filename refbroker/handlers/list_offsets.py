@@ -1,10 +1,9 @@
-"""ListOffsets (2), versions 1 to 11: offsets by time, and the special ones.
+"""ListOffsets (2), versions 1 to 11: returns offsets by timestamp, and special offsets.
 
--1 latest (READ_COMMITTED: the last stable offset), -2 earliest, -3 the largest timestamp, -4 earliest on
-this machine, which without tiered storage is the earliest; -5 and -6, which are about tiered storage,
-are answered with no offset. A time after all records has no offset either (-1). A special timestamp
-that the request's version does not have yet is UNSUPPORTED_VERSION, a partition that is asked about twice
-INVALID_REQUEST.
+-1 is the latest (with READ_COMMITTED the last stable offset), -2 the earliest, -3 the one with the largest timestamp,
+-4 the earliest on this machine, which equals the earliest without tiered storage. -5 and -6, for tiered storage, return
+no offset (-1), and so does a time after all records. A special timestamp that the version of the request does not have
+is UNSUPPORTED_VERSION, a partition that occurs twice INVALID_REQUEST.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""ListPartitionReassignments (46), version 0: the moves of partitions that are under way (KIP-455).
+"""ListPartitionReassignments (46), version 0: returns the moves of partitions in progress (KIP-455).
 
-No topics means all. A topic or partition that does not exist, or that is not being moved, is left out; there are no
-errors. On one node moves are done at once, so that this is empty unless partitions come from a cluster of several.
+No topics means all. Topics and partitions that do not exist or are not being moved are omitted; there are no errors. On
+one node, moves complete immediately, so the response is empty unless partitions come from a cluster of several nodes.
 """
 
 from __future__ import annotations

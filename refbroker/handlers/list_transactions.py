@@ -1,11 +1,10 @@
-"""ListTransactions (66), versions 0 to 2: the transactional ids that this broker coordinates (KIP-664).
+"""ListTransactions (66), versions 0 to 2: returns the transactional ids that this broker coordinates (KIP-664).
 
-Those in some states only, or of some producer ids; from version 1 on those whose transaction began long ago (KIP-994;
-one without a beginning counts as such), from version 2 on those whose ids match a pattern of RE2 (KIP-1152). Names of
-states that mean nothing are told apart. While a partition of `__transaction_state` is being loaded the answer is
-COORDINATOR_LOAD_IN_PROGRESS, and no ids.
+Filters are states and producer ids, from version 1 on the age of the transaction (KIP-994; an id without a start time
+counts as old), from version 2 on an RE2 pattern of ids (KIP-1152). Unknown names of states are returned separately.
+While a partition of `__transaction_state` is loading, the response is COORDINATOR_LOAD_IN_PROGRESS without ids.
 
-Permission: DESCRIBE on each transactional id that is told.
+Permission: DESCRIBE on each transactional id that is returned.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
-"""Metadata (3), versions 0 to 13: brokers, the controller, topics with their partitions and leaders.
+"""Metadata (3), versions 0 to 13: returns brokers, the controller, and topics with their partitions and leaders.
 
-Topics by name, by id (an unknown one is UNKNOWN_TOPIC_ID), or all; each once, however often it is named, and where
-there are ids, names do not count. Before version 12 ids, and topics without a name, are INVALID_REQUEST; from then on a
-topic with neither is, where Apache Kafka fails (UNKNOWN_SERVER_ERROR). A topic that does not exist is created
-when the client and `auto.create.topics.enable` allow it, with `num.partitions` and
-`default.replication.factor`; as in Apache Kafka, this answer still calls it UNKNOWN_TOPIC_OR_PARTITION, and the
-next one has it, unless it cannot be made: then the log says why. A name that no topic can have is
-INVALID_TOPIC_EXCEPTION. Unlike in Apache Kafka internal topics are not created this way. A partition in a data
-directory that is offline has no leader: LEADER_NOT_AVAILABLE.
+Topics are requested by name, by id (an unknown one is UNKNOWN_TOPIC_ID), or all. Each is returned once, even if it
+occurs several times; if there are ids, names are ignored. Before version 12, ids and topics without a name are
+INVALID_REQUEST. From then on, a topic with neither is INVALID_REQUEST; Apache Kafka fails (UNKNOWN_SERVER_ERROR). A
+topic that does not exist is created if the client and `auto.create.topics.enable` permit it, with `num.partitions` and
+`default.replication.factor`. As in Apache Kafka, this response still has UNKNOWN_TOPIC_OR_PARTITION for it, and the
+next one contains the topic; if it cannot be created, the log says why. An invalid name is INVALID_TOPIC_EXCEPTION.
+Unlike in Apache Kafka, internal topics are not created this way. A partition in an offline data directory has no
+leader: LEADER_NOT_AVAILABLE.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ logger = logging.getLogger(__name__)
 
 Topic = MetadataResponse.MetadataResponseTopic
 
-#: From this version on topics may be named by their ids.
+#: From this version on, topics may be requested by id.
 IDS = 12
 
 
 def handle(context: Context[ControllerServices], request: MetadataRequest) -> MetadataResponse | Change:
-    """Answer a Metadata request; it may create topics."""
+    """Answer a Metadata request, which may create topics."""
     image, operations = context.broker.image, _operations(request)
     if request.topics is None or (context.version == 0 and not request.topics):
         return _respond(context, request, [_describe(image, topic, operations) for topic in image.topics.values()])
@@ -60,7 +60,7 @@ def handle(context: Context[ControllerServices], request: MetadataRequest) -> Me
 def _auto_create(
     context: Context[ControllerServices], request: MetadataRequest, names: list[str]
 ) -> tuple[list[Message], dict[str, KafkaError]]:
-    """The records that create what is missing, and what is answered for it now."""
+    """Return the records that create missing topics, and the error for each in this response."""
     broker = context.broker
     allowed = broker.config.auto_create_topics and (context.version < 4 or request.allow_auto_topic_creation)
     records: list[Message] = []
@@ -82,7 +82,7 @@ def _auto_create(
         try:
             records += plan_topic(broker.controller, NewTopic(name), room=room - len(records)).records
         except KafkaError as error:
-            # The client hears the same as of one that is being made, and asks again.
+            # The client gets the same error as for a topic that is being created, and repeats the request.
             logger.warning("cannot create topic %s, which a client has asked for: %s", name, error)
     return records, errors
 

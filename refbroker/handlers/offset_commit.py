@@ -1,10 +1,10 @@
-"""OffsetCommit (8), versions 2 to 10: stores how far a group has come.
+"""OffsetCommit (8), versions 2 to 10: stores offsets of a group.
 
-The answer comes once the offsets are stored. Each partition for itself, as far as it is about the partition: one that
-does not exist is UNKNOWN_TOPIC_OR_PARTITION, a topic whose id is not known UNKNOWN_TOPIC_ID, metadata longer than
-`offset.metadata.max.bytes` OFFSET_METADATA_TOO_LARGE. What is wrong with the sender or the coordinator is told of each
-partition that exists. `refbroker.coordinators.groups.offset_requests` has the rules of who may commit. Versions 2 to 4
-say how long the offset is to be kept; version 10 names topics by id.
+The response is sent when the offsets are stored. Each partition has its own result: one that does not exist is
+UNKNOWN_TOPIC_OR_PARTITION, an unknown topic id UNKNOWN_TOPIC_ID, metadata longer than `offset.metadata.max.bytes`
+OFFSET_METADATA_TOO_LARGE. An error of the member or the coordinator is returned for each partition that exists.
+Versions 2 to 4 have a retention time; version 10 has topic ids. Elsewhere: the rules for committers
+(`refbroker.coordinators.groups.offset_requests`).
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def handle(context: Context[GroupServices], request: OffsetCommitRequest) -> Off
 
 
 def _check_topic(context: Context[GroupServices], topic: RequestTopic, refused: _Answer) -> RequestTopic | None:
-    """The topic with name and id, and with the partitions that exist; None when there is nothing left of it."""
+    """Return the topic with name and id and the partitions that exist, None if none does."""
     image = context.broker.image
     if context.version >= FIRST_WITH_TOPIC_IDS:
         found = image.topics_by_id.get(topic.topic_id)
@@ -65,21 +65,21 @@ def _check_topic(context: Context[GroupServices], topic: RequestTopic, refused: 
 
 
 class _Answer:
-    """The topics of an answer, each once where partitions of it were refused."""
+    """The topics of a response, each once even if partitions of it were refused."""
 
     def __init__(self) -> None:
         self.topics: list[ResponseTopic] = []
         self._by_name: dict[tuple[str, UUID], ResponseTopic] = {}
 
     def add(self, topic: RequestTopic, partitions: RequestTopic, error: KafkaError) -> None:
-        """All these partitions have the same error."""
+        """Add the same error for all these partitions."""
         answer = self._topic(topic.name, topic.topic_id)
         for partition in partitions.partitions:
             one = ResponsePartition(partition_index=partition.partition_index, error_code=code_of(error))
             answer.partitions.append(one)
 
     def merge(self, stored: OffsetCommitResponse) -> None:
-        """These are the coordinator's answers."""
+        """Add the response of the coordinator."""
         if not self.topics:
             self.topics = stored.topics
             return

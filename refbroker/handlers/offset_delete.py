@@ -1,8 +1,8 @@
 """OffsetDelete (47), version 0: deletes committed offsets of a group (KIP-496).
 
-A topic that a member of the group is subscribed to is GROUP_SUBSCRIBED_TO_TOPIC, one that does not exist
-UNKNOWN_TOPIC_OR_PARTITION; an offset that was not there is no error. A group that does not exist is GROUP_ID_NOT_FOUND,
-one whose members are no consumers NON_EMPTY_GROUP, and then nothing else is told.
+A topic to which a member of the group subscribes is GROUP_SUBSCRIBED_TO_TOPIC, one that does not exist
+UNKNOWN_TOPIC_OR_PARTITION. An offset that was not committed is no error. A group that does not exist is
+GROUP_ID_NOT_FOUND, and one whose members are not consumers NON_EMPTY_GROUP; these errors are for the whole request.
 """
 
 from __future__ import annotations

@@ -1,12 +1,11 @@
-"""OffsetFetch (9), versions 1 to 10: says how far groups have come.
+"""OffsetFetch (9), versions 1 to 10: returns committed offsets of groups.
 
-What a group has not committed has offset -1, and so has everything of a group that does not exist; neither is an error,
-nor is a topic that does not exist. Version 1 tells what is wrong with the group of each partition, versions 2 to 7 of
-the answer, from 8 on each group has its own error. With `require_stable` (7) an offset that an open transaction is to
-change is UNSTABLE_OFFSET_COMMIT. Without topics (null, from 2 on) it is about all that the group has committed. Version
-9 lets members of groups of the newer protocol say who they are, which must then be true (UNKNOWN_MEMBER_ID,
-STALE_MEMBER_EPOCH); version 10 names
-topics by id: an id that is not known is UNKNOWN_TOPIC_ID, and of all topics those without an id any more are left out.
+A partition without a committed offset has offset -1, also in a group or topic that does not exist; that is no error.
+The error of a group is returned for each partition in version 1, for the response in versions 2 to 7, and for the group
+from 8 on. With `require_stable` (7), an offset that an open transaction may change is UNSTABLE_OFFSET_COMMIT. Without
+topics (null, from 2 on), all committed offsets of the group are returned. In version 9, members of the consumer
+protocol can send their id and epoch, which are checked (UNKNOWN_MEMBER_ID, STALE_MEMBER_EPOCH). Version 10 has topic
+ids: an unknown id is UNKNOWN_TOPIC_ID, and topics that no longer have an id are omitted when all are requested.
 """
 
 from __future__ import annotations
@@ -83,7 +82,7 @@ def _fetch(context: Context[GroupServices], group: RequestGroup, require_stable:
 
 
 def _resolve(context: Context[GroupServices], topics: list[RequestTopic] | None) -> list[RequestTopic] | None:
-    """Give the topics their names, and leave out those whose ids are not known."""
+    """Return the topics with their names; omit those with unknown ids."""
     if topics is None:
         return None
     for topic in topics:
@@ -93,7 +92,7 @@ def _resolve(context: Context[GroupServices], topics: list[RequestTopic] | None)
 
 
 def _with_ids(context: Context[GroupServices], topics: list[FetchedTopic]) -> list[FetchedTopic]:
-    """Give the topics their ids, and leave out those that are gone."""
+    """Return the topics with their ids; omit those that no longer exist."""
     image = context.broker.image
     known = [topic for topic in topics if topic.name in image.topics]
     for topic in known:

@@ -1,7 +1,7 @@
-"""OffsetForLeaderEpoch (23), versions 2 to 4: where the records of a leader epoch end.
+"""OffsetForLeaderEpoch (23), versions 2 to 4: returns the end offset of a leader epoch.
 
-The answer is the largest epoch up to the one asked for that has records, and the offset after its last
-one; the end of the log for the current epoch; -1 for both when nothing is known of so old an epoch.
+The response has the largest epoch with records up to the requested one, and the offset after its last record. For the
+current epoch, that is the log end offset; for an epoch older than all known ones, both are -1.
 """
 
 from __future__ import annotations

@@ -1,21 +1,22 @@
 """Produce (0), versions 3 to 13: appends record batches to partitions.
 
-Each partition for itself, with its error, the records that were refused and a text. acks 0 gets no answer
-(an error closes the connection, which is how Kafka tells such a client), 1 and -1 (all) the same one,
-since there is a single replica; -1 is NOT_ENOUGH_REPLICAS when fewer are in sync than `min.insync.replicas`
-asks for and than there are, another number INVALID_REQUIRED_ACKS. Sequences of idempotent producers are checked by
-the log. zstd is UNSUPPORTED_COMPRESSION_TYPE before version 7. Version 13 names topics by id. Kafka's internal topics
-are the broker's own, INVALID_TOPIC_EXCEPTION for all clients but one.
+Each partition has its own result, with its error, the refused records and a message. With acks 0 there is no response;
+an error closes the connection, as in Kafka. Acks 1 and -1 (all) have the same effect, because there is a single
+replica, except that -1 is NOT_ENOUGH_REPLICAS if fewer replicas are in sync than `min.insync.replicas` requires and
+than exist. Other numbers are INVALID_REQUIRED_ACKS. The log checks the sequences of idempotent producers. zstd is
+UNSUPPORTED_COMPRESSION_TYPE before version 7. Version 13 has topic ids. Internal topics are INVALID_TOPIC_EXCEPTION for
+all clients but one.
 
-The first batch of a transaction in a partition is appended when the transaction's coordinator has confirmed that the
-partition is part of it; from version 12 on asking adds it (KIP-890). That it is not is TRANSACTION_ABORTABLE, before
-version 11 INVALID_TXN_STATE; an older epoch of the producer is INVALID_PRODUCER_EPOCH; a coordinator that cannot say is
-NOT_ENOUGH_REPLICAS, upon which clients of all ages try again. While the transaction before is being completed a client
-of version 12 waits a little, up to `add.partitions.to.txn.retry.backoff.max.ms`, before it hears
-CONCURRENT_TRANSACTIONS. Transactional records of several producers are INVALID_PRODUCER_ID_MAPPING for all partitions.
+The first batch of a transaction in a partition is appended after the transaction coordinator has confirmed that the
+partition belongs to the transaction; from version 12 on, the request adds it (KIP-890). If it does not belong to it,
+the error is TRANSACTION_ABORTABLE, before version 11 INVALID_TXN_STATE; an older epoch of the producer is
+INVALID_PRODUCER_EPOCH; if the coordinator cannot tell, the error is NOT_ENOUGH_REPLICAS, which clients of all versions
+retry. While the previous transaction is being completed, a client with version 12 waits up to
+`add.partitions.to.txn.retry.backoff.max.ms` before it gets CONCURRENT_TRANSACTIONS. Transactional records of several
+producers are INVALID_PRODUCER_ID_MAPPING for all partitions.
 
-Permissions: WRITE on the topic; for transactional records WRITE on the transactional id, which they cannot have without
-one: TRANSACTIONAL_ID_AUTHORIZATION_FAILED. IDEMPOTENT_WRITE on the cluster is InitProducerId's business.
+Permissions: WRITE on the topic; for transactional records WRITE on the transactional id, without which they are
+TRANSACTIONAL_ID_AUTHORIZATION_FAILED. InitProducerId checks IDEMPOTENT_WRITE on the cluster.
 """
 
 from __future__ import annotations
@@ -61,14 +62,14 @@ FIRST_WITH_ABORTABLE_ERROR = 11
 FIRST_WITH_TRANSACTIONS_V2 = 12
 FIRST_WITH_TOPIC_IDS = 13
 ALL_REPLICAS = -1
-# Kafka lets clients of this name write to internal topics, for tools that mend them.
+# Kafka permits clients with this id to write to internal topics, for repair tools.
 ADMIN_CLIENT = "__admin_client"
 
-# Where in a batch the second byte of its attributes is, its bit for transactions, those of the codec, and one of these.
+# The position of the second attribute byte in a batch, and its bits for transactions and codecs; the number of zstd.
 _ATTRIBUTES, _TRANSACTIONAL, _CODEC, _ZSTD = 22, 0x10, 0x07, 4
 
-# Errors of logs that a broker in good order gives too: they are not counted as failures, and their answers do not say
-# where the log starts.
+# Errors that a healthy log returns too. They are not counted as failures, and their responses do not contain the log
+# start offset.
 _EXPECTED = (RecordTooLargeError, RecordBatchTooLargeError, CorruptRecordError, KafkaStorageError)
 
 PartitionResult = ProduceResponse.PartitionProduceResponse
@@ -76,18 +77,20 @@ Unverified = Mapping[TopicPartitionKey, KafkaError]
 
 
 class NotInTransactionError(InvalidTxnStateError):
-    """A partition has not been added to the transaction; the client is told the text."""
+    """A partition was not added to the transaction; the response contains the message."""
 
 
 class UnableToVerifyError(NotEnoughReplicasError):
-    """The transaction's coordinator cannot say now whether a partition is part of it; the client is told the text."""
+    """The transaction coordinator cannot tell now whether a partition belongs to the transaction; the response contains
+    the message.
+    """
 
 
 class Transaction(NamedTuple):
-    """The transaction that records of a request are part of.
+    """The transaction of the records in a request.
 
     Attributes:
-        sequences: the first one for each partition.
+        sequences: the first sequence of each partition.
     """
 
     transactional_id: str
@@ -100,7 +103,7 @@ def handle(context: Context[ProduceServices], request: ProduceRequest) -> Reply 
     """Carry out a Produce request.
 
     Raises:
-        CloseConnectionError: a batch could not be stored, and the client wants no answer.
+        CloseConnectionError: a batch could not be stored, and the client expects no response.
     """
     try:
         transaction = _find_transaction(context, request)
@@ -119,7 +122,7 @@ def handle(context: Context[ProduceServices], request: ProduceRequest) -> Reply 
 
 
 def _find_transaction(context: Context[ProduceServices], request: ProduceRequest) -> Transaction | None:
-    """The transaction of the transactional records of a request, None when it has none.
+    """Return the transaction of the transactional records in a request, None if it has no such records.
 
     Raises:
         TransactionalIdAuthorizationError: they have no transactional id.
@@ -138,7 +141,7 @@ def _find_transaction(context: Context[ProduceServices], request: ProduceRequest
             try:
                 first = next(batch_headers(records), None)
             except CorruptRecordError:
-                # The log says what is wrong with it.
+                # The log reports what is wrong with the batch.
                 continue
             if first is not None and first.is_transactional and first.has_producer_id and name is not None:
                 producers.add((first.producer_id, first.producer_epoch))
@@ -151,7 +154,7 @@ def _find_transaction(context: Context[ProduceServices], request: ProduceRequest
 
 
 def _verify(context: Context[ProduceServices], transaction: Transaction) -> Unverified:
-    """The partitions that may not be appended to, and why, as producers of all ages understand it."""
+    """Return the partitions that must not be appended to, with errors that the client's version supports."""
     support = ClientSupport.NONE
     if context.version >= FIRST_WITH_TRANSACTIONS_V2:
         support = ClientSupport.TRANSACTIONS_V2
@@ -179,7 +182,7 @@ def _has_to_wait(unverified: Unverified) -> bool:
 
 
 def _keep_records(request: ProduceRequest) -> None:
-    # The connection may use the memory of the request again before it is carried out.
+    # The connection may reuse the memory of the request before the request is carried out.
     for topic in request.topic_data:
         for partition in topic.partition_data:
             if partition.records is not None:
@@ -187,7 +190,7 @@ def _keep_records(request: ProduceRequest) -> None:
 
 
 async def _verify_again(context: Context[ProduceServices], request: ProduceRequest, transaction: Transaction) -> Reply:
-    """Ask until the transaction before has been completed; sending the records again would cost the client more."""
+    """Repeat the verification until the previous transaction is complete; a retry of the client would cost more."""
     config, loop = context.broker.config, asyncio.get_running_loop()
     backoff = config.integer("add.partitions.to.txn.retry.backoff.ms") / 1000
     deadline = loop.time() + config.integer("add.partitions.to.txn.retry.backoff.max.ms") / 1000
@@ -243,7 +246,7 @@ def _store(context: Context[ProduceServices], request: ProduceRequest, unverifie
 
 
 def _refuse(context: Context[ProduceServices], request: ProduceRequest, error: KafkaError) -> ProduceResponse:
-    """The same error for all partitions."""
+    """Return the same error for all partitions."""
     if request.acks == 0:
         raise CloseConnectionError(f"records sent with acks=0 could not be stored: {error}")
     return ProduceResponse(
@@ -273,7 +276,7 @@ def _find(
     wanted: ProduceRequest.PartitionProduceData,
     unverified: Unverified,
 ) -> LocalPartition:
-    """The partition to append to, once everything has been seen to that is not its log's business."""
+    """Return the partition to append to, after all checks that do not need its log."""
     if acks not in (ALL_REPLICAS, 0, 1):
         raise InvalidRequiredAcksError
     found = context.broker.partitions.find(topic, wanted.index)
@@ -302,7 +305,7 @@ def _append(
     assert wanted.records is not None
     if acks == ALL_REPLICAS:
         context.broker.partitions.check_in_sync(found)
-    # What is transactional and could not be verified has been refused.
+    # Transactional partitions that could not be verified were refused before.
     stored = found.log.append(wanted.records, leader_epoch=found.state.leader_epoch, now_ms=now, verified=True)
     context.broker.metrics.stored((found.topic, stored.last_offset - stored.base_offset + 1, len(wanted.records)))
     return PartitionResult(
@@ -316,7 +319,7 @@ def _append(
 def _count_failure(
     context: Context[ProduceServices], topic: str, error: KafkaError, wanted: ProduceRequest.PartitionProduceData
 ) -> None:
-    """Count what a log has refused."""
+    """Count an error of a log."""
     stats = context.broker.metrics.topics.of(topic)
     if isinstance(error, RecordTooLargeError | RecordBatchTooLargeError):
         stats.bytes_rejected += len(wanted.records or b"")

@@ -1,8 +1,7 @@
-"""The APIs this broker has, in which versions, and where their handlers are.
+"""The APIs of this broker, with their versions and handlers.
 
-Only what is here is advertised by ApiVersions. Versions are written out, so that answering ApiVersions
-imports no other API's messages; they are those of Kafka 4.3, except that InitProducerId stops at 5
-(6 is for two-phase commit).
+ApiVersions advertises these APIs. Versions are listed here so that ApiVersions need not import the messages of other
+APIs. They are those of Kafka 4.3, except that InitProducerId ends with 5 (6 is for two-phase commit).
 """
 
 from __future__ import annotations
@@ -18,9 +17,9 @@ class Api(NamedTuple):
     """An API of this broker.
 
     Attributes:
-        module: the handler's, in this package.
-        first, last: the versions that are handled.
-        advertised_first: the first one that ApiVersions claims, when that is another one.
+        module: the module of the handler, in this package.
+        first, last: the supported versions.
+        advertised_first: the first version in ApiVersions, if it differs.
     """
 
     module: str
@@ -37,7 +36,7 @@ class Found(NamedTuple):
 
 
 APIS: dict[int, Api] = {
-    # librdkafka compresses only for brokers that claim Produce from version 0 on.
+    # librdkafka compresses only for brokers that advertise Produce from version 0 on.
     0: Api("produce", 3, 13, advertised_first=0),
     1: Api("fetch", 4, 18),
     2: Api("list_offsets", 1, 11),
@@ -94,7 +93,7 @@ _found: dict[int, Found] = {}
 
 
 def find(api_key: int, version: int) -> Found | None:
-    """The handler of an API, None when this broker does not have the API in that version."""
+    """Return the handler of an API, None if this broker does not support the API in that version."""
     api = APIS.get(api_key)
     if api is None or not api.first <= version <= api.last:
         return None

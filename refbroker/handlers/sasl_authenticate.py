@@ -1,4 +1,4 @@
-"""SaslAuthenticate (36), versions 0 to 2: ILLEGAL_SASL_STATE, as Kafka answers on a listener without SASL."""
+"""SaslAuthenticate (36), versions 0 to 2: returns ILLEGAL_SASL_STATE, as Kafka does on a listener without SASL."""
 
 from __future__ import annotations
 

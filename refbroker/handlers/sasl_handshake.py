@@ -1,4 +1,4 @@
-"""SaslHandshake (17), versions 0 to 1: ILLEGAL_SASL_STATE, as Kafka answers on a listener without SASL."""
+"""SaslHandshake (17), versions 0 to 1: returns ILLEGAL_SASL_STATE, as Kafka does on a listener without SASL."""
 
 from __future__ import annotations
 

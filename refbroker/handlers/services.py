@@ -1,9 +1,9 @@
-"""The parts of a broker that handlers use, as one Protocol for each family of handlers.
+"""The parts of the broker that handlers use, as one Protocol for each family of handlers.
 
-A handler names its family in its signature, `Context[FetchServices]`, and can use nothing else of the broker. The
-metadata log is not among the parts: a handler that changes the cluster's state returns a `Change`.
+A handler names its family in its signature, `Context[FetchServices]`, and can use no other parts. The metadata log is
+not among them: a handler that changes the metadata returns a `Change`.
 
-Elsewhere: what a handler knows of its request (`refbroker.handlers.context`), and the broker that has all the parts
+Elsewhere: the context of a request (`refbroker.handlers.context`), and the broker that has all the parts
 (`refbroker.building`).
 """
 
@@ -30,7 +30,7 @@ from refbroker.runtime.clock import Clock
 
 
 class MetadataServices(Protocol):
-    """What handlers need that describe the cluster, its brokers, topics and settings."""
+    """The parts for handlers that describe the cluster, its brokers, topics and settings."""
 
     @property
     def cluster_id(self) -> str:
@@ -50,11 +50,11 @@ class MetadataServices(Protocol):
 
 
 class ControllerServices(MetadataServices, Protocol):
-    """What handlers need whose requests the controller answers: topics, settings, features, reassignments."""
+    """The parts for handlers of controller requests: topics, settings, features, reassignments."""
 
     @property
     def controller(self) -> Controller:
-        """What changes of the metadata are planned with."""
+        """The planner of metadata changes."""
 
 
 class MetadataQuorum(Protocol):
@@ -74,11 +74,11 @@ class MetadataQuorum(Protocol):
 
     @property
     def voters(self) -> VoterSet:
-        """The voters, as the log names them."""
+        """The voters in the log."""
 
 
 class QuorumServices(MetadataServices, Protocol):
-    """What DescribeQuorum needs."""
+    """The parts for DescribeQuorum."""
 
     @property
     def clock(self) -> Clock:
@@ -90,15 +90,15 @@ class QuorumServices(MetadataServices, Protocol):
 
 
 class PartitionServices(MetadataServices, Protocol):
-    """What handlers need that read the logs of partitions or cut them."""
+    """The parts for handlers that read or truncate the logs of partitions."""
 
     @property
     def partitions(self) -> Partitions:
-        """The partitions that requests name."""
+        """Looks up the partitions of requests."""
 
 
 class ProduceServices(PartitionServices, Protocol):
-    """What Produce needs."""
+    """The parts for Produce."""
 
     @property
     def clock(self) -> Clock:
@@ -106,7 +106,7 @@ class ProduceServices(PartitionServices, Protocol):
 
     @property
     def metrics(self) -> BrokerMetrics:
-        """What is counted."""
+        """The metrics."""
 
     @property
     def verifier(self) -> PartitionVerifier:
@@ -114,7 +114,7 @@ class ProduceServices(PartitionServices, Protocol):
 
 
 class FetchServices(PartitionServices, Protocol):
-    """What Fetch needs."""
+    """The parts for Fetch."""
 
     @property
     def clock(self) -> Clock:
@@ -122,7 +122,7 @@ class FetchServices(PartitionServices, Protocol):
 
     @property
     def metrics(self) -> BrokerMetrics:
-        """What is counted."""
+        """The metrics."""
 
     @property
     def sessions(self) -> FetchSessions:
@@ -130,11 +130,11 @@ class FetchServices(PartitionServices, Protocol):
 
     @property
     def delayed_fetches(self) -> DelayedFetches:
-        """The fetches that wait for records."""
+        """The waiting fetches."""
 
 
 class LogDirServices(PartitionServices, Protocol):
-    """What handlers need that describe the data directories or move partitions between them."""
+    """The parts for handlers that describe data directories or move partitions between them."""
 
     @property
     def logs(self) -> LogManager:
@@ -146,7 +146,7 @@ class LogDirServices(PartitionServices, Protocol):
 
 
 class GroupServices(MetadataServices, Protocol):
-    """What handlers need that serve the members of groups, their offsets, and the administration of groups."""
+    """The parts for handlers of groups, their members and offsets."""
 
     @property
     def groups(self) -> GroupCoordinator:
@@ -154,7 +154,7 @@ class GroupServices(MetadataServices, Protocol):
 
 
 class CoordinatorServices(GroupServices, Protocol):
-    """What FindCoordinator needs."""
+    """The parts for FindCoordinator."""
 
     @property
     def transactions(self) -> TransactionCoordinator:
@@ -162,7 +162,7 @@ class CoordinatorServices(GroupServices, Protocol):
 
 
 class TransactionServices(CoordinatorServices, Protocol):
-    """What handlers need that serve transactional and idempotent producers, and the administration of transactions."""
+    """The parts for handlers of transactional and idempotent producers."""
 
     @property
     def clock(self) -> Clock:
@@ -190,4 +190,4 @@ class BrokerServices(
     TransactionServices,
     Protocol,
 ):
-    """What all handlers need together: what the dispatcher must have."""
+    """The parts for all handlers together; the dispatcher has them."""

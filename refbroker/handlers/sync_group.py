@@ -1,7 +1,7 @@
-"""SyncGroup (14), versions 0 to 5: hands out the assignment of a classic group.
+"""SyncGroup (14), versions 0 to 5: distributes the assignment of a classic group.
 
-The leader brings it, the others wait for it; it is handed out once it is stored. From version 5 a member says what it
-takes the group's protocol to be; without that, or with another one, it gets INCONSISTENT_GROUP_PROTOCOL.
+The leader sends it, and the others wait for it; the responses are sent when it is stored. From version 5 on, a member
+sends the protocol of the group; if it is missing or different, the member gets INCONSISTENT_GROUP_PROTOCOL.
 """
 
 from __future__ import annotations

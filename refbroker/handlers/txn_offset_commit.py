@@ -1,15 +1,15 @@
-"""TxnOffsetCommit (28), versions 0 to 5: stores how far a group has come, as part of a transaction (KIP-98, KIP-447).
+"""TxnOffsetCommit (28), versions 0 to 5: stores offsets of a group in a transaction (KIP-98, KIP-447).
 
-The offsets are there at once, and count when the transaction is committed. Each partition for itself, as far as it is
-about the partition: one that does not exist is UNKNOWN_TOPIC_OR_PARTITION, metadata longer than
-`offset.metadata.max.bytes` OFFSET_METADATA_TOO_LARGE; what is wrong with producer, member or coordinator is told of
-each partition that exists. From version 3 on the producer may say for which member of the group it is, and of which
-generation; `refbroker.coordinators.groups.offset_requests` has the rules.
+The offsets are stored immediately and become valid when the transaction is committed. Each partition has its own
+result: one that does not exist is UNKNOWN_TOPIC_OR_PARTITION, metadata longer than `offset.metadata.max.bytes`
+OFFSET_METADATA_TOO_LARGE. An error of the producer, the member or the coordinator is returned for each partition that
+exists. From version 3 on, the producer may send the member and the generation for which it commits. Elsewhere: the
+rules (`refbroker.coordinators.groups.offset_requests`).
 
-The group's partition of `__consumer_offsets` has to be part of the transaction: AddOffsetsToTxn has added it, or from
-version 5 on this does. If it is not that is TRANSACTION_ABORTABLE, before version 4 INVALID_TXN_STATE; an older epoch
-of the producer is INVALID_PRODUCER_EPOCH. Before version 2 COORDINATOR_LOAD_IN_PROGRESS is told as
-COORDINATOR_NOT_AVAILABLE, since the other one broke clients of that time.
+The group's partition of `__consumer_offsets` must belong to the transaction: AddOffsetsToTxn adds it, or from version 5
+on this request. If it does not, the error is TRANSACTION_ABORTABLE, before version 4 INVALID_TXN_STATE; an older epoch
+of the producer is INVALID_PRODUCER_EPOCH. Before version 2, COORDINATOR_LOAD_IN_PROGRESS is replaced by
+COORDINATOR_NOT_AVAILABLE, because clients of that time did not handle it.
 
 Permissions: WRITE on the transactional id, READ on the group, READ on the topics.
 """

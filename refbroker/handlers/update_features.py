@@ -1,8 +1,8 @@
-"""UpdateFeatures (57), versions 0 to 2: changes the finalized levels of features, or finds out whether it could.
+"""UpdateFeatures (57), versions 0 to 2: changes the finalized levels of features, or validates the request.
 
-All updates of a request or none: the first one that cannot be carried out is the error of the whole. Versions 0 and 1
-answer per feature too. What version 0 calls `allow_downgrade` has no effect, as with Kafka's controller: every update
-there is an upgrade. Source: KIP-584, KIP-778, KIP-1022.
+All updates of a request take effect, or none; the first invalid one is the error of the request. Versions 0 and 1 have
+a result per feature too. As in Kafka's controller, `allow_downgrade` in version 0 has no effect: every update there is
+an upgrade. Source: KIP-584, KIP-778, KIP-1022.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """WriteTxnMarkers (27), versions 1 and 2: ends transactions in the partitions of this broker (KIP-98).
 
-Sent by transaction coordinators, and by administrators to abort a transaction that hangs (KIP-664). Each partition for
-itself; `refbroker.coordinators.transactions.markers` has the errors. Version 2 says which version of transactions it is
-about, which decides what epochs a marker may have. Markers of the same producer are answered together.
+Transaction coordinators send it, and administrators to abort a hanging transaction (KIP-664). Each partition has its
+own result. Version 2 has the version of transactions, which determines the valid epochs of a marker. Markers of the
+same producer are answered together. Elsewhere: the errors (`refbroker.coordinators.transactions.markers`).
 
 Permission: ALTER or CLUSTER_ACTION on the cluster.
 """

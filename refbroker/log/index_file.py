@@ -122,8 +122,8 @@ class IndexFile:
         """Cut the file to its entries and close it."""
         if self.active:
             self.trim()
-        self.let_go()
+        self.close_file()
 
-    def let_go(self) -> None:
+    def close_file(self) -> None:
         """Close the file, unless a flush in progress still uses it; the next use opens it again."""
         self._file = None

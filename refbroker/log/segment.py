@@ -408,10 +408,10 @@ class Segment:
         self._open_file = None
         for index in (self._offset_index, self._time_index):
             if index is not None:
-                index.let_go()
+                index.close_file()
         self._offset_index = self._time_index = self._transaction_index = None
 
-    def let_go(self) -> None:
+    def close_file(self) -> None:
         """Close the file of the batches, unless the segment is active; the next use opens it again."""
         if not self._active:
             self._open_file = None

@@ -25,7 +25,7 @@ _SHARE = 4
 class Holder(Protocol):
     """The owner of an open file."""
 
-    def let_go(self) -> None:
+    def close_file(self) -> None:
         """Close the file as soon as it is not in use; any thread."""
 
 
@@ -49,14 +49,14 @@ class SpareFiles:
             first = self._take(max(excess, 0))
         # Outside of the lock: closing a file may wait for one whose user waits for this lock.
         for one in first:
-            one.let_go()
+            one.close_file()
 
     def release(self) -> bool:
         """Close all of them, and return whether there was one."""
         with self._lock:
             found = self._take(len(self._holders))
         for one in found:
-            one.let_go()
+            one.close_file()
         return bool(found)
 
     def _take(self, count: int) -> list[Holder]:

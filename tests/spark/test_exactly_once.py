@@ -197,7 +197,7 @@ def test_a_query_that_failed_goes_on_from_its_checkpoint_and_every_row_is_there_
 
 
 @pytest.mark.parametrize("step", WHERE)
-@pytest.mark.parametrize("tasks", [1, 4])
+@pytest.mark.parametrize("tasks", [pytest.param(1, marks=pytest.mark.nightly), 4])
 def test_an_application_that_was_killed_goes_on_from_its_checkpoint_and_every_row_is_there_once(
     spark: SparkSession, copy: Callable[..., Copy], tmp_path: Path, step: str, tasks: int
 ) -> None:

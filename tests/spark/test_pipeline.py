@@ -42,7 +42,8 @@ def windows(servers: str, folder: Path, flights: int) -> int:
     return int(told[1].replace(",", ""))
 
 
-def test_a_second_run_goes_on_where_the_first_stopped(bootstrap_servers: str, tmp_path: Path) -> None:
+@pytest.mark.nightly
+def test_a_second_run_continues_where_the_first_stopped(bootstrap_servers: str, tmp_path: Path) -> None:
     first = windows(bootstrap_servers, tmp_path, 3500)
     assert (tmp_path / "delays.png").read_bytes().startswith(b"\x89PNG")
     # A window that was written before, and is written again, is an error of the program's.

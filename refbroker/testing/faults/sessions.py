@@ -38,7 +38,7 @@ def recall(sessions: FetchSessions, answer: FetchResponse, covers: Covers, resol
         return
     for wanted in session.partitions.values():
         if covers(_name(wanted, resolve), wanted.partition):
-            wanted.told_high_watermark = -1
+            wanted.sent_high_watermark = -1
             _add(answer, wanted)
 
 

@@ -52,7 +52,7 @@ class Holder:
     def __init__(self) -> None:
         self.is_open = True
 
-    def let_go(self) -> None:
+    def close_file(self) -> None:
         self.is_open = False
 
 

@@ -66,7 +66,7 @@ class Ranking:
         self._giver -= 1
         return self._ranked[self._giver + 1]
 
-    def leave_out_giver(self) -> None:
+    def exclude_giver(self) -> None:
         """Exclude the last giver, which has no partition that can be moved."""
         place, last = self._giver + 1, self._givers_end - 1
         self._ranked[place], self._ranked[last] = self._ranked[last], self._ranked[place]

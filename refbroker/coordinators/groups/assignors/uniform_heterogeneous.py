@@ -102,7 +102,7 @@ class HeterogeneousAssignment:
         while True:
             giver = ranking.next_giver()
             while giver is not None and not owned[giver]:
-                ranking.leave_out_giver()
+                ranking.exclude_giver()
                 giver = ranking.next_giver()
             if giver is None:
                 return moved

@@ -227,7 +227,7 @@ class ClassicMembers:
         """
         member = _member_of(group, request.member_id, request.group_instance_id, request.generation_id)
         self._environment.sessions.keep_alive(group.group_id, member)
-        if member.epoch >= group.assignment_epoch and not _has_news(group, member):
+        if member.epoch >= group.assignment_epoch and not _has_to_change(group, member):
             return CoordinatorResult((), HeartbeatResponse())
         self._environment.sessions.await_join(group.group_id, member)
         return CoordinatorResult((), HeartbeatResponse(error_code=RebalanceInProgressError.code))
@@ -273,7 +273,7 @@ def _member_of(group: ConsumerGroup, member_id: str, instance_id: str | None, ge
     return member
 
 
-def _has_news(group: ConsumerGroup, member: ConsumerMember) -> bool:
+def _has_to_change(group: ConsumerGroup, member: ConsumerMember) -> bool:
     """Return whether a member has to release partitions, or can receive some that it waits for."""
     if member.state is MemberState.UNRELEASED_PARTITIONS:
         return not any(

@@ -48,7 +48,7 @@ def test_a_giver_that_was_left_out_is_asked_no_more() -> None:
         while givers(ranking, sizes, 1) != left_out:
             pass
         sizes[left_out] += 1
-        ranking.leave_out_giver()
+        ranking.exclude_giver()
         rest = givers(ranking, sizes, 5)
         assert set(rest) == set(others), (left_out, rest)
 
@@ -57,7 +57,7 @@ def test_those_next_below_give_when_all_above_them_are_left_out() -> None:
     sizes = {"a": 0, "b": 1, "c": 5}
     ranking = Ranking("abc", sizes)
     assert ranking.next_giver() == "c"
-    ranking.leave_out_giver()
+    ranking.exclude_giver()
     assert ranking.next_giver() == "b"
     assert ranking.next_receiver() == "a"
     assert ranking.is_balanced
@@ -67,7 +67,7 @@ def test_nobody_gives_when_everybody_is_left_out() -> None:
     ranking = Ranking("ab", {"a": 1, "b": 2})
     for giver in ("b", "a"):
         assert ranking.next_giver() == giver
-        ranking.leave_out_giver()
+        ranking.exclude_giver()
     assert [ranking.next_giver() for _ in range(3)] == [None] * 3
 
 

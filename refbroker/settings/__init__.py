@@ -1,8 +1,9 @@
-"""Kafka's settings for brokers, topics, groups and client metrics: names, types, defaults, ranges, and what applies.
+"""Kafka's settings for brokers, topics, groups and client metrics: names, types, defaults, ranges, effective values.
 
-The `_table` modules list them, `definitions` reads the lists, `values` checks single values and `cross_checks` what
-settings mean together, `effective` finds the value that applies among a resource's own, the broker's and the default,
-`dynamic` and `reconfiguration` say what a running broker takes, and `documentation` what settings mean.
+The `_table` modules list the settings, and `definitions` parses the lists. `values` checks single values, and
+`cross_checks` checks settings together. `effective` selects a value among those of the resource, the broker and the
+default. `dynamic` and `reconfiguration` say which changes a running broker accepts, and `documentation` describes the
+settings.
 """
 
 from __future__ import annotations

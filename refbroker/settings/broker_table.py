@@ -1,6 +1,6 @@
-"""The settings of a broker, as Kafka 4.3 has them: one a line, in the notation that `definitions` explains.
+"""The settings of a broker in Kafka 4.3, one per line, in the notation of `definitions`.
 
-Elsewhere: what they mean (`documentation`), and which value applies (`effective`).
+Elsewhere: their meaning (`documentation`) and effective values (`effective`).
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from kclient.records.codecs import LEVELS
 
 
 def _level(codec: str) -> str:
-    """The default and the range of a codec's level."""
+    """Return the default and the range of a codec's level."""
     levels = LEVELS[codec]
     special = "" if levels.special is None else f"{levels.special}|"
     return f"{levels.default} {special}{levels.least}..{levels.greatest}"

@@ -1,6 +1,6 @@
-"""The settings of a client metrics subscription, as Kafka 4.3 has them (KIP-714).
+"""The settings of a client metrics subscription in Kafka 4.3 (KIP-714).
 
-One setting a line, in the notation that `definitions` explains.
+One setting per line, in the notation of `definitions`.
 """
 
 from __future__ import annotations
@@ -24,4 +24,4 @@ MATCH_PARAMETERS = frozenset(
         "client_source_port",
     }
 )
-"""What a client can be chosen by in `match`."""
+"""The properties by which `match` selects clients."""

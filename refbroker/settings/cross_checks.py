@@ -1,7 +1,7 @@
-"""What settings must fulfil together, beyond the type and range of each.
+"""Constraints between settings, beyond the type and range of each.
 
-Every check reads as Kafka's does, which some tools look for. Of the broker's, those that concern listeners,
-security and quorum are left out. Sources: KafkaConfig, LogConfig, ClientMetricsConfigs, GroupConfig.
+The messages are Kafka's, because some tools search for them. Not implemented: constraints of the broker's settings for
+listeners, security and quorum. Sources: KafkaConfig, LogConfig, ClientMetricsConfigs, GroupConfig.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ _UNLIMITED = -1
 
 
 def check_broker(layers: BrokerLayers) -> None:
-    """Check the settings of a broker, each of which has a proper value.
+    """Check the settings of a broker together; each value is valid by itself.
 
     Raises:
-        InvalidConfigurationError: they do not go together.
+        InvalidConfigurationError: they contradict each other.
     """
 
     def number(name: str) -> int:
@@ -45,7 +45,7 @@ def _see_that(condition: bool, text: str) -> None:
 
 
 def _require(condition: bool, text: str) -> None:
-    """The same in the words of Scala's `require`, which some of Kafka's errors come from."""
+    """Raise the error with the text of Scala's `require`, which some of Kafka's errors have."""
     _see_that(condition, f"requirement failed: {text}")
 
 
@@ -98,7 +98,7 @@ def _check_network(layers: BrokerLayers, number: Callable[[str], int]) -> None:
 
 
 def retention_ms(layers: BrokerLayers) -> int:
-    """How long a broker keeps records, in milliseconds, -1 for ever."""
+    """Return the retention time of the broker's logs in milliseconds, -1 for no limit."""
     return int(layers.first_value(BROKER_SYNONYMS["retention.ms"]) or _UNLIMITED)
 
 
@@ -127,7 +127,9 @@ def _connections_per_ip(text: str) -> dict[str, int]:
 
 
 def _check_group_defaults(kind: str, number: Callable[[str], int]) -> None:
-    """The default of each bounded setting of groups lies within its bounds, and a session is longer than a beat."""
+    """Check that the default of each bounded group setting is in its bounds, and sessions are longer than
+    heartbeats.
+    """
     prefix = f"group.{kind}"
     for name, (least, most) in GROUP_BOUNDS.items():
         broker_name = f"group.{name}"
@@ -143,15 +145,15 @@ def _check_group_defaults(kind: str, number: Callable[[str], int]) -> None:
 
 
 def check_topic(topic: Mapping[str, str], layers: BrokerLayers, present: Mapping[str, str]) -> None:
-    """Check the settings of a topic, each of which has a proper value.
+    """Check the settings of a topic together; each value is valid by itself.
 
     Parameters:
-        topic: what is to be set on the topic.
-        layers: what was set on the broker.
-        present: what is set on the topic now.
+        topic: the new settings of the topic.
+        layers: the settings of the broker.
+        present: the current settings of the topic.
 
     Raises:
-        InvalidConfigurationError: they do not go together.
+        InvalidConfigurationError: they contradict each other.
     """
     values = topic_texts(topic, layers)
     least, most = int(values["min.compaction.lag.ms"]), int(values["max.compaction.lag.ms"])
@@ -195,33 +197,33 @@ def _check_remote_storage(values: Mapping[str, str]) -> None:
 
 
 def check_local_retention(local: int, whole: int, name: str, whole_name: str) -> None:
-    """See that no more is kept on the broker than in all.
+    """Check that the local retention is not more than the whole retention.
 
     Parameters:
-        local: how much is kept on the broker.
-        whole: how much in all; negative for everything.
-        name, whole_name: the settings they come from.
+        local: the retention on the broker.
+        whole: the whole retention; negative for no limit.
+        name, whole_name: the names of the settings.
 
     Raises:
-        InvalidConfigurationError: more is kept.
+        InvalidConfigurationError: the local retention is more.
     """
     if whole <= _UNLIMITED or local == _FROM_RETENTION:
         return
-    trouble = None
+    problem = None
     if local == _UNLIMITED:
-        trouble = f"Value must not be -1 as {whole_name} value is set as {whole}."
+        problem = f"Value must not be -1 as {whole_name} value is set as {whole}."
     elif local > whole:
-        trouble = f"Value must not be more than {whole_name} property value: {whole}"
-    if trouble is not None:
-        raise InvalidConfigurationError(f"Invalid value {local} for configuration {name}: {trouble}")
+        problem = f"Value must not be more than {whole_name} property value: {whole}"
+    if problem is not None:
+        raise InvalidConfigurationError(f"Invalid value {local} for configuration {name}: {problem}")
 
 
 def check_client_metrics(subscription: Mapping[str, str]) -> None:
-    """Check the settings of a client metrics subscription, each of which has a proper value.
+    """Check the settings of a client metrics subscription together; each value is valid by itself.
 
     Raises:
         InvalidRequestError: the interval is out of bounds.
-        InvalidConfigurationError: a pattern is none.
+        InvalidConfigurationError: a pattern is invalid.
     """
     interval = int(subscription.get("interval.ms", LEAST_INTERVAL_MS))
     if not LEAST_INTERVAL_MS <= interval <= MOST_INTERVAL_MS:
@@ -244,14 +246,15 @@ def _is_pattern(text: str) -> bool:
 
 
 def check_group(group: Mapping[str, str], layers: BrokerLayers) -> None:
-    """Check the settings of a group, each of which has a proper value.
+    """Check the settings of a group together; each value is valid by itself.
 
     Parameters:
-        group: what is to be set on the group.
-        layers: what was set on the broker.
+        group: the new settings of the group.
+        layers: the settings of the broker.
 
     Raises:
-        InvalidConfigurationError: one is out of the broker's bounds, or a session is no longer than a heartbeat.
+        InvalidConfigurationError: one is outside of the broker's bounds, or a session timeout is not longer than a
+            heartbeat interval.
     """
     values = {name: found.value or "" for name, found in group_values(group, layers).items()}
     for name, (least, most) in GROUP_BOUNDS.items():

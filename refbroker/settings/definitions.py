@@ -25,13 +25,13 @@ class Setting(NamedTuple):
     """One setting.
 
     Attributes:
-        name: Kafka's, dotted.
-        type: of its value.
-        default: as text, None when it has none.
+        name: Kafka's name, with dots.
+        type: the type of its value.
+        default: as text; None without a default.
         range: in the notation of the tables.
-        acted_on: False when the value is only stored.
+        acted_on: False if the value is only stored.
         dynamic: whether it can be changed while the broker runs.
-        internal: whether it is shown only when it is set.
+        internal: whether it is shown only if it is set.
     """
 
     name: str
@@ -44,7 +44,7 @@ class Setting(NamedTuple):
 
     @property
     def sensitive(self) -> bool:
-        """Whether the value must not be shown; one that nobody knows might be a password too."""
+        """Whether the value must not be shown: that of a password, or of an unknown setting, which could be one."""
         return self.type in (Type.PASSWORD, Type.UNKNOWN)
 
     def check(self, text: str) -> None:
@@ -56,7 +56,7 @@ class Setting(NamedTuple):
         values.check(self.type, self.name, self.range, text)
 
     def parse(self, text: str) -> values.Parsed:
-        """Return a value as Python has it; its range was checked when it was set.
+        """Return the value as a Python object; its range was checked when it was set.
 
         Raises:
             InvalidConfigurationError: it is not of the type.
@@ -65,12 +65,12 @@ class Setting(NamedTuple):
         return values.parsed(self.type, text)
 
     def shown(self, text: str) -> str:
-        """A value that was checked, as DescribeConfigs shows it."""
+        """Return a checked value as DescribeConfigs shows it."""
         return values.shown(self.type, text)
 
 
 def read_table(table: str) -> dict[str, Setting]:
-    """The settings of a table by name."""
+    """Return the settings of a table by name."""
     settings = {}
     for line in table.strip().splitlines():
         name, kind, default, allowed, flags = line.split()
@@ -88,7 +88,7 @@ def read_table(table: str) -> dict[str, Setting]:
 
 @cache
 def broker_settings() -> dict[str, Setting]:
-    """Every broker setting by name."""
+    """Return every broker setting by name."""
     from refbroker.settings.broker_table import BROKER_TABLE
 
     return read_table(BROKER_TABLE)
@@ -96,7 +96,7 @@ def broker_settings() -> dict[str, Setting]:
 
 @cache
 def topic_settings() -> dict[str, Setting]:
-    """Every topic setting by name."""
+    """Return every topic setting by name."""
     from refbroker.settings.topic_table import BROKER_SYNONYMS, TOPIC_TABLE
 
     settings = {}
@@ -112,7 +112,7 @@ def topic_settings() -> dict[str, Setting]:
 
 @cache
 def group_settings() -> dict[str, Setting]:
-    """Every group setting by name."""
+    """Return every group setting by name."""
     from refbroker.settings.group_table import GROUP_TABLE
 
     return read_table(GROUP_TABLE)
@@ -120,7 +120,7 @@ def group_settings() -> dict[str, Setting]:
 
 @cache
 def client_metrics_settings() -> dict[str, Setting]:
-    """Every setting of a client metrics subscription by name."""
+    """Return every setting of a client metrics subscription by name."""
     from refbroker.settings.client_metrics_table import CLIENT_METRICS_TABLE
 
     return read_table(CLIENT_METRICS_TABLE)

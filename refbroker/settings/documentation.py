@@ -1,134 +1,142 @@
-"""What settings mean, in a sentence each; for DescribeConfigs with documentation.
+"""The meaning of settings, in a sentence each, for DescribeConfigs with documentation.
 
-Only settings this broker acts on are explained; the others are stored, and say so.
+Only settings with an effect in this broker have a description of their own.
 """
 
 from __future__ import annotations
 
 from refbroker.settings.definitions import Setting
 
-STORED_ONLY = "Stored and shown, but this broker does not act on it."
+STORED_ONLY = "Stored and shown, without an effect in this broker."
 
 _TOPIC = {
-    "cleanup.policy": "What happens to old segments: delete them by time or size, or compact them by key.",
-    "compression.gzip.level": "The level when compression.type is gzip.",
-    "compression.lz4.level": "The level when compression.type is lz4.",
-    "compression.type": "The codec batches are stored with; producer keeps what the producer chose.",
-    "compression.zstd.level": "The level when compression.type is zstd.",
+    "cleanup.policy": "Whether old segments are deleted by time or size, compacted by key, or both.",
+    "compression.gzip.level": "The compression level for gzip.",
+    "compression.lz4.level": "The compression level for lz4.",
+    "compression.type": "The codec of stored batches; producer keeps the producer's codec.",
+    "compression.zstd.level": "The compression level for zstd.",
     "delete.retention.ms": "How long compaction keeps tombstones and transaction markers, in milliseconds.",
-    "file.delete.delay.ms": "How long deleted files stay for those who still read them, in milliseconds.",
-    "flush.messages": "After how many records the log is flushed to the disk.",
-    "flush.ms": "After how many milliseconds the log is flushed to the disk.",
-    "index.interval.bytes": "An index entry is made about every so many bytes.",
-    "max.compaction.lag.ms": "A record is compacted after this time whatever the dirty ratio, in milliseconds.",
+    "file.delete.delay.ms": "How long deleted files are kept for readers, in milliseconds.",
+    "flush.messages": "The number of records after which the log is flushed to the disk.",
+    "flush.ms": "The time after which the log is flushed to the disk, in milliseconds.",
+    "index.interval.bytes": "The approximate number of bytes between two index entries.",
+    "max.compaction.lag.ms": "The time after which a record is compacted whatever the dirty ratio, in milliseconds.",
     "max.message.bytes": "The largest record batch that is accepted, in bytes, compressed.",
-    "message.timestamp.after.max.ms": "How far a record's timestamp may lie in the future, in milliseconds.",
-    "message.timestamp.before.max.ms": "How far a record's timestamp may lie in the past, in milliseconds.",
-    "message.timestamp.type": "Whether records keep the producer's timestamp or get the broker's.",
-    "min.cleanable.dirty.ratio": "The part of a log that must be new before it is compacted, from 0 to 1.",
-    "min.compaction.lag.ms": "A record is not compacted before this time has passed, in milliseconds.",
-    "min.insync.replicas": "How many replicas must be in sync for a write with acks=all.",
-    "preallocate": "Whether a segment's file is made at full size when it is created.",
-    "retention.bytes": "The oldest segments beyond this size are deleted, in bytes; -1 for no limit.",
-    "retention.ms": "Segments whose youngest record is older than this are deleted, in milliseconds; -1 for no limit.",
-    "segment.bytes": "A segment is rolled before it grows beyond this, in bytes.",
+    "message.timestamp.after.max.ms": "How far a record's timestamp may be in the future, in milliseconds.",
+    "message.timestamp.before.max.ms": "How far a record's timestamp may be in the past, in milliseconds.",
+    "message.timestamp.type": "Whether records have the timestamp of the producer or of the broker.",
+    "min.cleanable.dirty.ratio": "The part of a log that must be dirty before it is compacted, from 0 to 1.",
+    "min.compaction.lag.ms": "The time before which a record is not compacted, in milliseconds.",
+    "min.insync.replicas": "The number of replicas that must be in sync for a write with acks=all.",
+    "preallocate": "Whether a segment's file is created at its full size.",
+    "retention.bytes": "The size of a log beyond which its oldest segments are deleted, in bytes; -1 for no limit.",
+    "retention.ms": "The age of its latest record at which a segment is deleted, in milliseconds; -1 for no limit.",
+    "segment.bytes": "The largest size of a segment, in bytes.",
     "segment.index.bytes": "The largest size of an index, in bytes.",
-    "segment.jitter.ms": "Up to this is taken off segment.ms at random, in milliseconds.",
-    "segment.ms": "A segment is rolled when its records span this time, in milliseconds.",
+    "segment.jitter.ms": "The largest random time that is subtracted from segment.ms, in milliseconds.",
+    "segment.ms": "The time span of its records at which a segment is rolled, in milliseconds.",
 }
 
 _BROKER = {
-    "add.partitions.to.txn.retry.backoff.max.ms": "How long records wait at most for the end of their producer's "
-    "transaction before, in milliseconds.",
-    "add.partitions.to.txn.retry.backoff.ms": "How long they wait before the coordinator is asked again, in "
-    "milliseconds.",
-    "advertised.listeners": "The addresses that clients are told to connect to; by default the listeners.",
-    "auto.create.topics.enable": "Whether a topic is created when a client first asks for it.",
+    "add.partitions.to.txn.retry.backoff.max.ms": "How long records wait for the completion of their producer's "
+    "previous transaction, in milliseconds.",
+    "add.partitions.to.txn.retry.backoff.ms": "The interval at which the coordinator is asked in the meantime, "
+    "in milliseconds.",
+    "advertised.listeners": "The addresses to which clients connect; by default the listeners.",
+    "auto.create.topics.enable": "Whether a topic is created when a client first requests it.",
     "broker.id": "The older name of node.id.",
-    "broker.rack": "The rack the broker says it is in.",
-    "connections.max.idle.ms": "A connection without requests is closed after so many milliseconds.",
+    "broker.rack": "The rack of the broker.",
+    "connections.max.idle.ms": "The time after which an idle connection is closed, in milliseconds.",
     "cordoned.log.dirs": "The data directories that get no new partitions; * for all of them.",
-    "default.replication.factor": "How many replicas a topic gets when its creator does not say.",
+    "default.replication.factor": "The default number of replicas of new topics.",
     "delete.topic.enable": "Whether topics can be deleted.",
-    "fetch.max.bytes": "The most bytes of records in the answer to one fetch request.",
-    "group.consumer.assignment.interval.ms": "How long an assignment of a consumer group stays, in milliseconds.",
-    "group.consumer.assignors": "The assignors that consumer groups can have; the first one is the default.",
-    "group.consumer.heartbeat.interval.ms": "How often members of consumer groups send heartbeats, in milliseconds.",
+    "fetch.max.bytes": "The largest number of bytes of records in one fetch response.",
+    "group.consumer.assignment.interval.ms": "The shortest time between two assignments of a consumer group, in "
+    "milliseconds.",
+    "group.consumer.assignors": "The assignors of consumer groups; the first one is the default.",
+    "group.consumer.heartbeat.interval.ms": "The heartbeat interval of members of consumer groups, in milliseconds.",
     "group.consumer.max.assignment.interval.ms": "The largest assignment interval a group may set, in milliseconds.",
     "group.consumer.max.heartbeat.interval.ms": "The largest heartbeat interval a group may set, in milliseconds.",
     "group.consumer.max.session.timeout.ms": "The largest session timeout a group may set, in milliseconds.",
-    "group.consumer.max.size": "How many members a consumer group may have.",
-    "group.consumer.migration.policy": "In which direction groups with members may change their protocol.",
+    "group.consumer.max.size": "The largest number of members of a consumer group.",
+    "group.consumer.migration.policy": "The directions in which groups with members may change their protocol.",
     "group.consumer.min.assignment.interval.ms": "The smallest assignment interval a group may set, in milliseconds.",
     "group.consumer.min.heartbeat.interval.ms": "The smallest heartbeat interval a group may set, in milliseconds.",
     "group.consumer.min.session.timeout.ms": "The smallest session timeout a group may set, in milliseconds.",
-    "group.consumer.session.timeout.ms": "How long a member of a consumer group may be silent, in milliseconds.",
+    "group.consumer.session.timeout.ms": "The time without heartbeat after which a member of a consumer group is "
+    "removed, in milliseconds.",
     "group.coordinator.rebalance.protocols": "Without `consumer` among them, clients cannot use the consumer protocol.",
     "group.initial.rebalance.delay.ms": "How long a new group waits for more members, in milliseconds.",
-    "group.max.session.timeout.ms": "The longest session timeout that a member of a group may have, in milliseconds.",
-    "group.max.size": "How many members a group may have.",
-    "group.min.session.timeout.ms": "The shortest session timeout that a member of a group may have, in milliseconds.",
+    "group.max.session.timeout.ms": "The longest session timeout of a member of a classic group, in milliseconds.",
+    "group.max.size": "The largest number of members of a classic group.",
+    "group.min.session.timeout.ms": "The shortest session timeout of a member of a classic group, in milliseconds.",
     "listeners": "The addresses the broker listens on; PLAINTEXT on loopback.",
-    "log.cleaner.backoff.ms": "How often logs are looked at for what may be compacted, in milliseconds.",
-    "log.cleaner.dedupe.buffer.size": "The memory all cleaners together use for the keys of a log, in bytes.",
+    "log.cleaner.backoff.ms": "The interval of checks for logs to compact, in milliseconds.",
+    "log.cleaner.dedupe.buffer.size": "The memory of all cleaner threads together for keys, in bytes.",
     "log.cleaner.enable": "Whether logs are compacted.",
     "log.cleaner.io.buffer.load.factor": "The part of the memory for keys that may be used, from 0 to 1.",
-    "log.cleaner.io.buffer.size": "How much all cleaners together read and write at once, in bytes.",
-    "log.cleaner.io.max.bytes.per.second": "How much all cleaners together may read and write, in bytes per second.",
-    "log.cleaner.threads": "How many logs are compacted at once.",
-    "log.dir": "The data directory, when log.dirs is not set.",
+    "log.cleaner.io.buffer.size": "The I/O buffer of all cleaner threads together, in bytes.",
+    "log.cleaner.io.max.bytes.per.second": "The I/O limit of all cleaner threads together, in bytes per second.",
+    "log.cleaner.threads": "The number of logs that are compacted concurrently.",
+    "log.dir": "The data directory if log.dirs is not set.",
     "log.dirs": "The data directories.",
-    "log.flush.offset.checkpoint.interval.ms": "How often recovery points are written, in milliseconds.",
-    "log.flush.start.offset.checkpoint.interval.ms": "How often log start offsets are written, in milliseconds.",
-    "replica.high.watermark.checkpoint.interval.ms": "How often high watermarks are written, in milliseconds.",
-    "log.retention.check.interval.ms": "How often logs are looked at for what may be deleted, in milliseconds.",
-    "max.connections": "How many connections are accepted at once.",
-    "max.incremental.fetch.session.cache.slots": "How many incremental fetch sessions are kept.",
-    "max.request.partition.size.limit": "The most partitions in one page of DescribeTopicPartitions.",
-    "metadata.log.dir": "Where the metadata log is; by default in the first of log.dirs.",
-    "metadata.log.max.record.bytes.between.snapshots": "The metadata is snapshotted after so many bytes.",
-    "metadata.log.max.snapshot.interval.ms": "Changed metadata is snapshotted after this, in milliseconds; 0: never.",
-    "metadata.log.segment.bytes": "A segment of the metadata log is rolled before it grows beyond this, in bytes.",
-    "metadata.log.segment.ms": "A segment of the metadata log is rolled at this age, in milliseconds.",
-    "metadata.max.retention.bytes": "Old metadata goes when log and snapshots exceed this, in bytes; a snapshot stays.",
-    "metadata.max.retention.ms": "Snapshots of the metadata go at this age, in milliseconds; the newest stays.",
-    "node.id": "The number of this node in its cluster.",
-    "num.partitions": "How many partitions a topic gets when its creator does not say.",
-    "num.replica.alter.log.dirs.threads": "How many partitions move between directories at once; else one for each.",
-    "num.recovery.threads.per.data.dir": "How many logs of a data directory are recovered at once after a crash.",
-    "offset.metadata.max.bytes": "How long a text may be that a client has kept with an offset, in characters.",
-    "offsets.load.buffer.size": "How much of a partition of __consumer_offsets is read at once, in bytes.",
-    "offsets.retention.check.interval.ms": "How often offsets are looked at for what may go, in milliseconds.",
+    "log.flush.offset.checkpoint.interval.ms": "The interval at which recovery points are written, in milliseconds.",
+    "log.flush.start.offset.checkpoint.interval.ms": "The interval at which log start offsets are written, in "
+    "milliseconds.",
+    "replica.high.watermark.checkpoint.interval.ms": "The interval at which high watermarks are written, in "
+    "milliseconds.",
+    "log.retention.check.interval.ms": "The interval of checks for segments to delete, in milliseconds.",
+    "max.connections": "The largest number of connections.",
+    "max.incremental.fetch.session.cache.slots": "The largest number of incremental fetch sessions.",
+    "max.request.partition.size.limit": "The largest number of partitions in one page of DescribeTopicPartitions.",
+    "metadata.log.dir": "The directory of the metadata log; by default the first of log.dirs.",
+    "metadata.log.max.record.bytes.between.snapshots": "The bytes of records after which a metadata snapshot is taken.",
+    "metadata.log.max.snapshot.interval.ms": "The time after which a snapshot of changed metadata is taken, in "
+    "milliseconds; 0 for never.",
+    "metadata.log.segment.bytes": "The largest size of a segment of the metadata log, in bytes.",
+    "metadata.log.segment.ms": "The age at which a segment of the metadata log is rolled, in milliseconds.",
+    "metadata.max.retention.bytes": "The size of log and snapshots beyond which old metadata is deleted, in bytes; one "
+    "snapshot stays.",
+    "metadata.max.retention.ms": "The age at which metadata snapshots are deleted, in milliseconds; the latest stays.",
+    "node.id": "The id of this node in its cluster.",
+    "num.partitions": "The default number of partitions of new topics.",
+    "num.replica.alter.log.dirs.threads": "The number of partitions that move between directories concurrently; by "
+    "default one for each directory.",
+    "num.recovery.threads.per.data.dir": "The number of logs of a data directory that are recovered concurrently after "
+    "a crash.",
+    "offset.metadata.max.bytes": "The largest metadata of a committed offset, in characters.",
+    "offsets.load.buffer.size": "The buffer for loading a partition of __consumer_offsets, in bytes.",
+    "offsets.retention.check.interval.ms": "The interval of checks for expired offsets, in milliseconds.",
     "offsets.retention.minutes": "How long the offsets of a group without members are kept, in minutes.",
-    "offsets.topic.compression.codec": "The codec that __consumer_offsets is written with, by its number.",
-    "offsets.topic.num.partitions": "How many partitions __consumer_offsets gets when it is made.",
-    "offsets.topic.replication.factor": "How many replicas __consumer_offsets gets; at most one on each broker.",
-    "offsets.topic.segment.bytes": "The segment.bytes that __consumer_offsets gets when it is made.",
-    "producer.id.expiration.check.interval.ms": "How often producers that have been idle for too long are looked for, "
-    "in milliseconds.",
-    "producer.id.expiration.ms": "How long an idle idempotent producer is remembered, in milliseconds.",
-    "socket.listen.backlog.size": "How many connections may wait to be accepted.",
-    "socket.receive.buffer.bytes": "The size of the sockets' receive buffers, -1 for the system's choice.",
+    "offsets.topic.compression.codec": "The number of the codec of __consumer_offsets.",
+    "offsets.topic.num.partitions": "The number of partitions of a new __consumer_offsets.",
+    "offsets.topic.replication.factor": "The number of replicas of __consumer_offsets; at most one on each broker.",
+    "offsets.topic.segment.bytes": "The segment.bytes of a new __consumer_offsets.",
+    "producer.id.expiration.check.interval.ms": "The interval of checks for expired producer ids, in milliseconds.",
+    "producer.id.expiration.ms": "How long an idle producer id is kept, in milliseconds.",
+    "socket.listen.backlog.size": "The largest number of connections that wait to be accepted.",
+    "socket.receive.buffer.bytes": "The size of the sockets' receive buffers; -1 for the default of the system.",
     "socket.request.max.bytes": "The largest request, in bytes.",
-    "socket.send.buffer.bytes": "The size of the sockets' send buffers, -1 for the system's choice.",
-    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "How often transactions whose time is up are "
-    "looked for, in milliseconds.",
-    "transaction.max.timeout.ms": "The longest transaction.timeout.ms that producers may have, in milliseconds.",
-    "transaction.partition.verification.enable": "Whether records of a transaction are taken only when its coordinator "
-    "has confirmed that their partition is part of it; for transactions of version 2 that is always so.",
-    "transaction.remove.expired.transaction.cleanup.interval.ms": "How often transactional ids that have not been used "
-    "are looked for, in milliseconds.",
-    "transaction.state.log.load.buffer.size": "How much of __transaction_state is read at once, in bytes.",
-    "transaction.state.log.min.isr": "The min.insync.replicas that __transaction_state gets when it is made.",
-    "transaction.state.log.num.partitions": "How many partitions __transaction_state gets when it is made.",
-    "transaction.state.log.replication.factor": "How many replicas __transaction_state gets, one on each broker.",
-    "transaction.state.log.segment.bytes": "The segment.bytes that __transaction_state gets when it is made.",
-    "transactional.id.expiration.ms": "How long a transactional id is kept that is not used, in milliseconds.",
+    "socket.send.buffer.bytes": "The size of the sockets' send buffers; -1 for the default of the system.",
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "The interval of checks for transactions "
+    "that have timed out, in milliseconds.",
+    "transaction.max.timeout.ms": "The longest transaction.timeout.ms of producers, in milliseconds.",
+    "transaction.partition.verification.enable": "Whether the coordinator must confirm the partition of transactional "
+    "records before they are appended; always so with version 2 of transactions.",
+    "transaction.remove.expired.transaction.cleanup.interval.ms": "The interval of checks for expired "
+    "transactional ids, in milliseconds.",
+    "transaction.state.log.load.buffer.size": "The buffer for loading a partition of __transaction_state, in bytes.",
+    "transaction.state.log.min.isr": "The min.insync.replicas of a new __transaction_state.",
+    "transaction.state.log.num.partitions": "The number of partitions of a new __transaction_state.",
+    "transaction.state.log.replication.factor": "The number of replicas of __transaction_state, at most one on each "
+    "broker.",
+    "transaction.state.log.segment.bytes": "The segment.bytes of a new __transaction_state.",
+    "transactional.id.expiration.ms": "How long an unused transactional id is kept, in milliseconds.",
 }
 
 
 def documentation(setting: Setting, *, topic: bool) -> str:
-    """What a setting means."""
+    """Return the description of a setting."""
     if not setting.acted_on:
         return STORED_ONLY
     text = _TOPIC.get(setting.name) if topic else _BROKER.get(setting.name)
@@ -137,5 +145,5 @@ def documentation(setting: Setting, *, topic: bool) -> str:
 
         for name, synonyms in BROKER_SYNONYMS.items():
             if setting.name in dict(synonyms):
-                return f"What applies to topics that do not set {name}: {_TOPIC.get(name, STORED_ONLY)}"
+                return f"The default of {name} of topics: {_TOPIC.get(name, STORED_ONLY)}"
     return text or STORED_ONLY

@@ -1,7 +1,8 @@
-"""Which broker settings can be changed while the broker runs, and where: on one broker, on all, for one listener.
+"""The broker settings that can be changed while the broker runs, and their scope: one broker, all brokers, one
+listener.
 
-The table's flag `D` says which; this says the rest. Besides, a running broker takes quotas, which no configuration
-file can have, and names that nobody knows, which it keeps for plugins. Source: KIP-226.
+The flag `D` of the table marks them; this module has the scopes. A running broker also accepts quotas, which a
+configuration file cannot contain, and unknown names, which it keeps for plugins. Source: KIP-226.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ SECURITY_STORES = frozenset(
         "ssl.truststore.type",
     }
 )
-"""Keys and certificates: changed for one listener only."""
+"""Keys and certificates, which can be changed only for one listener."""
 
 _ONE_BROKER_ONLY = frozenset(
     {"cordoned.log.dirs", "listeners", "listener.security.protocol.map", "principal.builder.class"}
@@ -44,18 +45,18 @@ _FOR_A_LISTENER = re.compile(r"listener\.name\.[^.]*\.(.*)")
 
 @cache
 def quota_settings() -> dict[str, Setting]:
-    """The broker settings that can only be set while the broker runs, by name."""
+    """Return the broker settings that can be set only while the broker runs, by name."""
     return read_table(QUOTA_TABLE)
 
 
 def base_name(name: str) -> str:
-    """The setting that a name is about: that of one listener begins with `listener.name.` and its name."""
+    """Return the name of the setting without the prefix `listener.name.LISTENER.` of a listener."""
     found = _FOR_A_LISTENER.fullmatch(name)
     return found[1] if found else name
 
 
 def broker_setting(name: str) -> Setting:
-    """A broker setting by name, whatever it is: a plain one, a quota, a listener's, or one that nobody knows."""
+    """Return a broker setting by name: a plain one, a quota, one of a listener, or an unknown one."""
     known = broker_settings().get(name) or quota_settings().get(name)
     if known is not None:
         return known
@@ -66,7 +67,7 @@ def broker_setting(name: str) -> Setting:
 
 
 def is_for_one_broker(name: str) -> bool:
-    """Whether a setting can be changed on one broker only, not on all at once."""
+    """Return whether a setting can be changed only on one broker, not on all of them."""
     base = base_name(name)
     if base != name:
         return base not in _LIMITS_OF_CONNECTIONS

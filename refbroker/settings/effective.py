@@ -1,13 +1,13 @@
-"""Which value of a setting applies, and where it comes from.
+"""The effective value of a setting, and its source.
 
-For a broker: what was set for it alone, for all brokers, in its configuration file, the default. For a topic or
-group its own value goes before the broker's, under the synonyms of `topic_table` and `group_table`. Some broker
-settings are one thing in several units (`log.retention.ms`, `.minutes`, `.hours`): one that is set in a layer hides
-all of them in the layers below, and within a layer the finer unit applies.
+The layers of a broker are the values that were set for it alone, for all brokers, and in its configuration file, then
+the default. The value of a topic or group overrides that of the broker, whose names are in `topic_table` and
+`group_table`. Some broker settings exist in several units (`log.retention.ms`, `.minutes`, `.hours`): a value in one
+layer hides all of them in lower layers, and within a layer the finer unit wins.
 
-What DescribeConfigs calls synonyms are the values in line, by layer; Kafka drops those before the first one that
-has the name asked for, so a topic whose retention comes from `log.retention.hours` shows no synonym and the source
-"default". Source: KIP-226.
+The synonyms in DescribeConfigs are all candidates by layer. Kafka drops those before the first one with the requested
+name, so a topic whose retention comes from `log.retention.hours` has no synonym and the source "default". Source:
+KIP-226.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from refbroker.settings.topic_table import BROKER_SYNONYMS
 
 
 class Source(enum.IntEnum):
-    """Where a value comes from; the numbers are those of DescribeConfigs."""
+    """The source of a value, with the numbers of DescribeConfigs."""
 
     TOPIC = 1
     DYNAMIC_BROKER = 2
@@ -44,7 +44,7 @@ class Source(enum.IntEnum):
 
 
 class Synonym(NamedTuple):
-    """A value under the name it was set."""
+    """A value and the name under which it was set."""
 
     name: str
     value: str | None
@@ -52,13 +52,13 @@ class Synonym(NamedTuple):
 
 
 class ConfigValue(NamedTuple):
-    """The value that applies, and all that were in line for it.
+    """The effective value of a setting, and all candidates.
 
     Attributes:
-        setting: which setting.
-        value: as text, None when it has none.
-        source: of the value.
-        synonyms: the values in line, the one that applies first.
+        setting: the setting.
+        value: as text; None without a value.
+        source: the source of the value.
+        synonyms: the candidates; the effective value is the first.
     """
 
     setting: Setting
@@ -70,19 +70,19 @@ class ConfigValue(NamedTuple):
 _RETENTION = ("log.retention.ms", "log.retention.minutes", "log.retention.hours")
 _UNITS = (_RETENTION, ("log.roll.ms", "log.roll.hours"), ("log.roll.jitter.ms", "log.roll.jitter.hours"))
 _SAME = {name: names for names in _UNITS for name in names} | {
-    # The scheduler's interval is the default of the other, and hides nothing itself.
+    # The scheduler's interval is the default of the other setting, and hides nothing itself.
     "log.flush.interval.ms": ("log.flush.interval.ms", "log.flush.scheduler.interval.ms")
 }
 
 
 def _same(name: str) -> tuple[str, ...]:
-    """The names under which a broker setting may be set, the one that applies first."""
+    """Return the names under which a broker setting may be set, in the order of precedence."""
     return _SAME.get(name, (name,))
 
 
 @dataclass(frozen=True)
 class BrokerLayers:
-    """What was set on a broker: for it alone, for all brokers, and in its configuration file."""
+    """The values that were set on a broker: for it alone, for all brokers, and in its configuration file."""
 
     dynamic: Mapping[str, str] = field(default_factory=dict)
     dynamic_default: Mapping[str, str] = field(default_factory=dict)
@@ -90,7 +90,7 @@ class BrokerLayers:
 
     @cached_property
     def set_values(self) -> dict[str, str]:
-        """What was set, each with the value that applies; without what another unit hides."""
+        """The settings that were set, each with its effective value; without those that another unit hides."""
         values = dict(self.static)
         for layer in (self.dynamic_default, self.dynamic):
             for name, value in layer.items():
@@ -100,12 +100,14 @@ class BrokerLayers:
         return values
 
     def value(self, name: str) -> str | None:
-        """The value of a broker setting that applies, None when it has none."""
+        """Return the effective value of a broker setting, None if it has none."""
         found = self.set_values.get(name)
         return broker_settings()[name].default if found is None else found
 
     def first_value(self, units: Iterable[tuple[str, int]]) -> str | None:
-        """The value of the first that is set, else the first default; each name comes with the factor of its unit."""
+        """Return the first value that is set, or else the first default; each name comes with the factor of its
+        unit.
+        """
         units = tuple(units)
         defaults = broker_settings()
         for name, factor in units:
@@ -118,7 +120,7 @@ class BrokerLayers:
         return None
 
     def synonyms(self, name: str) -> list[Synonym]:
-        """The values in line for a broker setting, by layer, the default last."""
+        """Return the candidates for a broker setting by layer; the default is the last."""
         base = base_name(name)
         names = (name, base) if base != name else _same(name)
         settings = broker_settings()
@@ -151,7 +153,7 @@ def _config_value(setting: Setting, value: str | None, synonyms: list[Synonym]) 
 
 
 def broker_values(layers: BrokerLayers) -> dict[str, ConfigValue]:
-    """Every broker setting, and what else was set on the broker, with the value that applies."""
+    """Return the effective value of every broker setting, and of other names that were set on the broker."""
     found = {
         name: _config_value(setting, layers.value(name), layers.synonyms(name))
         for name, setting in broker_settings().items()
@@ -159,13 +161,13 @@ def broker_values(layers: BrokerLayers) -> dict[str, ConfigValue]:
     }
     for name, value in layers.set_values.items():
         if name not in found:
-            # Kafka shows as it was set what no configuration file has.
+            # Kafka shows settings that no configuration file has as they were set.
             found[name] = _config_value(broker_setting(name), None, layers.synonyms(name))._replace(value=value)
     return found
 
 
 def every_broker_values(layers: BrokerLayers) -> dict[str, ConfigValue]:
-    """What was set for all brokers, as it was set."""
+    """Return the settings that were set for all brokers, as they were set."""
     source = Source.DYNAMIC_DEFAULT_BROKER
     return {
         name: ConfigValue(broker_setting(name), value, source, (Synonym(name, value, source),))
@@ -174,7 +176,7 @@ def every_broker_values(layers: BrokerLayers) -> dict[str, ConfigValue]:
 
 
 def topic_values(topic: Mapping[str, str], layers: BrokerLayers) -> dict[str, ConfigValue]:
-    """Every topic setting with the value that applies; parameters as for `topic_texts`."""
+    """Return every topic setting with its effective value; parameters as for `topic_texts`."""
     found = {}
     for name, setting in topic_settings().items():
         units = BROKER_SYNONYMS.get(name, ())
@@ -185,11 +187,11 @@ def topic_values(topic: Mapping[str, str], layers: BrokerLayers) -> dict[str, Co
 
 
 def topic_texts(topic: Mapping[str, str], layers: BrokerLayers) -> dict[str, str]:
-    """The value of every topic setting that has one, without where it comes from.
+    """Return the effective value of every topic setting that has one, without its source.
 
     Parameters:
-        topic: what was set on the topic.
-        layers: what was set on the broker.
+        topic: the settings of the topic.
+        layers: the settings of the broker.
     """
     found = {}
     for name, setting in topic_settings().items():
@@ -203,7 +205,7 @@ def topic_texts(topic: Mapping[str, str], layers: BrokerLayers) -> dict[str, str
 
 
 def group_values(group: Mapping[str, str], layers: BrokerLayers) -> dict[str, ConfigValue]:
-    """Every group setting with the value that applies; parameters as for `topic_values`."""
+    """Return every group setting with its effective value; parameters as for `topic_values`."""
     found = {}
     for name, setting in group_settings().items():
         broker_name = GROUP_SYNONYMS.get(name)
@@ -217,7 +219,7 @@ def group_values(group: Mapping[str, str], layers: BrokerLayers) -> dict[str, Co
 
 
 def client_metrics_values(subscription: Mapping[str, str]) -> dict[str, ConfigValue]:
-    """Every setting of a client metrics subscription with the value that applies."""
+    """Return every setting of a client metrics subscription with its effective value."""
     return {
         name: _with_own(setting, subscription, Source.CLIENT_METRICS, setting.default, [])
         for name, setting in client_metrics_settings().items()

@@ -1,6 +1,6 @@
-"""The settings of a group, as Kafka 4.3 has them, and the broker settings that stand in for them.
+"""The settings of a group in Kafka 4.3, and the broker settings with their defaults.
 
-One setting a line, in the notation that `definitions` explains.
+One setting per line, in the notation of `definitions`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ streams.session.timeout.ms int 45000 1.. D
 
 
 class Bounds(NamedTuple):
-    """The broker settings that bound a setting of groups, None for no bound."""
+    """The broker settings that limit a setting of groups; None for no limit."""
 
     least: str | None
     most: str | None
@@ -58,4 +58,4 @@ GROUP_SYNONYMS: dict[str, str] = {
     for line in GROUP_TABLE.strip().splitlines()
     if line.split()[0] not in _NONE_OF_THE_BROKER
 }
-"""The broker setting that applies when the group has none of its own."""
+"""The broker setting that applies if the group has no value."""

@@ -1,9 +1,8 @@
-"""Which setting is meant by a name that is none: mistyped, of a topic in place of a broker's, or misremembered.
+"""Suggestions for unknown setting names: mistyped ones, those of topics instead of brokers, and misremembered ones.
 
-Names are compared word by word, in order and as sets, because most wrong names are made of the words of the right one:
-`transactional.id.timeout.ms` is meant for `transactional.id.expiration.ms`, which has three of its four words, and not
-for `transaction.max.timeout.ms`, which is more like it letter by letter. Where no name is like it word by word, letters
-decide.
+Names are compared by words, in order and as sets, because most wrong names consist of the words of the right one.
+`transactional.id.timeout.ms` suggests `transactional.id.expiration.ms`, which has three of its four words, and not
+`transaction.max.timeout.ms`, which is closer by letters. If no name is similar by words, the letters decide.
 """
 
 from __future__ import annotations
@@ -16,16 +15,16 @@ from functools import cache
 from refbroker.settings.topic_table import BROKER_SYNONYMS
 
 _SAME_WORD = 0.7
-"""How much two words must be like each other, from 0 to 1, to be the same one, mistyped."""
+"""The similarity, from 0 to 1, from which two words count as the same word, mistyped."""
 _UNITS = frozenset({"ms", "seconds", "minutes", "hours"})
-"""Words that are easily taken for each other, though not a letter is the same."""
+"""Words that are easily confused, although they share no letter."""
 
 
 def nearest(name: str, names: Iterable[str], least: float = 0.6) -> str | None:
-    """Return the name most like a mistyped one, None when there is none like it.
+    """Return the name most similar to a mistyped one, None if none is similar.
 
     Parameters:
-        least: how much it must be like it, from 0 to 1.
+        least: the minimum similarity, from 0 to 1.
     """
     words = _words(name)
     scored = [(_likeness(words, _words(other)), _letters(name, other), other) for other in names]
@@ -37,7 +36,7 @@ def nearest(name: str, names: Iterable[str], least: float = 0.6) -> str | None:
 
 
 def broker_setting(name: str) -> str | None:
-    """Return the broker's setting that stands in for a topic's, None where there is none."""
+    """Return the broker setting with the default of a topic setting, None if there is no such setting."""
     synonyms = BROKER_SYNONYMS.get(name)
     return synonyms[0][0] if synonyms else None
 
@@ -47,12 +46,12 @@ def _words(name: str) -> tuple[str, ...]:
 
 
 def _likeness(one: Sequence[str], other: Sequence[str]) -> float:
-    """Return how much names are like each other, from 0 to 1: half of it by their words in order, half by any order."""
+    """Return the similarity of two names, from 0 to 1: half of it by words in order, half by words in any order."""
     return (_in_order(one, other) + _in_any_order(one, other)) / (len(one) + len(other))
 
 
 def _in_order(one: Sequence[str], other: Sequence[str]) -> float:
-    """Return how many words the names have in common in the same order; those that are mistyped count for less."""
+    """Return how many words the names share in the same order; mistyped ones count less."""
     row = [0.0] * (len(other) + 1)
     for word in one:
         before = row

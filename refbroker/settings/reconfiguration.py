@@ -1,8 +1,8 @@
-"""Whether settings of a running broker can be changed: which, where, and by how much.
+"""Checks of changed settings on a running broker: which may change, where, and by how much.
 
-The checks and their texts are those of Kafka's DynamicBrokerConfig, which are about threads that this broker does
-not have, too: who tries a change here learns whether it will work there. What differs: listeners stay as they are, and
-classes of Java cannot be loaded.
+Checks and messages are those of Kafka's DynamicBrokerConfig. They include threads that this broker does not have, so
+that a change succeeds here only if Kafka accepts it. Differences: listeners cannot be changed, and Java classes cannot
+be loaded.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ _REPORTER = "org.apache.kafka.common.metrics.JmxReporter"
 def check_change(
     props: Mapping[str, str], changed: Collection[str], *, every_broker: bool, layers: BrokerLayers
 ) -> None:
-    """Check a change.
+    """Check a change of broker settings.
 
     Parameters:
-        props: all that will be set, on the broker or on all of them.
-        changed: the names that are changed; what another broker took before does not stand in the way.
-        every_broker: whether it will be set on all brokers.
-        layers: what is set now.
+        props: all settings after the change, of the broker or of all brokers.
+        changed: the names that change; other settings, which another broker may have accepted, are not checked.
+        every_broker: whether the change is for all brokers.
+        layers: the current settings.
 
     Raises:
-        InvalidRequestError: it cannot be made.
+        InvalidRequestError: the change is not allowed.
     """
     try:
         named = {name: value for name, value in props.items() if name in changed}
@@ -84,7 +84,7 @@ def _refuse(names: list[str], text: str) -> None:
 def _check_value(name: str, value: str) -> None:
     setting = broker_setting(base_name(name))
     if name != base_name(name) and not setting.dynamic:
-        # Kafka looks at a listener's settings only as far as they can be changed for all listeners.
+        # Kafka checks those settings of a listener that can be changed for all listeners.
         return
     setting.check(value)
     if setting.type is Type.CLASS and value.strip() != setting.default:
@@ -94,7 +94,7 @@ def _check_value(name: str, value: str) -> None:
 
 
 def _check_step(old: BrokerLayers, new: BrokerLayers) -> None:
-    """Check a change against what the broker does now."""
+    """Check a change against the current state of the broker."""
 
     def changed(name: str) -> bool:
         return old.value(name) != new.value(name)
@@ -148,7 +148,7 @@ def _check_retention(new: BrokerLayers) -> None:
 
 
 def _check_limits(old: BrokerLayers, new: BrokerLayers) -> None:
-    """See that a listener may take connections."""
+    """Check the connection limits of listeners."""
     for name, value in new.set_values.items():
         base = base_name(name)
         if base in _LISTENER_LIMITS and old.set_values.get(name) != value and int(value) <= 0:

@@ -1,8 +1,8 @@
-"""The settings of a topic, as Kafka 4.3 has them, and the broker settings that stand in for them.
+"""The settings of a topic in Kafka 4.3, and the broker settings with their defaults.
 
-One setting a line. To the left of `=` it is in the notation that `definitions` explains; to the right are the broker
-settings that apply when the topic has none of its own, in order, each with the factor of its unit if it has another
-one. A setting that has only its name on the left is in all else the same as its broker setting.
+One setting per line. On the left of `=`, it is in the notation of `definitions`. On the right are the broker settings
+that apply if the topic has no value, in order of precedence, each with the factor of its unit if that differs. A
+setting with only a name on the left equals its broker setting in everything else.
 """
 
 from __future__ import annotations
@@ -54,4 +54,6 @@ BROKER_SYNONYMS: dict[str, tuple[tuple[str, int], ...]] = {
     for own, _, synonyms in (line.partition("=") for line in TOPIC_TABLE.strip().splitlines())
     if synonyms
 }
-"""The broker settings that apply when the topic has none of its own, in order, each with the factor of its unit."""
+"""The broker settings that apply if the topic has no value, in order of precedence, each with the factor of its
+unit.
+"""

@@ -1,7 +1,7 @@
-"""What the values of settings may look like, and how they are shown: by type, and by range in the tables' notation.
+"""The syntax of values and how they are shown, by type and by range in the notation of the tables.
 
-Values are read as Kafka reads them: space around them is no part of them, a list loses what it has twice. Errors
-read as Kafka's do, which some tools look for. What settings mean together is not here (`cross_checks`).
+Values are parsed as in Kafka: surrounding blanks are ignored, and duplicates in a list are dropped. The messages are
+Kafka's, because some tools search for them. Elsewhere: constraints between settings (`cross_checks`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from kclient.errors import InvalidConfigurationError
 
 
 class Type(enum.IntEnum):
-    """Types of settings; the numbers are those of DescribeConfigs."""
+    """The types of settings, with the numbers of DescribeConfigs."""
 
     UNKNOWN = 0
     BOOLEAN = 1
@@ -32,7 +32,7 @@ class Type(enum.IntEnum):
 INTEGER_BITS = {Type.SHORT: 16, Type.INT: 32, Type.LONG: 64}
 HIDDEN = "[hidden]"
 ANY = "*"
-"""The range that has every value of the type."""
+"""The range of all values of the type."""
 
 Parsed = bool | int | float | str | tuple[str, ...]
 
@@ -47,11 +47,11 @@ _THROTTLED_REPLICA = re.compile(r"(?:[0-9]+:[0-9]+)?", re.ASCII)
 
 
 def check(kind: Type, name: str, allowed: str, text: str) -> None:
-    """Check a value.
+    """Check a value against type and range.
 
     Parameters:
         kind: the type of the setting.
-        name: of the setting, for the error.
+        name: the name of the setting, for the error.
         allowed: its range, in the notation of the tables.
         text: the value.
 
@@ -64,21 +64,21 @@ def check(kind: Type, name: str, allowed: str, text: str) -> None:
     text_or_secret = HIDDEN if kind in (Type.PASSWORD, Type.UNKNOWN) else text
     match kind:
         case Type.BOOLEAN:
-            trouble = _boolean_trouble(text.strip())
+            problem = _boolean_problem(text.strip())
         case Type.SHORT | Type.INT | Type.LONG:
-            trouble = _integer_trouble(kind, allowed, text.strip())
+            problem = _integer_problem(kind, allowed, text.strip())
         case Type.DOUBLE:
-            trouble = _double_trouble(allowed, text.strip())
+            problem = _double_problem(allowed, text.strip())
         case Type.STRING:
-            trouble = _text_trouble(name, allowed, text.strip())
+            problem = _text_problem(name, allowed, text.strip())
         case _:
-            trouble = None
-    if trouble is not None:
-        raise _invalid(name, text_or_secret, trouble)
+            problem = None
+    if problem is not None:
+        raise _invalid(name, text_or_secret, problem)
 
 
 def parsed(kind: Type, text: str) -> Parsed:
-    """Return a value that was checked as Python has it."""
+    """Return a checked value as a Python object."""
     match kind:
         case Type.BOOLEAN:
             return text.strip().lower() == "true"
@@ -93,7 +93,7 @@ def parsed(kind: Type, text: str) -> Parsed:
 
 
 def shown(kind: Type, text: str) -> str:
-    """A value that was checked, as Kafka shows it, whatever it was written like."""
+    """Return a checked value as Kafka shows it, whatever its spelling."""
     match kind:
         case Type.BOOLEAN:
             return text.strip().lower()
@@ -110,34 +110,34 @@ def shown(kind: Type, text: str) -> str:
 
 
 def split_list(text: str) -> list[str]:
-    """The elements of a LIST value, those that are empty too."""
+    """Return the elements of a LIST value, including empty ones."""
     text = text.strip()
     return re.split(r"\s*,\s*", text) if text else []
 
 
 def parse_list(text: str) -> list[str]:
-    """The elements of a LIST value that are not empty."""
+    """Return the elements of a LIST value that are not empty."""
     return [part for part in split_list(text) if part]
 
 
-def _invalid(name: str, value: str, trouble: str) -> InvalidConfigurationError:
-    return InvalidConfigurationError(f"Invalid value {value} for configuration {name}: {trouble}")
+def _invalid(name: str, value: str, problem: str) -> InvalidConfigurationError:
+    return InvalidConfigurationError(f"Invalid value {value} for configuration {name}: {problem}")
 
 
-def _boolean_trouble(text: str) -> str | None:
+def _boolean_problem(text: str) -> str | None:
     return None if text.lower() in ("true", "false") else "Expected value to be either true or false"
 
 
-def _integer_trouble(kind: Type, allowed: str, text: str) -> str | None:
+def _integer_problem(kind: Type, allowed: str, text: str) -> str | None:
     bits = INTEGER_BITS[kind]
     if not re.fullmatch(r"[+-]?[0-9]+", text, re.ASCII) or not -(2 ** (bits - 1)) <= int(text) < 2 ** (bits - 1):
         return f"Not a number of type {kind.name}"
-    return _bounds_trouble(allowed, int(text))
+    return _bounds_problem(allowed, int(text))
 
 
-def _double_trouble(allowed: str, text: str) -> str | None:
+def _double_problem(allowed: str, text: str) -> str | None:
     try:
-        return _bounds_trouble(allowed, _parse_double(text))
+        return _bounds_problem(allowed, _parse_double(text))
     except ValueError:
         return "Not a number of type DOUBLE"
 
@@ -150,7 +150,7 @@ def _parse_double(text: str) -> float:
 
 
 def _double_text(value: float) -> str:
-    """A number as Java writes it: 0.5, 1.0E10, 1.7976931348623157E308."""
+    """Return a number as Java writes it: 0.5, 1.0E10, 1.7976931348623157E308."""
     if not math.isfinite(value):
         return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
     if value == 0 or 1e-3 <= abs(value) < 1e7:
@@ -162,37 +162,37 @@ def _double_text(value: float) -> str:
     return f"{'-' if sign else ''}{first}.{fraction}E{exponent + len(others)}"
 
 
-def _bounds_trouble(allowed: str, value: float) -> str | None:
+def _bounds_problem(allowed: str, value: float) -> str | None:
     if allowed == ANY:
         return None
-    troubles = []
+    problems = []
     for alternative in allowed.split("|"):
         low, dots, high = alternative.partition("..")
         if not dots:
             if value == float(low):
                 return None
-            troubles.append(f"equal to {low}")
+            problems.append(f"equal to {low}")
         elif value < float(low):
-            troubles.append(f"Value must be at least {low}")
+            problems.append(f"Value must be at least {low}")
         elif high and value > float(high):
-            troubles.append(f"Value must be no more than {high}")
+            problems.append(f"Value must be no more than {high}")
         else:
             return None
-    if len(troubles) == 1:
-        return troubles[0]
+    if len(problems) == 1:
+        return problems[0]
     low, _, high = allowed.split("|")[-1].partition("..")
     return f"Value must be between {low} and {high} or equal to {allowed.split('|')[0]}"
 
 
-def _text_trouble(name: str, allowed: str, text: str) -> str | None:
+def _text_problem(name: str, allowed: str, text: str) -> str | None:
     if allowed == "nonempty":
         return None if text else "String must be non-empty"
     if allowed == "offset-reset":
-        return _offset_reset_trouble(name, text)
-    return _choice_trouble(allowed, text)
+        return _offset_reset_problem(name, text)
+    return _choice_problem(allowed, text)
 
 
-def _choice_trouble(allowed: str, text: str) -> str | None:
+def _choice_problem(allowed: str, text: str) -> str | None:
     if allowed == ANY:
         return None
     choices = allowed.removeprefix("nocase:").split("|")
@@ -201,7 +201,7 @@ def _choice_trouble(allowed: str, text: str) -> str | None:
     return f"String must be one of: {', '.join(choices)}"
 
 
-def _offset_reset_trouble(name: str, text: str) -> str | None:
+def _offset_reset_problem(name: str, text: str) -> str | None:
     kind, _, duration = text.partition(":")
     if text in ("earliest", "latest") or (kind == "by_duration" and _is_duration(duration)):
         return None
@@ -212,7 +212,7 @@ def _offset_reset_trouble(name: str, text: str) -> str | None:
 
 
 def _is_duration(text: str) -> bool:
-    """Whether a text is a duration in the form of ISO 8601 that is not negative."""
+    """Return whether a text is an ISO 8601 duration that is not negative."""
     found = _DURATION.fullmatch(text)
     if found is None or not any(found.groups()[1:]):
         return False
@@ -233,9 +233,9 @@ def _check_list(name: str, allowed: str, parts: list[str]) -> None:
     for part in parts:
         if not part:
             raise InvalidConfigurationError(f"Configuration '{name}' values must not be empty.")
-        trouble = _choice_trouble(choices, part)
-        if trouble is not None:
-            raise _invalid(name, part, trouble)
+        problem = _choice_problem(choices, part)
+        if problem is not None:
+            raise _invalid(name, part, problem)
 
 
 def _check_throttled_replicas(name: str, parts: list[str]) -> None:

@@ -95,7 +95,6 @@ PENDING: tuple[str, ...] = (
     "refbroker/coordinators/regex/automaton.py",
     "refbroker/coordinators/regex/characters.py",
     "refbroker/coordinators/transactions/verification.py",
-    "refbroker/metadata",
     "setup.py",
     "tests",
     "tools/check_docs.py",

@@ -1,8 +1,9 @@
-"""The cluster's state: topics, partitions, settings, producer id blocks, all replayed from `__cluster_metadata-0`.
+"""The metadata of the cluster: topics, partitions, settings, blocks of producer ids, replayed from
+`__cluster_metadata-0`.
 
-`image` is the state and the only code that changes it, record by record; `log` appends records, replays
-them, and takes snapshots of the state; `publisher` makes the partitions' logs follow it. How it all hangs
-together is told in docs/internals/metadata.md. Source: KIP-500, KIP-630, KIP-631.
+`image` is the state and the only code that changes it, by records. `log` appends records, replays them, and takes
+snapshots. `publisher` applies changes to the logs of partitions. docs/internals/metadata.md explains how they work
+together. Source: KIP-500, KIP-630, KIP-631.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""`bootstrap.checkpoint` in each data directory: what a new cluster's metadata log begins with.
+"""`bootstrap.checkpoint` in each data directory: the first records of a new cluster's metadata log.
 
-Formatting writes it, the first start takes its records over into the log, and nobody reads it after that. The format is
-that of a snapshot (see `snapshot_file`), with epoch and time 0.
+Formatting writes the file, the first start copies its records to the log, and later starts ignore it. It has the format
+of a snapshot (see `snapshot_file`), with epoch and time 0.
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ _ELIGIBLE_LEADERS = "eligible.leader.replicas.version"
 
 
 def default_bootstrap_records(metadata_version: int = LATEST) -> list[Message]:
-    """The features of a new cluster of this broker.
+    """Return the features of a new cluster of this broker.
 
     Parameters:
-        metadata_version: the level of that feature; the others have their highest.
+        metadata_version: the level of that feature; the others have their highest level.
     """
     levels = {name: high for name, (_, high) in SUPPORTED_FEATURES.items()} | {METADATA_VERSION: metadata_version}
     return [FeatureLevelRecord(name=name, feature_level=level) for name, level in levels.items()]
 
 
 def bootstrap_records(files: Files, directory: Path, now_ms: int) -> list[Message]:
-    """What the metadata log is to begin with; a directory that nobody has formatted before gets the default.
+    """Return the first records of the metadata log; the default ones in a directory that was not formatted.
 
     Parameters:
-        directory: the data directory that the metadata log is in.
+        directory: the data directory of the metadata log.
         now_ms: milliseconds since the epoch.
 
     Raises:
@@ -60,10 +60,10 @@ def bootstrap_records(files: Files, directory: Path, now_ms: int) -> list[Messag
 
 
 def write_bootstrap(files: Files, directory: Path, records: Sequence[Message], now_ms: int) -> None:
-    """Write what the metadata log is to begin with.
+    """Write the first records of the metadata log.
 
     Parameters:
-        records: with the level of `metadata.version` among them.
+        records: the records, including the level of `metadata.version`.
         now_ms: milliseconds since the epoch.
 
     Raises:
@@ -76,10 +76,10 @@ def write_bootstrap(files: Files, directory: Path, records: Sequence[Message], n
 
 
 def activation_records(bootstrap: Sequence[Message], min_insync_replicas: int) -> list[Message]:
-    """What the metadata log of a new cluster begins with.
+    """Return the first records of a new cluster's metadata log.
 
     Parameters:
-        bootstrap: what formatting left for it.
+        bootstrap: the records from formatting.
         min_insync_replicas: the broker's setting, which becomes the cluster's with eligible leader replicas.
     """
     levels = {record.name: record.feature_level for record in bootstrap if isinstance(record, FeatureLevelRecord)}

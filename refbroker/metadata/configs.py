@@ -1,8 +1,8 @@
-"""What becomes of changes to the settings of a resource: the records that bring them about, or the error.
+"""Changes of the settings of a resource: the records of the change, or the error.
 
-Topics, brokers ("" is all of them), groups and client metrics subscriptions have settings in the metadata. Checks and
-texts are those of Kafka's brokers and controller: first what is wrong with the request itself, then with the settings
-the resource would have. Levels of loggers are no metadata (`refbroker.runtime.loggers`).
+Topics, brokers ("" stands for all of them), groups and client metrics subscriptions have settings in the metadata.
+Checks and messages are those of Kafka's brokers and controller: first those of the request, then those of the resulting
+settings. Elsewhere: levels of loggers, which are not metadata (`refbroker.runtime.loggers`).
 
 Not implemented: alter policies.
 """
@@ -48,7 +48,7 @@ _SETTINGS = {
 
 
 class Operation(enum.IntEnum):
-    """What is done to a setting; the numbers are those of IncrementalAlterConfigs."""
+    """The operation on a setting, with the numbers of IncrementalAlterConfigs."""
 
     SET = 0
     DELETE = 1
@@ -57,7 +57,7 @@ class Operation(enum.IntEnum):
 
 
 class Edit(NamedTuple):
-    """One change."""
+    """One change of a setting."""
 
     name: str
     operation: Operation
@@ -65,14 +65,14 @@ class Edit(NamedTuple):
 
 
 def plan_edits(controller: Controller, resource_type: int, name: str, edits: Sequence[Edit]) -> list[Message]:
-    """The records of changes to single settings of a resource.
+    """Return the records of changes to single settings of a resource.
 
     Raises:
-        UnknownTopicOrPartitionError: there is no such topic.
-        InvalidTopicError: no topic can have the name.
+        UnknownTopicOrPartitionError: the topic does not exist.
+        InvalidTopicError: the topic name is invalid.
         InvalidRequestError: another broker, a kind of resource without settings, a setting that cannot be changed, no
             value.
-        InvalidConfigurationError: no such setting, or a value it cannot have.
+        InvalidConfigurationError: a setting does not exist, or a value is invalid.
     """
     check_request(edits)
     settings = _settings_of(controller, resource_type, name)
@@ -89,7 +89,7 @@ def plan_edits(controller: Controller, resource_type: int, name: str, edits: Seq
 
 
 def plan_replacement(controller: Controller, resource_type: int, name: str, edits: Sequence[Edit]) -> list[Message]:
-    """The records that give a resource exactly these settings; raises as `plan_edits` does."""
+    """Return the records that replace all settings of a resource; raises as `plan_edits` does."""
     check_request(edits)
     _settings_of(controller, resource_type, name)
     present = controller.image.config(resource_type, name)
@@ -99,7 +99,7 @@ def plan_replacement(controller: Controller, resource_type: int, name: str, edit
 
 
 def check_request(edits: Sequence[Edit]) -> None:
-    """See that changes name each setting once and say what it shall be.
+    """Check that changes name each setting once and have values.
 
     Raises:
         InvalidRequestError: they do not.
@@ -112,7 +112,7 @@ def check_request(edits: Sequence[Edit]) -> None:
 
 
 def _settings_of(controller: Controller, resource_type: int, name: str) -> dict[str, Setting]:
-    """The settings that a kind of resource has."""
+    """Return the settings of a kind of resource."""
     settings = _SETTINGS.get(resource_type)
     if settings is None:
         raise InvalidRequestError(f"Unknown resource type {resource_type}")
@@ -122,10 +122,10 @@ def _settings_of(controller: Controller, resource_type: int, name: str) -> dict[
 
 
 def check_broker_name(controller: Controller, name: str) -> None:
-    """See that a resource is this broker.
+    """Check that a resource is this broker.
 
     Raises:
-        InvalidRequestError: it is another.
+        InvalidRequestError: it is another broker.
     """
     try:
         number = int(name)
@@ -137,7 +137,7 @@ def check_broker_name(controller: Controller, name: str) -> None:
 
 def _edited_list(edit: Edit, setting: Setting | None, present: Mapping[str, str], resource_type: int) -> str:
     verb = edit.operation.name
-    # A client metrics subscription's lists cannot be edited in Kafka, whose schema of settings leaves them out.
+    # Kafka cannot edit the lists of a client metrics subscription, because their definitions lack the type.
     if resource_type == BROKER_RESOURCE:
         if setting is None:
             raise InvalidConfigurationError(f"Unknown config name: {edit.name}")

@@ -1,7 +1,7 @@
-"""Control records of the metadata log and of snapshots: whose epoch it is, where a snapshot begins and ends, who votes.
+"""Control records of the metadata log and of snapshots: leader changes, start and end of a snapshot, voters.
 
-The key says which kind it is (version int16, type int16), the value is a message, at version 0. Since kraft.version 1
-(KIP-853) the voters are in the log; before, they are in the settings of each controller, and in no record.
+The key has the type (version int16, type int16), the value is a message in version 0. Since kraft.version 1 (KIP-853),
+the log contains the voters; before, they are in the settings of each controller, and in no record.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ _MESSAGES = {number: kind for kind, number in _TYPES.items()}
 def control_batch(
     messages: Iterable[Message], timestamp_ms: int, *, base_offset: int = 0, leader_epoch: int = -1
 ) -> bytes:
-    """A batch of control records.
+    """Return a batch of control records.
 
     Parameters:
         timestamp_ms: milliseconds since the epoch.
-        base_offset, leader_epoch: for a batch that no log stamps later.
+        base_offset, leader_epoch: for a batch that is not appended to a log.
     """
     builder = BatchBuilder()
     for message in messages:
@@ -48,10 +48,10 @@ def control_batch(
 
 
 def decode_control(record: Any) -> Message | None:
-    """What a control record says; None for a kind that has no meaning here.
+    """Return the message of a control record, None for a type that is not used here.
 
     Raises:
-        CorruptRecordError: it is no control record.
+        CorruptRecordError: it is not a control record.
         ProtocolError: its value is damaged.
     """
     kind = _MESSAGES.get(parse_control_record(record).type)
@@ -60,25 +60,25 @@ def decode_control(record: Any) -> Message | None:
 
 @dataclass(slots=True)
 class VoterSet:
-    """Who votes for the leader of the metadata log, as far as records say.
+    """The voters of the metadata log, as far as records contain them.
 
     Attributes:
-        kraft_version: 0 when the voters are in the controllers' settings, 1 when they are in records.
-        voters: the record of them, at version 1.
+        kraft_version: 0 if the voters are in the controllers' settings, 1 if they are in records.
+        voters: the record of the voters, in version 1.
     """
 
     kraft_version: int = 0
     voters: VotersRecord | None = None
 
     def replay(self, message: Message | None) -> None:
-        """Take note of a control record."""
+        """Apply a control record."""
         if isinstance(message, KRaftVersionRecord):
             self.kraft_version = message.kraft_version
         elif isinstance(message, VotersRecord):
             self.voters = message
 
     def records(self) -> list[Message]:
-        """The records that say it again."""
+        """Return the records with the current voters."""
         if self.kraft_version == 0:
             return []
         version: list[Message] = [KRaftVersionRecord(kraft_version=self.kraft_version)]

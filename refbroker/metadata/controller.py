@@ -1,8 +1,7 @@
-"""What plans of metadata changes are made from: the cluster's state, the node's settings, and new ids.
+"""The inputs of planned metadata changes: the state of the cluster, the settings of the node, and new ids.
 
-Every node is its own controller.
-
-Elsewhere: the plans (`topics` and `configs` return the records of a change), and applying them (`MetadataLog.append`).
+Every node is its own controller. Elsewhere: the plans (`topics` and `configs` return the records of a change), and
+their application (`MetadataLog.append`).
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ class Controller:
     Attributes:
         image: the state of the cluster.
         config: the node's settings.
-        files: the node's disk, whose open files leave room for more partitions or do not.
+        files: the node's disk, which limits the number of open files and therefore of partitions.
         rng: for ids.
     """
 
@@ -44,8 +43,8 @@ class Controller:
         return random_uuid(self.rng)
 
     def room_for_files(self) -> int:
-        """Return how many more files may be open for good, if those that need not be are closed.
+        """Return how many more files may stay open, if files that need not be open are closed.
 
-        It takes about a millisecond for a thousand that are open, so it is asked once per request.
+        This takes about a millisecond for a thousand open files, so call it once per request.
         """
         return file_limit() - file_reserve() - open_files() + len(self.files.spare_files)

@@ -1,8 +1,8 @@
-"""In which data directory each partition is, as the metadata has it (KIP-858), and the records that keep it true.
+"""The data directory of each partition in the metadata (KIP-858), and the records that keep it up to date.
 
-A partition of a broker with several directories begins UNASSIGNED; the broker makes its log where there is room, and
-the metadata learns where. When a directory fails, the partitions in it lose their leader. Source: `DirectoryId`,
-`handleDirectoriesOffline` and `handleAssignReplicasToDirs` of Kafka's controller.
+A new partition of a broker with several directories is UNASSIGNED; the broker creates its log in one of them and then
+records which. If a directory fails, its partitions lose their leader. Source: `DirectoryId`, `handleDirectoriesOffline`
+and `handleAssignReplicasToDirs` of Kafka's controller.
 """
 
 from __future__ import annotations
@@ -20,26 +20,26 @@ from refbroker.metadata.image import ClusterImage, PartitionState
 from refbroker.metadata.versions import CORDONED_DIRECTORIES, DIRECTORIES
 
 MIGRATING = UUID(int=0)
-"""It has been placed by a broker that did not say where."""
+"""Assigned by a broker that did not record the directory."""
 UNASSIGNED = UUID(int=1)
-"""It has not been placed yet."""
+"""Not assigned yet."""
 LOST = UUID(int=2)
-"""In a directory that is offline, whichever that is."""
+"""In an offline directory, whichever it is."""
 
 NO_LEADER = -1
 
 FindDirectory = Callable[[str, int], UUID | None]
-"""The id of the directory that has the log of a topic's partition, None when there is none."""
+"""Returns the id of the directory with the log of a partition, None without a log."""
 
 
 def directory_on(state: PartitionState, node: int) -> UUID:
-    """In which directory of a broker a partition is."""
+    """Return the directory of a partition on a broker."""
     found = dict(zip(state.replicas, state.directories, strict=False))
     return found.get(node, MIGRATING)
 
 
 def default_directory(image: ClusterImage, node: int) -> UUID:
-    """What a new partition of a broker is assigned to: its only directory, or none yet."""
+    """Return the directory of a broker's new partition: the only one, or UNASSIGNED."""
     registered = image.brokers.get(node)
     directories = [] if registered is None else registered.record.log_dirs
     if registered is not None and not directories:
@@ -48,12 +48,12 @@ def default_directory(image: ClusterImage, node: int) -> UUID:
 
 
 def takes_new_partitions(record: RegisterBrokerRecord) -> bool:
-    """Whether a broker has a directory that is not cordoned; one that says nothing of its directories has."""
+    """Return whether a broker has a directory that is not cordoned; assumed if it has not listed any."""
     return not record.log_dirs or not set(record.log_dirs) <= set(record.cordoned_log_dirs or ())
 
 
 def offline_replicas(image: ClusterImage, state: PartitionState) -> list[int]:
-    """The replicas that cannot be used: of brokers that are gone or fenced, or in directories that are offline."""
+    """Return the replicas that cannot be used, on absent or fenced brokers or in offline directories."""
     offline = []
     for node in state.replicas:
         registered = image.brokers.get(node)
@@ -68,14 +68,15 @@ def _is_online(directories: Sequence[UUID], state: PartitionState, node: int) ->
 
 
 def partition_changes(image: ClusterImage, node: int, find: FindDirectory, *, elect: bool) -> Iterator[Message]:
-    """What brings the metadata in line with the logs that a broker has.
+    """Yield the records that align the metadata with the logs of a broker.
 
-    A partition that has a log is assigned to the log's directory, and led; one that has none loses its leader.
+    A partition with a log is assigned to the directory of the log and gets a leader; one without a log loses its
+    leader.
 
     Parameters:
-        node: the broker, which is the only replica.
-        find: where its logs are.
-        elect: begin a new term for every partition that has a log, as at a start.
+        node: the broker, the only replica.
+        find: finds the directories of its logs.
+        elect: whether every partition with a log gets a new leader epoch, as at a start.
     """
     for topic in image.topics.values():
         for number, state in topic.partitions.items():
@@ -97,7 +98,8 @@ def partition_changes(image: ClusterImage, node: int, find: FindDirectory, *, el
             if not led:
                 change.leader = node
                 change.isr = None if state.isr == [node] else [node]
-                # Apache Kafka leaves the only replica eligible when it stops in order, and unclean after a disaster.
+                # Apache Kafka leaves the only replica as an eligible leader after a clean stop, and unclean after a
+                # crash.
                 change.eligible_leader_replicas = [] if state.eligible_leader_replicas else None
                 change.last_known_elr = [] if state.last_known_elr else None
                 change.leader_recovery_state = 0 if state.leader_recovery_state else -1
@@ -108,11 +110,11 @@ def partition_changes(image: ClusterImage, node: int, find: FindDirectory, *, el
 def directories_change(
     image: ClusterImage, node: int, online: Sequence[UUID], cordoned: Sequence[UUID]
 ) -> Iterator[Message]:
-    """What tells the metadata of directories that have failed, and of those that get no new partitions.
+    """Yield the records about failed directories, and about those that are cordoned.
 
     Parameters:
-        online: the ids of the directories that can be used.
-        cordoned: the ids of those that get no new partitions.
+        online: the ids of the usable directories.
+        cordoned: the ids of the cordoned ones.
     """
     registered, level = image.brokers[node], image.metadata_version
     if level >= DIRECTORIES and sorted(registered.record.log_dirs) != sorted(online):

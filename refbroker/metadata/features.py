@@ -1,9 +1,9 @@
-"""The features of the cluster: which this broker has, and what becomes of a wish to change a finalized level.
+"""The features of the cluster: those this broker supports, and changes of finalized levels.
 
-A feature is finalized at a level when all nodes use it. Only features that are true here are supported and told to
-clients. A data directory of Apache Kafka may have others finalized (`share.version` and so on): they stay in the
-metadata, for the Kafka that comes back to it, but clients are not told. Checks and texts are those of Kafka's
-controller. Source: KIP-584, KIP-778, KIP-1022.
+A feature is finalized at a level when all nodes use it. Only features with an effect in this broker are supported and
+returned to clients. A data directory of Apache Kafka may have other finalized features (`share.version`, …): they stay
+in the metadata for the time when Kafka uses the directory again, but clients do not get them. Checks and messages are
+those of Kafka's controller. Source: KIP-584, KIP-778, KIP-1022.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ SUPPORTED_FEATURES: dict[str, tuple[int, int]] = {
     GROUP_VERSION: (0, 1),
     TRANSACTION_VERSION: (0, 2),
 }
-"""The features this broker has, with the levels it can work at."""
+"""The features of this broker, with the supported levels."""
 
 
 class FeatureLevel(NamedTuple):
     """A level of a feature above 0.
 
     Attributes:
-        since: the least metadata.version whose clusters begin with it.
-        needs: the least metadata.version it works with.
+        since: the lowest metadata.version at which new clusters have it.
+        needs: the lowest metadata.version that it requires.
     """
 
     since: int
@@ -51,12 +51,12 @@ KAFKA_FEATURES: dict[str, tuple[FeatureLevel, ...]] = {
 }
 """The features of Kafka 4.3 beside `metadata.version`, level 1 first.
 
-A new cluster that Kafka formats begins with them; a level that the metadata has can be taken away here.
+New clusters that Kafka formats have them. If the metadata has a level, it can be removed here.
 """
 
 
 class UpgradeType(enum.IntEnum):
-    """In which direction a level may go, as UpdateFeatures has it."""
+    """The direction of a change, as in UpdateFeatures."""
 
     UNKNOWN = 0
     UPGRADE = 1
@@ -69,7 +69,7 @@ class UpgradeType(enum.IntEnum):
 
 
 class FeatureUpdate(NamedTuple):
-    """A wish for another level."""
+    """A requested level."""
 
     name: str
     level: int
@@ -77,16 +77,16 @@ class FeatureUpdate(NamedTuple):
 
 
 def finalized_features(image: ClusterImage) -> dict[str, int]:
-    """The finalized levels that clients are told."""
+    """Return the finalized levels that clients get."""
     return {name: level for name, level in image.features.items() if name in SUPPORTED_FEATURES}
 
 
 def plan_updates(image: ClusterImage, node_id: int, updates: Sequence[FeatureUpdate]) -> list[Message]:
-    """The records that carry out updates, all or none of them.
+    """Return the records of updates, of all or none.
 
     Parameters:
         image: the state of the cluster.
-        node_id: this controller's.
+        node_id: the id of this controller.
 
     Raises:
         InvalidUpdateVersionError: one of them cannot be carried out.
@@ -120,7 +120,7 @@ def _plan_update(image: ClusterImage, node_id: int, update: FeatureUpdate) -> It
 
 
 def _why_not_supported(image: ClusterImage, node_id: int, name: str, level: int) -> str | None:
-    """Why a node cannot work at a level; a feature that a node does not have is at level 0 there."""
+    """Return why a node does not support a level, None if it does; a feature that a node lacks has level 0 there."""
     nodes = [(f"Local controller {node_id}", SUPPORTED_FEATURES.get(name, (0, 0)))]
     for broker in image.brokers.values():
         ranges = {

@@ -1,9 +1,9 @@
-"""The state of the cluster, and what each metadata record does to it.
+"""The state of the cluster, and the effect of each metadata record.
 
-A plain object with dicts: whoever has it reads it; only `ClusterImage.replay` changes it, for a record
-that is in the log or in a snapshot. What nothing here acts on (quotas, access control, credentials, delegation
-tokens, controllers) is kept as the records it came in, since a snapshot must have all of it. A list in here is
-replaced and never changed, so that a snapshot can be written from it in another thread.
+A plain object with dicts that every part may read and only `ClusterImage.replay` changes, for a record of the log or a
+snapshot. Records that this broker does not use (quotas, ACLs, credentials, delegation tokens, controllers) are kept
+unchanged, because a snapshot must contain them. Lists are replaced and never modified, so that another thread can write
+a snapshot from them.
 """
 
 from __future__ import annotations
@@ -56,8 +56,8 @@ class BrokerRegistration:
 
     Attributes:
         endpoints: listener name -> (host, port).
-        record: what it registered with, as it stands now but for `fenced` and `in_controlled_shutdown`.
-        fenced: whether it may not lead partitions, as before its first heartbeat.
+        record: its registration with later changes, except `fenced` and `in_controlled_shutdown`.
+        fenced: whether it must not lead partitions, as before its first heartbeat.
     """
 
     broker_id: int
@@ -77,7 +77,7 @@ class BrokerRegistration:
 
 @dataclass(slots=True)
 class PartitionState:
-    """Where a partition lives and who leads it."""
+    """The replicas, directories and leader of a partition."""
 
     partition_id: int
     replicas: list[int]
@@ -103,19 +103,19 @@ class TopicState:
 
 
 class ClusterImage:
-    """The cluster as the metadata log has it up to `next_offset`.
+    """The state of the cluster up to `next_offset`.
 
     Attributes:
         brokers, controllers: by id.
         topics, topics_by_id: the same topics, by name and by id.
         configs: (resource type, name) -> setting -> value.
-        features: feature -> finalized level; also of features this broker does not have (see `features`).
+        features: feature -> finalized level, including features that this broker does not support (see `features`).
         quotas: (entity, quota) -> record; an entity is the set of its (type, name).
         acls: by id.
         scram: (mechanism, user) -> credential.
         tokens: delegation tokens by id.
-        next_producer_id: the first one that no block has.
-        next_offset: of the first record that is not in here yet.
+        next_producer_id: the first one that is in no block.
+        next_offset: the offset of the next record to replay.
     """
 
     def __init__(self) -> None:
@@ -134,11 +134,11 @@ class ClusterImage:
 
     @property
     def metadata_version(self) -> int:
-        """The level of `metadata.version`; the latest until the log says which."""
+        """The level of `metadata.version`; the latest one until the log has it."""
         return self.features.get(METADATA_VERSION, LATEST)
 
     def partition(self, topic: str | UUID, partition: int) -> PartitionState | None:
-        """Return the state of a partition, None when there is no such partition.
+        """Return the state of a partition, None if it does not exist.
 
         Parameters:
             topic: by name or by id.
@@ -147,11 +147,11 @@ class ClusterImage:
         return None if found is None else found.partitions.get(partition)
 
     def config(self, resource_type: int, name: str) -> dict[str, str]:
-        """What was set on a topic, broker, group or client metrics subscription; "" names all brokers."""
+        """Return the settings of a topic, broker, group or client metrics subscription; "" stands for all brokers."""
         return self.configs.get((resource_type, name), {})
 
     def replay(self, record: Message) -> None:
-        """Change the state as a record says."""
+        """Apply a record."""
         act = _ACTIONS.get(record.message_name)
         if act is not None:
             act(self, record)
@@ -173,7 +173,7 @@ def _register_broker(image: ClusterImage, record: RegisterBrokerRecord) -> None:
 def _change_registration(image: ClusterImage, record: BrokerRegistrationChangeRecord) -> None:
     broker = image.brokers.get(record.broker_id)
     if broker is not None and broker.broker_epoch == record.broker_epoch:
-        # 1 is yes and -1 is no.
+        # 1 stands for true and -1 for false.
         broker.fenced = {1: True, -1: False}.get(record.fenced, broker.fenced)
         broker.in_controlled_shutdown = broker.in_controlled_shutdown or record.in_controlled_shutdown == 1
         if record.log_dirs:
@@ -246,7 +246,7 @@ def _change_partition(image: ClusterImage, record: PartitionChangeRecord) -> Non
         if value is not None:
             setattr(partition, name, value)
     if record.leader != NO_LEADER_CHANGE:
-        # A new term begins even when the same broker leads again.
+        # A new leader epoch starts even if the leader stays the same.
         partition.leader = record.leader
         partition.leader_epoch += 1
     if record.leader_recovery_state >= 0:
@@ -255,7 +255,7 @@ def _change_partition(image: ClusterImage, record: PartitionChangeRecord) -> Non
 
 
 def _clear_eligible_leaders(image: ClusterImage, record: ClearElrRecord) -> None:
-    """Of one topic, or of all when none is named."""
+    """Clear the eligible leaders of one topic, or of all if none is named."""
     for topic in image.topics.values():
         if record.topic_name in ("", topic.name):
             for partition in topic.partitions.values():
@@ -275,7 +275,7 @@ def _set_config(image: ClusterImage, record: ConfigRecord) -> None:
 
 def _set_feature(image: ClusterImage, record: FeatureLevelRecord) -> None:
     if record.name == KRAFT_VERSION:
-        # Early releases wrote it here; it belongs to the control records of the log (KAFKA-18979).
+        # Early releases stored it here; it belongs to the control records of the log (KAFKA-18979).
         return
     if record.feature_level == 0:
         image.features.pop(record.name, None)
@@ -342,4 +342,4 @@ _ACTIONS: dict[str, Callable[[ClusterImage, Any], None]] = {
     "DelegationTokenRecord": _set_token,
     "RemoveDelegationTokenRecord": _remove_token,
 }
-"""What each kind of record does; the others (NoOp, the state of a migration from ZooKeeper) change nothing."""
+"""The effect of each kind of record; others (NoOp, the state of a migration from ZooKeeper) change nothing."""

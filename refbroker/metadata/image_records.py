@@ -1,7 +1,7 @@
-"""The cluster's state as records again: what a snapshot has in it, in the order in which Kafka writes it.
+"""Conversion of the cluster's state to records, in the order of Kafka's snapshots.
 
-The features come first, since the level of `metadata.version` decides how the rest is written and read. What a
-cluster at an old level cannot have (credentials before 3.5, say) is not written, as in Kafka.
+Features come first, because the level of `metadata.version` determines how the rest is written and read. As in Kafka,
+state that a cluster at an old level cannot have (such as credentials before 3.5) is omitted.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ _NO_BROKER = -1
 
 
 def image_records(image: ClusterImage) -> Iterator[Message]:
-    """Records that make an empty image equal to this one.
+    """Yield records that turn an empty image into a copy of this one.
 
-    They share the image's lists, which are never changed in place, so they stay as they are when it goes on.
+    They share the image's lists, which are never modified, so later changes do not affect them.
     """
     level = image.metadata_version
     yield FeatureLevelRecord(name=METADATA_VERSION, feature_level=level)
@@ -78,7 +78,7 @@ def _partition(topic: TopicState, partition: PartitionState) -> Message:
         leader_epoch=partition.leader_epoch,
         partition_epoch=partition.partition_epoch,
         directories=partition.directories,
-        # Empty ones are left out to save space.
+        # Empty ones are omitted to save space.
         eligible_leader_replicas=partition.eligible_leader_replicas or None,
         last_known_elr=partition.last_known_elr or None,
     )

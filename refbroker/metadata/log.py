@@ -1,10 +1,9 @@
-"""`__cluster_metadata-0`: appends records, replays them into the image, and comes to the same image after a restart.
+"""`__cluster_metadata-0`: appends records, replays them into the image, and loads the image after a restart.
 
-The records and the batches around them are those of Kafka's controller: what belongs together is one
-batch, which a crash leaves whole or not at all; what is too much for a batch goes between
-BeginTransaction and EndTransaction. Each start of the broker is a new epoch of the log's leader and
-begins with a LeaderChange control record (KIP-595). From time to time the image is written to a snapshot, from which
-loading begins, so that the log before it can go (KIP-630).
+Records and batches are those of Kafka's controller. Records that belong together are one batch, which is atomic in a
+crash; too many records for a batch are enclosed in BeginTransaction and EndTransaction. Each start of the broker begins
+a new leader epoch with a LeaderChange control record (KIP-595). The image is written to snapshots, from which a load
+starts, so that the log before them can be deleted (KIP-630).
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ logger = logging.getLogger(__name__)
 
 TOPIC_ID = UUID(int=1)
 MOST_RECORDS = 10_000
-"""Records in one batch; more of them become a transaction."""
+"""The maximum of records in one batch; more of them become a transaction."""
 
 _INT32_MAX = 2**31 - 1
 _READ_BYTES = 1 << 20
@@ -49,7 +48,7 @@ _READ_BYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class SnapshotPolicy:
-    """When a snapshot is taken and when it goes; the names are those of the settings.
+    """When snapshots are taken and deleted, with the names of the settings.
 
     Attributes:
         max_record_bytes_between_snapshots: of records since the last one.
@@ -64,7 +63,7 @@ class SnapshotPolicy:
 
     @classmethod
     def of(cls, config: BrokerConfig) -> SnapshotPolicy:
-        """What the settings of a broker say."""
+        """Return the policy of a broker's settings."""
         return cls(
             config.integer("metadata.log.max.record.bytes.between.snapshots"),
             config.integer("metadata.log.max.snapshot.interval.ms"),
@@ -74,7 +73,7 @@ class SnapshotPolicy:
 
 
 def _open_log(logs: LogManager, config: BrokerConfig) -> PartitionLog:
-    """The metadata log, made if need be; of the settings for logs it has only its own."""
+    """Return the metadata log, created if necessary; settings of other logs do not apply to it."""
     own = LogConfig(
         max_message_bytes=_INT32_MAX,
         segment_bytes=config.integer("metadata.log.segment.bytes"),
@@ -93,15 +92,15 @@ class MetadataLog:
     """The log and the image that is replayed from it.
 
     Parameters:
-        logs: where the log lives.
+        logs: the log manager with the metadata log.
         files: the disk.
-        config: settings of this broker, who appends.
+        config: the settings of this broker.
         clock: milliseconds since the epoch.
 
     Attributes:
         image: the state of the cluster.
-        epoch: in which this node leads.
-        voters: who votes for the leader, as far as records say.
+        epoch: the leader epoch of this node.
+        voters: the voters, as far as records contain them.
         listeners: called with the records of each change once they are replayed.
     """
 
@@ -130,23 +129,23 @@ class MetadataLog:
 
     @property
     def end_offset(self) -> int:
-        """The offset the next record gets."""
+        """The offset of the next record."""
         return self._log.log_end_offset
 
     @property
     def high_watermark(self) -> int:
-        """Before this offset everything counts."""
+        """The offset up to which records are committed."""
         return self._log.high_watermark
 
     # Load
 
     def load(self) -> None:
-        """Replay the newest snapshot and what is in the log behind it.
+        """Replay the latest snapshot and the log after it.
 
         Raises:
             CorruptRecordError, ProtocolError: a record cannot be read.
             KafkaStorageError: a snapshot cannot be read or is missing, or the disk fails.
-            InconsistentClusterIdError: other nodes vote as well.
+            InconsistentClusterIdError: there are other voters.
         """
         self._snapshots.recover()
         offset = self._log.log_start_offset
@@ -184,7 +183,7 @@ class MetadataLog:
         self.epoch = max(self.epoch, batch.partition_leader_epoch)
 
     def _check_voters(self) -> None:
-        """See that nobody else could become the leader of this log."""
+        """Check that no other node can be the leader of this log."""
         with storage_errors(f"read the quorum's state in {self._log.directory}"):
             state = read_quorum_state(self._files, self._log.directory)
         known = self.voters.voters
@@ -195,7 +194,7 @@ class MetadataLog:
         if voters - {self._node_id}:
             raise InconsistentClusterIdError(
                 f"the metadata in {self._log.directory} belongs to the controllers {sorted(voters)}; this broker, node "
-                f"{self._node_id}, can only go on with the data of a controller that was alone"
+                f"{self._node_id}, can continue only with the data of a single controller"
             )
         if state is not None:
             self.epoch = max(self.epoch, state.leader_epoch)
@@ -203,7 +202,7 @@ class MetadataLog:
     # Append
 
     def begin_epoch(self) -> None:
-        """Become the leader of the log, in an epoch that nobody has led before.
+        """Become the leader of the log, in an epoch that was never used.
 
         Raises:
             KafkaStorageError: the disk fails.
@@ -216,7 +215,7 @@ class MetadataLog:
         voter = LeaderChangeMessage.Voter(voter_id=self._node_id)
         first: list[Message] = [LeaderChangeMessage(leader_id=self._node_id, voters=[voter], granting_voters=[voter])]
         if not self._voters_in_log:
-            # A new log has them from the snapshot that formatting made, which is not copied to other nodes.
+            # A new log takes the voters from the snapshot of formatting, which is not replicated.
             first += self.voters.records()
             self._voters_in_log = True
         self._write(control_batch(first, self._clock()))
@@ -224,7 +223,7 @@ class MetadataLog:
             self.append([AbortTransactionRecord(reason="the broker stopped before the transaction was complete")])
 
     def append(self, records: Sequence[Message]) -> None:
-        """Store records, all or none of them, and replay them.
+        """Store records atomically, and replay them.
 
         Raises:
             KafkaStorageError: the disk fails; nothing has changed.
@@ -255,7 +254,7 @@ class MetadataLog:
         self._last_timestamp_ms = now
 
     def _replay(self, record: Message) -> None:
-        """Replay a record; those of a transaction once it ends."""
+        """Replay a record; records of a transaction are replayed when it ends."""
         if isinstance(record, BeginTransactionRecord):
             self._transaction = []
         elif isinstance(record, AbortTransactionRecord):
@@ -273,11 +272,11 @@ class MetadataLog:
 
     @property
     def latest_snapshot(self) -> SnapshotId | None:
-        """The newest snapshot."""
+        """The latest snapshot."""
         return self._snapshots.latest
 
     def is_snapshot_due(self) -> bool:
-        """Whether enough records, or enough time, have passed since the last snapshot."""
+        """Return whether enough records, or enough time, have passed since the last snapshot."""
         if self._bytes_since_snapshot == 0 or self._transaction is not None:
             return False
         interval = self._policy.max_snapshot_interval_ms
@@ -285,15 +284,16 @@ class MetadataLog:
         return waited or self._bytes_since_snapshot >= self._policy.max_record_bytes_between_snapshots
 
     async def take_snapshot(self) -> SnapshotId:
-        """Write the image to a snapshot; its records are made at once, and written in a worker thread.
+        """Write the image to a snapshot; its records are created immediately and written in a worker thread.
 
         Raises:
-            KafkaStorageError: the disk fails; there is no snapshot then.
+            KafkaStorageError: the disk fails; no snapshot was written.
         """
-        # What it has must be in the log for good, or else a power failure could leave a log that ends before it.
+        # The log must durably contain everything in the snapshot, or a power failure could leave a log that ends before
+        # it.
         self._log.flush()
         snapshot_id = SnapshotId(self._log.log_end_offset, self._log.leader_epoch)
-        # Whether it succeeds or not, the next one has to wait as long again.
+        # Whether it succeeds or not, the next one waits for the whole interval.
         self._bytes_since_snapshot, self._last_snapshot_ms = 0, self._clock()
         if snapshot_id == self._snapshots.latest:
             return snapshot_id
@@ -308,7 +308,7 @@ class MetadataLog:
         return snapshot_id
 
     async def take_snapshot_if_due(self) -> None:
-        """Write a snapshot when it is time.
+        """Write a snapshot if it is due.
 
         Raises:
             KafkaStorageError: the disk fails.
@@ -317,7 +317,7 @@ class MetadataLog:
             await self.take_snapshot()
 
     def clean_snapshots(self) -> None:
-        """Remove old snapshots, and of the log what they had in common with younger ones.
+        """Delete old snapshots, and the part of the log that later snapshots cover.
 
         Raises:
             KafkaStorageError: the disk fails.

@@ -1,12 +1,12 @@
-"""What becomes of a wish to elect a partition's leader, or to move the partition: the record that brings it about.
+"""Elections and moves of partitions: the record of the change, or the error.
 
 The rules are those of Kafka's controller (`PartitionChangeBuilder`). A leader is elected among the in-sync replicas
-that are alive; while there are none, among the eligible leader replicas; unclean, among all that are alive, and then
-it is the only one in sync. A move adds the new replicas first and takes the old ones away when the new ones are in
-sync, at once where they are already. With one node nothing new ever gets in sync, since there is nobody to replicate:
-a move that needs it stays under way, and can be listed and cancelled.
+that are alive, or else among the eligible leader replicas. An unclean election chooses among all that are alive, and
+the leader is then the only one in sync. A move adds the new replicas first, and removes the old ones when the new ones
+are in sync, immediately if they already are. On one node, new replicas never get in sync, because nothing replicates
+them: such a move stays in progress, and can be listed and cancelled.
 
-Not implemented: keeping the eligible leader replicas (KIP-966), which only several nodes have.
+Not implemented: maintaining the eligible leader replicas (KIP-966), which requires several nodes.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ RECOVERING = 1
 
 
 class Election(enum.IntEnum):
-    """How a leader is elected; the numbers are those of ElectLeaders, which has no ONLINE."""
+    """The kind of an election, with the numbers of ElectLeaders, which lacks ONLINE."""
 
     PREFERRED = 0
     UNCLEAN = 1
@@ -42,12 +42,12 @@ class Election(enum.IntEnum):
 
 @dataclass(slots=True)
 class Assignment:
-    """Where a partition shall live.
+    """The target replicas of a partition.
 
     Attributes:
-        replicas: old and new ones, as long as a move is under way.
-        isr: those in sync.
-        removing, adding: what the move takes away and brings.
+        replicas: old and new ones while a move is in progress.
+        isr: the replicas in sync.
+        removing, adding: the replicas that the move removes and adds.
     """
 
     replicas: list[int]
@@ -56,7 +56,7 @@ class Assignment:
     adding: list[int]
 
     def complete(self) -> None:
-        """End the move if all that it waits for is in sync."""
+        """Complete the move if all replicas that it waits for are in sync."""
         isr = [node for node in self.isr if node not in self.removing]
         replicas = [node for node in self.replicas if node not in self.removing]
         if not isr or not replicas or not set(self.adding) <= set(isr):
@@ -67,12 +67,12 @@ class Assignment:
 
 
 def plan_election(image: ClusterImage, name: str, number: int, election: Election) -> PartitionChangeRecord:
-    """The record that gives a partition another leader.
+    """Return the record that elects a leader of a partition.
 
     Raises:
-        UnknownTopicOrPartitionError: there is no such partition.
-        ElectionNotNeededError: the leader is right as it is.
-        PreferredLeaderNotAvailableError, EligibleLeadersNotAvailableError: nobody can lead it.
+        UnknownTopicOrPartitionError: the partition does not exist.
+        ElectionNotNeededError: the partition already has the right leader.
+        PreferredLeaderNotAvailableError, EligibleLeadersNotAvailableError: no replica can be the leader.
     """
     topic = image.topics.get(name)
     if topic is None:
@@ -94,16 +94,16 @@ def plan_election(image: ClusterImage, name: str, number: int, election: Electio
 def plan_move(
     image: ClusterImage, name: str, number: int, replicas: Sequence[int], *, may_change_count: bool
 ) -> PartitionChangeRecord | None:
-    """The record that begins to move a partition, or moves it at once; None when it is there already.
+    """Return the record that starts or completes the move of a partition, None if it needs no move.
 
     Parameters:
-        replicas: the brokers it shall be on.
-        may_change_count: whether they may be more or fewer than now.
+        replicas: the brokers of the target.
+        may_change_count: whether the number of replicas may change.
 
     Raises:
-        UnknownTopicOrPartitionError: there is no such partition.
-        InvalidReplicaAssignmentError: a broker is not there, or there twice, or there is none.
-        InvalidReplicationFactorError: they are more or fewer.
+        UnknownTopicOrPartitionError: the partition does not exist.
+        InvalidReplicaAssignmentError: a broker does not exist or occurs twice, or the list is empty.
+        InvalidReplicationFactorError: the number of replicas would change.
     """
     topic, state = _find(image, name, number)
     check_replicas(image, replicas)
@@ -121,13 +121,13 @@ def plan_move(
 def plan_cancellation(
     image: ClusterImage, name: str, number: int, *, may_elect_unclean: bool
 ) -> PartitionChangeRecord | None:
-    """The record that undoes what a move has done so far.
+    """Return the record that cancels a move, None if there is nothing to undo.
 
     Parameters:
-        may_elect_unclean: whether a replica that was not in sync may lead.
+        may_elect_unclean: whether a replica that is not in sync may become the leader.
 
     Raises:
-        UnknownTopicOrPartitionError: there is no such partition.
+        UnknownTopicOrPartitionError: the partition does not exist.
         NoReassignmentInProgressError: it is not being moved.
         InvalidReplicaAssignmentError: only new replicas are in sync.
     """
@@ -148,7 +148,7 @@ def plan_cancellation(
 
 
 def is_moving(state: PartitionState) -> bool:
-    """Whether a move of a partition is under way."""
+    """Return whether a partition is being moved."""
     return bool(state.removing_replicas or state.adding_replicas)
 
 
@@ -169,13 +169,13 @@ def _present(state: PartitionState) -> Assignment:
 def _plan_change(
     image: ClusterImage, topic: TopicState, state: PartitionState, election: Election, target: Assignment
 ) -> PartitionChangeRecord | None:
-    """The record that brings a partition to a target, with the leader that is due; None for no change."""
+    """Return the record that brings a partition to a target and elects a leader if necessary; None for no change."""
     if target.removing or target.adding:
         target.complete()
     change = PartitionChangeRecord(partition_id=state.partition_id, topic_id=topic.topic_id)
     _elect(image, state, election, target, change)
     if change.leader == NO_LEADER_CHANGE and not set(state.replicas) <= set(target.replicas):
-        # Nobody may go on with the term of a leader that had other replicas.
+        # A leader with other replicas needs a new leader epoch.
         change.leader = state.leader
     if target.isr != state.isr:
         change.isr = target.isr
@@ -199,7 +199,7 @@ def _elect(
     offline = offline_replicas(image, state)
 
     def first_alive(nodes: Iterable[int]) -> int | None:
-        """The first that may lead."""
+        """Return the first node that can be the leader, None if none can."""
         brokers = image.brokers
         return next(
             (

@@ -1,4 +1,4 @@
-"""Finds the partitions that requests name, and says what is wrong with those that cannot be used."""
+"""Looks up the partitions of requests, and raises the error for those that cannot be used."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ class LocalPartition(NamedTuple):
     log: PartitionLog
 
     def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
-        """The largest leader epoch up to `epoch` that is known, and the offset after its last record.
+        """Return the largest known leader epoch up to `epoch`, and the offset after its last record.
 
-        The current epoch is known from its beginning, before it has a record; (-1, -1) for one that is
-        newer, and for one that is older than all the log knows.
+        The current epoch is known before it has a record. (-1, -1) stands for a later epoch, and for one before all
+        epochs of the log.
         """
         current, written = self.state.leader_epoch, self.log.leader_epoch
         if epoch > current:
@@ -43,7 +43,7 @@ class LocalPartition(NamedTuple):
         if epoch == current:
             return epoch, self.log.log_end_offset
         if epoch > written:
-            # Nothing was written in it or since.
+            # No record was written in it or since.
             return (epoch if written == NO_EPOCH else written), self.log.log_end_offset
         return self.log.end_offset_for_epoch(epoch)
 
@@ -71,21 +71,21 @@ class Partitions:
         *,
         topic_id: UUID | None = None,
     ) -> LocalPartition:
-        """The partition, which this broker leads.
+        """Return a partition that this broker leads.
 
         Parameters:
             topic: by name or by id.
-            current_leader_epoch: the one the client knows, -1 for none.
-            topic_id: the id that the topic of this name had once; None for any.
+            current_leader_epoch: the leader epoch of the client, -1 for none.
+            topic_id: the expected id of the topic; None for any.
 
         Raises:
             UnknownTopicIdError: no topic has the id.
-            UnknownTopicOrPartitionError: there is no such topic, or no such partition of it.
-            InconsistentTopicIdError: the topic of this name is another one by now.
-            NotLeaderOrFollowerError: another broker leads it, or none.
+            UnknownTopicOrPartitionError: the topic or the partition does not exist.
+            InconsistentTopicIdError: the topic was created again.
+            NotLeaderOrFollowerError: another broker is the leader, or none.
             FencedLeaderEpochError: the client's epoch is older.
             UnknownLeaderEpochError: the client's epoch is newer.
-            KafkaStorageError: its data directory is offline, or its log could not be made.
+            KafkaStorageError: its data directory is offline, or its log could not be created.
         """
         if isinstance(topic, str):
             found = self._image.topics.get(topic)
@@ -117,7 +117,9 @@ class Partitions:
         return LocalPartition(found.name, found.topic_id, state, log)
 
     def led(self, topic: str) -> list[LocalPartition]:
-        """Return the partitions of a topic that this broker leads and whose logs are open; none of an unknown topic."""
+        """Return the partitions of a topic that this broker leads and whose logs are open; an empty list for an unknown
+        topic.
+        """
         found = self._image.topics.get(topic)
         if found is None:
             return []
@@ -129,14 +131,14 @@ class Partitions:
         return led
 
     def check_in_sync(self, partition: LocalPartition) -> None:
-        """See that enough replicas are in sync for a write with acks=all.
+        """Check that enough replicas are in sync for a write with acks=all.
 
         Raises:
-            NotEnoughReplicasError: fewer than `min.insync.replicas`, and than the partition has replicas.
+            NotEnoughReplicasError: fewer than `min.insync.replicas`, and than the replicas of the partition.
         """
         own = self._image.config(TOPIC_RESOURCE, partition.topic).get("min.insync.replicas")
         wanted = self._config.min_insync_replicas if own is None else int(own)
-        # What asks for more copies than there are replicas means all of them.
+        # If `min.insync.replicas` exceeds the number of replicas, it requires all of them.
         wanted = min(wanted, len(partition.state.replicas))
         if len(partition.state.isr) < wanted:
             raise NotEnoughReplicasError(
@@ -147,6 +149,6 @@ class Partitions:
             )
 
     def topic_name(self, topic: str | UUID) -> str | None:
-        """The name of a topic that exists, None for any other."""
+        """Return the name of a topic, None if it does not exist."""
         found = self._image.topics.get(topic) if isinstance(topic, str) else self._image.topics_by_id.get(topic)
         return None if found is None else found.name

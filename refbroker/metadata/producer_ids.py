@@ -1,6 +1,6 @@
-"""Gives out producer ids, from blocks that are recorded in the metadata log before their ids are used.
+"""Assigns producer ids, from blocks that are recorded in the metadata log before their ids are used.
 
-What is left of a block is lost with a restart; an id is never given twice.
+The rest of a block is lost at a restart; an id is never assigned twice.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ class ProducerIds:
     """The producer ids of this broker.
 
     Parameters:
-        metadata: where blocks are recorded.
-        node_id: whose blocks they are.
+        metadata: the log in which blocks are recorded.
+        node_id: the id of this broker.
     """
 
     def __init__(self, metadata: MetadataLog, node_id: int) -> None:
@@ -26,7 +26,7 @@ class ProducerIds:
         self._end = 0
 
     def next(self) -> int:
-        """A producer id nobody has.
+        """Return an unused producer id.
 
         Raises:
             KafkaStorageError: a new block could not be recorded.

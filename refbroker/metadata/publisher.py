@@ -1,7 +1,7 @@
-"""Makes the partitions' logs and the broker's settings follow the metadata.
+"""Applies the metadata to the logs of partitions and the settings of the broker.
 
-Called with the records of each change after they are replayed, and once at the start for all that
-there is. A disk that fails here leaves the partition without a log, which its requests are told.
+Called with the records of each change after they are replayed, and once at the start for the whole state. If a disk
+fails, the partition stays without a log, and its requests get the error.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ logger = logging.getLogger(__name__)
 
 
 class Publisher:
-    """Carries the state of the cluster over to this broker.
+    """Applies the state of the cluster to this broker.
 
     Parameters:
         image: the state.
@@ -47,7 +47,7 @@ class Publisher:
         self._noted: set[tuple[str, str]] = set()
 
     def catch_up(self) -> None:
-        """Bring everything in line, as after a restart."""
+        """Apply the whole state, as after a restart."""
         self._update_broker()
         self._logs.set_topic_ids({name: topic.topic_id for name, topic in self._image.topics.items()})
         self._logs.settle(self._home)
@@ -58,7 +58,7 @@ class Publisher:
             self._update_topic(topic.name)
 
     def publish(self, records: Sequence[Message]) -> None:
-        """Follow a change."""
+        """Apply a change."""
         changed: dict[tuple[int, str], None] = {}
         log_config = cache(self._log_config)
         for record in records:
@@ -77,7 +77,7 @@ class Publisher:
                     self._update_topic(topic)
 
     def _home(self, log: PartitionLog) -> UUID | None:
-        """In which directory the metadata has the partition of a log; None when this broker does not have it."""
+        """Return the directory of a log's partition in the metadata, None if this broker has no such replica."""
         topic = self._image.topics_by_id.get(log.topic_id)
         state = None if topic is None else topic.partitions.get(log.partition)
         if state is None or self._config.node_id not in state.replicas:
@@ -133,7 +133,7 @@ class Publisher:
         self._logs.cordoned = frozenset(each for each in self._logs.directories if str(each.path) in cordoned)
 
     def _note(self, kind: str, known: Mapping[str, Setting], values: Mapping[str, str]) -> None:
-        """Say once of each setting that nothing acts on that it is so, unless its value changes nothing anyway."""
+        """Log each setting without an effect once, unless its value is the default."""
         for name, value in values.items():
             found = known.get(name)
             if found is None or found.acted_on or value == found.default:

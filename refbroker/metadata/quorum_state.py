@@ -1,4 +1,4 @@
-"""`quorum-state` beside the metadata log: in which epoch this node is, whom it follows, whom it voted for.
+"""`quorum-state` beside the metadata log: the epoch of this node, the leader, and the vote of this node.
 
 One line of JSON. Version 0 (kraft.version 0) has the voters from the settings, version 1 the voted node's directory:
 
@@ -6,8 +6,8 @@ One line of JSON. Version 0 (kraft.version 0) has the voters from the settings, 
      "data_version":0}
     {"leaderId":1,"leaderEpoch":2,"votedId":-1,"votedDirectoryId":"AAAAAAAAAAAAAAAAAAAAAA","data_version":1}
 
-It is written before anything is appended in an epoch, so that no epoch is ever led twice, even when the log lost its
-end. A node that was the leader begins a new epoch when it starts. Source: KIP-595, KIP-853.
+It is written before anything is appended in an epoch, so that no epoch is used twice even if the log loses its end. A
+node that was the leader starts a new epoch when it starts. Source: KIP-595, KIP-853.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ NOBODY = -1
 
 @dataclass(frozen=True, slots=True)
 class QuorumState:
-    """What the file says.
+    """The contents of the file.
 
     Attributes:
-        leader_id: -1 when none is known.
-        voters: ids of the voters that version 0 names.
+        leader_id: -1 if it is unknown.
+        voters: the ids of the voters in version 0.
     """
 
     leader_id: int
@@ -41,7 +41,7 @@ class QuorumState:
     voters: tuple[int, ...] = ()
 
     def encode(self, kraft_version: int) -> bytes:
-        """The file's content, at the version that goes with the `kraft.version`."""
+        """Return the contents of the file, in the version for the `kraft.version`."""
         fields: dict[str, Any] = {"leaderId": self.leader_id, "leaderEpoch": self.leader_epoch, "votedId": NOBODY}
         if kraft_version == 0:
             voters = [{"voterId": voter} for voter in self.voters]
@@ -52,10 +52,10 @@ class QuorumState:
 
 
 def read_quorum_state(files: Files, directory: Path) -> QuorumState | None:
-    """The state, None when there is no file yet.
+    """Return the state, None if there is no file yet.
 
     Parameters:
-        directory: of the metadata log.
+        directory: the directory of the metadata log.
 
     Raises:
         KafkaStorageError: the file is damaged.
@@ -82,7 +82,7 @@ def write_quorum_state(files: Files, directory: Path, state: QuorumState, kraft_
     """Replace the file.
 
     Parameters:
-        directory: of the metadata log.
+        directory: the directory of the metadata log.
 
     Raises:
         OSError: the disk fails.

@@ -1,8 +1,8 @@
-"""The records a broker begins and ends with: its registration, and its leave.
+"""The records of a broker's start and stop: its registration, and its departure.
 
-A start is a new term for the partitions it leads: their leader epochs go up, as they do when Apache
-Kafka's only node comes back. A clean stop leaves the broker fenced and its partitions without a leader, so that whoever
-goes on with the data, be it Kafka, need not wait until this registration has timed out.
+A start begins a new leader epoch for the partitions that it leads, as for the only node of Apache Kafka. A clean stop
+fences the broker and leaves its partitions without a leader, so that the next broker, even Kafka, need not wait until
+this registration has timed out.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ def registration_records(
     directories: list[UUID],
     find: FindDirectory,
 ) -> Iterator[list[Message]]:
-    """The batches of records by which a broker joins the cluster.
+    """Yield the batches of records that register the broker.
 
     Parameters:
-        advertised: where clients find it.
-        broker_epoch: the offset its registration gets.
-        incarnation_id: of this start.
-        directories: ids of its data directories that can be used.
-        find: where its logs are.
+        advertised: the address for clients.
+        broker_epoch: the offset of its registration.
+        incarnation_id: the id of this start.
+        directories: the ids of its usable data directories.
+        find: finds the directories of its logs.
     """
     node = config.node_id
     register = RegisterBrokerRecord(
@@ -67,7 +67,7 @@ def registration_records(
 
 
 def departure_records(image: ClusterImage, node: int) -> list[Message]:
-    """The records by which a broker leaves in order: nobody leads its partitions until it comes back."""
+    """Return the records of a clean stop: the broker is fenced, and its partitions have no leader."""
     epoch = image.brokers[node].broker_epoch
     led = [
         PartitionChangeRecord(partition_id=partition.partition_id, topic_id=topic.topic_id, leader=NO_LEADER)

@@ -1,13 +1,13 @@
 """The format of a snapshot of the metadata log, `<end offset, 20 digits>-<epoch, 10 digits>.checkpoint`.
 
-    control batch    SnapshotHeader, with the time of the last record that is in it; with kraft.version 1 also
+    control batch    SnapshotHeader, with the timestamp of its last record; with kraft.version 1 also
                      KRaftVersion and Voters
     batches          the state of the cluster as records (see `image_records`), at most 1024 in a batch
     control batch    SnapshotFooter
 
 The batches are those of the log, uncompressed; offsets count from 0, the epoch is that of the snapshot's name. The end
-offset is that of the first record that is not in it. A snapshot is written as `<name>-<number>.checkpoint.part`, synced
-and renamed, so that one with its final name is whole; `.checkpoint.deleted` waits to be removed. `bootstrap.checkpoint`
+offset is the one after its last record. A snapshot is written as `<name>-<number>.checkpoint.part`, synced and renamed,
+so that a file with the final name is complete; `.checkpoint.deleted` is removed later. `bootstrap.checkpoint`
 in the data directory has the same format (see `bootstrap`). Source: KIP-630, KIP-853.
 """
 
@@ -42,11 +42,11 @@ _FRAME = struct.Struct(">qi")
 
 
 class SnapshotId(NamedTuple):
-    """What a snapshot is called by, and which of two is newer.
+    """The id of a snapshot; a later snapshot has a larger id.
 
     Attributes:
-        offset: of the first record that is not in it.
-        epoch: of the last record that is.
+        offset: the offset after its last record.
+        epoch: the epoch of its last record.
     """
 
     offset: int
@@ -58,19 +58,19 @@ class SnapshotId(NamedTuple):
 
 
 def parse_file_name(name: str) -> tuple[SnapshotId, str] | None:
-    """The snapshot whose file it is and the suffix, None for any other name."""
+    """Return the snapshot of a file name and the suffix, None for other names."""
     match = _NAME.fullmatch(name)
     return None if match is None else (SnapshotId(int(match[1]), int(match[2])), match[3])
 
 
 @dataclass(slots=True)
 class Snapshot:
-    """What is in a snapshot.
+    """The contents of a snapshot.
 
     Attributes:
         records: the state of the cluster.
-        last_contained_log_timestamp: of the last record of the log that is in it, milliseconds since the epoch.
-        voters: as the records of the quorum have them.
+        last_contained_log_timestamp: the timestamp of its last record, in milliseconds since the epoch.
+        voters: the voters, as control records contain them.
     """
 
     records: list[Message] = field(default_factory=list)
@@ -79,11 +79,11 @@ class Snapshot:
 
 
 def encode_snapshot(snapshot: Snapshot, epoch: int, metadata_version: int, now_ms: int) -> Iterator[bytes | memoryview]:
-    """The batches of a snapshot's file.
+    """Yield the batches of a snapshot file.
 
     Parameters:
-        epoch: of the snapshot.
-        metadata_version: the level at which the records are written.
+        epoch: the epoch of the snapshot.
+        metadata_version: the level that determines the versions of records.
         now_ms: milliseconds since the epoch.
 
     Raises:
@@ -104,13 +104,13 @@ def encode_snapshot(snapshot: Snapshot, epoch: int, metadata_version: int, now_m
 
 
 def write_snapshot(files: Files, path: Path, batches: Iterable[bytes | memoryview]) -> int:
-    """Write a snapshot's file, which has its name only once it is whole and on the disk; may run in any thread.
+    """Write a snapshot file, which gets its name after it is complete and synced; may run in any thread.
 
     Returns:
         Its size in bytes.
 
     Raises:
-        OSError: the disk fails; nothing is left.
+        OSError: the disk fails; no file is left.
     """
     part = path.with_name(f"{path.name.removesuffix(SUFFIX)}-{uuid.uuid4().int}{PART_SUFFIX}")
     file = files.open(part, create=True)
@@ -129,10 +129,10 @@ def write_snapshot(files: Files, path: Path, batches: Iterable[bytes | memoryvie
 
 
 def read_snapshot(files: Files, path: Path) -> Snapshot:
-    """Read a snapshot's file, all of it.
+    """Read a snapshot file completely.
 
     Raises:
-        KafkaStorageError: it is damaged or incomplete, or has a record that is not known here.
+        KafkaStorageError: it is damaged or incomplete, or has an unknown record.
         OSError: the disk fails.
     """
     snapshot = Snapshot()
@@ -161,7 +161,7 @@ def read_snapshot(files: Files, path: Path) -> Snapshot:
 
 
 def read_timestamp(files: Files, path: Path) -> int:
-    """The time of the last record that is in a snapshot, milliseconds since the epoch.
+    """Return the timestamp of the last record in a snapshot, in milliseconds since the epoch.
 
     Raises:
         KafkaStorageError: its header is damaged.
@@ -191,7 +191,7 @@ def _read_header(snapshot: Snapshot, batch: RecordBatch) -> None:
 
 
 def _batches(files: Files, file: OpenFile) -> Iterator[RecordBatch]:
-    """The batches of a file, one in memory at a time."""
+    """Yield the batches of a file, with one in memory at a time."""
     size, position = files.size(file), 0
     while position < size:
         frame = files.pread(file, _FRAME.size, position)

@@ -1,9 +1,9 @@
-"""The snapshots beside the metadata log: which there are, and what of them and of the log may go.
+"""The snapshots beside the metadata log, and the deletion of old ones.
 
-A log that starts behind offset 0 needs a snapshot that reaches to its start or beyond. Retention looks at snapshots
-from the oldest on: as long as log and snapshots have more than `metadata.max.retention.bytes`, or a snapshot is older
-than `metadata.max.retention.ms`, the log start moves to the next snapshot, segments wholly before it go, and so does
-the older snapshot. The newest one stays. Source: Kafka's KafkaRaftLog.
+A log that starts after offset 0 needs a snapshot that covers its start. Retention checks snapshots from the oldest on:
+while log and snapshots have more than `metadata.max.retention.bytes`, or a snapshot is older than
+`metadata.max.retention.ms`, the log start moves to the next snapshot, and segments completely before it and the older
+snapshot are deleted. The latest snapshot stays. Source: Kafka's KafkaRaftLog.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ class Snapshots:
 
     Parameters:
         files: the disk.
-        log: beside which they are.
-        deletions: where files wait to be removed.
+        log: the metadata log.
+        deletions: takes files to remove later.
     """
 
     def __init__(self, files: Files, log: PartitionLog, deletions: Deletions) -> None:
@@ -47,10 +47,10 @@ class Snapshots:
         self._sizes: dict[SnapshotId, int] = {}
 
     def recover(self) -> None:
-        """See which there are; what a crash left half written or half removed goes.
+        """Find the snapshots, and remove files that a crash left incomplete.
 
         Raises:
-            KafkaStorageError: the log starts behind the newest one or ends before it, or the disk fails.
+            KafkaStorageError: the log starts after the latest snapshot or ends before it, or the disk fails.
         """
         directory, start, end = self._log.directory, self._log.log_start_offset, self._log.log_end_offset
         doomed: list[Path] = []
@@ -74,7 +74,7 @@ class Snapshots:
             if latest is not None and latest.offset > end:
                 raise KafkaStorageError(
                     f"the metadata log in {directory} ends at offset {end}, before its snapshot {latest.file_name}; "
-                    f"restore the log, or move that snapshot away to do without what it knows of later changes"
+                    f"restore the log, or move that snapshot away to lose the later changes that it contains"
                 )
             for path in doomed:
                 logger.info("Removing %s, which is not needed", path)
@@ -82,19 +82,19 @@ class Snapshots:
 
     @property
     def latest(self) -> SnapshotId | None:
-        """The newest one, None when there is none."""
+        """The latest snapshot, or None."""
         return next(reversed(self._sizes), None)
 
     @property
     def ids(self) -> list[SnapshotId]:
-        """All of them, the oldest first."""
+        """All snapshots, the oldest first."""
         return list(self._sizes)
 
     def add(self, snapshot: SnapshotId, size: int) -> None:
-        """Take note of one that has been written, and is the newest.
+        """Add a snapshot that was written, the latest one.
 
         Parameters:
-            size: in bytes.
+            size: its size in bytes.
         """
         self._sizes[snapshot] = size
 
@@ -102,7 +102,7 @@ class Snapshots:
         return self._log.directory / snapshot.file_name
 
     def read(self, snapshot: SnapshotId) -> Snapshot:
-        """What is in one.
+        """Return the contents of a snapshot.
 
         Raises:
             KafkaStorageError: it is damaged, or the disk fails.
@@ -112,7 +112,7 @@ class Snapshots:
             return read_snapshot(self._files, path)
 
     def clean(self, max_bytes: int, max_ms: int, now_ms: int) -> None:
-        """Let go of what is too much and of what is too old.
+        """Delete snapshots and segments beyond the limits.
 
         Parameters:
             max_bytes: of log and snapshots together; negative for no limit.

@@ -1,7 +1,7 @@
-"""Topics that a broker creates by itself: the internal topics of its coordinators, and those that a test asks for.
+"""Topics that the broker creates by itself: the internal topics of its coordinators, and those of tests.
 
 Kafka's `AutoTopicCreationManager`. Elsewhere: the plan of a topic (`refbroker.metadata.topics`), and topics that
-clients ask for, whose handlers return a plan's records.
+clients create, whose handlers return the records of a plan.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ class AutoTopicCreation:
     """Creates topics on behalf of the broker.
 
     Attributes:
-        controller: what topics are planned with.
-        metadata: the log of the cluster's state.
+        controller: the planner of metadata changes.
+        metadata: the metadata log.
     """
 
     controller: Controller
     metadata: MetadataLog
 
     def create_topic(self, topic: NewTopic) -> None:
-        """Create a topic, which exists on return.
+        """Create a topic, which exists when this returns.
 
         Raises:
             InvalidTopicError, TopicExistsError, InvalidPartitionsError, InvalidReplicationFactorError,

@@ -1,7 +1,7 @@
-"""What becomes of a wish for a topic or for more partitions: the records that bring it about, or the error.
+"""New topics and partitions: the records of the change, or the error.
 
-The checks and their texts are those of Kafka's controller (names, counts, replication factors, manual
-assignments, settings). One node holds every replica. Policies for creating topics are left out.
+Checks and messages are those of Kafka's controller (names, counts, replication factors, manual assignments, settings).
+One node has every replica. Not implemented: policies for creating topics.
 """
 
 from __future__ import annotations
@@ -37,19 +37,19 @@ from refbroker.settings.effective import BrokerLayers
 LONGEST_NAME = 249
 BROKERS_CHOICE = -1
 MOST_PARTITIONS = 10_000
-"""How many partitions one request may make: Kafka's limit, which it has for its memory's sake."""
+"""The maximum of new partitions in one request; Kafka has this limit for its memory."""
 
 _NAME = re.compile(r"[a-zA-Z0-9._-]+")
 
 
 @dataclass(slots=True)
 class NewTopic:
-    """A topic somebody wants.
+    """A requested topic.
 
     Attributes:
-        num_partitions, replication_factor: -1 leaves them to the broker.
-        assignments: each partition with its brokers, when the replicas are placed by hand.
-        configs: settings of its own; None is no value and is refused.
+        num_partitions, replication_factor: -1 for the broker's default.
+        assignments: the brokers of each partition, for a manual assignment.
+        configs: its settings; None is refused as a value.
     """
 
     name: str
@@ -61,7 +61,7 @@ class NewTopic:
 
 @dataclass(slots=True)
 class TopicPlan:
-    """How it will be made."""
+    """How a topic will be created."""
 
     topic_id: UUID
     num_partitions: int
@@ -71,32 +71,32 @@ class TopicPlan:
 
 
 def check_name(name: str) -> None:
-    """See that a topic can have this name.
+    """Check the name of a topic.
 
     Raises:
-        InvalidTopicError: it cannot.
+        InvalidTopicError: the name is invalid.
     """
-    trouble = None
+    problem = None
     if not name:
-        trouble = "the empty string is not allowed"
+        problem = "the empty string is not allowed"
     elif name in (".", ".."):
-        trouble = f"'{name}' is not allowed"
+        problem = f"'{name}' is not allowed"
     elif len(name) > LONGEST_NAME:
-        trouble = f"the length of '{name}' is longer than the max allowed length {LONGEST_NAME}"
+        problem = f"the length of '{name}' is longer than the max allowed length {LONGEST_NAME}"
     elif not _NAME.fullmatch(name):
-        trouble = f"'{name}' contains one or more characters other than ASCII alphanumerics, '.', '_' and '-'"
-    if trouble is not None:
-        raise InvalidTopicError(f"Topic name is invalid: {trouble}")
+        problem = f"'{name}' contains one or more characters other than ASCII alphanumerics, '.', '_' and '-'"
+    if problem is not None:
+        raise InvalidTopicError(f"Topic name is invalid: {problem}")
 
 
 def plan_topic(
     controller: Controller, topic: NewTopic, others: Iterable[str] = (), *, room: int | None = None
 ) -> TopicPlan:
-    """Find out how a topic is made.
+    """Plan the creation of a topic.
 
     Parameters:
-        others: names of topics that are made at the same time.
-        room: for how many partitions there are files; None to find that out.
+        others: the names of topics that are created at the same time.
+        room: the number of partitions for which files may be opened; None to determine it.
 
     Raises:
         InvalidTopicError, TopicExistsError, InvalidPartitionsError, InvalidReplicationFactorError,
@@ -105,7 +105,7 @@ def plan_topic(
     """
     image = controller.image
     if topic.name == METADATA_TOPIC:
-        # Its log is the cluster's state: nobody else may write there, or delete it.
+        # Its log is the state of the cluster: clients must not write to it or delete it.
         raise InvalidRequestError(f"Creation of internal topic {METADATA_TOPIC} is prohibited.")
     _check_new_name(image, topic.name, others)
     configs = check_configs(topic.configs, controller.config.layers)
@@ -124,12 +124,12 @@ def plan_topic(
 def plan_partitions(
     controller: Controller, name: str, count: int, assignments: Sequence[Sequence[int]] | None, *, room: int
 ) -> list[Message]:
-    """The records that give a topic more partitions.
+    """Return the records that add partitions to a topic.
 
     Parameters:
-        count: how many it shall have.
-        assignments: the brokers of each new one, when they are placed by hand.
-        room: for how many partitions there are files.
+        count: the new number of partitions.
+        assignments: the brokers of each new partition, for a manual assignment.
+        room: the number of partitions for which files may be opened.
 
     Raises:
         UnknownTopicOrPartitionError, InvalidPartitionsError, InvalidReplicaAssignmentError, PolicyViolationError: it
@@ -165,7 +165,9 @@ def plan_partitions(
 
 
 def _check_room(count: int, room: int) -> None:
-    """See that the logs of new partitions can be open: without files Kafka's broker ends, as it cannot roll a log."""
+    """Check that the logs of new partitions can be opened; without file descriptors, Kafka's broker terminates when it
+    cannot roll a log.
+    """
     if count > room:
         raise PolicyViolationError(
             f"There is no room for {count} more partitions: each has a file open, and of the {file_limit()} that the "
@@ -176,7 +178,7 @@ def _check_room(count: int, room: int) -> None:
 def partition_records(
     controller: Controller, topic_id: UUID, first: int, assignments: Sequence[Sequence[int]]
 ) -> list[Message]:
-    """The records of new partitions, numbered from `first` on."""
+    """Return the records of new partitions, numbered from `first` on."""
     image = controller.image
     records: list[Message] = []
     for number, replicas in enumerate(assignments, first):
@@ -199,15 +201,15 @@ def partition_records(
 def check_configs(
     configs: Mapping[str, str | None], layers: BrokerLayers, present: Mapping[str, str] = MappingProxyType({})
 ) -> dict[str, str]:
-    """See that a topic can have these settings.
+    """Check the settings of a topic.
 
     Parameters:
-        configs: all that it will have.
-        layers: what is set on the broker.
-        present: what it has now.
+        configs: all settings of the topic after the change.
+        layers: the settings of the broker.
+        present: its current settings.
 
     Raises:
-        InvalidConfigurationError: one does not exist, or cannot have its value, or they do not go together.
+        InvalidConfigurationError: one does not exist or has an invalid value, or they contradict each other.
     """
     without_value = [name for name, value in configs.items() if value is None]
     if without_value:
@@ -227,7 +229,7 @@ def _check_new_name(image: ClusterImage, name: str, others: Iterable[str]) -> No
     if name in image.topics:
         raise TopicExistsError(f"Topic '{name}' already exists.")
     if "." in name or "_" in name:
-        # Names of metrics have no dots, so that these two would be one.
+        # Names of metrics have no dots, so these two would be the same.
         plain = name.replace(".", "_")
         for other in (*image.topics, *others):
             if other.replace(".", "_") == plain:
@@ -235,7 +237,7 @@ def _check_new_name(image: ClusterImage, name: str, others: Iterable[str]) -> No
 
 
 def _assign(controller: Controller, topic: NewTopic) -> list[list[int]]:
-    """The brokers of each partition."""
+    """Return the brokers of each partition."""
     if topic.assignments:
         return _assign_by_hand(controller.image, topic)
     if topic.replication_factor < BROKERS_CHOICE or topic.replication_factor == 0:
@@ -256,7 +258,7 @@ def _assign(controller: Controller, topic: NewTopic) -> list[list[int]]:
 
 
 def _assign_by_hand(image: ClusterImage, topic: NewTopic) -> list[list[int]]:
-    """The brokers of each partition; what is wrong is told in the order in which Kafka's controller finds it."""
+    """Return the brokers of each partition; errors are raised in the order of Kafka's controller."""
     if topic.replication_factor != BROKERS_CHOICE:
         raise InvalidRequestError(
             "A manual partition assignment was specified, but replication factor was not set to -1."
@@ -277,7 +279,7 @@ def _assign_by_hand(image: ClusterImage, topic: NewTopic) -> list[list[int]]:
 
 def _place(controller: Controller, replicas: int) -> list[int]:
     registered = controller.image.brokers
-    # Those that are fenced come last, as long as there is one to lead.
+    # Fenced brokers come last, if another one can be the leader.
     brokers = sorted(
         (node for node, one in registered.items() if takes_new_partitions(one.record)),
         key=lambda node: (registered[node].fenced, node),
@@ -295,13 +297,14 @@ def _place(controller: Controller, replicas: int) -> list[int]:
 
 
 def check_replicas(image: ClusterImage, replicas: Sequence[int], replication_factor: int | None = None) -> list[int]:
-    """See that a partition can have these replicas.
+    """Check the replicas of a partition.
 
     Parameters:
-        replication_factor: how many they must be; None for any number.
+        replication_factor: the required number of replicas; None for any.
 
     Raises:
-        InvalidReplicaAssignmentError: a broker is not there, or there twice, or there is none, or another number.
+        InvalidReplicaAssignmentError: a broker does not exist or occurs twice, or the list is empty or has another
+            length.
     """
     if not replicas:
         raise InvalidReplicaAssignmentError("The manual partition assignment includes an empty replica list.")
@@ -327,7 +330,7 @@ def check_replicas(image: ClusterImage, replicas: Sequence[int], replication_fac
 def _check_placed(
     image: ClusterImage, number: int, replicas: Sequence[int], replication_factor: int | None
 ) -> list[int]:
-    """See that a new partition can have these replicas, one of which must be able to lead it."""
+    """Check the replicas of a new partition, one of which must be able to be the leader."""
     checked = check_replicas(image, replicas, replication_factor)
     if not any(image.brokers[node].is_active for node in checked):
         raise InvalidReplicaAssignmentError(

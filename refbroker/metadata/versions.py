@@ -1,7 +1,7 @@
-"""The levels of `metadata.version`, and in which version each record is written at a level.
+"""The levels of `metadata.version`, and the versions of records at each level.
 
-A cluster that is not at the latest level must not get records its other nodes cannot read: Kafka chooses the versions
-of records by the level, and leaves out fields that have none yet. Source: KIP-778, Kafka's MetadataVersion.
+The other nodes of a cluster at an older level must be able to read its records. Kafka therefore selects the versions of
+records by level, and omits fields that do not exist at the level. Source: KIP-778, Kafka's MetadataVersion.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ class MetadataVersion(NamedTuple):
     """A level of `metadata.version`.
 
     Attributes:
-        name: how command lines call it.
-        changes_metadata: whether records can hold what they could not at the level before.
+        name: the name on command lines.
+        changes_metadata: whether records have new contents compared with the previous level.
     """
 
     level: int
@@ -37,7 +37,7 @@ _NAMES = """
 METADATA_VERSIONS = tuple(
     MetadataVersion(level, name.rstrip("*"), name.endswith("*")) for level, name in enumerate(_NAMES.split(), start=7)
 )
-"""All that Kafka 4.3 can work at; a star among the names marks those that change what records hold."""
+"""All levels that Kafka 4.3 supports; a star in the names marks those that change the contents of records."""
 
 OLDEST, LATEST = METADATA_VERSIONS[0].level, METADATA_VERSIONS[-1].level
 
@@ -54,7 +54,7 @@ _RECORD_VERSIONS: dict[str, tuple[tuple[int, int], ...]] = {
     "PartitionRecord": ((ELIGIBLE_LEADERS, 2), (DIRECTORIES, 1), (OLDEST, 0)),
     "PartitionChangeRecord": ((ELIGIBLE_LEADERS, 2), (DIRECTORIES, 1), (OLDEST, 0)),
 }
-"""Record -> (from this level on, this version); records that are not here have had one version only."""
+"""Record -> (from this level on, this version); records that are not listed have only one version."""
 
 _YOUNGER_FIELDS: dict[str, tuple[tuple[int, str, Any], ...]] = {
     "RegisterBrokerRecord": ((DIRECTORIES, "log_dirs", []), (CORDONED_DIRECTORIES, "cordoned_log_dirs", None)),
@@ -69,20 +69,20 @@ _YOUNGER_FIELDS: dict[str, tuple[tuple[int, str, Any], ...]] = {
         (ELIGIBLE_LEADERS, "last_known_elr", None),
     ),
 }
-"""Record -> (the level that brought the field, the field, its value before)."""
+"""Record -> (the level that introduced the field, the field, its value before)."""
 
 
 def metadata_changes_between(one: int, other: int) -> bool:
-    """Whether records can hold at the higher of two levels what they cannot at the lower."""
+    """Return whether records at the higher of two levels can contain more than at the lower one."""
     low, high = sorted((one, other))
     return any(version.changes_metadata for version in METADATA_VERSIONS if low < version.level <= high)
 
 
 def encode_record(record: Message, level: int) -> bytes:
-    """The value of a record in the log or in a snapshot, as it is written at a level of `metadata.version`.
+    """Return a record as it is written to the log or a snapshot at a level of `metadata.version`.
 
     Raises:
-        ProtocolError: the record has something that cannot be said at this level.
+        ProtocolError: the record has contents that do not exist at this level.
     """
     kind = record.message_name
     for since, field, absent in _YOUNGER_FIELDS.get(kind, ()):
@@ -93,7 +93,7 @@ def encode_record(record: Message, level: int) -> bytes:
 
 def _version_of(record: Message, level: int) -> int:
     if isinstance(record, BrokerRegistrationChangeRecord):
-        # The smallest one that can hold what it has, as Kafka's controller writes it.
+        # The lowest version that can contain the record, as Kafka's controller writes it.
         if record.cordoned_log_dirs is not None:
             return 3
         return 2 if record.log_dirs else 1 if record.in_controlled_shutdown else 0
